@@ -1,0 +1,106 @@
+"""Every error StepScore raises on purpose.
+
+::
+
+    StepScoreError
+    ├── UnknownNameError      a judge, reader, metric, camera, column that is not there
+    ├── OptionError           an option or argument with a wrong value
+    ├── MissingExtraError     an optional dependency is not installed
+    ├── SourceError           a source cannot be read at all
+    │   └── ManifestError     a manifest, labels or subgoals file is wrong; names file, line and field
+    ├── EpisodeError          one episode cannot be used; the run goes on without it
+    │   ├── VideoError        its pictures cannot be read
+    │   └── CurveError        its recorded curve cannot be read
+    └── RunError              a run folder cannot be written, continued or read
+        └── ProtocolMismatchError   the folder holds results of another protocol
+
+A message says what was wrong, where, what is allowed, and the command that repairs it.
+The command line prints it without a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class StepScoreError(Exception):
+    """Root of the tree; catch this to catch everything StepScore raises on purpose."""
+
+
+class UnknownNameError(StepScoreError):
+    """A name that is not among the valid ones.
+
+    Args:
+        kind: What was named, e.g. ``"judge"`` or ``"view"``.
+        name: The name as given.
+        valid: The names that would have been accepted.
+        where: Where it was looked up, e.g. an episode id; may be empty.
+        hint: The command that lists the valid names; may be empty.
+    """
+
+    def __init__(
+        self, kind: str, name: str, valid: Iterable[str], *, where: str = "", hint: str = ""
+    ) -> None:
+        choices = sorted(valid)
+        close = difflib.get_close_matches(name, choices, n=1)
+        parts = [f"Unknown {kind} {name!r}{f' in {where}' if where else ''}."]
+        if close:
+            parts.append(f"Did you mean {close[0]!r}?")
+        parts.append(f"Valid: {', '.join(choices) if choices else '(none)'}.")
+        if hint:
+            parts.append(hint)
+        super().__init__(" ".join(parts))
+        self.kind, self.name, self.valid = kind, name, tuple(choices)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_unknown, (self.kind, self.name, self.valid, str(self)))
+
+
+def _rebuild_unknown(kind: str, name: str, valid: tuple[str, ...], text: str) -> UnknownNameError:
+    error = UnknownNameError(kind, name, valid)
+    error.args = (text,)
+    return error
+
+
+class OptionError(StepScoreError):
+    """An option or argument has a value that is not allowed."""
+
+
+class MissingExtraError(StepScoreError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the {extra!r} extra. Install it: pip install 'stepscore[{extra}]'")
+        self.what, self.extra = what, extra
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (MissingExtraError, (self.what, self.extra))
+
+
+class SourceError(StepScoreError):
+    """A source of episodes cannot be read at all."""
+
+
+class ManifestError(SourceError):
+    """A manifest, labels or subgoals file has a wrong field; the message names file, line and field."""
+
+
+class EpisodeError(StepScoreError):
+    """One episode cannot be used. It becomes a row with this message; the run goes on."""
+
+
+class VideoError(EpisodeError):
+    """An episode's pictures cannot be read."""
+
+
+class CurveError(EpisodeError):
+    """An episode's recorded curve or verdicts cannot be read."""
+
+
+class RunError(StepScoreError):
+    """A run folder cannot be written, continued or read."""
+
+
+class ProtocolMismatchError(RunError):
+    """The run folder holds results of another protocol; results are never mixed."""

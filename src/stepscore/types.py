@@ -1,0 +1,144 @@
+"""The values that travel between rooms. Frozen, and without behaviour beyond checking themselves.
+
+Unknown is a value here: NaN in arrays, ``None`` for a missing scalar, ``"unknown"`` for a verdict.
+It is never 0, never 1, never the value before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Frames = NDArray[np.uint8]
+
+Mode = Literal["ever", "holds"]
+"""When a success or subgoal counts: true at some time (``ever``) or at the end of what is shown (``holds``)."""
+
+Answer = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Progress of one episode over time.
+
+    Attributes:
+        times: Seconds from the episode's first frame, strictly increasing, shape (n,).
+        progress: Estimate of the task's progress potential in 0..1, comparable across episodes; NaN where unknown.
+        channels: Other series of the same length: ``raw`` values, log-probabilities, ``minmax``, stages.
+        calibrated: Whether ``progress`` was mapped to labelled progress on another split.
+        time_source: ``"frames"`` when the judge chose the times, ``"recorded"`` when a file stated them,
+            ``"inferred"`` when a file had none and they were reconstructed.
+    """
+
+    times: FloatArray
+    progress: FloatArray
+    channels: Mapping[str, FloatArray] = field(default_factory=dict)
+    calibrated: bool = False
+    time_source: Literal["frames", "recorded", "inferred"] = "frames"
+
+    def __post_init__(self) -> None:
+        for name, values in {"times": self.times, "progress": self.progress, **self.channels}.items():
+            array = np.asarray(values, dtype=np.float64)
+            if array.ndim != 1 or len(array) != len(self.times):
+                raise ValueError(f"Curve {name} has shape {array.shape}; expected ({len(self.times)},).")
+        object.__setattr__(self, "times", np.asarray(self.times, dtype=np.float64))
+        object.__setattr__(self, "progress", np.asarray(self.progress, dtype=np.float64))
+        object.__setattr__(
+            self, "channels", {k: np.asarray(v, dtype=np.float64) for k, v in self.channels.items()}
+        )
+        if not np.all(np.isfinite(self.times)) or np.any(np.diff(self.times) <= 0):
+            raise ValueError("Curve times must be finite and strictly increasing.")
+        known = self.progress[~np.isnan(self.progress)]
+        if np.any((known < 0) | (known > 1)):
+            raise ValueError(
+                "Curve progress must lie in 0..1 or be NaN; keep other values in the 'raw' channel."
+            )
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def coverage(self) -> float:
+        """Share of points whose progress is known; NaN for an empty curve."""
+        return float(np.mean(~np.isnan(self.progress))) if len(self) else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge says of one subgoal.
+
+    Attributes:
+        subgoal: Its name.
+        answer: ``"yes"``, ``"no"`` or ``"unknown"``.
+        score: The judge's probability of yes; NaN where it gives none.
+        when_s: When the subgoal came true, in seconds; NaN where not said.
+        why: The judge's reason, in its words.
+    """
+
+    subgoal: str
+    answer: Answer
+    score: float = math.nan
+    when_s: float = math.nan
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What judging an episode took. ``cost`` is ``None`` where the price is not known."""
+
+    seconds: float = 0.0
+    calls: int = 0
+    attempts: int = 0
+    images: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One episode under one judge.
+
+    Attributes:
+        curve: Its progress over time, if the judge gives one.
+        verdicts: One per subgoal, if the judge gives them.
+        success_score: How sure the judge is that the episode succeeded, 0..1; NaN where it does not say.
+        usage: What it took.
+        error: Why there is no judgement; ``None`` when there is one.
+    """
+
+    curve: Curve | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    success_score: float = math.nan
+    usage: Usage = field(default_factory=Usage)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with what is needed to believe it.
+
+    Attributes:
+        value: The estimate; NaN where there is nothing to estimate from.
+        lo: Lower end of the interval; NaN where the sample is too small for one.
+        hi: Upper end.
+        n: Episodes that entered.
+        clusters: Independent groups among them (scenes shared between policies); n where there are none.
+        coverage: Share of eligible episodes whose value was known.
+        method: How the interval was made, e.g. ``"wilson 95%"``.
+    """
+
+    value: float
+    lo: float
+    hi: float
+    n: int
+    clusters: int
+    coverage: float
+    method: str
