@@ -19,7 +19,7 @@ IntArray = NDArray[np.int64]
 Frames = NDArray[np.uint8]
 
 Mode = Literal["ever", "holds"]
-"""When a success or subgoal counts: true at some time (``ever``) or at the end of what is shown (``holds``)."""
+"""When a success or subgoal counts: at some time (``ever``) or at the end of what is shown (``holds``)."""
 
 Answer = Literal["yes", "no", "unknown"]
 
@@ -30,7 +30,7 @@ class Curve:
 
     Attributes:
         times: Seconds from the episode's first frame, strictly increasing, shape (n,).
-        progress: Estimate of the task's progress potential in 0..1, comparable across episodes; NaN where unknown.
+        progress: Estimate of the task's progress potential in 0..1, comparable across episodes, or NaN.
         channels: Other series of the same length: ``raw`` values, log-probabilities, ``minmax``, stages.
         calibrated: Whether ``progress`` was mapped to labelled progress on another split.
         time_source: ``"frames"`` when the judge chose the times, ``"recorded"`` when a file stated them,

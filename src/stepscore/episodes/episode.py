@@ -1,0 +1,175 @@
+"""An Episode: one recorded rollout, as a handle that reads on demand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from stepscore.episodes.clip import Clip
+from stepscore.episodes.labels import Labels
+from stepscore.episodes.subgoals import Subgoal
+from stepscore.episodes.view import View, ViewInfo
+from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One recorded rollout. Making one reads nothing; frames are decoded when asked for.
+
+    Attributes:
+        id: POSIX path relative to the source without suffix; LeRobot: ``episode_000012``.
+        instruction: What the robot was told to do.
+        source: The source it was found in.
+        source_index: Its number in the source where the source numbers them (LeRobot), else ``None``.
+        task: The task's name; several instructions may share one.
+        policy: What acted; ``None`` where the source does not say. Never guessed.
+        robot: The robot's name, ``None`` where not known.
+        dataset: The dataset's or benchmark's name, ``None`` where not known.
+        views: Cameras by name, the main one first. Empty for an episode that has only a recorded curve.
+        goals: Goal image per view where there is one.
+        pair: Scene or seed shared between policies, so that comparisons can be paired; may be ``None``.
+        subgoals: Ordered subgoals.
+        labels: What is known to be true of it.
+        recorded: Files beside it in which another tool may have written its curve; two are ambiguous.
+        metadata: What else the source says of it.
+    """
+
+    id: str
+    instruction: str
+    source: str = ""
+    source_index: int | None = None
+    task: str | None = None
+    policy: str | None = None
+    robot: str | None = None
+    dataset: str | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
+    goals: Mapping[str, Path] = field(default_factory=dict)
+    pair: str | None = None
+    subgoals: tuple[Subgoal, ...] = ()
+    labels: Labels = field(default_factory=Labels)
+    recorded: tuple[Path, ...] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of what its pictures and recorded files are; changes when one of them does."""
+        digest = hashlib.sha256()
+        for name in sorted(self.views):
+            digest.update(name.encode() + b"\0" + self.views[name].digest())
+        for path in self.recorded:
+            digest.update(path.name.encode() + b"\0" + file_digest(path))
+        return digest.hexdigest()
+
+    def view(self, name: str | None = None) -> View:
+        """The camera called ``name``; without a name the only one. A wrong name lists the valid ones."""
+        if not self.views:
+            raise EpisodeError(f"Episode {self.id} has no video.")
+        if name is None:
+            if len(self.views) > 1:
+                raise OptionError(
+                    f"Episode {self.id} has several views: {', '.join(self.views)}. Name one: view=..."
+                )
+            return next(iter(self.views.values()))
+        if name not in self.views:
+            raise UnknownNameError("view", name, self.views, where=f"episode {self.id}")
+        return self.views[name]
+
+    @cached_property
+    def info(self) -> ViewInfo | None:
+        """Frame count, rate and duration of the main view; ``None`` for an episode without video."""
+        return next(iter(self.views.values())).info() if self.views else None
+
+    def clip(
+        self,
+        view: str | None = None,
+        *,
+        count: int | None = None,
+        indices: Sequence[int] | None = None,
+        times: Sequence[float] | None = None,
+        fps: float | None = None,
+        size: int | None = None,
+    ) -> Clip:
+        """Frames of one view with their timestamps; give exactly one of count, indices, times and fps.
+
+        Args:
+            view: The camera's name; may be left out when there is only one.
+            count: So many frames spread evenly from the first to the last; all, where there are fewer.
+            indices: These frames, counted from the episode's first.
+            times: The frame shown at each of these seconds.
+            fps: The frame shown at every 1/fps seconds from the start.
+            size: Longer side in pixels, keeping the aspect ratio; ``None`` keeps the recorded size.
+        """
+        chosen = self.view(view)
+        at = chosen.timestamps()
+        where = f"episode {self.id}"
+        picked = pick_frames(at, where, count=count, indices=indices, times=times, fps=fps)
+        return Clip(chosen.read(picked.tolist(), size), at[picked], picked)
+
+
+def pick_frames(
+    timestamps: FloatArray,
+    where: str,
+    *,
+    count: int | None = None,
+    indices: Sequence[int] | None = None,
+    times: Sequence[float] | None = None,
+    fps: float | None = None,
+) -> IntArray:
+    """The frame numbers asked for in one of four ways; see :meth:`Episode.clip`."""
+    asked = {"count": count, "indices": indices, "times": times, "fps": fps}
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) != 1:
+        raise OptionError(
+            f"Give exactly one of count, indices, times and fps (got {', '.join(given) or 'none'})."
+        )
+    n = len(timestamps)
+    if n == 0:
+        raise EpisodeError(f"{where} has no frames.")
+    if count is not None:
+        if count < 1:
+            raise OptionError(f"count is {count}; it must be at least 1.")
+        return np.round(np.linspace(0, n - 1, min(count, n))).astype(np.int64)
+    if indices is not None:
+        picked = np.asarray(indices, dtype=np.int64)
+        wrong = picked[(picked < 0) | (picked >= n)]
+        if len(wrong):
+            raise OptionError(f"{where} has frames 0..{n - 1}; index {wrong[0]} is not among them.")
+        return picked
+    if fps is not None:
+        if not fps > 0:
+            raise OptionError(f"fps is {fps}; it must be above 0.")
+        # Half a microsecond of slack, so that 1/fps sums do not fall just short of a frame's time.
+        moments = np.arange(0.0, timestamps[-1] + 5e-7, 1.0 / fps)
+    else:
+        moments = np.asarray(times, dtype=np.float64)
+        if not np.all(np.isfinite(moments)):
+            raise OptionError(f"{where}: times must be finite.")
+        end = timestamps[-1] + (timestamps[-1] - timestamps[-2] if n > 1 else np.inf)
+        wrong_s = moments[(moments < 0) | (moments > end)]
+        if len(wrong_s):
+            raise OptionError(f"{where} runs from 0 to {end:.3f} s; {wrong_s[0]:g} s is not in it.")
+    shown = np.searchsorted(timestamps, moments + 5e-7, side="right") - 1
+    return np.clip(shown, 0, n - 1).astype(np.int64)
+
+
+def file_digest(path: Path) -> bytes:
+    """sha256 of a file's size and its first and last 64 KiB: cheap, and changes when a video is replaced."""
+    part = 64 * 1024
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            digest.update(str(size).encode() + b"\0")
+            file.seek(0)
+            digest.update(file.read(part))
+            file.seek(max(part, size - part))
+            digest.update(file.read(part))
+    except OSError as error:
+        raise EpisodeError(f"Cannot read {path}: {error.strerror or error}.") from error
+    return digest.digest()

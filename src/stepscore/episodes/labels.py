@@ -1,0 +1,198 @@
+"""Labels: what people, simulators or annotators say is true of an episode.
+
+Labels never change a source. They are one table with the columns ``episode_id, kind, name, start_s, end_s,
+value, author, created`` (csv, jsonl or parquet), joined by ``open_episodes(source, labels=...)``.
+
+=========  ======================  ==========================================  =====================
+kind       name                    span                                        value
+=========  ======================  ==========================================  =====================
+success    ``ever`` or ``holds``   empty                                       1 or 0
+subgoal    the subgoal's name      empty, or from when to when it was true     1 or 0
+stage      the stage's name        when it ran                                 empty
+progress   the potential's name    start_s = the moment                        0..1
+=========  ======================  ==========================================  =====================
+
+A later row overrides an earlier one of the same episode, kind, name and start.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from stepscore.errors import ManifestError
+from stepscore.types import FloatArray, Mode
+
+Kind = Literal["success", "subgoal", "stage", "progress"]
+COLUMNS = ("episode_id", "kind", "name", "start_s", "end_s", "value", "author", "created")
+
+
+class Stage(NamedTuple):
+    """A named span of an episode, in seconds."""
+
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One row of the labels table, without the episode's id. NaN where a column is empty."""
+
+    kind: Kind
+    name: str
+    start_s: float = math.nan
+    end_s: float = math.nan
+    value: float = math.nan
+    author: str = ""
+    created: str = ""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of one episode."""
+
+    rows: tuple[Label, ...] = ()
+
+    @property
+    def success(self) -> bool | None:
+        """Whether the episode succeeded, ``None`` where nobody said."""
+        row = self._last("success")
+        return None if row is None or math.isnan(row.value) else row.value >= 0.5
+
+    @property
+    def success_mode(self) -> Mode | None:
+        """Whether success means at some time or at the end; ``None`` where there is no success label."""
+        row = self._last("success")
+        return None if row is None else ("ever" if row.name == "ever" else "holds")
+
+    def subgoal(self, name: str) -> bool | None:
+        """Whether a subgoal was reached, ``None`` where nobody said."""
+        row = self._last("subgoal", name)
+        return None if row is None or math.isnan(row.value) else row.value >= 0.5
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Stage spans by start time."""
+        spans = {
+            (r.name, r.start_s): Stage(r.name, r.start_s, r.end_s) for r in self.rows if r.kind == "stage"
+        }
+        return tuple(sorted(spans.values(), key=lambda stage: stage.start_s))
+
+    def progress(self) -> tuple[FloatArray, FloatArray]:
+        """Times and values of labelled progress, by time; empty where there is none."""
+        points = {r.start_s: r.value for r in self.rows if r.kind == "progress"}
+        times = np.array(sorted(points), dtype=np.float64)
+        return times, np.array([points[t] for t in times], dtype=np.float64)
+
+    def with_rows(self, rows: Iterable[Label]) -> Labels:
+        """These labels and ``rows``, which override earlier ones."""
+        return Labels(self.rows + tuple(rows))
+
+    def _last(self, kind: Kind, name: str | None = None) -> Label | None:
+        return next((r for r in reversed(self.rows) if r.kind == kind and name in (None, r.name)), None)
+
+
+def check_stages(stages: Iterable[Stage], where: str) -> tuple[Stage, ...]:
+    """The stages; a ManifestError names the first that ends before it starts, overlaps or is out of order."""
+    checked = tuple(stages)
+    for number, stage in enumerate(checked):
+        if not (math.isfinite(stage.start_s) and math.isfinite(stage.end_s)):
+            raise ManifestError(f"{where}: stage {stage.name!r} has no finite start and end second.")
+        if stage.end_s <= stage.start_s:
+            raise ManifestError(
+                f"{where}: stage {stage.name!r} runs from {stage.start_s:g} s to {stage.end_s:g} s; "
+                "it must end after it starts."
+            )
+        before = checked[number - 1] if number else None
+        # Annotators write the same second as end and start; a nanosecond of float noise is no overlap.
+        if before and stage.start_s < before.end_s - 1e-9:
+            word = "is out of order with" if stage.start_s < before.start_s else "overlaps"
+            raise ManifestError(
+                f"{where}: stage {stage.name!r} ({stage.start_s:g}..{stage.end_s:g} s) {word} "
+                f"{before.name!r} ({before.start_s:g}..{before.end_s:g} s)."
+            )
+    return checked
+
+
+def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
+    """Labels by episode id from a csv, jsonl or parquet file; ManifestError names file, line and field."""
+    if not path.is_file():
+        raise ManifestError(f"No labels file at {path}.")
+    found: dict[str, list[Label]] = defaultdict(list)
+    for line, row in _rows(path):
+        where = f"{path}, row {line}"
+        extra = set(row) - set(COLUMNS)
+        if extra or not row.get("episode_id"):
+            wrong = f"unknown column {sorted(extra)[0]!r}" if extra else "no episode_id"
+            raise ManifestError(f"{where}: {wrong}. Columns: {', '.join(COLUMNS)}.")
+        if row.get("kind") not in get_args(Kind):
+            raise ManifestError(
+                f"{where}: kind is {row.get('kind')!r}. Allowed: {', '.join(get_args(Kind))}."
+            )
+        found[str(row["episode_id"])].append(_label(row, where))
+    for episode_id, labels in found.items():
+        check_stages(Labels(tuple(labels)).stages, f"{path}, episode {episode_id}")
+    return {episode_id: tuple(rows) for episode_id, rows in found.items()}
+
+
+def _rows(path: Path) -> Iterable[tuple[int, Mapping[str, object]]]:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        yield from enumerate(pq.read_table(path).to_pylist(), start=1)
+        return
+    with path.open(encoding="utf-8", newline="") as file:
+        if path.suffix == ".csv":
+            yield from enumerate(csv.DictReader(file), start=1)
+        elif path.suffix == ".jsonl":
+            for line, text in enumerate(file, start=1):
+                if text.strip():
+                    try:
+                        row = json.loads(text)
+                    except json.JSONDecodeError as error:
+                        raise ManifestError(f"{path}, row {line}: not JSON ({error}).") from error
+                    if not isinstance(row, dict):
+                        raise ManifestError(
+                            f"{path}, row {line}: expected an object, got {text.strip()[:40]!r}."
+                        )
+                    yield line, row
+        else:
+            raise ManifestError(f"{path}: labels are .csv, .jsonl or .parquet, not {path.suffix!r}.")
+
+
+def _label(row: Mapping[str, object], where: str) -> Label:
+    def number(field: str) -> float:
+        value = row.get(field)
+        if value is None or value == "":
+            return math.nan
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return float(value.lower() == "true")
+        try:
+            return float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ManifestError(f"{where}: {field} is {value!r}, not a number.") from None
+
+    kind, value = row["kind"], number("value")
+    if kind != "stage" and not (math.isnan(value) or 0.0 <= value <= 1.0):
+        raise ManifestError(f"{where}: value of a {kind} label is {value:g}; allowed is 0..1.")
+    name = str(row.get("name") or "")
+    if kind == "success" and name not in ("", "ever", "holds"):
+        raise ManifestError(f"{where}: name of a success label is {name!r}. Allowed: ever, holds.")
+    return Label(
+        kind=kind,  # type: ignore[arg-type]
+        name=name,
+        start_s=number("start_s"),
+        end_s=number("end_s"),
+        value=value,
+        author=str(row.get("author") or ""),
+        created=str(row.get("created") or ""),
+    )

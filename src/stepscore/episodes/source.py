@@ -1,0 +1,219 @@
+"""Opening a source: which reader fits, and the episodes it lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol, overload
+
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels import Label, read_labels
+from stepscore.episodes.subgoals import TaskSubgoals, find_subgoals, read_subgoals
+from stepscore.errors import OptionError, SourceError, UnknownNameError
+from stepscore.registry import Registry
+
+
+class Problem(NamedTuple):
+    """Something in a source that could not be read, and why."""
+
+    where: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a reader found.
+
+    Attributes:
+        episodes: Handles, sorted by id; may be a lazy sequence that makes each on demand.
+        problems: What could not be read.
+        rules: How names were turned into instructions, tasks, views and policies, in sentences for a person.
+    """
+
+    episodes: Sequence[Episode]
+    problems: tuple[Problem, ...] = ()
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a user may tell a reader.
+
+    Attributes:
+        policy_from: Take the policy from the folder at this depth below the source (1 is the first).
+    """
+
+    policy_from: int | None = None
+
+
+class Reader(Protocol):
+    """One format of recorded rollouts."""
+
+    def matches(self, path: Path) -> bool:
+        """Whether this format is what lies at ``path``; cheap, and never raises."""
+
+    def read(self, path: Path, options: ReadOptions) -> Listing:
+        """The episodes at ``path``. Decodes nothing. Raises SourceError when nothing there can be used."""
+
+
+readers: Registry[Callable[[], Reader]] = Registry(
+    "reader",
+    {
+        # In the order in which they are asked: the most particular layout first, plain videos last.
+        "lerobot": "stepscore.episodes.lerobot:LeRobotReader",
+        "lerobot-eval": "stepscore.episodes.lerobot_eval:LeRobotEvalReader",
+        "hdf5": "stepscore.episodes.hdf5:Hdf5Reader",
+        "curves": "stepscore.episodes.curves:CurvesReader",
+        "prm": "stepscore.episodes.prm:PrmReader",
+        "folder": "stepscore.episodes.folder:FolderReader",
+    },
+    group="stepscore.readers",
+)
+_ORDER = ("lerobot", "lerobot-eval", "hdf5", "curves", "prm")
+
+
+class Episodes(Sequence[Episode]):
+    """The episodes of a source, in the order of their ids. Listing them decodes nothing.
+
+    ``len(episodes)``, iteration, ``episodes[3]``, ``episodes["episode_000012"]``.
+    """
+
+    def __init__(self, source: str, reader: str, listing: Listing) -> None:
+        self.source = source
+        self.reader = reader
+        self.problems = listing.problems
+        self.rules = listing.rules
+        self._episodes = listing.episodes
+        self._by_id: dict[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._episodes)
+
+    def __iter__(self) -> Iterator[Episode]:
+        return iter(self._episodes)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Episode: ...
+    @overload
+    def __getitem__(self, key: slice) -> Episodes: ...
+    def __getitem__(self, key: int | str | slice) -> Episode | Episodes:
+        if isinstance(key, slice):
+            listing = Listing(self._episodes[key], self.problems, self.rules)
+            return Episodes(self.source, self.reader, listing)
+        if isinstance(key, int):
+            return self._episodes[key]
+        if self._by_id is None:
+            self._by_id = {episode.id: number for number, episode in enumerate(self._episodes)}
+        if key not in self._by_id:
+            raise UnknownNameError("episode", key, self._by_id, where=self.source)
+        return self._episodes[self._by_id[key]]
+
+    def select(self, ids: Sequence[str]) -> Episodes:
+        """Only these episodes; an unknown id is an error that names the closest one."""
+        chosen = sorted({self[name].id: self[name] for name in ids}.items())
+        return Episodes(self.source, self.reader, Listing([e for _, e in chosen], self.problems, self.rules))
+
+    def __repr__(self) -> str:
+        return f"Episodes({len(self)} from {self.source!r}, read as {self.reader})"
+
+
+def open_episodes(
+    source: str | Path,
+    labels: str | Path | None = None,
+    subgoals: str | Path | None = None,
+    task: str | None = None,
+    limit: int | None = None,
+    *,
+    reader: str | None = None,
+    policy_from: int | None = None,
+) -> Episodes:
+    """The episodes of a source, as handles that read on demand.
+
+    Args:
+        source: A path (folder of videos, LeRobot dataset, HDF5 file ...) or a LeRobot repo id ``user/name``.
+        labels: A labels file (csv, jsonl, parquet) to join by episode id.
+        subgoals: A YAML file with the subgoals of each task.
+        task: Keep only episodes of this task.
+        limit: Keep only the first so many, in the order of their ids.
+        reader: Read it as this format instead of finding out; see ``stepscore ls readers``.
+        policy_from: Take the policy from the folder at this depth below the source (1 is the first).
+    """
+    path = _locate(source)
+    name = reader or _detect(path)
+    listing = readers.get(name)().read(path, ReadOptions(policy_from=policy_from))
+    episodes: Sequence[Episode] = listing.episodes
+    if not len(episodes):
+        why = f" {listing.problems[0].where}: {listing.problems[0].why}" if listing.problems else ""
+        raise SourceError(f"No episodes in {path} (read as {name}).{why}")
+    if task is not None:
+        episodes = _of_task(episodes, task)
+    if limit is not None:
+        if limit < 1:
+            raise OptionError(f"limit is {limit}; it must be at least 1.")
+        episodes = episodes[:limit]
+    if labels is not None or subgoals is not None:
+        episodes = _Joined(
+            episodes,
+            read_labels(Path(labels)) if labels is not None else {},
+            read_subgoals(Path(subgoals)) if subgoals is not None else {},
+        )
+    return Episodes(str(source), name, Listing(episodes, listing.problems, listing.rules))
+
+
+class _Joined(Sequence[Episode]):
+    """Episodes with labels and subgoals joined as each is made, so that a lazy listing stays lazy."""
+
+    def __init__(
+        self,
+        episodes: Sequence[Episode],
+        labels: Mapping[str, tuple[Label, ...]],
+        subgoals: Mapping[str, TaskSubgoals],
+    ) -> None:
+        self._episodes, self._labels, self._subgoals = episodes, labels, subgoals
+
+    def __len__(self) -> int:
+        return len(self._episodes)
+
+    @overload
+    def __getitem__(self, key: int) -> Episode: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Episode]: ...
+    def __getitem__(self, key: int | slice) -> Episode | Sequence[Episode]:
+        if isinstance(key, slice):
+            return _Joined(self._episodes[key], self._labels, self._subgoals)
+        episode = self._episodes[key]
+        if episode.id in self._labels:
+            episode = replace(episode, labels=episode.labels.with_rows(self._labels[episode.id]))
+        entry = find_subgoals(self._subgoals, episode.task, episode.instruction)
+        return replace(episode, subgoals=entry.subgoals) if entry else episode
+
+
+def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
+    kept = [episode for episode in episodes if (episode.task or episode.instruction) == task]
+    if not kept:
+        names = {episode.task or episode.instruction for episode in episodes}
+        raise UnknownNameError("task", task, names)
+    return kept
+
+
+def _locate(source: str | Path) -> Path:
+    path = Path(source).expanduser()
+    if path.exists():
+        return path
+    parts = str(source).split("/")
+    if len(parts) == 2 and all(parts) and not str(source).startswith((".", "~")) and not path.parent.exists():
+        from stepscore.episodes.hub import dataset_folder
+
+        return dataset_folder(str(source))
+    raise SourceError(
+        f"No such file or folder: {source}. A source is a path or a LeRobot repo id (user/name)."
+    )
+
+
+def _detect(path: Path) -> str:
+    others = [name for name in readers.names() if name not in (*_ORDER, "folder")]
+    for name in (*others, *_ORDER):
+        if readers.get(name)().matches(path):
+            return name
+    return "folder"

@@ -1,0 +1,126 @@
+"""Subgoals: the ordered steps of a task, in words a judge can check in the picture.
+
+They come from a YAML file (``--subgoals``), by task::
+
+    tasks:
+      open the drawer:                # the episode's task, or its instruction; "*" fits every task
+        success: holds                # optional: ever | holds (the default)
+        subgoals:
+          - name: grasp the handle    # required, unique within the task
+            criterion: the fingers close around the handle     # optional: what to look for
+            mode: ever                # ever (the default): true at some time; holds: true at the end
+            view: wrist               # optional: the camera that shows it best
+            reviewed: true            # optional: a person has read it
+          - the drawer is open        # a plain text is a subgoal with that name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stepscore.errors import ManifestError
+from stepscore.types import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Subgoal:
+    """One step of a task.
+
+    Attributes:
+        name: Its short name, unique within the task.
+        criterion: What to look for; empty where the name says it.
+        mode: ``"ever"`` (true at some time) or ``"holds"`` (true at the end of what is shown).
+        view: The camera that shows it best; empty for any.
+        reviewed: Whether a person has read and approved it.
+    """
+
+    name: str
+    criterion: str = ""
+    mode: Mode = "ever"
+    view: str = ""
+    reviewed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSubgoals:
+    """The subgoals of one task, and when its success counts."""
+
+    subgoals: tuple[Subgoal, ...]
+    success: Mode = "holds"
+
+
+class _SubgoalEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(min_length=1)
+    criterion: str = ""
+    mode: Mode = "ever"
+    view: str = ""
+    reviewed: bool = True
+
+
+class _TaskEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    success: Mode = "holds"
+    subgoals: list[_SubgoalEntry | str] = Field(min_length=1)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    tasks: dict[str, _TaskEntry]
+
+
+def parse_subgoals(entries: list[object], where: str) -> tuple[Subgoal, ...]:
+    """Subgoals from a list of texts or mappings, as in the YAML file; ManifestError names the wrong field."""
+    try:
+        return _subgoals(_TaskEntry.model_validate({"subgoals": entries}), where)
+    except ValidationError as error:
+        raise ManifestError(f"{where}: {_first(error)}") from None
+
+
+def read_subgoals(path: Path) -> Mapping[str, TaskSubgoals]:
+    """Subgoals by task from a YAML file; ManifestError names the file and the wrong field."""
+    if not path.is_file():
+        raise ManifestError(f"No subgoals file at {path}.")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        file = _File.model_validate(content)
+    except yaml.YAMLError as error:
+        raise ManifestError(f"{path}: not YAML: {error}") from None
+    except ValidationError as error:
+        raise ManifestError(f"{path}: {_first(error)}") from None
+    return {
+        task: TaskSubgoals(_subgoals(entry, f"{path}, task {task!r}"), entry.success)
+        for task, entry in file.tasks.items()
+    }
+
+
+def find_subgoals(
+    table: Mapping[str, TaskSubgoals], task: str | None, instruction: str
+) -> TaskSubgoals | None:
+    """The entry for an episode: by task, else by instruction, else ``"*"``; ``None`` where none fits."""
+    by_name = {name.strip().lower(): entry for name, entry in table.items()}
+    for key in (task, instruction, "*"):
+        if key is not None and key.strip().lower() in by_name:
+            return by_name[key.strip().lower()]
+    return None
+
+
+def _subgoals(entry: _TaskEntry, where: str) -> tuple[Subgoal, ...]:
+    subgoals = tuple(
+        Subgoal(item) if isinstance(item, str) else Subgoal(**item.model_dump()) for item in entry.subgoals
+    )
+    names = [subgoal.name for subgoal in subgoals]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ManifestError(f"{where}: subgoal {twice!r} stands twice; names are unique within a task.")
+    return subgoals
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc']) or 'the file'}: {first['msg']}."

@@ -1,0 +1,50 @@
+"""What scores an episode: one judge a file.
+
+:func:`get_judge` makes one by name; ``stepscore ls judges`` lists them. Other packages add theirs through the
+entry-point group ``stepscore.judges``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.judges.judge import Ask as Ask
+from stepscore.judges.judge import Judge as Judge
+from stepscore.judges.judge import episode_rng as episode_rng
+from stepscore.registry import Registry
+
+__all__ = ["Ask", "Judge", "episode_rng", "get_judge", "judges"]
+
+judges: Registry[Callable[..., Judge]] = Registry(
+    "judge",
+    {
+        "constant": "stepscore.judges.baselines:Constant",
+        "linear-time": "stepscore.judges.baselines:LinearTime",
+        "random-monotone": "stepscore.judges.baselines:RandomMonotone",
+        "recorded": "stepscore.judges.recorded:Recorded",
+    },
+    group="stepscore.judges",
+)
+
+
+def get_judge(name: str, **options: object) -> Judge:
+    """The judge called ``name`` with these options.
+
+    >>> get_judge("linear-time", points=16)
+    LinearTime(points=16)
+
+    Args:
+        name: One of ``stepscore ls judges``.
+        options: Its keyword options; a wrong name lists the valid ones.
+    """
+    make = judges.get(name)
+    valid = [p.name for p in inspect.signature(make).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for option in options:
+        if option not in valid:
+            raise UnknownNameError(f"option of the judge {name!r}", option, valid)
+    try:
+        return make(**options)
+    except TypeError as error:
+        raise OptionError(f"Judge {name!r}: {error}.") from error

@@ -1,0 +1,116 @@
+"""The trivial judges that every other judge is shown beside. They see no picture.
+
+A judge that cannot beat these knows nothing: on rollouts that stop after success, the clock alone ranks
+the frames of every success perfectly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.errors import EpisodeError, OptionError
+from stepscore.judges.judge import Ask, episode_rng
+from stepscore.types import Curve, FloatArray, Judgement
+
+
+def sample_times(episode: Episode, points: int) -> FloatArray:
+    """Timestamps of ``points`` frames spread evenly from the first to the last (fewer in a short episode)."""
+    if not episode.views:
+        raise EpisodeError(f"Episode {episode.id} has no video, so no frame times; use the 'recorded' judge.")
+    at = next(iter(episode.views.values())).timestamps()
+    if not len(at):
+        raise EpisodeError(f"Episode {episode.id} has no frames.")
+    return at[np.round(np.linspace(0, len(at) - 1, min(points, len(at)))).astype(np.int64)]
+
+
+def _check_points(points: int) -> None:
+    if points < 2:
+        raise OptionError(f"points is {points}; it must be at least 2.")
+
+
+@dataclass(frozen=True)
+class LinearTime:
+    """Progress is time over duration: the clock as a judge.
+
+    Attributes:
+        points: Points on the curve, from the first frame to the last.
+    """
+
+    points: int = 32
+    name = "linear-time"
+    version = 1
+
+    def __post_init__(self) -> None:
+        _check_points(self.points)
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number."""
+        return {"points": self.points}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """A straight line from 0 at the first frame to 1 at the last."""
+        times = sample_times(episode, self.points)
+        progress = times / times[-1] if times[-1] > 0 else np.zeros_like(times)
+        return Judgement(Curve(times, progress))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Progress is the same everywhere.
+
+    Attributes:
+        value: That value, 0..1.
+        points: Points on the curve.
+    """
+
+    value: float = 0.5
+    points: int = 32
+    name = "constant"
+    version = 1
+
+    def __post_init__(self) -> None:
+        _check_points(self.points)
+        if not 0.0 <= self.value <= 1.0:
+            raise OptionError(f"value is {self.value}; it must lie in 0..1.")
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number."""
+        return {"value": self.value, "points": self.points}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """A flat line, and the same value as success score."""
+        times = sample_times(episode, self.points)
+        return Judgement(Curve(times, np.full_like(times, self.value)), success_score=self.value)
+
+
+@dataclass(frozen=True)
+class RandomMonotone:
+    """Progress rises at random: sorted uniform numbers, up to a random end.
+
+    Attributes:
+        points: Points on the curve.
+        seed: Another seed gives other curves; each episode has its own.
+    """
+
+    points: int = 32
+    seed: int = 0
+    name = "random-monotone"
+    version = 1
+
+    def __post_init__(self) -> None:
+        _check_points(self.points)
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number."""
+        return {"points": self.points, "seed": self.seed}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """A random rising curve and a random success score, fixed by the episode id and the seed."""
+        times = sample_times(episode, self.points)
+        rng = episode_rng(episode, self.name, self.seed)
+        progress = np.sort(rng.uniform(0.0, 1.0, len(times))) * rng.uniform()
+        return Judgement(Curve(times, progress), success_score=float(rng.uniform()))

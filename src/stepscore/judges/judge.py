@@ -1,0 +1,39 @@
+"""What a judge is: something that looks at an episode and says how far it got.
+
+``await ask(request)`` may be called any number of times, each answer shaping the next. A request names its
+frames symbolically; the engine decodes, batches and sends, so that a judge never knows on how many machines
+it runs. A judge is a picklable value that loads what it needs on first use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.types import Judgement
+
+Ask = Callable[[object], Awaitable[object]]
+"""Puts a request to the run's model and gives its answer."""
+
+
+class Judge(Protocol):
+    """Looks at an episode and says how far it got. ``version`` rises when the same input may score otherwise."""
+
+    name: str
+    version: int
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number, as JSON values; it enters the protocol."""
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """The judgement of one episode. Raises EpisodeError when this episode cannot be judged."""
+
+
+def episode_rng(episode: Episode, *salt: object) -> np.random.Generator:
+    """A random generator that depends on the episode's id and ``salt`` alone, not on the order of judging."""
+    text = "\0".join([episode.id, *map(str, salt)])
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

@@ -1,0 +1,20 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real rollouts recorded by others. They live beside the repository, never in it."""
+    if not (SHARED_DATA / "rollouts").is_dir():
+        if os.environ.get("CI") == "true" and os.environ.get("STEPSCORE_REQUIRE_DATA"):
+            pytest.fail(f"real rollouts are required and not at {SHARED_DATA}")
+        pytest.skip(f"REAL ROLLOUTS ABSENT: no {SHARED_DATA}; the tests against published values did not run")
+    return SHARED_DATA
