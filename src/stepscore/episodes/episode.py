@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -79,6 +79,12 @@ class Episode:
         if name not in self.views:
             raise UnknownNameError("view", name, self.views, where=f"episode {self.id}")
         return self.views[name]
+
+    def with_views(self, names: Sequence[str]) -> Episode:
+        """The same episode with only these cameras, in this order."""
+        for name in names:
+            self.view(name)
+        return replace(self, views={name: self.views[name] for name in names})
 
     @cached_property
     def info(self) -> ViewInfo | None:

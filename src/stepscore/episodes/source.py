@@ -152,25 +152,27 @@ def open_episodes(
         if limit < 1:
             raise OptionError(f"limit is {limit}; it must be at least 1.")
         episodes = episodes[:limit]
-    if labels is not None or subgoals is not None:
-        episodes = _Joined(
-            episodes,
-            read_labels(Path(labels)) if labels is not None else {},
-            read_subgoals(Path(subgoals)) if subgoals is not None else {},
-        )
-    return Episodes(str(source), name, Listing(episodes, listing.problems, listing.rules))
+    where = str(path) if Path(source).expanduser().exists() else str(source)
+    joined = _Joined(
+        episodes,
+        where,
+        read_labels(Path(labels)) if labels is not None else {},
+        read_subgoals(Path(subgoals)) if subgoals is not None else {},
+    )
+    return Episodes(where, name, Listing(joined, listing.problems, listing.rules))
 
 
 class _Joined(Sequence[Episode]):
-    """Episodes with labels and subgoals joined as each is made, so that a lazy listing stays lazy."""
+    """Episodes with source, labels and subgoals joined as each is made, so that a lazy listing stays lazy."""
 
     def __init__(
         self,
         episodes: Sequence[Episode],
+        source: str,
         labels: Mapping[str, tuple[Label, ...]],
         subgoals: Mapping[str, TaskSubgoals],
     ) -> None:
-        self._episodes, self._labels, self._subgoals = episodes, labels, subgoals
+        self._episodes, self._source, self._labels, self._subgoals = episodes, source, labels, subgoals
 
     def __len__(self) -> int:
         return len(self._episodes)
@@ -181,12 +183,15 @@ class _Joined(Sequence[Episode]):
     def __getitem__(self, key: slice) -> Sequence[Episode]: ...
     def __getitem__(self, key: int | slice) -> Episode | Sequence[Episode]:
         if isinstance(key, slice):
-            return _Joined(self._episodes[key], self._labels, self._subgoals)
+            return _Joined(self._episodes[key], self._source, self._labels, self._subgoals)
         episode = self._episodes[key]
-        if episode.id in self._labels:
-            episode = replace(episode, labels=episode.labels.with_rows(self._labels[episode.id]))
         entry = find_subgoals(self._subgoals, episode.task, episode.instruction)
-        return replace(episode, subgoals=entry.subgoals) if entry else episode
+        return replace(
+            episode,
+            source=self._source,
+            labels=episode.labels.with_rows(self._labels.get(episode.id, ())),
+            subgoals=entry.subgoals if entry else episode.subgoals,
+        )
 
 
 def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
@@ -200,7 +205,7 @@ def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
 def _locate(source: str | Path) -> Path:
     path = Path(source).expanduser()
     if path.exists():
-        return path
+        return path.absolute()
     parts = str(source).split("/")
     if len(parts) == 2 and all(parts) and not str(source).startswith((".", "~")) and not path.parent.exists():
         from stepscore.episodes.hub import dataset_folder

@@ -21,7 +21,7 @@ Ask = Callable[[object], Awaitable[object]]
 
 
 class Judge(Protocol):
-    """Looks at an episode and says how far it got. ``version`` rises when the same input may score otherwise."""
+    """Looks at an episode and says how far it got. ``version`` rises when the same input may score anew."""
 
     name: str
     version: int

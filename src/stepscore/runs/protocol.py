@@ -1,0 +1,69 @@
+"""The protocol: all that can change a number, as one canonical JSON with a hash.
+
+Results of different protocols are never mixed without saying so. What cannot change a number (workers, dates,
+library versions, the selection of episodes) stands beside it in ``run.json``, not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stepscore.errors import OptionError
+from stepscore.judges import Judge
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a run was judged. Two runs with equal hashes may be put in one table."""
+
+    content: Mapping[str, object]
+
+    @property
+    def text(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, no NaN."""
+        return canonical_json(self.content)
+
+    @property
+    def hash(self) -> str:
+        """First 16 hex digits of the sha256 of the canonical JSON."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+    def differences(self, other: Protocol) -> list[str]:
+        """Where two protocols differ, one sentence each: ``judge.options.points is 16, not 32``."""
+        mine, theirs = _flatten(self.content), _flatten(other.content)
+        return [
+            f"{key} is {_show(mine, key)}, not {_show(theirs, key)}"
+            for key in sorted(mine.keys() | theirs.keys())
+            if mine.get(key) != theirs.get(key)
+        ]
+
+
+def protocol_of(judge: Judge, views: Sequence[str] | None = None) -> Protocol:
+    """The protocol of a judge looking at these views (``None``: each episode's own)."""
+    content: dict[str, object] = {
+        "judge": {"name": judge.name, "version": judge.version, "options": dict(judge.options())},
+        "views": list(views) if views is not None else None,
+    }
+    try:
+        return Protocol(json.loads(canonical_json(content)))
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"Judge {judge.name!r} has an option that is not a JSON value: {error}.") from error
+
+
+def canonical_json(value: object) -> str:
+    """One text per value: sorted keys, no spaces; NaN is refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _flatten(value: object, prefix: str = "") -> dict[str, object]:
+    if isinstance(value, Mapping):
+        parts = [_flatten(item, f"{prefix}.{key}" if prefix else str(key)) for key, item in value.items()]
+        return {key: item for part in parts for key, item in part.items()}
+    return {prefix: value}
+
+
+def _show(flat: Mapping[str, object], key: str) -> str:
+    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"

@@ -1,0 +1,134 @@
+"""An episode and its judgement as one line of JSON, and back as rows of tables.
+
+NaN becomes null: JSON has no NaN, and null is how unknown reads everywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from stepscore.episodes import Episode
+from stepscore.errors import OptionError
+from stepscore.runs.protocol import canonical_json
+from stepscore.types import FloatArray, Judgement
+
+Row = dict[str, Any]
+RESERVED = frozenset({"episode_id", "time_s", "progress"})
+
+
+def episode_row(episode: Episode) -> Row:
+    """What the ``episodes`` table keeps of an episode. Reads headers and fingerprints; decodes nothing.
+
+    An episode whose video cannot be opened still has a row: frame count, rate and duration are null there.
+    """
+    row: Row = {
+        "source": episode.source,
+        "source_index": episode.source_index,
+        "first_frame": None,
+        "n_frames": None,
+        "fps": None,
+        "duration_s": None,
+        "fingerprint": None,
+        "instruction": episode.instruction,
+        "task": episode.task,
+        "policy": episode.policy,
+        "robot": episode.robot,
+        "dataset": episode.dataset,
+        "pair": episode.pair,
+        "views": [{"name": name, "location": view.location()} for name, view in episode.views.items()],
+        "success": episode.labels.success,
+        "success_mode": episode.labels.success_mode,
+        "stages": [
+            {"name": stage.name, "start_s": number(stage.start_s), "end_s": number(stage.end_s)}
+            for stage in episode.labels.stages
+        ],
+        "subgoals": [
+            {
+                "name": goal.name,
+                "criterion": goal.criterion,
+                "mode": goal.mode,
+                "reviewed": goal.reviewed,
+                "label": episode.labels.subgoal(goal.name),
+            }
+            for goal in episode.subgoals
+        ],
+        "metadata": canonical_json(episode.metadata) if episode.metadata else None,
+    }
+    try:
+        row["fingerprint"] = episode.fingerprint
+        info = episode.info
+    except Exception:  # a view is anyone's code; the judge meets the same error and reports it
+        return row
+    if info is not None:
+        row |= {
+            "first_frame": info.first_frame,
+            "n_frames": info.n_frames,
+            "fps": number(info.fps),
+            "duration_s": number(info.duration_s),
+        }
+    return row
+
+
+def input_key(row: Row) -> str:
+    """Hash of what a judge looks at. When it changes, the episode is judged again."""
+    looked_at = [row["fingerprint"], row["instruction"]]
+    goals = [[goal["name"], goal["criterion"], goal["mode"]] for goal in row["subgoals"]]
+    views = [view["name"] for view in row["views"]]
+    return hashlib.sha256(canonical_json([looked_at, goals, views]).encode()).hexdigest()[:16]
+
+
+def judgement_row(judgement: Judgement) -> Row:
+    """A judgement as JSON values."""
+    curve = judgement.curve
+    row: Row = {"success_score": number(judgement.success_score), "error": judgement.error}
+    if curve is not None:
+        taken = RESERVED & curve.channels.keys()
+        if taken:
+            raise OptionError(
+                f"A curve's channel may not be called {sorted(taken)[0]!r}; that is a column already."
+            )
+        row["curve"] = {
+            "time_s": curve.times.tolist(),
+            "progress": numbers(curve.progress),
+            "channels": {name: numbers(values) for name, values in sorted(curve.channels.items())},
+            "calibrated": curve.calibrated,
+            "time_source": curve.time_source,
+        }
+    row["verdicts"] = [
+        {
+            "subgoal": verdict.subgoal,
+            "answer": verdict.answer,
+            "score": number(verdict.score),
+            "when_s": number(verdict.when_s),
+            "why": verdict.why,
+        }
+        for verdict in judgement.verdicts
+    ]
+    return row
+
+
+def usage_row(judgement: Judgement, seconds: float) -> Row:
+    """What judging took, as JSON values; ``seconds`` is the engine's clock."""
+    usage = judgement.usage
+    return {
+        "seconds": round(seconds, 6),
+        "calls": usage.calls,
+        "attempts": usage.attempts,
+        "images": usage.images,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "cost": usage.cost,
+    }
+
+
+def number(value: float) -> float | None:
+    """The value, or null where it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
+def numbers(values: FloatArray | Iterable[float]) -> list[float | None]:
+    """The values, each null where it is not finite."""
+    return [v if math.isfinite(v) else None for v in map(float, values)]
