@@ -1,0 +1,100 @@
+"""Series that belong together: checked for shape, and the places where any of them is unknown dropped.
+
+The measures beside this file compare two series point by point. A point where either is NaN is unknown; it
+enters no measure, and `known_share` says how many points did.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.types import FloatArray
+
+SLACK = 1e-9
+"""Room for binary rounding where a limit is inclusive: 0.8 and 0.7 differ by 0.1, though not in floats."""
+
+
+def series(values: ArrayLike, name: str) -> FloatArray:
+    """``values`` as a float64 array of shape (n,); ``None`` becomes NaN.
+
+    Raises:
+        OptionError: They are not numbers, or not one-dimensional.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{name} must be numbers, with NaN for unknown; {error}.") from error
+    if array.ndim != 1:
+        raise OptionError(f"{name} has shape {array.shape}; expected one dimension, (n,).")
+    return array
+
+
+def increasing(values: ArrayLike, name: str) -> FloatArray:
+    """`series` that is finite and strictly increasing, as times are.
+
+    Raises:
+        OptionError: A value is not finite, or not above the one before it; the message says which.
+    """
+    array = series(values, name)
+    if not np.all(np.isfinite(array)):
+        where = int(np.argmin(np.isfinite(array)))
+        raise OptionError(f"{name}[{where}] is {array[where]}; expected finite seconds.")
+    falls = np.flatnonzero(np.diff(array) <= 0)
+    if len(falls):
+        i = int(falls[0])
+        raise OptionError(
+            f"{name}[{i + 1}] is {array[i + 1]:g}, after {array[i]:g}; expected strictly increasing. "
+            "Sort the points by time and drop repeated ones."
+        )
+    return array
+
+
+def binary(values: ArrayLike, name: str, *, ndim: int = 1) -> FloatArray:
+    """``values`` as a float64 array that holds 1 (yes), 0 (no) and NaN (unknown) alone.
+
+    Raises:
+        OptionError: Another value is in it, or it has not ``ndim`` dimensions.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{name} must be 1, 0 or NaN for unknown; {error}.") from error
+    if array.ndim != ndim:
+        raise OptionError(f"{name} has shape {array.shape}; expected {ndim} dimension(s).")
+    wrong = array[~(np.isnan(array) | (array == 0) | (array == 1))]
+    if wrong.size:
+        raise OptionError(
+            f"{name} holds {wrong[0]:g}; expected 1 (yes), 0 (no) or NaN (unknown). "
+            "Turn scores into answers with apply_threshold first."
+        )
+    return array
+
+
+def same_length(a: FloatArray, b: FloatArray, a_name: str, b_name: str) -> None:
+    """Raise OptionError unless the two series have one length."""
+    if len(a) != len(b):
+        raise OptionError(
+            f"{a_name} has {len(a)} values and {b_name} {len(b)}; expected one of each per point."
+        )
+
+
+def known_pairs(a: FloatArray, b: FloatArray, a_name: str, b_name: str) -> tuple[FloatArray, FloatArray]:
+    """Both series at the points where both are known."""
+    same_length(a, b, a_name, b_name)
+    known = ~(np.isnan(a) | np.isnan(b))
+    return a[known], b[known]
+
+
+def known_share(*values: ArrayLike) -> float:
+    """Share of points known in every one of the series, 0..1: the coverage of a measure of them.
+
+    NaN where there are no points.
+    """
+    arrays = [series(v, f"series {i}") for i, v in enumerate(values)]
+    for i, array in enumerate(arrays):
+        same_length(arrays[0], array, "series 0", f"series {i}")
+    if not arrays or not len(arrays[0]):
+        return float("nan")
+    return float(np.mean(~np.any(np.isnan(np.stack(arrays)), axis=0)))

@@ -1,0 +1,86 @@
+"""The metrics that a run is measured with: each takes one curve and gives one or more numbers.
+
+A metric of your own is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics`` or, in a
+script, by ``metrics.register("mine")(CurveMetric(...))``; every table then has its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from stepscore.metrics.opd_revisions import opd
+from stepscore.metrics.order import voc
+from stepscore.registry import Registry
+from stepscore.types import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number of an episode.
+
+    Attributes:
+        name: Its name in every table.
+        better: Which direction is good.
+        kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"mean"`` for the rest.
+        summary: What it says, in a line.
+    """
+
+    name: str
+    better: Literal["higher", "lower", "neither"]
+    kind: Literal["rate", "mean"]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class CurveMetric:
+    """Numbers of one curve: ``func(times, progress)`` gives a value per column, NaN for unknown."""
+
+    columns: tuple[Column, ...]
+    func: Callable[[FloatArray, FloatArray], Mapping[str, float]]
+
+
+_OPD = (
+    Column("MC", "higher", "mean", "furthest milestone reached: 0, 25, 50, 75 or 100 %"),
+    Column("MC25", "higher", "rate", "reached 25 % of progress"),
+    Column("MC50", "higher", "rate", "reached half"),
+    Column("MC75", "higher", "rate", "reached 75 %"),
+    Column("MC100", "higher", "rate", "reached all of it, by the judge"),
+    Column("MP", "higher", "mean", "highest progress"),
+    Column("PPL", "higher", "mean", "progress gained per progress moved: 100 % is a straight way to the end"),
+    Column("CRA", "lower", "mean", "mean drop below the best progress so far"),
+    Column("STR", "lower", "mean", "share of steps (robust: of time) without progress"),
+)
+_OPD_15 = (
+    Column("DRR", "higher", "mean", "share of the deepest drop that was recovered"),
+    Column("FNS", "higher", "mean", "nearness to success, failures only"),
+    Column("SQS", "higher", "mean", "quality of success, successes only"),
+)
+
+
+def _opd(times: FloatArray, progress: FloatArray, *, revision: str) -> Mapping[str, float]:
+    return opd(progress, revision=revision, times=times)
+
+
+def _order(times: FloatArray, progress: FloatArray) -> Mapping[str, float]:
+    return {"VOC": voc(progress)}
+
+
+def opd_metric(revision: str) -> CurveMetric:
+    """OPD in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``."""
+    return CurveMetric(_OPD + (_OPD_15 if revision == "v1.5" else ()), partial(_opd, revision=revision))
+
+
+ORDER = CurveMetric(
+    (Column("VOC", "higher", "mean", "rank correlation of progress with time; high on a rising clock too"),),
+    _order,
+)
+OPD_DEFAULT = opd_metric("v1.0")
+
+metrics: Registry[CurveMetric] = Registry(
+    "metric",
+    {"opd": "stepscore.metrics.catalog:OPD_DEFAULT", "order": "stepscore.metrics.catalog:ORDER"},
+    group="stepscore.metrics",
+)

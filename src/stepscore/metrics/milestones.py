@@ -1,0 +1,22 @@
+"""How far a curve got: MP and the milestones, the same in every revision of OPD."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepscore.types import FloatArray
+
+_NAMES = ("MC25", "MC50", "MC75", "MC100")
+_QUARTERS = np.array([0.25, 0.5, 0.75, 1.0])
+
+
+def milestones(best: FloatArray) -> dict[str, FloatArray]:
+    """MC, MC25, MC50, MC75, MC100 and MP of the highest progress so far.
+
+    MC@q = 1[MP >= q]; MC = the largest of 0, .25, .5, .75, 1 that MP reaches, which is the mean of the four
+    rates since each includes those below it. Source: PRM-as-a-Judge, the level from its text, the rates
+    from its code.
+    """
+    reached = np.less_equal.outer(_QUARTERS, best).astype(np.float64)
+    furthest = (reached[0] + reached[1] + reached[2] + reached[3]) / 4
+    return {"MC": furthest, **dict(zip(_NAMES, reached, strict=True)), "MP": best}

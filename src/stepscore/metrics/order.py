@@ -1,0 +1,193 @@
+"""Does a curve rise where the task does? Rank agreement, agreement of level, and resolution.
+
+Rank measures take any channel (log-probabilities as well as progress) and see nothing of its level: a curve
+that ends at 0.3 can have a VOC of 1. `ccc` compares levels, `epr` asks how many levels a curve uses.
+Points where either series is NaN are dropped; `stepscore.metrics.aligned.known_share` is the coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.metrics.aligned import SLACK, known_pairs, series
+from stepscore.types import FloatArray, IntArray
+
+
+def voc(values: ArrayLike, order: ArrayLike | None = None, *, tolerance: float = 0.0) -> float:
+    """Value-order correlation: Spearman's rank correlation of values with their order in time.
+
+    VOC = Pearson(rank(values), rank(order)), ranks of ties averaged (GVL, arXiv 2411.04549; the form
+    TOPReward's and OpenGVL's code compute).
+
+    Args:
+        values: The judged values, in any channel, shape (n,).
+        order: Times, frame numbers or true progress of the same points; their position if not given.
+        tolerance: Two values count as tied when they differ by no more than this, in the values' own unit.
+            Ranks magnify drift that means nothing: a frozen video whose score creeps up by hundredths has
+            a VOC of 1 at 0.0. See `average_ranks` for the rule.
+
+    Returns:
+        -1..1, higher is better; NaN with fewer than two known points or where either side is constant.
+    """
+    known = series(values, "values")
+    times = np.arange(len(known), dtype=np.float64) if order is None else series(order, "order")
+    known, times = known_pairs(known, times, "values", "order")
+    return _pearson(average_ranks(known, tolerance=tolerance), average_ranks(times))
+
+
+def average_ranks(values: ArrayLike, *, tolerance: float = 0.0) -> FloatArray:
+    """Ranks from 1, ties averaged; NaN values have NaN ranks and count for nobody else's.
+
+    rank_i = 1/2 + #{j: v_j below v_i} + 1/2 #{j: v_j tied with v_i, i itself included}, where tied means
+    |v_i - v_j| <= tolerance. At tolerance 0 these are the usual average ranks. Above it, being tied is not
+    transitive (0.00 ties with 0.04 and 0.04 with 0.08, yet 0.00 is below 0.08), so values are compared
+    pair by pair and never merged into groups: no value depends on where a group happens to begin, a slow
+    drift cannot chain its ends together, and negating the values reverses the ranks exactly.
+    """
+    if not 0 <= tolerance < math.inf:
+        raise OptionError(
+            f"tolerance is {tolerance}; expected a number of at least 0, in the values' own unit."
+        )
+    array = series(values, "values")
+    ranks = np.full(len(array), np.nan)
+    known = array[~np.isnan(array)]
+    ordered = np.sort(known)
+    reach = tolerance * (1 + SLACK)
+    below = np.searchsorted(ordered, known - reach, side="left")
+    not_above = np.searchsorted(ordered, known + reach, side="right")
+    ranks[~np.isnan(array)] = (below + not_above + 1) / 2
+    return ranks
+
+
+def kendall_tau(a: ArrayLike, b: ArrayLike, variant: Literal["a", "b"] = "b") -> float:
+    """Kendall's rank correlation, from C concordant and D discordant pairs of n0 = n(n-1)/2, in O(n log n).
+
+    tau-a = (C - D) / n0: a tied pair earns nothing, so a constant scores 0 and a coarse curve cannot reach 1.
+    tau-b = (C - D) / sqrt((n0 - ties in a) (n0 - ties in b)): ties are taken out, so a coarse curve can.
+    (Kendall 1938 and 1945; ProcVLM and Robometer report tau-a, the latter under the name of tau-b.)
+    Counted by inversions after sorting, as in Knight 1966.
+
+    Args:
+        a: One series, e.g. true progress.
+        b: The other, e.g. judged progress.
+        variant: ``"a"`` or ``"b"``.
+
+    Returns:
+        -1..1, higher is better. NaN with fewer than two known points; tau-b also where either is constant.
+    """
+    if variant not in ("a", "b"):
+        raise OptionError(f"variant is {variant!r}; expected 'a' or 'b'.")
+    left, right = known_pairs(series(a, "a"), series(b, "b"), "a", "b")
+    n = len(left)
+    if n < 2:
+        return math.nan
+    x = np.unique(left, return_inverse=True)[1].astype(np.int64)
+    y = np.unique(right, return_inverse=True)[1].astype(np.int64)
+    pairs = n * (n - 1) // 2
+    ties_x, ties_y = _tied_pairs(x), _tied_pairs(y)
+    ties_both = _tied_pairs(x * (int(y.max()) + 1) + y)
+    # Sorted by x and then y, a pair tied in x is never an inversion of y.
+    discordant = _inversions(y[np.lexsort((y, x))])
+    balance = pairs - ties_x - ties_y + ties_both - 2 * discordant
+    if variant == "a":
+        return balance / pairs
+    untied = (pairs - ties_x) * (pairs - ties_y)
+    return balance / math.sqrt(untied) if untied else math.nan
+
+
+def ccc(a: ArrayLike, b: ArrayLike) -> float:
+    """Concordance correlation: agreement of two series in level and scale, not only in order.
+
+    CCC = 2 cov(a, b) / (var a + var b + (mean a - mean b)^2), population moments (Lin 1989; reported per
+    episode by ProcVLM, whose code adds 1e-8 on the percent scale to the denominator).
+
+    Returns:
+        -1..1; 1 only where the series are equal. 0 where one is constant and the other is not it. NaN with
+        fewer than two known points, with infinite values, or where both are the same constant (0/0).
+    """
+    left, right = known_pairs(series(a, "a"), series(b, "b"), "a", "b")
+    if len(left) < 2 or not (np.all(np.isfinite(left)) and np.all(np.isfinite(right))):
+        return math.nan
+    if np.ptp(left) == 0 or np.ptp(right) == 0:
+        # Decided on the values themselves: the variance of a constant is not always 0 in floats.
+        return math.nan if np.array_equal(left, right) else 0.0
+    left_mean, right_mean = left.mean(), right.mean()
+    covariance = np.mean((left - left_mean) * (right - right_mean))
+    spread = np.var(left) + np.var(right) + (left_mean - right_mean) ** 2
+    return float(2 * covariance / spread)
+
+
+def epr(progress: ArrayLike, *, threshold: float = 0.5, finest: int = 1000) -> float:
+    """Effective progress resolution: how fine a scale the curve really uses, in bits.
+
+    EPR = -log2 min{delta = 1/k, k = 1..finest : delta * #{distinct floor(p / delta)} >= threshold}
+    (ProcVLM, evqa/eval/compute_metrics.py, reported as EPR@50). It exposes a judge that answers with a few
+    round numbers, which VOC rewards.
+
+    Args:
+        progress: Progress in 0..1, shape (n,).
+        threshold: Share of the bins of width delta that must be in use.
+        finest: Largest k tried.
+
+    Returns:
+        0..log2(finest), higher is finer. A constant has 1 bit at the default threshold, and n points have at
+        most log2(n / threshold), so compare curves of equally many points only. NaN with fewer than
+        two known points.
+    """
+    if not 0 < threshold <= 1:
+        raise OptionError(f"threshold is {threshold}; expected a share above 0 and up to 1.")
+    if finest < 1:
+        raise OptionError(f"finest is {finest}; expected a whole number of at least 1.")
+    values = series(progress, "progress")
+    known = np.sort(values[~np.isnan(values)])
+    if len(known) < 2:
+        return math.nan
+    if known[0] < 0 or known[-1] > 1:
+        raise OptionError(
+            f"progress spans {known[0]:g}..{known[-1]:g}; the resolution is defined on 0..1. "
+            "Set values outside it to NaN, or clip them if that is meant."
+        )
+
+    def share_in_use(delta: float) -> float:
+        # Sorted values have sorted bins, so distinct bins are counted at their steps.
+        return delta * (1 + np.count_nonzero(np.diff(np.floor(known / delta))))
+
+    # n values fill at most n bins; one bin of width 1 is always filled, so some k is found.
+    start = min(finest, math.floor(len(known) / threshold) + 1)
+    return math.log2(next(k for k in range(start, 0, -1) if share_in_use(1.0 / k) >= threshold))
+
+
+def _pearson(x: FloatArray, y: FloatArray) -> float:
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return math.nan
+    x, y = x - x.mean(), y - y.mean()
+    return float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
+
+
+def _tied_pairs(codes: IntArray) -> int:
+    counts = np.unique(codes, return_counts=True)[1].astype(np.int64)
+    return int(np.sum(counts * (counts - 1) // 2))
+
+
+def _inversions(codes: IntArray) -> int:
+    """Pairs i < j with codes[i] > codes[j], for codes of at least 0.
+
+    Two codes differ first at one bit; the larger has it set. So for each bit, among codes equal in all
+    higher bits and in their original order, every set bit before an unset one is an inversion.
+    """
+    total = 0
+    for bit in range(int(codes.max()).bit_length()):
+        higher = codes >> (bit + 1)
+        order = np.argsort(higher, kind="stable")
+        group, one = higher[order], (codes[order] >> bit) & 1
+        ones_before = np.cumsum(one) - one
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        sizes = np.diff(starts, append=len(codes))
+        ones_in_group = ones_before - np.repeat(ones_before[starts], sizes)
+        total += int(ones_in_group[one == 0].sum())
+    return total

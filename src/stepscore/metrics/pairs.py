@@ -1,0 +1,180 @@
+"""Can the judge tell which of two moments is further along? Sign agreement on pairs of points.
+
+A pair is a true change and a judged change of progress between two moments of one episode. The larger the
+true change the easier the pair, so every number stands in a bin of it (after RoboPulse's small, medium and
+large hops, PRM-as-a-Judge).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.metrics.aligned import SLACK, increasing, same_length, series
+from stepscore.metrics.success import roc_auc
+from stepscore.types import FloatArray, IntArray
+
+BINS = ((0.03, 0.10), (0.10, 0.30), (0.30, math.inf))
+"""Spans of absolute true change: small, medium, large."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of points of one episode, each with the earlier point first.
+
+    Attributes:
+        first: Index of the earlier point, shape (m,).
+        second: Index of the later point, shape (m,).
+        true_delta: Change of the truth from first to second; NaN where unknown.
+        judged_delta: Change of the judged progress; NaN where unknown.
+    """
+
+    first: IntArray
+    second: IntArray
+    true_delta: FloatArray
+    judged_delta: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """Sign agreement on the pairs whose absolute true change lies in [lo, hi).
+
+    Attributes:
+        lo: Smallest absolute true change.
+        hi: Absolute true change that no longer belongs; inf for the last bin.
+        n: Pairs with a known judged change.
+        rising: Of these, pairs that truly rise.
+        falling: Of these, pairs that truly fall.
+        coverage: n over all pairs of the bin; NaN where the bin is empty.
+        accuracy: Share judged with the right sign, a tie counting one half; NaN where n is 0.
+        balanced_accuracy: Mean of the accuracy on rising and on falling pairs; NaN where either is absent.
+        falling_f1: F1 of calling a pair falling, a tie being half a call; NaN without falling pairs.
+        auroc: How often a rising pair is judged to rise more than a falling one; NaN where either is absent.
+        tie_share: Share judged as no change.
+    """
+
+    lo: float
+    hi: float
+    n: int
+    rising: int
+    falling: int
+    coverage: float
+    accuracy: float
+    balanced_accuracy: float
+    falling_f1: float
+    auroc: float
+    tie_share: float
+
+
+def make_pairs(
+    times: ArrayLike,
+    truth: ArrayLike,
+    progress: ArrayLike,
+    *,
+    min_gap_s: float = 0.0,
+    max_pairs: int | None = None,
+    seed: int = 0,
+) -> Pairs:
+    """Pairs of an episode's points, each once and forward in time.
+
+    Pairs that touch an unknown point are kept with a NaN change, so that they count against coverage. A
+    mirrored pair would add nothing: an absolute curve judges it with the opposite sign by construction.
+
+    Args:
+        times: Seconds, strictly increasing, shape (n,).
+        truth: True progress at the points.
+        progress: Judged progress at the points.
+        min_gap_s: Smallest time between the two points.
+        max_pairs: Most pairs to return, drawn evenly without replacement; all if not given.
+        seed: Seeds the draw; derive it from the episode id, and the pairs do not depend on other episodes.
+    """
+    at, true, judged = increasing(times, "times"), series(truth, "truth"), series(progress, "progress")
+    same_length(at, true, "times", "truth")
+    same_length(at, judged, "times", "progress")
+    if not 0 <= min_gap_s < math.inf:
+        raise OptionError(f"min_gap_s is {min_gap_s}; expected seconds of at least 0.")
+    if max_pairs is not None and max_pairs < 1:
+        raise OptionError(
+            f"max_pairs is {max_pairs}; expected a whole number of at least 1, or None for all."
+        )
+    position = np.arange(len(at), dtype=np.int64)
+    # Point i pairs with nearest[i] and all after it, so pairs are numbered without being listed.
+    nearest = np.maximum(np.searchsorted(at, at + min_gap_s - SLACK, side="left"), position + 1)
+    numbered = np.concatenate([[0], np.cumsum(len(at) - nearest)]).astype(np.int64)
+    chosen = np.arange(numbered[-1], dtype=np.int64)
+    if max_pairs is not None and max_pairs < numbered[-1]:
+        draw = np.random.default_rng(seed).choice(int(numbered[-1]), size=max_pairs, replace=False)
+        chosen = np.sort(draw).astype(np.int64)
+    first = np.searchsorted(numbered, chosen, side="right") - 1
+    second = nearest[first] + chosen - numbered[first]
+    return Pairs(first, second, true[second] - true[first], judged[second] - judged[first])
+
+
+def pair_scores(
+    true_delta: ArrayLike,
+    judged_delta: ArrayLike,
+    bins: Sequence[tuple[float, float]] = BINS,
+    *,
+    tie: float = 0.0,
+) -> tuple[PairScores, ...]:
+    """Sign accuracy, falling-F1 and AUROC of judged changes, for each bin of absolute true change.
+
+    A judge that calls everything rising has an accuracy near 1 on successful episodes and a balanced
+    accuracy of 0.5. A tie is half right and half a call of falling: a constant judge scores 0.5, never the
+    luck of how zero is signed.
+
+    Args:
+        true_delta: True changes, shape (m,); NaN and 0 belong to no bin.
+        judged_delta: Judged changes, shape (m,); NaN is unknown and counted against coverage.
+        bins: Half-open spans [lo, hi) of the absolute true change, compared after rounding to 1e-9.
+        tie: A judged change of at most this, in absolute value, is a tie.
+
+    Returns:
+        A row for each bin, in the order given.
+    """
+    true, judged = series(true_delta, "true_delta"), series(judged_delta, "judged_delta")
+    same_length(true, judged, "true_delta", "judged_delta")
+    if not 0 <= tie < math.inf:
+        raise OptionError(f"tie is {tie}; expected a change of at least 0.")
+    size = np.round(np.abs(true), 9)
+    rows = []
+    for lo, hi in bins:
+        if not 0 <= lo < hi:
+            raise OptionError(
+                f"The bin ({lo}, {hi}) is not a span of absolute change; expected 0 <= lo < hi."
+            )
+        inside = (size >= lo) & (size < hi) & (size > 0)
+        rows.append(_row(lo, hi, true[inside], judged[inside], tie))
+    return tuple(rows)
+
+
+def _row(lo: float, hi: float, true: FloatArray, judged: FloatArray, tie: float) -> PairScores:
+    eligible = len(true)
+    known = ~np.isnan(judged)
+    rises, judged = true[known] > 0, judged[known]
+    tied = np.abs(judged) <= tie * (1 + SLACK)
+    falls_called = np.where(tied, 0.5, judged < 0)
+    right = np.where(rises, 1 - falls_called, falls_called)
+    n, rising = len(judged), int(rises.sum())
+    falling = n - rising
+    both = rising > 0 and falling > 0
+    calls = float(falls_called.sum())
+    hits = float(falls_called[~rises].sum())
+    return PairScores(
+        lo=lo,
+        hi=hi,
+        n=n,
+        rising=rising,
+        falling=falling,
+        coverage=n / eligible if eligible else math.nan,
+        accuracy=float(right.mean()) if n else math.nan,
+        balanced_accuracy=float((right[rises].mean() + right[~rises].mean()) / 2) if both else math.nan,
+        falling_f1=2 * hits / (calls + falling) if falling else math.nan,
+        auroc=roc_auc(judged, rises),
+        tie_share=float(tied.mean()) if n else math.nan,
+    )

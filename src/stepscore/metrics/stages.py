@@ -1,0 +1,300 @@
+"""A curve against annotated stages: the progress they imply, the error to it, and what happens at their ends.
+
+Stages are spans ``(name, start_s, end_s)`` in order, without overlap; a gap between two is time in which
+the task stands still. All times are seconds from the episode's first frame. Points of a curve whose
+progress is NaN are unknown: no measure here guesses them, nor interpolates across them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.metrics.aligned import SLACK, increasing, same_length, series
+from stepscore.metrics.order import ccc
+from stepscore.types import FloatArray
+
+Span = tuple[str, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceError:
+    """Distance of a curve to the truth trace over its known points; each NaN where there are too few.
+
+    Attributes:
+        mae: Mean absolute error, 0..1, lower is better.
+        rmse: Root mean squared error, 0..1, lower is better.
+        ccc: Concordance with the trace, -1..1, higher is better.
+        n: Known points.
+        coverage: n over all points.
+    """
+
+    mae: float
+    rmse: float
+    ccc: float
+    n: int
+    coverage: float
+
+
+@dataclass(frozen=True)
+class BoundaryRise:
+    """How much of a curve's rise happens close to stage boundaries.
+
+    Attributes:
+        boundaries: Times of the boundaries, shape (m,).
+        rise: Rise of the curve across each, shape (m,); NaN where it is unknown.
+        truth_rise: Rise of the truth trace across the same window, shape (m,).
+        share: Share of the curve's whole rise inside the windows, overlaps counted once; NaN where a part
+            is unknown or the curve does not rise.
+        truth_share: The same of the truth trace: what a faithful curve would have.
+    """
+
+    boundaries: FloatArray
+    rise: FloatArray
+    truth_rise: FloatArray
+    share: float
+    truth_share: float
+
+
+@dataclass(frozen=True)
+class PlateauError:
+    """How far a curve moves while the task stands still.
+
+    Attributes:
+        error: Mean absolute deviation from the value at the plateau's start, over all plateau points with
+            both known; NaN where there are none.
+        n: Points behind it.
+        coverage: n over all plateau points; NaN where there are none.
+        plateaus: Start and end of each plateau that holds a point, shape (p, 2).
+        errors: The error of each, shape (p,).
+    """
+
+    error: float
+    n: int
+    coverage: float
+    plateaus: FloatArray
+    errors: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryF1:
+    """Boundaries found against boundaries annotated; a ratio is NaN where its denominator is 0."""
+
+    f1: float
+    precision: float
+    recall: float
+    matched: int
+    n_true: int
+    n_found: int
+
+
+def truth_trace(spans: Sequence[Span], times: ArrayLike, weights: ArrayLike | None = None) -> FloatArray:
+    """True progress at ``times`` as the stages imply it, shape (n,), 0..1.
+
+    Inside stage k of K it is (k + fraction of the stage's time passed) / K, or with weights w summing to 1,
+    w_0 + ... + w_{k-1} + fraction * w_k (SARM's potential, LeRobot sarm_utils.py). It is 0 before the first
+    stage, 1 after the last, and in a gap what the stage before it ended with. A stage without duration is
+    passed at its start. NaN times give NaN.
+
+    Args:
+        spans: The stages in order, without overlap.
+        times: Where to evaluate it, in any order.
+        weights: Each stage's share of the task, at least 0, summing to 1; equal shares if not given. SARM
+            takes a stage's mean share of the duration over annotated episodes.
+    """
+    starts, ends = _edges(spans)
+    shares = _shares(weights, len(starts))
+    at = series(times, "times")[:, None]
+    length = ends - starts
+    passed = np.where(length > 0, (at - starts) / np.where(length > 0, length, 1.0), at >= starts)
+    trace = np.clip(passed, 0, 1) @ shares / shares.sum()
+    # Set, not summed: ten shares of 0.1 make 0.9999999999999999.
+    trace = np.where(at[:, 0] >= ends[-1], 1.0, np.minimum(trace, 1.0))
+    return np.where(np.isnan(at[:, 0]), np.nan, trace)
+
+
+def trace_error(
+    times: ArrayLike, progress: ArrayLike, spans: Sequence[Span], weights: ArrayLike | None = None
+) -> TraceError:
+    """MAE, RMSE and CCC of a curve to `truth_trace`, each point of the curve counting once."""
+    at, curve = _curve(times, progress)
+    truth = truth_trace(spans, at, weights)
+    known = ~np.isnan(curve)
+    if not known.any():
+        return TraceError(math.nan, math.nan, math.nan, 0, 0.0 if len(curve) else math.nan)
+    distance = curve[known] - truth[known]
+    return TraceError(
+        mae=float(np.mean(np.abs(distance))),
+        rmse=float(np.sqrt(np.mean(distance**2))),
+        ccc=ccc(curve, truth),
+        n=int(known.sum()),
+        coverage=float(known.mean()),
+    )
+
+
+def boundaries(spans: Sequence[Span]) -> FloatArray:
+    """Times at which a stage starts or ends, ascending, one that two stages share given once."""
+    return np.unique(np.concatenate(_edges(spans)))
+
+
+def boundary_rise(
+    times: ArrayLike,
+    progress: ArrayLike,
+    spans: Sequence[Span],
+    window_s: float = 0.5,
+    weights: ArrayLike | None = None,
+) -> BoundaryRise:
+    """Rise of a curve within ``window_s`` of each stage boundary b: value(b + window) - value(b - window).
+
+    Values between points are interpolated linearly; windows are cut to the time the curve covers, and a
+    boundary outside it has a NaN rise. A ``share`` far above ``truth_share`` belongs to a judge that jumps
+    when it changes its mind about the stage and stands still inside stages; one far below, to a judge that
+    does not see stages end.
+    """
+    if not 0 < window_s < math.inf:
+        raise OptionError(f"window_s is {window_s}; expected seconds above 0.")
+    at, curve = _curve(times, progress)
+    edges = boundaries(spans)
+    if len(at) < 2:
+        unknown = np.full(len(edges), np.nan)
+        return BoundaryRise(edges, unknown, unknown.copy(), math.nan, math.nan)
+    low, high = np.maximum(edges - window_s, at[0]), np.minimum(edges + window_s, at[-1])
+    low, high = np.where(low < high, low, np.nan), np.where(low < high, high, np.nan)
+    rise = _value(at, curve, high) - _value(at, curve, low)
+    truth_rise = truth_trace(spans, high, weights) - truth_trace(spans, low, weights)
+    first, last = _merged(low[~np.isnan(low)], high[~np.isnan(high)])
+    ends = at[[0, -1]]
+    inside = float(np.sum(_value(at, curve, last) - _value(at, curve, first)))
+    truth_inside = float(np.sum(truth_trace(spans, last, weights) - truth_trace(spans, first, weights)))
+    return BoundaryRise(
+        edges,
+        rise,
+        truth_rise,
+        share=_share(inside, curve[-1] - curve[0]),
+        truth_share=_share(truth_inside, float(np.diff(truth_trace(spans, ends, weights))[0])),
+    )
+
+
+def plateau_error(
+    times: ArrayLike, progress: ArrayLike, spans: Sequence[Span], weights: ArrayLike | None = None
+) -> PlateauError:
+    """How far a curve moves where the truth trace is flat: before, between and after the stages.
+
+    A stage of weight 0 (waiting) is flat too. A plateau's reference is the curve's value at its start,
+    interpolated; where that is unknown, so are all its points.
+    """
+    at, curve = _curve(times, progress)
+    starts, ends = _edges(spans)
+    moving = _shares(weights, len(starts)) > 0
+    if not len(at):
+        return PlateauError(math.nan, 0, math.nan, np.empty((0, 2)), np.empty(0))
+    flat_start = np.maximum(np.append(-np.inf, ends[moving]), at[0])
+    flat_end = np.minimum(np.append(starts[moving], np.inf), at[-1])
+    inside = (at > flat_start[:, None]) & (at <= flat_end[:, None])
+    held = inside.any(axis=1)
+    flat_start, flat_end, inside = flat_start[held], flat_end[held], inside[held]
+    moved = np.where(inside, np.abs(curve - _value(at, curve, flat_start)[:, None]), np.nan)
+    counts = np.sum(~np.isnan(moved), axis=1)
+    sums = np.nansum(moved, axis=1)
+    n, points = int(counts.sum()), int(inside.sum())
+    return PlateauError(
+        error=float(sums.sum() / n) if n else math.nan,
+        n=n,
+        coverage=n / points if points else math.nan,
+        plateaus=np.column_stack([flat_start, flat_end]),
+        errors=sums / np.where(counts, counts, np.nan),
+    )
+
+
+def boundary_f1(true_times: ArrayLike, found_times: ArrayLike, tolerance_s: float = 0.5) -> BoundaryF1:
+    """F1 of found boundaries, each matching at most one true one no more than ``tolerance_s`` away.
+
+    F1 = 2 matched / (n_true + n_found), with as many matches as can be made: in time order, the earlier of
+    two unmatched ends is either matched now or never. (ProcVLM's BF1@5 takes 5 % of the length as tolerance
+    and thresholds the assignment of least distance, which can lose a match that was possible.)
+    NaN times are not boundaries and are left out.
+    """
+    if not 0 <= tolerance_s < math.inf:
+        raise OptionError(f"tolerance_s is {tolerance_s}; expected seconds of at least 0.")
+    true, found = (
+        np.sort(x[~np.isnan(x)]) for x in (series(true_times, "true"), series(found_times, "found"))
+    )
+    matched = i = j = 0
+    while i < len(true) and j < len(found):
+        if abs(true[i] - found[j]) <= tolerance_s + SLACK:
+            matched, i, j = matched + 1, i + 1, j + 1
+        elif true[i] < found[j]:
+            i += 1
+        else:
+            j += 1
+    n_true, n_found = len(true), len(found)
+    return BoundaryF1(
+        f1=2 * matched / (n_true + n_found) if n_true + n_found else math.nan,
+        precision=matched / n_found if n_found else math.nan,
+        recall=matched / n_true if n_true else math.nan,
+        matched=matched,
+        n_true=n_true,
+        n_found=n_found,
+    )
+
+
+def _edges(spans: Sequence[Span]) -> tuple[FloatArray, FloatArray]:
+    """Starts and ends of the stages, checked: finite, each after its start, in order and not overlapping."""
+    if not len(spans):
+        raise OptionError("There are no stage spans; expected at least one (name, start_s, end_s).")
+    starts = np.array([span[1] for span in spans], dtype=np.float64)
+    ends = np.array([span[2] for span in spans], dtype=np.float64)
+    for k, (name, start, end) in enumerate(spans):
+        if not (math.isfinite(start) and math.isfinite(end)) or end < start:
+            raise OptionError(
+                f"Stage {k} {name!r} runs from {start} to {end} s; expected finite seconds, the end not "
+                "before the start."
+            )
+        if k and start < ends[k - 1]:
+            before = spans[k - 1]
+            raise OptionError(
+                f"Stage {k} {name!r} starts at {start} s, before stage {k - 1} {before[0]!r} ends at "
+                f"{before[2]} s; expected stages in order of time and without overlap."
+            )
+    return starts, ends
+
+
+def _shares(weights: ArrayLike | None, stages: int) -> FloatArray:
+    if weights is None:
+        return np.ones(stages)
+    shares = series(weights, "weights")
+    if len(shares) != stages:
+        raise OptionError(f"There are {len(shares)} weights for {stages} stages; expected one each.")
+    if not np.all(shares >= 0) or not math.isclose(shares.sum(), 1.0, abs_tol=1e-6):
+        raise OptionError(
+            f"The weights {shares.tolist()} sum to {shares.sum():g}; expected shares of at least 0 that sum "
+            "to 1. Divide them by their sum."
+        )
+    return shares
+
+
+def _curve(times: ArrayLike, progress: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    at, curve = increasing(times, "times"), series(progress, "progress")
+    same_length(at, curve, "times", "progress")
+    return at, curve
+
+
+def _value(at: FloatArray, curve: FloatArray, where: FloatArray) -> FloatArray:
+    """The curve at times within it, linear between neighbouring points; NaN beside unknown ones."""
+    return np.asarray(np.interp(where, at, curve))
+
+
+def _merged(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sorted intervals of one width with their overlaps joined."""
+    fresh = np.append(True, low[1:] > high[:-1]) if len(low) else np.zeros(0, dtype=np.bool_)
+    last = np.append(fresh[1:], True) if len(low) else fresh
+    return low[fresh], high[last]
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else math.nan

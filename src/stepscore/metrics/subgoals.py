@@ -1,0 +1,181 @@
+"""Which step of the task fails? Measures of a matrix of verdicts, episodes by ordered subgoals.
+
+An entry is 1 (reached), 0 (not reached) or NaN (unknown). Each result carries the n behind its numbers;
+the per-episode series (`conditional_indicator`, `first_failure`, `violation_indicator`) are what intervals
+and comparisons are computed from. The vector of rates is StepEval's main result (arXiv 2509.19524).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stepscore.errors import OptionError
+from stepscore.metrics.aligned import binary
+from stepscore.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class SubgoalRates:
+    """A rate for each subgoal.
+
+    Attributes:
+        rate: Share of 1 among the known entries, shape (K,); NaN where none is known.
+        n: Known entries behind each rate, shape (K,).
+        coverage: n over the entries that were eligible, shape (K,); NaN where none was.
+    """
+
+    rate: FloatArray
+    n: IntArray
+    coverage: FloatArray
+
+
+@dataclass(frozen=True)
+class FirstFailures:
+    """Where episodes fail first, as counts.
+
+    Attributes:
+        counts: Episodes whose first failed subgoal is k, shape (K,).
+        none: Episodes that reached every subgoal.
+        unknown: Episodes in which an unknown verdict comes before any failure.
+    """
+
+    counts: IntArray
+    none: int
+    unknown: int
+
+    @property
+    def n(self) -> int:
+        """All episodes."""
+        return int(self.counts.sum()) + self.none + self.unknown
+
+    @property
+    def shares(self) -> FloatArray:
+        """Shares of all episodes, shape (K + 2,): first failed at each subgoal, none failed, unknown."""
+        return np.append(self.counts, [self.none, self.unknown]) / (self.n or np.nan)
+
+
+@dataclass(frozen=True)
+class OrderViolations:
+    """How often a later subgoal is reached without an earlier one.
+
+    Attributes:
+        rate: Share of episodes with at least one violation, among those where that is known; else NaN.
+        n: Episodes behind the rate.
+        coverage: n over all episodes; NaN without episodes.
+        pairs: ``pairs[i, j]``, i < j: episodes in which subgoal j is reached and i is not, shape (K, K).
+    """
+
+    rate: float
+    n: int
+    coverage: float
+    pairs: IntArray
+
+
+def coverage(matrix: ArrayLike) -> FloatArray:
+    """Share of episodes whose verdict is known, for each subgoal, shape (K,); NaN without episodes."""
+    verdicts = _verdicts(matrix)
+    return np.asarray(np.sum(~np.isnan(verdicts), axis=0) / (len(verdicts) or np.nan))
+
+
+def success_vector(matrix: ArrayLike) -> SubgoalRates:
+    """Success rate of each subgoal over the episodes whose verdict is known."""
+    verdicts = _verdicts(matrix)
+    return _rates(verdicts, np.full(verdicts.shape[1], len(verdicts)))
+
+
+def conditional_success(matrix: ArrayLike) -> SubgoalRates:
+    """Success rate of each subgoal given that the one before it was reached; the first is unconditional.
+
+    rate_k = P(s_k = 1 | s_{k-1} = 1). It shows which step loses the episodes that arrive at it, where the
+    plain vector shows only how many are left. Coverage is over the episodes whose previous subgoal is known
+    to be reached.
+    """
+    verdicts = _verdicts(matrix)
+    arrived = np.column_stack([np.ones(len(verdicts)), verdicts[:, :-1]]) == 1
+    return _rates(np.where(arrived, verdicts, np.nan), arrived.sum(axis=0))
+
+
+def conditional_indicator(matrix: ArrayLike, k: int) -> FloatArray:
+    """Per episode, 1 or 0 for subgoal k (from 0) where k - 1 was reached; NaN elsewhere and where unknown."""
+    verdicts = _verdicts(matrix)
+    if not 0 <= k < verdicts.shape[1]:
+        raise OptionError(f"subgoal index is {k}; expected 0..{verdicts.shape[1] - 1}.")
+    return verdicts[:, 0].copy() if k == 0 else np.where(verdicts[:, k - 1] == 1, verdicts[:, k], np.nan)
+
+
+def first_failure(matrix: ArrayLike) -> FloatArray:
+    """Per episode, the index of the first failed subgoal; K where none failed, NaN where not known.
+
+    Not known means that an unknown verdict comes before the first known failure, or that there is an unknown
+    verdict and no failure: the unknown one may have been the first.
+    """
+    verdicts = _verdicts(matrix)
+    k = verdicts.shape[1]
+    stopped = verdicts != 1
+    at = np.where(stopped.any(axis=1), stopped.argmax(axis=1), k)
+    failed = np.column_stack([verdicts, np.zeros(len(verdicts))])[np.arange(len(verdicts)), at] == 0
+    return np.where(failed, at, np.nan)
+
+
+def first_failure_histogram(matrix: ArrayLike) -> FirstFailures:
+    """How many episodes fail first at each subgoal, at none, or where it is not known."""
+    k = _verdicts(matrix).shape[1]
+    at = first_failure(matrix)
+    counts = np.bincount(at[~np.isnan(at)].astype(np.int64), minlength=k + 1).astype(np.int64)
+    return FirstFailures(counts=counts[:k], none=int(counts[k]), unknown=int(np.isnan(at).sum()))
+
+
+def violation_indicator(matrix: ArrayLike) -> FloatArray:
+    """Per episode: 1 where a later subgoal is reached and an earlier one is not, else 0.
+
+    NaN where no known pair violates the order but some value of the unknown verdicts would.
+    """
+    verdicts = _verdicts(matrix)
+    unknown = np.isnan(verdicts)
+    certain = _missing_before(verdicts == 0) & (verdicts == 1)
+    possible = _missing_before((verdicts == 0) | unknown) & ((verdicts == 1) | unknown)
+    open_ = possible.any(axis=1) & ~certain.any(axis=1)
+    return np.where(open_, np.nan, certain.any(axis=1).astype(np.float64))
+
+
+def order_violations(matrix: ArrayLike) -> OrderViolations:
+    """Share of episodes in which a later subgoal is reached and an earlier one is not, and which pairs.
+
+    Where the subgoals depend on one another a violation is a mistake of the judge; where they do not, it is
+    a fact about the policy. The measure cannot tell which.
+    """
+    verdicts = _verdicts(matrix)
+    violated = violation_indicator(matrix)
+    known = violated[~np.isnan(violated)]
+    pairs = (verdicts == 0).astype(np.int64).T @ (verdicts == 1).astype(np.int64)
+    return OrderViolations(
+        rate=float(known.mean()) if len(known) else float("nan"),
+        n=len(known),
+        coverage=len(known) / len(verdicts) if len(verdicts) else float("nan"),
+        pairs=np.triu(pairs, 1),
+    )
+
+
+def _verdicts(matrix: ArrayLike) -> FloatArray:
+    verdicts = binary(matrix, "verdict matrix (episodes x subgoals)", ndim=2)
+    if not verdicts.shape[1]:
+        raise OptionError("The verdict matrix has no subgoals; expected at least one column.")
+    return verdicts
+
+
+def _rates(entries: FloatArray, eligible: IntArray) -> SubgoalRates:
+    known = ~np.isnan(entries)
+    n = known.sum(axis=0).astype(np.int64)
+    reached = np.where(known, entries, 0.0).sum(axis=0)
+    return SubgoalRates(
+        rate=reached / np.where(n, n, np.nan), n=n, coverage=n / np.where(eligible, eligible, np.nan)
+    )
+
+
+def _missing_before(missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether an entry strictly before this one in its row is set."""
+    seen = np.logical_or.accumulate(missing, axis=1)
+    return np.column_stack([np.zeros(len(seen), dtype=np.bool_), seen[:, :-1]])

@@ -1,0 +1,206 @@
+"""Does a score tell success from failure? Ranking, answers at a threshold, and fitting that threshold.
+
+Labels and answers are 1 (yes), 0 (no) or NaN (unknown). A point whose score or label is unknown enters
+nothing; `confusion` and `best_threshold` count how many were left out, and
+`stepscore.metrics.aligned.known_share` gives the coverage of the others. With labels of one class alone
+nothing can be told apart, and every measure here is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.metrics.aligned import binary, known_pairs, series
+from stepscore.metrics.order import average_ranks
+from stepscore.types import FloatArray
+
+Criterion = Literal["balanced_accuracy", "mcc", "accuracy"]
+CRITERIA: tuple[Criterion, ...] = ("balanced_accuracy", "mcc", "accuracy")
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Answers against labels, counted; ``unknown`` are the points where either was not known."""
+
+    tp: int
+    fp: int
+    fn: int
+    tn: int
+    unknown: int
+
+    @property
+    def n(self) -> int:
+        """Points that entered."""
+        return self.tp + self.fp + self.fn + self.tn
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A threshold and what it was fitted on. The answer is yes at or above ``value``.
+
+    Attributes:
+        value: The threshold; -inf or inf where answering always yes or always no was best, NaN where the
+            labels hold one class alone.
+        criterion: What it maximises.
+        score: The criterion's value on the split it was fitted on: an optimistic number, not a result.
+        n: Points it was fitted on.
+        unknown: Points left out for an unknown score or label.
+    """
+
+    value: float
+    criterion: Criterion
+    score: float
+    n: int
+    unknown: int
+
+
+def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Area under the ROC curve: how often a success outscores a failure, a tie counting one half.
+
+    AUC = (sum of the successes' average ranks - P(P+1)/2) / (P N) (Mann-Whitney's U; Hanley & McNeil 1982).
+
+    Returns:
+        0..1, 0.5 is chance; NaN where the known labels hold one class alone.
+    """
+    known, truth = _scored(scores, labels)
+    positives = int(truth.sum())
+    negatives = len(truth) - positives
+    if not positives or not negatives:
+        return math.nan
+    rank_sum = average_ranks(known)[truth == 1].sum()
+    return float((rank_sum - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Average precision: precision at each distinct score, weighted by the recall gained there.
+
+    AP = sum_n (R_n - R_{n-1}) P_n, scores falling, without interpolation (scikit-learn's definition).
+
+    Returns:
+        0..1; chance is the share of successes, so compare on equal shares only. NaN where the known labels
+        hold one class alone.
+    """
+    known, truth = _scored(scores, labels)
+    positives = truth.sum()
+    if positives in (0, len(truth)):
+        return math.nan
+    order = np.argsort(-known, kind="stable")
+    # Compared, not subtracted: two infinite log-probabilities are equal and have no difference.
+    last_of_tie = np.append(known[order[1:]] != known[order[:-1]], True)
+    hits = np.cumsum(truth[order])[last_of_tie]
+    precision = hits / (np.flatnonzero(last_of_tie) + 1)
+    return float(np.sum(np.diff(hits / positives, prepend=0.0) * precision))
+
+
+def confusion(answers: ArrayLike, labels: ArrayLike) -> Confusion:
+    """Count the answers against the labels; both 1, 0 or NaN."""
+    said, truth = binary(answers, "answers"), binary(labels, "labels")
+    total = len(said)
+    said, truth = known_pairs(said, truth, "answers", "labels")
+    tp, fp = int(np.sum(said * truth)), int(np.sum(said * (1 - truth)))
+    fn = int(truth.sum()) - tp
+    return Confusion(tp=tp, fp=fp, fn=fn, tn=len(said) - tp - fp - fn, unknown=total - len(said))
+
+
+def balanced_accuracy(answers: ArrayLike, labels: ArrayLike) -> float:
+    """Mean of the accuracy on successes and on failures: (tp/(tp+fn) + tn/(tn+fp)) / 2.
+
+    Returns:
+        0..1, 0.5 for any answer that ignores the episode; NaN where the known labels hold one class alone.
+    """
+    counts = confusion(answers, labels)
+    return float(_criterion("balanced_accuracy", counts.tp, counts.fp, counts.fn, counts.tn))
+
+
+def mcc(answers: ArrayLike, labels: ArrayLike) -> float:
+    """Matthews' correlation of answers and labels.
+
+    MCC = (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)) (Matthews 1975). ProcVLM's MCC@95 is this on
+    ``apply_threshold(progress, 0.95)``.
+
+    Returns:
+        -1..1, higher is better. 0 where one answer was given to all (scikit-learn's convention); NaN where
+        the known labels hold one class alone.
+    """
+    counts = confusion(answers, labels)
+    return float(_criterion("mcc", counts.tp, counts.fp, counts.fn, counts.tn))
+
+
+def best_threshold(
+    scores: ArrayLike, labels: ArrayLike, criterion: Criterion = "balanced_accuracy"
+) -> Threshold:
+    """The threshold that serves ``criterion`` best on this split; apply it to another with `apply_threshold`.
+
+    Candidates are the midpoints between neighbouring distinct scores, and -inf and inf. Among equally good
+    ones the choice is the finite one in the widest gap (the least likely to cut the next split's scores
+    elsewhere), then the lowest.
+
+    Args:
+        scores: Any score that rises with success, shape (n,).
+        labels: 1, 0 or NaN, shape (n,).
+        criterion: ``"balanced_accuracy"``, ``"mcc"`` or ``"accuracy"``.
+    """
+    if criterion not in CRITERIA:
+        raise OptionError(f"criterion is {criterion!r}; expected one of {', '.join(CRITERIA)}.")
+    known, truth = _scored(scores, labels)
+    n, unknown = len(known), np.size(labels) - len(known)
+    if not n or truth.min() == truth.max():
+        return Threshold(math.nan, criterion, math.nan, n, unknown)
+    distinct, code = np.unique(known, return_inverse=True)
+    # Entry i describes answering yes from distinct[i] on; entry len(distinct), always no.
+    yes = np.append(np.cumsum(np.bincount(code)[::-1])[::-1], 0)
+    tp = np.append(np.cumsum(np.bincount(code, weights=truth)[::-1])[::-1], 0)
+    positives = truth.sum()
+    quality = _criterion(criterion, tp, yes - tp, positives - tp, n - yes - positives + tp)
+    with np.errstate(invalid="ignore"):  # between -inf and inf scores
+        middle = distinct[:-1] / 2 + distinct[1:] / 2
+        gap = np.concatenate(([-np.inf], np.diff(distinct), [-np.inf]))
+    # Between two neighbouring floats there is no middle: the upper one still separates them.
+    middle = np.where((middle > distinct[:-1]) & (middle <= distinct[1:]), middle, distinct[1:])
+    candidates = np.concatenate(([-np.inf], middle, [np.inf]))
+    best = quality >= quality.max() - 1e-12
+    choice = np.flatnonzero(best)[np.argmax(gap[best])]
+    return Threshold(float(candidates[choice]), criterion, float(quality[choice]), n, unknown)
+
+
+def apply_threshold(scores: ArrayLike, threshold: float | Threshold) -> FloatArray:
+    """Answers of ``scores``: 1 at or above the threshold, 0 below it, NaN where the score is unknown.
+
+    A NaN threshold, as fitted on one class alone, answers nothing: all NaN.
+    """
+    value = threshold.value if isinstance(threshold, Threshold) else float(threshold)
+    known = series(scores, "scores")
+    answers = (known >= value).astype(np.float64)
+    answers[np.isnan(known) | math.isnan(value)] = np.nan
+    return answers
+
+
+def _scored(scores: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    return known_pairs(series(scores, "scores"), binary(labels, "labels"), "scores", "labels")
+
+
+def _criterion(
+    name: Criterion,
+    tp: FloatArray | float,
+    fp: FloatArray | float,
+    fn: FloatArray | float,
+    tn: FloatArray | float,
+) -> FloatArray:
+    """A criterion from counts, number by number or array by array; NaN where a class is missing."""
+    tp, fp, fn, tn = (np.asarray(x, dtype=np.float64) for x in (tp, fp, fn, tn))
+    positives, negatives = tp + fn, tn + fp
+    both = (positives > 0) & (negatives > 0)
+    positives, negatives = np.where(both, positives, np.nan), np.where(both, negatives, np.nan)
+    if name == "balanced_accuracy":
+        return np.asarray((tp / positives + tn / negatives) / 2)
+    if name == "accuracy":
+        return np.asarray((tp + tn) / (positives + negatives))
+    # Where one answer is given to all, the numerator is 0 too; 1 stands for the margin that is missing.
+    said = np.where((tp + fp == 0) | (tn + fn == 0), 1.0, (tp + fp) * (tn + fn))
+    return np.asarray((tp * tn - fp * fn) / np.sqrt(positives * negatives * said))

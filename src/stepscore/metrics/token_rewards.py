@@ -1,0 +1,63 @@
+"""What TOPReward makes of its log-probabilities: the formulas of its paper (arXiv 2602.19313).
+
+All of them take one value per prefix, in order of time. An unknown value stays unknown and takes no part in
+the others' scaling.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.metrics.aligned import series
+from stepscore.types import FloatArray
+
+EPSILON = 1e-8
+"""Keeps the scaling of a constant series defined; the value that public re-implementations take."""
+
+
+def minmax(rewards: ArrayLike, epsilon: float = EPSILON) -> FloatArray:
+    """Equation 2: s_k = (r_k - min r) / (max r - min r + epsilon), the scaling of an episode by itself.
+
+    Every episode that changes at all, failed or not, runs from 0 to 1 under it, so it says nothing of level.
+    A constant series is 0 everywhere (the published code, which has no epsilon, sets it to 1 instead).
+    """
+    if epsilon <= 0:
+        raise OptionError(f"epsilon is {epsilon}; it must be above 0.")
+    values = series(rewards, "rewards")
+    if np.all(np.isnan(values)):
+        return values.copy()
+    low, high = np.nanmin(values), np.nanmax(values)
+    return np.asarray((values - low) / (high - low + epsilon), dtype=np.float64)
+
+
+def dense_reward(scaled: ArrayLike, *, tau: float = 2.0, delta_max: float = 2.0) -> FloatArray:
+    """Equation 3: w_k = clip(tau exp(s_k - s_{k-1}), 0, delta_max), a weight for each step.
+
+    With the paper's tau = delta_max every step that does not fall has the weight delta_max: the weight tells
+    regressions apart from all else. The first step has none before it, and its weight is NaN.
+
+    Args:
+        scaled: Progress per prefix, e.g. from :func:`minmax`.
+        tau: Weight of a step without change.
+        delta_max: Largest weight.
+    """
+    if not (tau > 0 and delta_max > 0):
+        raise OptionError(f"tau is {tau} and delta_max {delta_max}; both must be above 0.")
+    change = np.diff(series(scaled, "scaled"), prepend=np.nan)
+    return np.asarray(np.clip(tau * np.exp(change), 0.0, delta_max), dtype=np.float64)
+
+
+def trailing_mean(values: ArrayLike, last: int = 3) -> FloatArray:
+    """Mean over the last three values up to each prefix; over fewer at the start.
+
+    At the end of the episode it is the paper's success score, there of log P. One unknown value makes the
+    mean unknown: a word that a server did not tell was an improbable one, and leaving it out would lift the
+    mean of a failure.
+    """
+    if last < 1:
+        raise OptionError(f"last is {last}; it must be at least 1.")
+    array = series(values, "values")
+    windows = [array[max(0, end - last) : end] for end in range(1, len(array) + 1)]
+    return np.array([window.mean() for window in windows], dtype=np.float64)

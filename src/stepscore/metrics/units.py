@@ -1,0 +1,158 @@
+"""What is resampled: episodes, or clusters of episodes, within strata.
+
+An episode is the unit. Episodes that share a cluster label within a stratum (one scene tried several times,
+the same seed given to two policies) are not independent, so the cluster is then the unit. Strata are the
+tasks: which tasks are evaluated, and how often, is fixed by design and not resampled.
+
+Rows are put in an order of their own (stratum, cluster, values), so that no result depends on the order in
+which episodes happened to finish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stepscore.errors import OptionError
+from stepscore.types import FloatArray, IntArray
+
+Labels = Sequence[Hashable] | NDArray[np.generic]
+"""One label an episode; in clusters, ``None``, NaN or an empty string means that the episode stands alone."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The episodes whose values are known, sorted, with the unit and stratum each belongs to.
+
+    Attributes:
+        columns: One or more values an episode, each of shape (n,).
+        unit: The unit of each episode, shape (n,), non-decreasing, 0..units-1.
+        stratum: The stratum of each unit, shape (units,), 0..strata-1.
+        total: Episodes offered, those with an unknown value included.
+    """
+
+    columns: tuple[FloatArray, ...]
+    unit: IntArray
+    stratum: IntArray
+    total: int
+
+    @property
+    def n(self) -> int:
+        """Episodes whose values are known."""
+        return len(self.unit)
+
+    @property
+    def units(self) -> int:
+        """Independent units among them."""
+        return len(self.stratum)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Episodes in each unit."""
+        return np.bincount(self.unit, minlength=self.units).astype(np.int64)
+
+    def totals(self, values: FloatArray) -> FloatArray:
+        """Sum of ``values``, one an episode, within each unit."""
+        return np.bincount(self.unit, weights=values, minlength=self.units).astype(np.float64)
+
+    @property
+    def clustered(self) -> bool:
+        """Whether some unit holds more than one episode."""
+        return self.units < self.n
+
+    @property
+    def coverage(self) -> float:
+        """Known over offered; NaN when nothing was offered."""
+        return self.n / self.total if self.total else math.nan
+
+
+def draw_sample(
+    *columns: ArrayLike,
+    clusters: Labels | None = None,
+    strata: Labels | None = None,
+) -> Sample:
+    """The known rows of ``columns`` as a sorted :class:`Sample`.
+
+    Args:
+        columns: Values per episode; a row with NaN in any column is unknown and left out.
+        clusters: A label per episode. Episodes of one stratum with one label form one unit.
+        strata: A label per episode, e.g. its task.
+
+    Raises:
+        OptionError: Columns or labels of different lengths, or an infinite value.
+    """
+    arrays = tuple(np.asarray(column, dtype=np.float64) for column in columns)
+    offered = len(arrays[0]) if arrays[0].ndim == 1 else -1
+    for array in arrays:
+        if array.ndim != 1 or len(array) != offered:
+            shapes = ", ".join(str(a.shape) for a in arrays)
+            raise OptionError(
+                f"Values must be one number per episode, all of one length; got shapes {shapes}."
+            )
+        if np.any(np.isinf(array)):
+            raise OptionError("Values must be finite, or NaN where unknown; got an infinite value.")
+    known = np.all([~np.isnan(array) for array in arrays], axis=0)
+    stratum_of_row = label_codes(strata, offered, "strata")[known]
+    cluster_of_row = label_codes(clusters, offered, "clusters", may_be_alone=True)[known]
+    arrays = tuple(array[known] for array in arrays)
+
+    order = np.lexsort((*reversed(arrays), cluster_of_row, stratum_of_row))
+    stratum_of_row, cluster_of_row = stratum_of_row[order], cluster_of_row[order]
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = (np.diff(stratum_of_row) != 0) | (np.diff(cluster_of_row) != 0) | (cluster_of_row[1:] < 0)
+    _, stratum = np.unique(stratum_of_row[starts], return_inverse=True)
+    return Sample(
+        columns=tuple(array[order] for array in arrays),
+        unit=np.cumsum(starts) - 1,
+        stratum=stratum.astype(np.int64),
+        total=offered,
+    )
+
+
+def label_codes(labels: Labels | None, length: int, name: str, *, may_be_alone: bool = False) -> IntArray:
+    """Labels as integers whose order depends on the labels alone.
+
+    Missing labels are one stratum of their own, the last; with ``may_be_alone`` they are -1.
+    """
+    if labels is None:
+        return np.full(length, -1 if may_be_alone else 0, dtype=np.int64)
+    plain: list[Hashable] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if len(plain) != length:
+        raise OptionError(f"There are {len(plain)} {name} labels for {length} episodes; give one each.")
+    known = sorted((label for label in set(plain) if not is_missing(label)), key=_fixed_order)
+    codes = {label: code for code, label in enumerate(known)}
+    missing = -1 if may_be_alone else len(known)
+    return np.array([codes.get(label, missing) for label in plain], dtype=np.int64)
+
+
+def _fixed_order(label: Hashable) -> tuple[bool, float, str]:
+    # Labels of mixed types do not compare with each other; numbers with numbers and text with text do.
+    number = isinstance(label, (int, float))
+    return not number, float(label) if number else 0.0, str(label)  # type: ignore[arg-type]
+
+
+def is_missing(label: Hashable) -> bool:
+    """Whether a cluster label or key says nothing: ``None``, an empty string or NaN."""
+    return label is None or label == "" or (isinstance(label, float) and math.isnan(label))
+
+
+def pool_lonely(stratum: IntArray) -> IntArray:
+    """Strata with every stratum of a single unit pooled with others, so that each has two units or more.
+
+    A single unit says nothing of the spread within its stratum. Such strata are pooled into one, and when
+    only one is lonely it joins the smallest other (collapsed strata; Cochran, Sampling Techniques, 5A.12).
+    The variance then also holds differences between the pooled strata: it errs to the wide side.
+    """
+    counts = np.bincount(stratum)
+    lonely = np.flatnonzero(counts == 1)
+    others = np.flatnonzero(counts > 1)
+    pooled = stratum.copy()
+    if len(lonely) == 1 and len(others):
+        pooled[stratum == lonely[0]] = others[np.argmin(counts[others])]
+    else:
+        pooled[np.isin(stratum, lonely)] = len(counts)
+    return np.unique(pooled, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,27 @@
+"""The reference page of the metrics says what the code does."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from pathlib import Path
+
+import pytest
+
+from stepscore.metrics import order, pairs, stages, subgoals, success
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+
+
+def test_every_example_prints_what_the_page_shows():
+    found = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert found.attempted > 20
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize("module", [order, success, subgoals, stages, pairs])
+def test_every_public_function_stands_on_the_page(module):
+    text = PAGE.read_text(encoding="utf-8")
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        if function.__module__ == module.__name__ and not name.startswith("_"):
+            assert name in text, f"{module.__name__}.{name} is missing from {PAGE.name}"
