@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from stepscore.episodes.labels import Labels
 from stepscore.episodes.subgoals import Subgoal
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.types import FloatArray, IntArray
+from stepscore.types import FloatArray, IntArray, Mode
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Episode:
         goals: Goal image per view where there is one.
         pair: Scene or seed shared between policies, so that comparisons can be paired; may be ``None``.
         subgoals: Ordered subgoals.
+        success_mode: When its success counts, where the task says so.
         labels: What is known to be true of it.
         recorded: Files beside it in which another tool may have written its curve; two are ambiguous.
         metadata: What else the source says of it.
@@ -52,6 +53,7 @@ class Episode:
     goals: Mapping[str, Path] = field(default_factory=dict)
     pair: str | None = None
     subgoals: tuple[Subgoal, ...] = ()
+    success_mode: Mode | None = None
     labels: Labels = field(default_factory=Labels)
     recorded: tuple[Path, ...] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Episode:
         for name in sorted(self.views):
             digest.update(name.encode() + b"\0" + self.views[name].digest())
         for path in self.recorded:
-            digest.update(path.name.encode() + b"\0" + file_digest(path))
+            digest.update(path.name.encode() + b"\0" + content_digest(path))
         return digest.hexdigest()
 
     def view(self, name: str | None = None) -> View:
@@ -148,8 +150,8 @@ def pick_frames(
             raise OptionError(f"{where} has frames 0..{n - 1}; index {wrong[0]} is not among them.")
         return picked
     if fps is not None:
-        if not fps > 0:
-            raise OptionError(f"fps is {fps}; it must be above 0.")
+        if not 0 < fps < np.inf:
+            raise OptionError(f"fps is {fps}; it must be above 0 and finite.")
         # Half a microsecond of slack, so that 1/fps sums do not fall just short of a frame's time.
         moments = np.arange(0.0, timestamps[-1] + 5e-7, 1.0 / fps)
     else:
@@ -162,6 +164,21 @@ def pick_frames(
             raise OptionError(f"{where} runs from 0 to {end:.3f} s; {wrong_s[0]:g} s is not in it.")
     shown = np.searchsorted(timestamps, moments + 5e-7, side="right") - 1
     return np.clip(shown, 0, n - 1).astype(np.int64)
+
+
+def content_digest(path: Path) -> bytes:
+    """sha256 of all of a file. Tables of curves change in the middle, and many episodes may share one."""
+    try:
+        found = path.stat()
+        return _content_digest(path, found.st_mtime_ns, found.st_size)
+    except OSError as error:
+        raise EpisodeError(f"Cannot read {path}: {error.strerror or error}.") from error
+
+
+@lru_cache(maxsize=64)
+def _content_digest(path: Path, changed: int, size: int) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def file_digest(path: Path) -> bytes:

@@ -18,10 +18,11 @@ A later row overrides an earlier one of the same episode, kind, name and start.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -94,8 +95,10 @@ class Labels:
         return times, np.array([points[t] for t in times], dtype=np.float64)
 
     def with_rows(self, rows: Iterable[Label]) -> Labels:
-        """These labels and ``rows``, which override earlier ones."""
-        return Labels(self.rows + tuple(rows))
+        """These labels and ``rows``, which override earlier ones; new stages replace all earlier stages."""
+        new = tuple(rows)
+        staged = any(row.kind == "stage" for row in new)
+        return Labels(tuple(row for row in self.rows if not (staged and row.kind == "stage")) + new)
 
     def _last(self, kind: Kind, name: str | None = None) -> Label | None:
         return next((r for r in reversed(self.rows) if r.kind == kind and name in (None, r.name)), None)
@@ -130,9 +133,9 @@ def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
     found: dict[str, list[Label]] = defaultdict(list)
     for line, row in _rows(path):
         where = f"{path}, row {line}"
-        extra = set(row) - set(COLUMNS)
-        if extra or not row.get("episode_id"):
-            wrong = f"unknown column {sorted(extra)[0]!r}" if extra else "no episode_id"
+        extra = [str(name) for name in row if name not in COLUMNS]
+        if extra or row.get("episode_id") in (None, ""):
+            wrong = f"unknown column {extra[0]!r}" if extra else "no episode_id"
             raise ManifestError(f"{where}: {wrong}. Columns: {', '.join(COLUMNS)}.")
         if row.get("kind") not in get_args(Kind):
             raise ManifestError(
@@ -144,29 +147,38 @@ def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
     return {episode_id: tuple(rows) for episode_id, rows in found.items()}
 
 
-def _rows(path: Path) -> Iterable[tuple[int, Mapping[str, object]]]:
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     if path.suffix == ".parquet":
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        yield from enumerate(pq.read_table(path).to_pylist(), start=1)
+        try:
+            yield from enumerate(pq.read_table(path).to_pylist(), start=1)
+        except (OSError, pa.ArrowException) as error:
+            raise ManifestError(f"{path}: not Parquet ({error}).") from error
         return
-    with path.open(encoding="utf-8", newline="") as file:
-        if path.suffix == ".csv":
-            yield from enumerate(csv.DictReader(file), start=1)
-        elif path.suffix == ".jsonl":
-            for line, text in enumerate(file, start=1):
-                if text.strip():
-                    try:
-                        row = json.loads(text)
-                    except json.JSONDecodeError as error:
-                        raise ManifestError(f"{path}, row {line}: not JSON ({error}).") from error
-                    if not isinstance(row, dict):
-                        raise ManifestError(
-                            f"{path}, row {line}: expected an object, got {text.strip()[:40]!r}."
-                        )
-                    yield line, row
-        else:
-            raise ManifestError(f"{path}: labels are .csv, .jsonl or .parquet, not {path.suffix!r}.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path} is not UTF-8 text ({error}).") from error
+    if path.suffix == ".csv":
+        yield from enumerate(csv.DictReader(io.StringIO(text, newline=""), restkey="(none)"), start=1)
+    elif path.suffix == ".jsonl":
+        for line, content in enumerate(text.split("\n"), start=1):
+            if content.strip():
+                yield line, _json_object(content, f"{path}, row {line}")
+    else:
+        raise ManifestError(f"{path}: labels are .csv, .jsonl or .parquet, not {path.suffix!r}.")
+
+
+def _json_object(text: str, where: str) -> Mapping[str, object]:
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ManifestError(f"{where}: not JSON ({error}).") from error
+    if not isinstance(row, dict):
+        raise ManifestError(f"{where}: expected an object, got {text.strip()[:40]!r}.")
+    return row
 
 
 def _label(row: Mapping[str, object], where: str) -> Label:
@@ -181,12 +193,17 @@ def _label(row: Mapping[str, object], where: str) -> Label:
         except (TypeError, ValueError):
             raise ManifestError(f"{where}: {field} is {value!r}, not a number.") from None
 
-    kind, value = row["kind"], number("value")
-    if kind != "stage" and not (math.isnan(value) or 0.0 <= value <= 1.0):
-        raise ManifestError(f"{where}: value of a {kind} label is {value:g}; allowed is 0..1.")
-    name = str(row.get("name") or "")
+    kind, name, value = row["kind"], str(row.get("name") or ""), number("value")
+    if kind == "progress" and not (math.isnan(value) or 0.0 <= value <= 1.0):
+        raise ManifestError(f"{where}: value of a progress label is {value:g}; allowed is 0..1.")
+    if kind in ("success", "subgoal") and not (math.isnan(value) or value in (0.0, 1.0)):
+        raise ManifestError(f"{where}: value of a {kind} label is {value:g}; allowed are 0, 1 and empty.")
     if kind == "success" and name not in ("", "ever", "holds"):
         raise ManifestError(f"{where}: name of a success label is {name!r}. Allowed: ever, holds.")
+    if kind in ("subgoal", "stage") and not name:
+        raise ManifestError(f"{where}: a {kind} label needs a name.")
+    if kind == "progress" and not math.isfinite(number("start_s")):
+        raise ManifestError(f"{where}: a progress label needs start_s, the moment it speaks of.")
     return Label(
         kind=kind,  # type: ignore[arg-type]
         name=name,

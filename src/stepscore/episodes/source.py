@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,6 +147,11 @@ def open_episodes(
     if not len(episodes):
         why = f" {listing.problems[0].where}: {listing.problems[0].why}" if listing.problems else ""
         raise SourceError(f"No episodes in {path} (read as {name}).{why}")
+    problems = listing.problems
+    rows = read_labels(Path(labels)) if labels is not None else {}
+    if rows:
+        unknown = sorted(set(rows) - {episode.id for episode in episodes})
+        problems += tuple(Problem(str(labels), f"no episode is called {name!r}") for name in unknown)
     if task is not None:
         episodes = _of_task(episodes, task)
     if limit is not None:
@@ -156,10 +162,10 @@ def open_episodes(
     joined = _Joined(
         episodes,
         where,
-        read_labels(Path(labels)) if labels is not None else {},
+        rows,
         read_subgoals(Path(subgoals)) if subgoals is not None else {},
     )
-    return Episodes(where, name, Listing(joined, listing.problems, listing.rules))
+    return Episodes(where, name, Listing(joined, problems, listing.rules))
 
 
 class _Joined(Sequence[Episode]):
@@ -191,6 +197,7 @@ class _Joined(Sequence[Episode]):
             source=self._source,
             labels=episode.labels.with_rows(self._labels.get(episode.id, ())),
             subgoals=entry.subgoals if entry else episode.subgoals,
+            success_mode=entry.success if entry else episode.success_mode,
         )
 
 
@@ -205,7 +212,7 @@ def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
 def _locate(source: str | Path) -> Path:
     path = Path(source).expanduser()
     if path.exists():
-        return path.absolute()
+        return Path(os.path.abspath(path))
     parts = str(source).split("/")
     if len(parts) == 2 and all(parts) and not str(source).startswith((".", "~")) and not path.parent.exists():
         from stepscore.episodes.hub import dataset_folder

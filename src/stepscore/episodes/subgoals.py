@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -66,7 +67,7 @@ class _SubgoalEntry(BaseModel):
 class _TaskEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
     success: Mode = "holds"
-    subgoals: list[_SubgoalEntry | str] = Field(min_length=1)
+    subgoals: list[_SubgoalEntry | Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 
 
 class _File(BaseModel):

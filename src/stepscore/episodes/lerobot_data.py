@@ -1,0 +1,166 @@
+"""The parquet files under data/: pictures kept in them, and the columns that become labels."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stepscore.episodes.episode import file_digest
+from stepscore.errors import EpisodeError, VideoError
+
+SUCCESS, LANGUAGE = "next.success", "language_persistent"
+_BATCH = 4096
+"""Rows read at a time, so that a long language column is never in memory as a whole."""
+
+
+class Facts(NamedTuple):
+    """What the data columns say of one episode.
+
+    Attributes:
+        success: Whether ``next.success`` was true in some frame; NaN where it was never stated.
+        subtasks: Rows of ``language_persistent`` with style ``subtask``: (start second, text).
+    """
+
+    success: float
+    subtasks: tuple[tuple[float, str], ...]
+
+
+def episode_facts(path: Path, columns: Sequence[str]) -> Mapping[int, Facts]:
+    """Facts by episode from one data file, of which only ``columns`` are read; kept for the next episode."""
+    try:
+        return _facts(path, path.stat().st_mtime_ns, tuple(columns))
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise EpisodeError(f"Cannot read {path}: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _facts(path: Path, _changed: int, columns: tuple[str, ...]) -> Mapping[int, Facts]:
+    success: dict[int, float] = {}
+    subtasks: dict[int, tuple[tuple[float, str], ...]] = {}
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH, columns=["episode_index", *columns]):
+            episodes = _flat(batch.column("episode_index")).astype(np.int64)
+            firsts = np.unique(episodes, return_index=True)
+            for episode, first in zip(*(array.tolist() for array in firsts), strict=True):
+                if SUCCESS in columns:
+                    stated = _flat(batch.column(SUCCESS))[episodes == episode]
+                    stated = stated[~np.isnan(stated)]
+                    best = float(stated.max() > 0) if len(stated) else math.nan
+                    success[episode] = np.fmax(success.get(episode, math.nan), best)
+                if LANGUAGE in columns and episode not in subtasks:
+                    # The column says the same in every frame of an episode.
+                    subtasks[episode] = tuple(_subtasks(batch.column(LANGUAGE)[first].as_py() or ()))
+    return {
+        episode: Facts(float(success.get(episode, math.nan)), subtasks.get(episode, ()))
+        for episode in {**success, **subtasks}
+    }
+
+
+def _flat(column: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A column of scalars, or of lists of one, as numbers; NaN for null."""
+    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _subtasks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, str]]:
+    for row in rows:
+        if row.get("style") == "subtask" and row.get("content") and row.get("timestamp") is not None:
+            yield float(row["timestamp"]), str(row["content"])
+
+
+@dataclass(frozen=True)
+class ParquetPictures:
+    """Encoded pictures of one episode in an image column: struct<bytes, path>, a row a frame.
+
+    Attributes:
+        path: The data file, which may hold other episodes, too.
+        column: The image feature.
+        episode: The dataset's number of the episode.
+        n: How many frames it has.
+    """
+
+    path: Path
+    column: str
+    episode: int
+    n: int
+
+    def __len__(self) -> int:
+        return self.n
+
+    def load(self, indices: Sequence[int]) -> list[bytes]:
+        """The pictures at ``indices``; reads only the row groups that hold them."""
+        wanted = {index % self.n for index in indices}
+        try:
+            found = dict(self._load(wanted))
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise VideoError(f"Cannot read {self.location()}: {error}") from error
+        missing = next((index for index in sorted(wanted) if not found.get(index)), None)
+        if missing is not None:
+            raise VideoError(f"{self.location()}: frame {missing} has no picture in the file.")
+        return [found[index % self.n] for index in indices]
+
+    def _load(self, wanted: set[int]) -> Iterator[tuple[int, bytes]]:
+        with pq.ParquetFile(self.path) as file:
+            groups = _groups(self.path, self.path.stat().st_mtime_ns, self.episode)
+            if (rows := sum(group.rows for group in groups)) != self.n:
+                raise VideoError(f"{self.location()}: {rows} rows in the file instead of {self.n}.")
+            for group in groups:
+                here = {group.row + index - group.frame: index for index in wanted if index in group.frames}
+                row = 0
+                batches = file.iter_batches(16, row_groups=[group.number], columns=[self.column])
+                while here:
+                    pictures = next(batches).column(0)
+                    for at in [at for at in here if at < row + len(pictures)]:
+                        yield here.pop(at), (pictures[at - row].as_py() or {}).get("bytes") or b""
+                    row += len(pictures)
+
+    def digest(self) -> bytes:
+        """sha256 of the file's size, its first and last 64 KiB, the column and the episode."""
+        try:
+            place = f"\0{self.column}\0{self.episode}\0{self.n}".encode()
+            return hashlib.sha256(file_digest(self.path) + place).digest()
+        except EpisodeError as error:
+            raise VideoError(str(error)) from error
+
+    def location(self) -> str:
+        """The file, the column and the episode."""
+        return f"{self.path}:{self.column}, episode {self.episode}"
+
+
+class _Group(NamedTuple):
+    """Rows of an episode in one row group: ``rows`` of them from ``row`` on, the first being ``frame``."""
+
+    number: int
+    row: int
+    frame: int
+    rows: int
+
+    @property
+    def frames(self) -> range:
+        return range(self.frame, self.frame + self.rows)
+
+
+@lru_cache(maxsize=1024)
+def _groups(path: Path, _changed: int, episode: int) -> tuple[_Group, ...]:
+    groups: list[_Group] = []
+    frame = 0
+    with pq.ParquetFile(path) as file:
+        for number in range(file.metadata.num_row_groups):
+            rows = file.read_row_group(number, columns=["episode_index"]).column(0)
+            mine = np.flatnonzero(_flat(rows.combine_chunks()) == episode)
+            if len(mine):
+                groups.append(_Group(number, int(mine[0]), frame, len(mine)))
+                frame += len(mine)
+    return tuple(groups)

@@ -1,0 +1,93 @@
+"""Encoding frames into the mp4 files of a LeRobot dataset: one stream a file, many episodes in it."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+import av
+import av.video.stream
+from av.video.frame import PictureType
+
+from stepscore.errors import OptionError
+from stepscore.types import Frames
+
+Codec = Literal["h264", "av1"]
+
+
+class Encoding(NamedTuple):
+    """How videos are encoded.
+
+    Attributes:
+        codec: ``"h264"``, or ``"av1"`` as LeRobot itself writes.
+        fps: Frames a second.
+        gop: Frames from keyframe to keyframe at most.
+        crf: Quality; lower is better and larger.
+    """
+
+    codec: Codec
+    fps: Fraction
+    gop: int
+    crf: int
+
+    @property
+    def encoder(self) -> str:
+        """Libav's name of the encoder."""
+        return {"h264": "libx264", "av1": "libsvtav1"}[self.codec]
+
+    def options(self) -> dict[str, str]:
+        """Encoder options. Without B-frames, frame i of the file is packet i at exactly i / fps seconds."""
+        common = {"g": str(self.gop), "crf": str(self.crf)}
+        if self.codec == "h264":
+            return {**common, "preset": "veryfast", "bf": "0", "forced-idr": "1"}
+        return {**common, "preset": "11"}
+
+
+class VideoFile:
+    """An mp4 being written. Every episode begins with a keyframe, so that it can be decoded on its own."""
+
+    def __init__(self, path: Path, encoding: Encoding, width: int, height: int) -> None:
+        if width % 2 or height % 2:
+            raise OptionError(
+                f"{path.name}: pictures are {width}x{height}; a 4:2:0 video needs even sides. "
+                "Pad them, or write the camera as images."
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # SVT-AV1 prints its settings for every file unless it is told to speak of errors alone.
+        os.environ.setdefault("SVT_LOG", "1")
+        self.path, self.frames = path, 0
+        self._encoding, self._begins = encoding, True
+        self._container = av.open(str(path), "w")
+        stream = self._container.add_stream(encoding.encoder, rate=encoding.fps, options=encoding.options())
+        self._stream = cast("av.video.stream.VideoStream", stream)
+        self._stream.width, self._stream.height, self._stream.pix_fmt = width, height, "yuv420p"
+
+    def begin_episode(self) -> float:
+        """The second at which the next frame, the first of an episode, will lie."""
+        self._begins = True
+        return float(self.frames / self._encoding.fps)
+
+    def add(self, picture: Frames) -> None:
+        """Append one RGB picture, shape (h, w, 3)."""
+        if picture.shape != (self._stream.height, self._stream.width, 3):
+            raise OptionError(
+                f"{self.path.name}: a picture is {picture.shape}; the first was "
+                f"{(self._stream.height, self._stream.width, 3)} and all must agree."
+            )
+        frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+        frame.pts, frame.time_base = self.frames, 1 / self._encoding.fps
+        if self._begins:
+            frame.pict_type, self._begins = PictureType.I, False
+        self._container.mux(self._stream.encode(frame))
+        self.frames += 1
+
+    def size(self) -> int:
+        """Bytes written so far, without those still in the encoder."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def close(self) -> None:
+        """Flush the encoder and finish the file."""
+        self._container.mux(self._stream.encode(None))
+        self._container.close()

@@ -1,0 +1,110 @@
+"""Features of a LeRobot dataset to be written: what a step holds, and rows of it as a parquet table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stepscore.errors import OptionError
+from stepscore.types import Frames
+
+_DEFAULTS = {
+    "timestamp": "float32",
+    "frame_index": "int64",
+    "episode_index": "int64",
+    "index": "int64",
+    "task_index": "int64",
+}
+_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+class Feature(NamedTuple):
+    """One feature of every step.
+
+    Attributes:
+        dtype: ``video``, ``image``, ``string`` or numpy's name of a number.
+        shape: Of a value; (1,) for a single one.
+        is_default: Whether LeRobot asks for it and the writer fills it in.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    is_default: bool = False
+
+    @property
+    def is_camera(self) -> bool:
+        """Whether it is a picture."""
+        return self.dtype in ("video", "image")
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it has statistics like a number."""
+        return not self.is_camera and self.dtype != "string"
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """Its type in the data files; videos are not in them."""
+        if self.dtype == "image":
+            return _IMAGE
+        scalar = pa.string() if self.dtype == "string" else pa.from_numpy_dtype(np.dtype(self.dtype))
+        return scalar if self.shape == (1,) else pa.list_(scalar, self.shape[0])
+
+
+def features_of(step: Mapping[str, Any], images: Collection[str]) -> dict[str, Feature]:
+    """Features by name from a first step, then those every dataset has; ``images`` are not to be videos."""
+    unknown = sorted(set(images) - step.keys())
+    if unknown:
+        raise OptionError(f"images names {unknown[0]!r}; a step has {', '.join(sorted(step))}.")
+    features = {key: _feature(key, np.asarray(value), key in images) for key, value in step.items()}
+    return {**features, **{key: Feature(dtype, (1,), is_default=True) for key, dtype in _DEFAULTS.items()}}
+
+
+def _feature(key: str, value: np.ndarray[Any, Any], as_images: bool) -> Feature:  # noqa: FBT001
+    if key in _DEFAULTS or "/" in key:
+        raise OptionError(
+            f"A feature cannot be named {key!r}: {', '.join(_DEFAULTS)} are filled in, / is not allowed."
+        )
+    if value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
+        return Feature("image" if as_images else "video", value.shape)
+    if value.dtype.kind == "U" and value.ndim == 0:
+        return Feature("string", (1,))
+    if value.dtype.kind not in "biuf" or value.ndim > 1 or value.size == 0:
+        raise OptionError(
+            f"Feature {key!r} is {value.shape} {value.dtype}. Allowed: RGB pictures (h, w, 3) uint8, "
+            "single texts, numbers, and 1-D arrays of numbers."
+        )
+    # Policies are trained in single precision, and Python's floats are double.
+    dtype = "float32" if value.dtype == np.float64 else value.dtype.name
+    return Feature(dtype, value.shape or (1,))
+
+
+def row_group(features: Mapping[str, Feature], rows: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """The rows as a table with every feature that is not a video; none where ``rows`` is empty."""
+    arrays = {
+        key: _array(feature, rows.get(key, ()))
+        for key, feature in features.items()
+        if feature.dtype != "video"
+    }
+    return pa.table(arrays)
+
+
+def _array(feature: Feature, values: Sequence[Any]) -> pa.Array:
+    if feature.dtype == "image":
+        return pa.array([{"bytes": _png(value), "path": None} for value in values], _IMAGE)
+    if feature.dtype == "string":
+        return pa.array([str(value) for value in values], pa.string())
+    numbers = np.asarray(values).astype(feature.dtype).reshape(len(values), *feature.shape)
+    flat = pa.array(numbers.reshape(-1))
+    return flat if feature.shape == (1,) else pa.FixedSizeListArray.from_arrays(flat, feature.shape[0])
+
+
+def _png(picture: Frames) -> bytes:
+    from PIL import Image
+
+    content = io.BytesIO()
+    Image.fromarray(picture).save(content, format="PNG", compress_level=1)
+    return content.getvalue()

@@ -1,0 +1,62 @@
+"""From folder names to instructions and policies. The rules are shown to the user, who may overrule them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from stepscore.errors import OptionError
+
+_NUMBERED = re.compile(
+    r"(?:episode|epi|ep|demo|rollout|trial|traj|trajectory|run|sample|case|seed|take|clip|recording|video)s?"
+    r"(?:[ _-]*\d+|[ _-][a-z])?"
+    r"|[\d\W_]+"  # a number or a date
+    r"|[0-9a-f]{8}[0-9a-f-]*",  # a hash
+    re.IGNORECASE,
+)
+
+INSTRUCTION_RULE = (
+    "Instruction and task: the name of the folder that holds the video, underscores and hyphens as spaces "
+    "unless it has spaces of its own; a folder whose name only numbers an episode (episode_001, demo_3, 17) "
+    "gives way to the one above it."
+)
+
+
+def in_words(name: str) -> str:
+    """A folder's name as words: ``put_cup-on_plate`` as "put cup on plate"; with spaces in it as it is."""
+    return name if " " in name.strip() else " ".join(re.split(r"[_-]+", name.strip("_- ")))
+
+
+def is_number(name: str) -> bool:
+    """Whether a name only numbers an episode: ``episode_001``, ``demo_3``, ``17``, a date, a hash."""
+    return _NUMBERED.fullmatch(name) is not None
+
+
+def instruction_from(folders: Sequence[str]) -> str:
+    """The instruction among the names of the folders above a video, the nearest one last.
+
+    The nearest that does not number an episode; else the nearest without a digit; else the nearest.
+    """
+    near = [name for name in reversed(folders) if name]
+    told = [name for name in near if not is_number(name)] or [name for name in near if name.isalpha()] or near
+    return in_words(told[0]) if told else "unknown"
+
+
+def policy_rule(depth: int | None) -> str:
+    """How the policy was found, as a sentence."""
+    if depth is None:
+        return "Policy: unknown. --policy-from DEPTH takes it from the folder at that depth below the source."
+    return f"Policy: the folder at depth {depth} below the source."
+
+
+def policy_from(folders: Sequence[str], depth: int | None, episode_id: str) -> str | None:
+    """The folder at ``depth`` (1 is the first below the source); OptionError lists those there are."""
+    if depth is None:
+        return None
+    if 1 <= depth <= len(folders):
+        return folders[depth - 1]
+    there = ", ".join(f"{number} = {name}" for number, name in enumerate(folders, start=1))
+    raise OptionError(
+        f"policy-from {depth}: episode {episode_id} has no folder at that depth below the source. "
+        f"There {'is' if len(folders) == 1 else 'are'}: {there or 'none, it lies in the source itself'}."
+    )

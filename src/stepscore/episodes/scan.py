@@ -1,0 +1,113 @@
+"""One walk over a folder: what lies where, without opening a file."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscore.episodes.source import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One folder of a source.
+
+    Attributes:
+        path: Where it is.
+        parts: Names of the folders from the source down to it; empty for the source itself.
+        files: Names of its files that are neither hidden nor empty, sorted.
+    """
+
+    path: Path
+    parts: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def id_of(self, name: str) -> str:
+        """The POSIX path of ``name`` in this folder, relative to the source."""
+        return "/".join((*self.parts, name))
+
+
+def scan(root: Path, wanted: Sequence[str], *, deep: bool = True) -> tuple[list[Folder], list[Problem]]:
+    """Every folder at and below ``root``, parents first, and what was left out.
+
+    Hidden folders are not entered. A folder reached twice, by a link, is entered once, so that a loop of
+    links ends. Hidden and empty files are problems where their name ends in one of ``wanted``. Without
+    ``deep`` only ``root`` itself is listed.
+    """
+    folders: list[Folder] = []
+    problems: list[Problem] = []
+    suffixes = tuple(wanted)
+    seen: set[tuple[int, int]] = set()
+    waiting: list[tuple[Path, tuple[str, ...]]] = [(root, ())]
+    while waiting:
+        path, parts = waiting.pop()
+        try:
+            status = path.stat()
+            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        except OSError as error:
+            problems.append(Problem("/".join(parts) or str(root), f"cannot be listed: {error.strerror}"))
+            continue
+        # Windows gives every folder inode 0 through some drives; there a link cannot be told, nor loop.
+        if status.st_ino and (status.st_dev, status.st_ino) in seen:
+            problems.append(Problem("/".join(parts), "a link to a folder that is listed already"))
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        files: list[str] = []
+        below: list[tuple[Path, tuple[str, ...]]] = []
+        for entry in entries:
+            if _is_folder(entry):
+                if not entry.name.startswith("."):
+                    below.append((path / entry.name, (*parts, entry.name)))
+            elif not entry.name.lower().endswith(suffixes):
+                files.append(entry.name)
+            elif why := _unusable(entry):
+                problems.append(Problem("/".join((*parts, entry.name)), why))
+            else:
+                files.append(entry.name)
+        folders.append(Folder(path, parts, tuple(files)))
+        waiting.extend(reversed(below) if deep else ())
+    return folders, problems
+
+
+def first_file(root: Path, fits: Callable[[str], bool], depth: int, most: int = 64) -> Path | None:
+    """A file whose name ``fits``, in ``root`` or up to ``depth`` folders below it; ``None`` if none is seen.
+
+    A glance, not a search: it looks into the first ``most`` folders only, and never raises.
+    """
+    waiting = deque([(root, 0)])
+    for _ in range(most):
+        if not waiting:
+            break
+        path, level = waiting.popleft()
+        try:
+            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        seen = [entry for entry in entries if not entry.name.startswith(".")]
+        found = next((entry.name for entry in seen if fits(entry.name)), None)
+        if found is not None:
+            return path / found
+        if level < depth:
+            waiting.extend((path / entry.name, level + 1) for entry in seen if _is_folder(entry))
+    return None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that goes round in circles
+        return False
+
+
+def _unusable(entry: os.DirEntry[str]) -> str:
+    if entry.name.startswith("._"):
+        return "a macOS resource fork, not the file itself"
+    if entry.name.startswith("."):
+        return "a hidden file"
+    try:
+        return "an empty file (0 bytes)" if entry.stat().st_size == 0 else ""
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
