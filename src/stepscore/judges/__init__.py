@@ -13,6 +13,7 @@ from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges.judge import Ask as Ask
 from stepscore.judges.judge import Judge as Judge
 from stepscore.judges.judge import episode_rng as episode_rng
+from stepscore.models import get_model
 from stepscore.registry import Registry
 
 __all__ = ["Ask", "Judge", "episode_rng", "get_judge", "judges"]
@@ -37,13 +38,18 @@ def get_judge(name: str, **options: object) -> Judge:
 
     Args:
         name: One of ``stepscore ls judges``.
-        options: Its keyword options; a wrong name lists the valid ones.
+        options: Its keyword options; a wrong name lists the valid ones. A ``model`` may be given as a model
+            string.
     """
     make = judges.get(name)
+    if isinstance(options.get("model"), str):
+        options["model"] = get_model(str(options["model"]))
     valid = [p.name for p in inspect.signature(make).parameters.values() if p.kind is not p.VAR_KEYWORD]
     for option in options:
         if option not in valid:
             raise UnknownNameError(f"option of the judge {name!r}", option, valid)
+    if "model" in valid and options.get("model") is None:
+        raise OptionError(f"Judge {name!r} asks a model: give it one, for example --model hf/PATH-OR-ID.")
     try:
         return make(**options)
     except TypeError as error:

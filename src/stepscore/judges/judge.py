@@ -8,16 +8,21 @@ it runs. A judge is a picklable value that loads what it needs on first use.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
 from stepscore.episodes import Episode
+from stepscore.models import Model, Request, Response
 from stepscore.types import Judgement
 
-Ask = Callable[[object], Awaitable[object]]
-"""Puts a request to the run's model and gives its answer."""
+
+class Ask(Protocol):
+    """Puts a request to the judge's model, or to another one, and gives its answer."""
+
+    async def __call__(self, request: Request, model: Model | None = None) -> Response:
+        """The model's answer; asked once, whatever happens to the run."""
 
 
 class Judge(Protocol):
