@@ -11,8 +11,12 @@
     ├── EpisodeError          one episode cannot be used; the run goes on without it
     │   ├── VideoError        its pictures cannot be read
     │   └── CurveError        its recorded curve cannot be read
+    ├── ModelError            a model cannot be loaded, or does not answer
+    │   ├── TransientModelError     worth another try: rate limit, time-out, cut connection
+    │   └── CapabilityError   the model lacks what the judge needs
     └── RunError              a run folder cannot be written, continued or read
-        └── ProtocolMismatchError   the folder holds results of another protocol
+        ├── ProtocolMismatchError   the folder holds results of another protocol
+        └── BudgetError       the budget is spent; a later start continues
 
 A message says what was wrong, where, what is allowed, and the command that repairs it.
 The command line prints it without a traceback.
@@ -22,6 +26,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+MOST_CHOICES = 20
+"""Valid names shown in a message; of more, the closest."""
 
 
 class StepScoreError(Exception):
@@ -47,7 +54,10 @@ class UnknownNameError(StepScoreError):
         parts = [f"Unknown {kind} {name!r}{f' in {where}' if where else ''}."]
         if close:
             parts.append(f"Did you mean {close[0]!r}?")
-        parts.append(f"Valid: {', '.join(choices) if choices else '(none)'}.")
+        shown = difflib.get_close_matches(name, choices, n=MOST_CHOICES, cutoff=0.0)[:MOST_CHOICES]
+        listed = ", ".join(choices if len(choices) <= MOST_CHOICES else shown) or "(none)"
+        more = f" and {len(choices) - MOST_CHOICES} more" if len(choices) > MOST_CHOICES else ""
+        parts.append(f"Valid: {listed}{more}.")
         if hint:
             parts.append(hint)
         super().__init__(" ".join(parts))
@@ -98,9 +108,34 @@ class CurveError(EpisodeError):
     """An episode's recorded curve or verdicts cannot be read."""
 
 
+class ModelError(StepScoreError):
+    """A model cannot be loaded, or does not answer."""
+
+
+class TransientModelError(ModelError):
+    """A call failed in a way worth another try.
+
+    Args:
+        message: What happened.
+        retry_after: Seconds the server asked to wait; ``None`` where it did not say.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class CapabilityError(ModelError):
+    """The model lacks what the judge needs; the message names models that have it."""
+
+
 class RunError(StepScoreError):
     """A run folder cannot be written, continued or read."""
 
 
 class ProtocolMismatchError(RunError):
     """The run folder holds results of another protocol; results are never mixed."""
+
+
+class BudgetError(RunError):
+    """The budget is spent. What was answered is kept; a later start with a larger budget continues."""

@@ -6,7 +6,7 @@ metrics and grouped Estimates: the one source for tables, reports, filters and a
 
 from stepscore.runs.run import Run as Run
 from stepscore.runs.run import open_run as open_run
-from stepscore.runs.score import Summary as Summary
-from stepscore.runs.score import score as score
+from stepscore.runs.scoring import Summary as Summary
+from stepscore.runs.scoring import score as score
 
 __all__ = ["Run", "Summary", "open_run", "score"]

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepscore.episodes import Episode
-from stepscore.errors import OptionError, RunError, StepScoreError
+from stepscore.errors import BudgetError, OptionError, RunError, StepScoreError
 from stepscore.judges import Judge
+from stepscore.models.calls import Call
+from stepscore.models.model import run_blocking
+from stepscore.runs.asking import Asking, usage_of
 from stepscore.runs.journal import Entry, Journal, description_hash
 from stepscore.runs.records import episode_row, input_key, judgement_row, usage_row
-from stepscore.types import Judgement
+from stepscore.types import Judgement, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Done:
     episode_id: str
     reused: bool
     error: str | None
+    usage: Usage | None = None
 
 
 def run_local(
@@ -39,6 +43,7 @@ def run_local(
     *,
     views: Sequence[str] | None,
     workers: int,
+    asking: Asking,
     on_done: Callable[[Done], None],
 ) -> None:
     """Judge what the journal does not hold yet, ``workers`` episodes at a time.
@@ -50,73 +55,87 @@ def run_local(
         entries: What the journal held at the start.
         views: Let the judge see only these cameras; ``None`` for all.
         workers: Episodes in flight.
+        asking: Answers what the judge asks.
         on_done: Called after each, in the calling thread.
+
+    Raises:
+        BudgetError: The budget was spent. Episodes that had their answers are written, no more are begun.
     """
     if workers < 1:
         raise OptionError(f"workers is {workers}; it must be at least 1.")
-    coroutine = _run(iter(episodes), judge, journal, entries, views, workers, on_done)
+    run = _LocalRun(judge, journal, entries, views, asking, on_done)
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(coroutine)
-    else:
-        # A notebook already runs a loop in this thread; ours gets a thread of its own.
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, coroutine).result()
+        run_blocking(run.work(iter(episodes), workers))
+    except* RunError as group:
+        # The workers run side by side, so their errors come in a group; the first says enough.
+        raise _first(group) from None
 
 
-async def _run(
-    episodes: Iterator[Episode],
-    judge: Judge,
-    journal: Journal,
-    entries: dict[str, Entry],
-    views: Sequence[str] | None,
-    workers: int,
-    on_done: Callable[[Done], None],
-) -> None:
-    loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(workers, thread_name_prefix="stepscore") as threads:
+@dataclass
+class _LocalRun:
+    judge: Judge
+    journal: Journal
+    entries: dict[str, Entry]
+    views: Sequence[str] | None
+    asking: Asking
+    on_done: Callable[[Done], None]
+    spent: BudgetError | None = None
 
-        async def work() -> None:
-            for episode in episodes:
-                started = time.perf_counter()
-                shown, wrong = _show(episode, views)
-                row = await loop.run_in_executor(threads, episode_row, shown)
-                entry = entries.get(episode.id)
-                on_done(await _finish(shown, row, wrong, judge, journal, entry, started))
+    async def work(self, episodes: Iterator[Episode], workers: int) -> None:
+        """Keep so many episodes in flight until there are no more, or the budget is spent."""
+        with ThreadPoolExecutor(workers, thread_name_prefix="stepscore") as threads:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(workers):
+                    group.create_task(self._one_by_one(episodes, threads))
+        if self.spent is not None:
+            raise self.spent
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
+    async def _one_by_one(self, episodes: Iterator[Episode], threads: ThreadPoolExecutor) -> None:
+        loop = asyncio.get_running_loop()
+        for episode in episodes:
+            started = time.perf_counter()
+            shown, wrong = _show(episode, self.views)
+            row = await loop.run_in_executor(threads, episode_row, shown)
+            try:
+                self.on_done(await self._finish(shown, row, wrong, started))
+            except BudgetError as error:
+                self.spent = error
+            if self.spent is not None:
+                return
 
+    async def _finish(self, episode: Episode, row: dict[str, Any], wrong: str | None, started: float) -> Done:
+        """Judge one episode, or find that the journal has it already."""
+        key, entry = input_key(row), self.entries.get(episode.id)
+        if entry is not None and not entry.failed and entry.key == key:
+            if entry.description != description_hash(row):
+                # Labels or metadata changed; what the judge saw did not.
+                self.journal.append({"id": episode.id, "episode": row})
+            return Done(episode.id, reused=True, error=None)
+        calls: list[Call] = []
+        judgement = Judgement(error=wrong) if wrong else await self._judge(episode, calls)
+        usage = usage_of(calls, judgement.usage)
+        self.journal.append(
+            {
+                "id": episode.id,
+                "key": key,
+                "episode": row,
+                "judgement": judgement_row(judgement),
+                "calls": [call.row() for call in calls if call.response is not None],
+                "usage": usage_row(usage, calls, time.perf_counter() - started),
+            }
+        )
+        return Done(episode.id, reused=False, error=judgement.error, usage=usage)
 
-async def _finish(
-    episode: Episode,
-    row: dict[str, Any],
-    wrong: str | None,
-    judge: Judge,
-    journal: Journal,
-    entry: Entry | None,
-    started: float,
-) -> Done:
-    """Judge one episode, or find that the journal has it already."""
-    key = input_key(row)
-    if entry is not None and not entry.failed and entry.key == key:
-        if entry.description != description_hash(row):
-            # Labels or metadata changed; what the judge saw did not.
-            journal.append({"id": episode.id, "episode": row})
-        return Done(episode.id, reused=True, error=None)
-    judgement = Judgement(error=wrong) if wrong else await _judge(episode, judge)
-    journal.append(
-        {
-            "id": episode.id,
-            "key": key,
-            "episode": row,
-            "judgement": judgement_row(judgement),
-            "usage": usage_row(judgement, time.perf_counter() - started),
-        }
-    )
-    return Done(episode.id, reused=False, error=judgement.error)
+    async def _judge(self, episode: Episode, calls: list[Call]) -> Judgement:
+        """The judgement, or one that holds the error: a bad episode never stops a run."""
+        try:
+            return await self.judge.judge(episode, self.asking.of(episode, calls))
+        except RunError:
+            raise
+        except StepScoreError as error:
+            return Judgement(error=str(error))
+        except Exception as error:  # a judge is anyone's code
+            return Judgement(error=f"{type(error).__name__}: {error}")
 
 
 def _show(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, str | None]:
@@ -127,17 +146,6 @@ def _show(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, str |
         return episode, str(error)
 
 
-async def _judge(episode: Episode, judge: Judge) -> Judgement:
-    """The judgement, or one that holds the error: a bad episode never stops a run."""
-    try:
-        return await judge.judge(episode, _no_model)
-    except RunError:
-        raise
-    except StepScoreError as error:
-        return Judgement(error=str(error))
-    except Exception as error:  # a judge is anyone's code
-        return Judgement(error=f"{type(error).__name__}: {error}")
-
-
-async def _no_model(request: object) -> object:
-    raise OptionError("This judge asks a model, and the run has none.")
+def _first(group: BaseExceptionGroup[RunError]) -> RunError:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -43,8 +43,10 @@ class Protocol:
 
 def protocol_of(judge: Judge, views: Sequence[str] | None = None) -> Protocol:
     """The protocol of a judge looking at these views (``None``: each episode's own)."""
+    model = getattr(judge, "model", None)
     content: dict[str, object] = {
         "judge": {"name": judge.name, "version": judge.version, "options": dict(judge.options())},
+        "model": None if model is None else dict(model.describe()),
         "views": list(views) if views is not None else None,
     }
     try:

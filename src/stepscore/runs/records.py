@@ -6,14 +6,16 @@ NaN becomes null: JSON has no NaN, and null is how unknown reads everywhere else
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
+from stepscore.models.calls import Call
 from stepscore.runs.protocol import canonical_json
-from stepscore.types import FloatArray, Judgement
+from stepscore.types import FloatArray, Judgement, Usage
 
 Row = dict[str, Any]
 RESERVED = frozenset({"episode_id", "time_s", "progress"})
@@ -40,7 +42,7 @@ def episode_row(episode: Episode) -> Row:
         "pair": episode.pair,
         "views": [{"name": name, "location": view.location()} for name, view in episode.views.items()],
         "success": episode.labels.success,
-        "success_mode": episode.labels.success_mode,
+        "success_mode": episode.success_mode or episode.labels.success_mode,
         "stages": [
             {"name": stage.name, "start_s": number(stage.start_s), "end_s": number(stage.end_s)}
             for stage in episode.labels.stages
@@ -55,7 +57,9 @@ def episode_row(episode: Episode) -> Row:
             }
             for goal in episode.subgoals
         ],
-        "metadata": canonical_json(episode.metadata) if episode.metadata else None,
+        "metadata": json.dumps(dict(episode.metadata), sort_keys=True, default=str)
+        if episode.metadata
+        else None,
     }
     try:
         row["fingerprint"] = episode.fingerprint
@@ -110,9 +114,8 @@ def judgement_row(judgement: Judgement) -> Row:
     return row
 
 
-def usage_row(judgement: Judgement, seconds: float) -> Row:
+def usage_row(usage: Usage, calls: Sequence[Call], seconds: float) -> Row:
     """What judging took, as JSON values; ``seconds`` is the engine's clock."""
-    usage = judgement.usage
     return {
         "seconds": round(seconds, 6),
         "calls": usage.calls,
@@ -121,6 +124,8 @@ def usage_row(judgement: Judgement, seconds: float) -> Row:
         "tokens_in": usage.tokens_in,
         "tokens_out": usage.tokens_out,
         "cost": usage.cost,
+        "cached": sum(call.cached for call in calls),
+        "latencies_s": [round(latency, 6) for call in calls for latency in call.latencies],
     }
 
 

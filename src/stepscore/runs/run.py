@@ -4,7 +4,7 @@
 
     run.json         protocol and its hash, source, versions, counts, dates
     journal.jsonl    one line per finished episode
-    episodes.parquet judgements.parquet curves.parquet verdicts.parquet usage.parquet
+    episodes.parquet judgements.parquet curves.parquet verdicts.parquet calls.parquet usage.parquet
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ class Run:
         """The judge's name."""
         return str(self.info["protocol"]["judge"]["name"])
 
+    @property
+    def model(self) -> str | None:
+        """The model string; ``None`` for a judge that asks none."""
+        model = self.info["protocol"].get("model")
+        return None if model is None else str(model["name"])
+
     def episodes(self) -> pa.Table:
         """What was judged: a row per episode, with its source, labels, stages and subgoals."""
         return self._table("episodes")
@@ -56,6 +62,10 @@ class Run:
     def verdicts(self) -> pa.Table:
         """A row per episode and subgoal."""
         return self._table("verdicts")
+
+    def calls(self) -> pa.Table:
+        """A row per call to a model: prompt, frames, raw answer and tokens."""
+        return self._table("calls")
 
     def usage(self) -> pa.Table:
         """A row per episode: seconds, calls, tokens and cost."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, index, read_line
 
-TABLES = ("episodes", "judgements", "curves", "verdicts", "usage")
+TABLES = ("episodes", "judgements", "curves", "verdicts", "calls", "usage")
 BATCH = 512
 """Episodes in memory at a time, and in one row group."""
 
@@ -91,6 +91,20 @@ USAGE = pa.schema(
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
         ("cost", pa.float64()),
+        ("cached", pa.int64()),
+        ("latencies_s", pa.list_(pa.float64())),
+    ]
+)
+CALLS = pa.schema(
+    [
+        ("episode_id", pa.string()),
+        ("key", pa.string()),
+        ("kind", pa.string()),
+        ("prompt", pa.string()),
+        ("frames", pa.string()),
+        ("answer", pa.string()),
+        ("tokens_in", pa.int64()),
+        ("tokens_out", pa.int64()),
     ]
 )
 
@@ -113,6 +127,7 @@ def write_tables(folder: Path, judge: str, protocol: str) -> None:
             "judgements": JUDGEMENTS,
             "curves": curves_schema(channels),
             "verdicts": VERDICTS,
+            "calls": CALLS,
             # Last, because it says of which journal the tables are; its bytes differ between runs anyway.
             "usage": USAGE.with_metadata({_JOURNAL_BYTES: str(size).encode()}),
         }
@@ -170,6 +185,7 @@ def _tables_of(
     ids = [record["id"] for record in batch]
     judgements = [_judgement(record, judge, protocol) for record in batch]
     verdicts = [(record["id"], verdict) for record in batch for verdict in record["judgement"]["verdicts"]]
+    calls = [(record["id"], call) for record in batch for call in record["calls"]]
     curves: dict[str, list[Any]] = {name: [] for name in curves_schema(channels).names}
     for record in batch:
         curve = record["judgement"].get("curve")
@@ -186,6 +202,7 @@ def _tables_of(
         "curves": curves,
         "verdicts": {"episode_id": [name for name, _ in verdicts]}
         | _columns(VERDICTS, [v for _, v in verdicts]),
+        "calls": {"episode_id": [name for name, _ in calls]} | _columns(CALLS, [c for _, c in calls]),
         "usage": {"episode_id": ids} | _columns(USAGE, [record["usage"] for record in batch]),
     }
 

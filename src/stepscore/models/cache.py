@@ -1,0 +1,111 @@
+"""Answers already paid for: a content-addressed store of calls in one sqlite file.
+
+The key is a hash of all that decides an answer (episode fingerprint, frames, prompt, sampling, model), so a
+hit needs no decoding. Values are JSON; nothing is ever unpickled. Several processes may share the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stepscore.errors import RunError
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS calls (
+  key TEXT PRIMARY KEY, model TEXT NOT NULL, created TEXT NOT NULL, value BLOB NOT NULL
+) WITHOUT ROWID
+"""
+
+
+def default_path() -> Path:
+    """``calls.sqlite`` in ``$STEPSCORE_CACHE``, else in the user's cache folder."""
+    if folder := os.environ.get("STEPSCORE_CACHE"):
+        return Path(folder) / "calls.sqlite"
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "stepscore" / "calls.sqlite"
+
+
+@dataclass(frozen=True)
+class ModelCalls:
+    """How many answers of one model are kept, and their size."""
+
+    model: str
+    calls: int
+    bytes: int
+    oldest: str
+    newest: str
+
+
+class CallCache:
+    """Answers by key. Safe to use from several threads and processes."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or default_path()
+        self._lock = threading.Lock()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=30, check_same_thread=False, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise RunError(
+                f"Cannot use the call cache {self.path}: {error}. "
+                "Set STEPSCORE_CACHE to another folder, or judge with --no-cache."
+            ) from error
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The stored answer, or ``None``."""
+        with self._lock:
+            row = self._db.execute("SELECT value FROM calls WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return None
+        value: dict[str, Any] = json.loads(zlib.decompress(row[0]))
+        return value
+
+    def put(self, key: str, model: str, value: dict[str, Any]) -> None:
+        """Keep an answer; the first one stays where two processes asked at the same time."""
+        packed = zlib.compress(json.dumps(value, ensure_ascii=False, allow_nan=False).encode(), 6)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._lock:
+            self._db.execute("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?)", (key, model, now, packed))
+
+    def stats(self) -> list[ModelCalls]:
+        """What is kept, by model."""
+        query = (
+            "SELECT model, COUNT(*), SUM(LENGTH(value)), MIN(created), MAX(created) FROM calls GROUP BY model"
+        )
+        with self._lock:
+            return [ModelCalls(*row) for row in self._db.execute(query).fetchall()]
+
+    def prune(self, *, model: str | None = None, before: str | None = None) -> int:
+        """Forget answers of a model, or older than an ISO date, or both; how many were forgotten."""
+        wanted = [("model = ?", model), ("created < ?", before)]
+        given = [(clause, value) for clause, value in wanted if value is not None]
+        where = " AND ".join(clause for clause, _ in given)
+        with self._lock:
+            query = f"DELETE FROM calls{f' WHERE {where}' if where else ''}"
+            gone = self._db.execute(query, [value for _, value in given]).rowcount
+            self._db.execute("VACUUM")
+        return gone
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every answer with its key, model and date, by key."""
+        with self._lock:
+            found = self._db.execute("SELECT key, model, created, value FROM calls ORDER BY key").fetchall()
+        for key, model, created, value in found:
+            yield {"key": key, "model": model, "created": created, **json.loads(zlib.decompress(value))}
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()

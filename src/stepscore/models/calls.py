@@ -1,0 +1,121 @@
+"""One call to a model: its key, what was asked and answered, and what it took."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stepscore.errors import ModelError
+from stepscore.models.model import Answer, PrefixScores, Response, Scores
+from stepscore.models.request import Request, ScorePrefixes, Shown, Tile, named_parts
+
+KEY_VERSION = 1
+
+
+@dataclass
+class Call:
+    """The account of one call. Kept in the run's ``calls`` table, readable after the cache is pruned."""
+
+    episode_id: str
+    key: str
+    request: Request
+    response: Response | None = None
+    cached: bool = False
+    attempts: int = 0
+    cost: float | None = None
+    latencies: list[float] = field(default_factory=list)
+
+    @property
+    def images(self) -> int:
+        """Pictures it shows."""
+        return sum(_count(part) for part in named_parts(self.request))
+
+    def row(self) -> dict[str, Any]:
+        """As a row of ``calls``: nothing in it depends on time or on the cache."""
+        response = self.response
+        return {
+            "key": self.key,
+            "kind": type(self.request).__name__,
+            "prompt": prompt_text(self.request),
+            "frames": json.dumps([_plain(part) for part in named_parts(self.request)]),
+            "answer": response.text if isinstance(response, Answer) else json.dumps(pack(response)),
+            "tokens_in": response.tokens_in if response else 0,
+            "tokens_out": response.tokens_out if isinstance(response, Answer) else 0,
+        }
+
+
+def call_key(fingerprint: str, request: Request, model: Mapping[str, object]) -> str:
+    """Hash of all that decides the answer: the episode's pictures, the request and the model."""
+    parts = [KEY_VERSION, fingerprint, type(request).__name__, _plain(request), dict(model)]
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def prompt_text(request: Request) -> str:
+    """The request as a person would read it, pictures as their names."""
+    if isinstance(request, ScorePrefixes):
+        tails = "\n".join(request.tails)
+        return f"{request.head}[{_label(request.film)}, prefixes of {list(request.lengths)} frames]{tails}"
+    lines = []
+    for turn in request.prompt.turns:
+        said = "".join(part if isinstance(part, str) else f"[{_label(part)}]" for part in turn.parts)
+        lines.append(f"{turn.role}: {said}")
+    return "\n".join(lines)
+
+
+def pack(response: Response | None) -> dict[str, Any]:
+    """A response as JSON values."""
+    if isinstance(response, Answer):
+        return {"kind": "answer", **dataclasses.asdict(response)}
+    if isinstance(response, Scores):
+        return {"kind": "scores", **dataclasses.asdict(response)}
+    if isinstance(response, PrefixScores):
+        values = [None if np.isnan(v) else float(v) for v in response.logprobs.ravel()]
+        shape = list(response.logprobs.shape)
+        return {"kind": "prefixes", "shape": shape, "logprobs": values, "tokens_in": response.tokens_in}
+    return {"kind": "nothing"}
+
+
+def unpack(value: Mapping[str, Any]) -> Response:
+    """A response from what :func:`pack` made."""
+    fields = {name: item for name, item in value.items() if name != "kind"}
+    if value["kind"] == "answer":
+        return Answer(**fields)
+    if value["kind"] == "scores":
+        return Scores(tuple(fields["logprobs"]), tuple(fields["censored"]), fields["tokens_in"])
+    if value["kind"] == "prefixes":
+        flat = np.array([np.nan if v is None else v for v in fields["logprobs"]], dtype=np.float64)
+        return PrefixScores(flat.reshape(fields["shape"]), fields["tokens_in"])
+    raise ModelError(f"The call cache holds an answer of an unknown kind {value['kind']!r}.")
+
+
+def _count(part: object) -> int:
+    if isinstance(part, Tile):
+        return 1
+    indices = getattr(part, "indices", None)
+    return 1 if indices is None else len(indices)
+
+
+def _label(part: object) -> str:
+    if isinstance(part, Shown):
+        return "video" if part.video else "image"
+    return f"{type(part).__name__.lower()} {json.dumps(_plain(part))}"
+
+
+def _plain(value: object) -> Any:
+    """Dataclasses, tuples and texts as JSON values, each dataclass with its name."""
+    if isinstance(value, Shown):
+        clip = value.clip
+        return {"shown": hashlib.sha256(clip.frames.tobytes()).hexdigest(), "times": clip.timestamps.tolist()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        plain = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"is": type(value).__name__, **plain}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value

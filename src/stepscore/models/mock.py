@@ -1,0 +1,66 @@
+"""A model with scripted answers, for tests and for trying out a judge without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stepscore.models.model import Answer, Blocking, Capabilities, PrefixScores, Response, Scores
+from stepscore.models.request import Generate, Request, Score
+
+
+@dataclass
+class MockModel(Blocking):
+    """Answers by script: the text after ``mock/``, or what a function of the request returns.
+
+    Attributes:
+        text: The answer to everything.
+        script: Function of the request that gives the answer instead: a text, numbers, or a Response.
+        scores: What scoring can do, to try judges against lesser models.
+        served: Whether to behave like a server.
+        prefix_sharing: As in :class:`Capabilities`.
+    """
+
+    text: str = ""
+    script: Callable[[Request], object] | None = None
+    scores: str = "exact"
+    served: bool = False
+    prefix_sharing: str = "exact"
+    seen: list[Request] = field(default_factory=list, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The model string."""
+        return f"mock/{self.text}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Everything, unless told otherwise."""
+        return Capabilities(
+            scores=self.scores,  # type: ignore[arg-type]
+            videos=True,
+            prefix_sharing=self.prefix_sharing,  # type: ignore[arg-type]
+            served=self.served,
+        )
+
+    def describe(self) -> Mapping[str, object]:
+        """Its name."""
+        return {"name": self.name}
+
+    async def answer(self, request: Request) -> Response:
+        """The scripted answer; every request is kept in ``seen``."""
+        self.seen.append(request)
+        said = self.text if self.script is None else self.script(request)
+        if isinstance(said, Answer | Scores | PrefixScores):
+            return said
+        if isinstance(request, Generate):
+            return Answer(str(said), tokens_in=100, tokens_out=max(1, len(str(said)) // 4))
+        if isinstance(request, Score):
+            values = tuple(
+                float(v) for v in np.broadcast_to(np.asarray(said, float), len(request.candidates))
+            )
+            return Scores(values, (False,) * len(values), tokens_in=100)
+        shape = (len(request.tails), len(request.lengths), len(request.candidates))
+        return PrefixScores(np.broadcast_to(np.asarray(said, dtype=np.float64), shape).copy(), tokens_in=100)

@@ -1,0 +1,164 @@
+"""Making or continuing a run."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stepscore import __version__
+from stepscore.episodes import Episode, Episodes
+from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
+from stepscore.judges import Judge
+from stepscore.runs.asking import Asking, Spending
+from stepscore.runs.journal import Journal, index
+from stepscore.runs.local import Done, run_local
+from stepscore.runs.protocol import Protocol, protocol_of
+from stepscore.runs.run import Run, open_run, read_info, write_info
+from stepscore.runs.tables import write_tables
+
+
+@dataclass
+class Summary:
+    """How a run went: episodes judged now, found already judged, failed; and the seconds it took."""
+
+    judged: int = 0
+    reused: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+    def count(self, done: Done) -> None:
+        """Add one finished episode."""
+        self.reused += done.reused
+        self.judged += not done.reused
+        self.failed += done.error is not None
+
+
+def score(
+    episodes: Episodes | Sequence[Episode],
+    judge: Judge,
+    out: str | Path,
+    *,
+    views: Sequence[str] | None = None,
+    workers: int | None = None,
+    spending: Spending | None = None,
+    on_done: Callable[[Done], None] | None = None,
+) -> Run:
+    """Judge every episode and keep the results in a run folder; continue where the folder left off.
+
+    Episodes already judged there are not judged again unless their pictures, instruction or subgoals changed;
+    failed ones are tried again.
+
+    Args:
+        episodes: From :func:`stepscore.open_episodes`.
+        judge: From :func:`stepscore.get_judge`.
+        out: The run folder; made if it is not there.
+        views: Let the judge see only these cameras, in this order.
+        workers: Episodes in flight at a time; by default one, or as many as there are connections to a
+            served model. Results do not depend on it.
+        spending: Budget, prices, cache and connections, for judges that ask a model.
+        on_done: Called after each episode, for a progress bar.
+
+    Raises:
+        BudgetError: The budget is spent. What was judged is in the folder; a larger budget continues.
+    """
+    folder = Path(out)
+    protocol = protocol_of(judge, views)
+    spending = spending or Spending()
+    model = getattr(judge, "model", None)
+    if workers is None:
+        workers = spending.connections if model is not None and model.capabilities.served else 1
+    info = _start(folder, protocol, episodes, workers)
+    summary = Summary()
+    started = time.monotonic()
+
+    def note(done: Done) -> None:
+        summary.count(done)
+        if on_done is not None:
+            on_done(done)
+
+    with Journal(folder / "journal.jsonl") as journal:
+        write_info(folder, info)
+        asking = Asking(folder, spending, model)
+        try:
+            todo, done = _unique(episodes), index(journal.path)
+            run_local(todo, judge, journal, done, views=views, workers=workers, asking=asking, on_done=note)
+            info["status"] = "finished"
+        except BudgetError:
+            info["status"] = "stopped by the budget"
+            raise
+        finally:
+            asking.close()
+            summary.seconds = round(time.monotonic() - started, 3)
+            info["last"] = vars(summary).copy()
+            info["updated"] = _now()
+            write_info(folder, info)
+        write_tables(folder, judge.name, protocol.hash)
+    return open_run(folder)
+
+
+def _start(
+    folder: Path, protocol: Protocol, episodes: Episodes | Sequence[Episode], workers: int
+) -> dict[str, Any]:
+    """The content of ``run.json`` for this start; refuses a folder of another protocol or source."""
+    source = episodes.source if isinstance(episodes, Episodes) else ""
+    before = read_info(folder)
+    if before is None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunError(f"{folder} exists and is no run folder. Choose a new or empty folder: -o RUN")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
+    else:
+        differences = protocol.differences(Protocol(before["protocol"]))
+        if differences:
+            raise ProtocolMismatchError(
+                f"{folder} holds results of another protocol ({'; '.join(differences)}). "
+                "Results are never mixed: choose another folder (-o RUN), or remove this one."
+            )
+        if before["source"] != source:
+            raise RunError(
+                f"{folder} holds results of another source ({before['source']}, not {source}). "
+                "Choose another folder: -o RUN"
+            )
+    return {
+        "format": 1,
+        "protocol": dict(protocol.content),
+        "protocol_hash": protocol.hash,
+        "source": source,
+        "reader": episodes.reader if isinstance(episodes, Episodes) else "",
+        "status": "started",
+        "created": before["created"] if before else _now(),
+        "updated": _now(),
+        "selected": len(episodes),
+        "workers": workers,
+        "versions": _versions(),
+    }
+
+
+def _unique(episodes: Sequence[Episode]) -> Iterator[Episode]:
+    seen: set[str] = set()
+    for episode in episodes:
+        if episode.id in seen:
+            raise RunError(f"Two episodes are called {episode.id!r}; ids are unique within a run.")
+        seen.add(episode.id)
+        yield episode
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _versions() -> dict[str, str]:
+    libraries = ("numpy", "pyarrow", "av")
+    return {
+        "stepscore": __version__,
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in libraries},
+    }

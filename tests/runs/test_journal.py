@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepscore
+from stepscore.errors import RunError
+from stepscore.runs.journal import Journal, index
+from stepscore.runs.tables import TABLES, tables_are_current
+from tests.fakes import episode
+
+
+def made(folder: Path, n: int = 6) -> Path:
+    judge = stepscore.get_judge("linear-time")
+    return stepscore.score([episode(f"e{i}") for i in range(n)], judge, out=folder / "run").path
+
+
+@pytest.mark.parametrize("cut", [1, 10, 200])
+def test_a_torn_last_line_is_dropped_and_judged_again(tmp_path: Path, cut: int) -> None:
+    run = made(tmp_path)
+    tables = {name: (run / f"{name}.parquet").read_bytes() for name in TABLES if name != "usage"}
+    journal = run / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-cut])
+    assert len(index(journal)) == 5
+    assert not tables_are_current(run)
+    assert stepscore.open_run(run).judgements().num_rows == 5
+    made(tmp_path)
+    assert len(index(journal)) == 6
+    assert tables == {name: (run / f"{name}.parquet").read_bytes() for name in tables}
+
+
+def test_a_journal_of_one_torn_line_starts_anew(tmp_path: Path) -> None:
+    run = made(tmp_path, n=1)
+    (run / "journal.jsonl").write_bytes(b'{"id": "e0", "epi')
+    made(tmp_path, n=1)
+    assert len(index(run / "journal.jsonl")) == 1
+
+
+def test_a_damaged_line_inside_is_an_error_that_names_it(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    lines = (run / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    lines[2] = b"{oops}\n"
+    (run / "journal.jsonl").write_bytes(b"".join(lines))
+    with pytest.raises(RunError, match="line 3 is damaged"):
+        stepscore.open_run(run)
+
+
+def test_tables_lost_or_old_are_made_anew_when_the_run_is_opened(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    before = (run / "curves.parquet").read_bytes()
+    (run / "curves.parquet").unlink()
+    assert stepscore.open_run(run).curves().num_rows == 6 * 32
+    assert (run / "curves.parquet").read_bytes() == before
+
+
+def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path) -> None:
+    script = """
+import resource, sys, stepscore
+from pathlib import Path
+from tests.fakes import episode
+out = Path(sys.argv[1])
+judge = stepscore.get_judge("linear-time")
+stepscore.score([episode(f"e{i}") for i in range(2)], judge, out=out)
+size = (out / "journal.jsonl").stat().st_size + 3000
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+stepscore.score([episode(f"e{i}") for i in range(50)], judge, out=out)
+"""
+    root = Path(__file__).resolve().parents[2]
+    shown = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "run")], capture_output=True, text=True, cwd=root
+    )
+    assert "RunError: Cannot write" in shown.stderr
+    assert "Finished episodes are safe" in shown.stderr
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    safe = stepscore.open_run(tmp_path / "run").judgements().num_rows
+    assert safe >= 2
+    judge = stepscore.get_judge("linear-time")
+    run = stepscore.score([episode(f"e{i}") for i in range(50)], judge, out=tmp_path / "run")
+    assert run.judgements().num_rows == 50
+    assert run.info["last"]["reused"] == safe
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(RunError, match="Cannot make"):
+        stepscore.score([episode()], stepscore.get_judge("linear-time"), out=tmp_path / "file" / "run")
+
+
+def test_opening_what_is_no_run_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="stepscore judge SOURCE"):
+        stepscore.open_run(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(RunError, match="not JSON"):
+        stepscore.open_run(tmp_path)
+
+
+def test_the_journal_is_locked_while_open(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j"), pytest.raises(RunError, match="Another process"), Journal(tmp_path / "j"):
+        pass
