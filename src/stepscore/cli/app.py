@@ -1,0 +1,55 @@
+"""The ``stepscore`` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from stepscore import __version__
+from stepscore.cli import cache, compare, demo, inspect, judge, listing, metrics
+from stepscore.errors import StepScoreError
+
+app = typer.Typer(
+    name="stepscore",
+    help="Score every step of a recorded robot rollout, not only its end.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("inspect")(inspect.inspect)
+app.command("judge")(judge.judge)
+app.command("metrics")(metrics.metrics)
+app.command("compare")(compare.compare)
+app.command("ls")(listing.ls)
+app.command("demo")(demo.demo)
+app.add_typer(cache.app, name="cache")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Score every step of a recorded robot rollout, not only its end."""
+
+
+def main() -> None:
+    """Run the command line; an error of ours is one message, without a traceback."""
+    try:
+        app()
+    except StepScoreError as error:
+        typer.secho(f"Error: {error}", fg="red", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # `stepscore metrics RUN | head` closes our stdout early; that is no error.
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,265 @@
+"""``stepscore judge``: episodes in, a run folder out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from stepscore.cli import options
+from stepscore.cli.show import err, percent
+
+if TYPE_CHECKING:
+    from stepscore.episodes import Episodes
+    from stepscore.judges import Judge
+    from stepscore.runs import Run
+    from stepscore.runs.asking import Spending
+    from stepscore.runs.local import Done
+
+
+PANEL = "Models: cost and speed"
+
+
+def judge(
+    source: options.Source,
+    name: Annotated[str, typer.Option("--judge", help="Who judges; see `stepscore ls judges`.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder; continued if it is there.")
+    ],
+    judge_options: Annotated[
+        list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    model: Annotated[
+        str | None, typer.Option("--model", help="Who is asked: hf/PATH-OR-ID, vllm/..., openai-api/...")
+    ] = None,
+    model_options: Annotated[
+        list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")
+    ] = [],  # noqa: B006
+    base_url: Annotated[str | None, typer.Option("--base-url", help="Where a served model answers.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option("--calibration", metavar="MAP", help="From `stepscore calibrate`.")
+    ] = None,
+    views: Annotated[
+        str | None, typer.Option("--views", metavar="A,B", help="Only these cameras, in this order.")
+    ] = None,
+    task: options.Task = None,
+    limit: options.Limit = None,
+    episodes: Annotated[
+        str | None,
+        typer.Option("--episodes", metavar="IDS", help="Only these: ids, numbers, ranges (0,3,7-9)."),
+    ] = None,
+    subgoals: options.SubgoalsFile = None,
+    labels: options.LabelsFile = None,
+    reader: options.ReaderName = None,
+    policy_from: options.PolicyFrom = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", help="Episodes in flight; 1, or --connections for a served model."
+        ),
+    ] = None,
+    max_calls: Annotated[
+        int | None,
+        typer.Option("--max-calls", metavar="N", help="Attempts the run may make.", rich_help_panel=PANEL),
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", metavar="X", help="Money it may spend.", rich_help_panel=PANEL),
+    ] = None,
+    price_in: Annotated[
+        float | None,
+        typer.Option("--price-in", help="Price of a million tokens read.", rich_help_panel=PANEL),
+    ] = None,
+    price_out: Annotated[
+        float | None,
+        typer.Option("--price-out", help="Price of a million tokens written.", rich_help_panel=PANEL),
+    ] = None,
+    connections: Annotated[
+        int,
+        typer.Option("--connections", metavar="N", help="Calls under way at a time.", rich_help_panel=PANEL),
+    ] = 8,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Ask anew what is already answered.", rich_help_panel=PANEL)
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print calls, tokens and price; send nothing.", rich_help_panel=PANEL),
+    ] = False,
+) -> None:
+    """Judge every episode of SOURCE and keep the results in a run folder.
+
+    Running the same command again continues: finished episodes are kept, failed ones are tried again.
+    """
+    from stepscore.episodes import open_episodes
+    from stepscore.errors import BudgetError
+    from stepscore.models.ledger import Budget
+    from stepscore.runs import open_run, score
+    from stepscore.runs.asking import Spending
+
+    chosen = _judge(name, judge_options, model, model_options, base_url, calibration)
+    spending = Spending(
+        Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
+    )
+    found = open_episodes(
+        source,
+        labels=labels,
+        subgoals=subgoals,
+        task=task,
+        limit=limit,
+        reader=reader,
+        policy_from=policy_from,
+    )
+    found = options.select_episodes(found, episodes)
+    cameras = options.split_names(views)
+    if dry_run:
+        _print_dry(found, chosen, spending, cameras)
+        return
+    stopped: BudgetError | None = None
+    try:
+        with _Bar(len(found), name) as bar:
+            run = score(
+                found, chosen, out, views=cameras, workers=workers, spending=spending, on_done=bar.step
+            )
+    except BudgetError as error:
+        run, stopped = open_run(out), error
+    except KeyboardInterrupt:
+        err().print(f"Stopped. Finished episodes are kept in {out}; run the same command to continue.")
+        raise typer.Exit(130) from None
+    failed = summarise(run, problems=len(found.problems))
+    if stopped is not None:
+        err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}")
+    if failed or stopped is not None:
+        raise typer.Exit(1)
+
+
+def _judge(
+    name: str,
+    judge_options: list[str],
+    model: str | None,
+    model_options: list[str],
+    base_url: str | None,
+    calibration: Path | None,
+) -> Judge:
+    """The judge with its options and its model."""
+    from stepscore.errors import OptionError
+    from stepscore.judges import get_judge
+    from stepscore.models import get_model
+
+    given = options.read_pairs(judge_options, "-J")
+    if calibration is not None:
+        given["calibration"] = str(calibration)
+    extra = options.read_pairs(model_options, "-M")
+    if base_url is not None:
+        extra["base_url"] = base_url
+    if model is not None:
+        given["model"] = get_model(model, **extra)
+    elif extra:
+        raise OptionError("-M and --base-url are options of a model: give one with --model.")
+    return get_judge(name, **given)
+
+
+def _print_dry(found: Episodes, chosen: Judge, spending: Spending, views: list[str] | None) -> None:
+    """What the run would ask and cost."""
+    from stepscore.cli.show import out
+    from stepscore.runs.dry import dry_run
+
+    counted = dry_run(found, chosen, spending, views=views)
+    cost = "unknown" if counted.cost is None else f"about {counted.cost:.4f}"
+    out().print(
+        f"{counted.episodes} episodes, {counted.failed} of which cannot be judged\n"
+        f"{counted.calls} calls, {counted.cached} of which are already answered\n"
+        f"{counted.images} pictures, about {counted.tokens_in} tokens in, at most {counted.tokens_out} out\n"
+        f"Cost: {cost} (price: {counted.price})"
+    )
+
+
+class _Bar:
+    """A progress bar on stderr, with the time left and the failures so far."""
+
+    def __init__(self, total: int, title: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[failed]}"),
+            console=err(),
+        )
+        self._task = self._progress.add_task(title, total=total, failed="")
+        self._failed = 0
+        self._cost = 0.0
+
+    def __enter__(self) -> _Bar:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._progress.__exit__(None, None, None)
+
+    def step(self, done: Done) -> None:
+        self._failed += done.error is not None
+        self._cost += (done.usage.cost or 0.0) if done.usage else 0.0
+        notes = [f"{self._failed} failed"] if self._failed else []
+        if self._cost:
+            share = self._progress.tasks[0].completed + 1
+            total = self._cost * (self._progress.tasks[0].total or share) / share
+            notes.append(f"cost {self._cost:.2f} of about {total:.2f}")
+        self._progress.update(self._task, advance=1, failed=", ".join(notes))
+
+
+def summarise(run: Run, *, problems: int = 0, shown: int = 5) -> int:
+    """Say how a run went; the number of episodes that failed or could not be listed."""
+    import numpy as np
+
+    console = err()
+    judgements = run.judgements()
+    failures = [row for row in judgements.select(["episode_id", "error"]).to_pylist() if row["error"]]
+    last = run.info["last"]
+    coverage = judgements.column("coverage").drop_null().to_numpy()
+    parts = [f"{last['judged']} judged", f"{last['reused']} already there", f"{len(failures)} failed"]
+    console.print(f"{', '.join(parts)} in {last['seconds']:.1f} s; protocol {run.protocol.hash}")
+    if len(coverage):
+        console.print(f"Coverage of the curves: {percent(float(np.mean(coverage)))} % of points are known")
+    _print_usage(run)
+    for row in failures[:shown]:
+        console.print(
+            f"  [red]failed[/red] {escape(row['episode_id'])}: {escape(row['error'])}", soft_wrap=True
+        )
+    if len(failures) > shown:
+        console.print(
+            f"  … and {len(failures) - shown} more: the error column of {run.path / 'judgements.parquet'}"
+        )
+    if problems:
+        console.print(
+            f"{problems} places of the source could not be read: stepscore inspect {run.info['source']}"
+        )
+    console.print(f"Run: {run.path}\nNext: stepscore metrics {run.path}", soft_wrap=True)
+    return len(failures) + problems
+
+
+def _print_usage(run: Run) -> None:
+    """Calls, tokens, latency and cost of the whole run, where it asked a model."""
+    import numpy as np
+
+    rows = run.usage().to_pylist()
+    calls = sum(row["calls"] for row in rows)
+    if not calls:
+        return
+    waits = np.array([wait for row in rows for wait in row["latencies_s"]])
+    costs = [row["cost"] for row in rows if row["calls"]]
+    cost = "unknown" if any(c is None for c in costs) else f"{sum(costs):.4f}"
+    pace = (
+        f"p50 {np.quantile(waits, 0.5):.2f} s, p95 {np.quantile(waits, 0.95):.2f} s"
+        if len(waits)
+        else "none sent"
+    )
+    err().print(
+        f"{calls} calls ({sum(row['cached'] for row in rows)} from the cache, "
+        f"{sum(row['attempts'] for row in rows)} attempts), {sum(row['images'] for row in rows)} pictures, "
+        f"{sum(row['tokens_in'] for row in rows)} tokens in, {sum(row['tokens_out'] for row in rows)} out; "
+        f"latency {pace}; cost {cost}"
+    )

@@ -1,0 +1,213 @@
+"""The command line as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import stepscore
+from stepscore.cli.app import app
+
+runner = CliRunner()
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own: real exit codes, real streams."""
+    line = [sys.executable, "-c", "from stepscore.cli.app import main; main()", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True)
+
+
+def shown(*arguments: object) -> str:
+    result = runner.invoke(app, [str(a) for a in arguments], env={"COLUMNS": "100"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+class TestInspect:
+    def test_it_says_what_is_there(self, toys: Path) -> None:
+        found = json.loads(shown("inspect", toys, "--json"))
+        assert found["episodes"] == 36
+        assert len(found["tasks"]) == 3
+        assert found["tasks"][0]["policies"] == {"hasty": 4, "steady": 4, "timid": 4}
+        assert found["cameras"][0]["size"] == "96x96"
+        assert found["labels"]["unlabelled"] == 0
+        assert found["labels"]["with a recorded curve"] == 36
+        assert found["problems"] == []
+
+    def test_a_file_that_is_no_video_is_named_and_the_exit_code_is_1(self, tmp_path: Path) -> None:
+        (tmp_path / "broken.mp4").write_bytes(b"this is no video")
+        result = run("inspect", tmp_path)
+        assert result.returncode == 1
+        assert "broken" in result.stdout
+
+    @pytest.mark.parametrize("make", [lambda p: p, lambda p: p / "nothing-here"])
+    def test_nothing_to_read_is_an_error_without_a_traceback(self, tmp_path: Path, make: object) -> None:
+        result = run("inspect", make(tmp_path))  # type: ignore[operator]
+        assert result.returncode == 2
+        assert result.stderr.startswith("Error: No ")
+        assert "Traceback" not in result.stderr
+
+
+class TestJudge:
+    def test_it_writes_a_run_and_continues_it(self, toys: Path, tmp_path: Path) -> None:
+        first = run(
+            "judge", toys, "--judge", "linear-time", "-o", tmp_path / "r", "-J", "points=8", "--limit", 5
+        )
+        assert first.returncode == 0, first.stderr
+        assert first.stdout == ""
+        assert "5 judged" in first.stderr
+        again = run(
+            "judge", toys, "--judge", "linear-time", "-o", tmp_path / "r", "-J", "points=8", "--workers", 4
+        )
+        assert "31 judged, 5 already there" in again.stderr
+        assert stepscore.open_run(tmp_path / "r").curves().num_rows == 36 * 8
+
+    def test_a_wrong_judge_option_or_flag_says_what_is_right(self, toys: Path, tmp_path: Path) -> None:
+        wrong = [
+            (["--judge", "linear-tim"], "Did you mean 'linear-time'?"),
+            (["--judge", "linear-time", "-J", "point=3"], "Did you mean 'points'?"),
+            (["--judge", "linear-time", "-J", "points"], "expected key=value"),
+            (["--judge", "linear-time", "--limt", "3"], "--limit"),
+            (["--judge", "linear-time", "--task", "juggle"], "Valid: push the blue block"),
+            (["--judge", "linear-time", "--episodes", "steady/red_99"], "Did you mean"),
+        ]
+        for arguments, message in wrong:
+            result = run("judge", toys, "-o", tmp_path / "r", *arguments)
+            assert result.returncode == 2, arguments
+            assert message in result.stderr.replace("\n", " "), arguments
+            assert "Traceback" not in result.stderr
+
+    def test_another_protocol_in_the_same_folder_is_refused(self, toys: Path, tmp_path: Path) -> None:
+        run("judge", toys, "--judge", "linear-time", "-o", tmp_path / "r", "--limit", 2)
+        result = run("judge", toys, "--judge", "constant", "-o", tmp_path / "r", "--limit", 2)
+        assert result.returncode == 2
+        assert "another protocol" in result.stderr
+
+    def test_one_bad_episode_costs_one_row_and_exit_code_1(self, toys: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "source" / "open the drawer"
+        folder.mkdir(parents=True)
+        (folder / "good.mp4").write_bytes((toys / "steady" / "red_00.mp4").read_bytes())
+        (folder / "bad.mp4").write_bytes(b"no video at all")
+        result = run("judge", tmp_path / "source", "--judge", "linear-time", "-o", tmp_path / "r")
+        assert result.returncode == 1
+        assert "1 failed" in result.stderr
+        rows = pq.read_table(tmp_path / "r" / "judgements.parquet").to_pylist()
+        errors = {row["episode_id"]: row["error"] for row in rows}
+        assert errors["open the drawer/good"] is None
+        assert "bad.mp4" in errors["open the drawer/bad"]
+
+    def test_episodes_are_chosen_by_number_range_and_id(self, toys: Path, tmp_path: Path) -> None:
+        run("judge", toys, "--judge", "constant", "-o", tmp_path / "r", "--episodes", "0,2-4,timid/red_03")
+        ids = stepscore.open_run(tmp_path / "r").episodes().column("episode_id").to_pylist()
+        everything = [episode.id for episode in stepscore.open_episodes(toys)]
+        assert ids == [everything[i] for i in (0, 2, 3, 4)] + ["timid/red_03"]
+
+
+class TestMetrics:
+    def test_json_has_every_field_of_an_estimate(self, toy_run: Path) -> None:
+        rows = json.loads(shown("metrics", toy_run, "--json"))
+        expected = {"group", "metric", "value", "lo", "hi", "n", "clusters", "coverage", "method"}
+        assert all(set(row) == expected for row in rows)
+        chosen = {(row["group"]["policy"], row["metric"]): row for row in rows}
+        assert chosen["steady", "MP"]["n"] == 12
+        assert chosen["steady", "MP"]["lo"] <= chosen["steady", "MP"]["value"] <= chosen["steady", "MP"]["hi"]
+        assert ("hasty", "PPL|failure:label") in chosen
+
+    def test_its_numbers_are_those_of_the_pure_functions(self, toy_run: Path) -> None:
+        from stepscore.metrics import opd
+
+        rows = json.loads(shown("metrics", toy_run, "--json", "--by", "task,policy", "--revision", "robust"))
+        run_ = stepscore.open_run(toy_run)
+        task = "push the red block to the goal"
+        curves = run_.curves().to_pylist()
+        values = []
+        for e in run_.episodes().to_pylist():
+            if e["task"] == task and e["policy"] == "timid":
+                mine = [c for c in curves if c["episode_id"] == e["episode_id"]]
+                times, progress = [c["time_s"] for c in mine], [c["progress"] for c in mine]
+                values.append(opd(progress, revision="robust", times=times)["STR"])
+        group = {"task": task, "policy": "timid"}
+        row = next(r for r in rows if r["group"] == group and r["metric"] == "STR")
+        assert row["value"] == pytest.approx(np.mean(values), abs=1e-12)
+
+    def test_every_table_fits_a_terminal(self, toy_run: Path) -> None:
+        text = shown("metrics", toy_run, "--show", "all")
+        assert "How each policy fails" in text
+        assert "Among failure by label" in text
+        assert max(map(len, text.splitlines())) <= 100
+
+    def test_csv_and_per_episode_rows(self, toy_run: Path) -> None:
+        rows = list(csv.DictReader(io.StringIO(shown("metrics", toy_run, "--csv"))))
+        assert {row["policy"] for row in rows} == {"steady", "hasty", "timid"}
+        per_episode = json.loads(shown("metrics", toy_run, "--show", "episodes", "--json"))
+        assert len(per_episode) == 36
+        assert "median" in shown("metrics", toy_run, "--show", "episodes")
+
+    def test_a_wrong_name_lists_the_right_ones(self, toy_run: Path) -> None:
+        for flag, value in (("--by", "polcy"), ("--revision", "v2"), ("--channel", "minmax")):
+            result = run("metrics", toy_run, flag, value)
+            assert result.returncode == 2
+            assert "Valid:" in result.stderr
+
+    def test_a_folder_that_is_no_run_says_how_to_make_one(self, tmp_path: Path) -> None:
+        result = run("metrics", tmp_path)
+        assert result.returncode == 2
+        assert "stepscore judge SOURCE" in result.stderr
+
+
+class TestCompare:
+    def test_policies_are_paired_on_scene_and_corrected(self, toy_run: Path) -> None:
+        rows = json.loads(shown("compare", toy_run, "--by", "policy", "--json"))
+        assert {(r["a"]["policy"], r["b"]["policy"]) for r in rows} == {
+            ("hasty", "steady"),
+            ("hasty", "timid"),
+            ("steady", "timid"),
+        }
+        assert all(r["paired"] and r["n"] == 12 for r in rows)
+        known = [r for r in rows if r["p_value"] is not None]
+        assert all(r["q_value"] >= r["p_value"] - 1e-12 for r in known)
+        assert "A minus B" in shown("compare", toy_run)
+
+    def test_two_judges_are_paired_on_the_episode(self, toys: Path, toy_run: Path, tmp_path: Path) -> None:
+        other = stepscore.score(
+            stepscore.open_episodes(toys), stepscore.get_judge("linear-time"), out=tmp_path / "clock"
+        )
+        rows = json.loads(
+            shown("compare", toy_run, other.path, "--by", "judge", "--metrics", "STR,MP", "--json")
+        )
+        assert {r["metric"] for r in rows} == {"STR", "MP"}
+        assert all(r["paired"] and r["n"] == 36 for r in rows)
+
+    def test_one_group_cannot_be_compared(self, toy_run: Path) -> None:
+        result = run("compare", toy_run, "--by", "judge")
+        assert result.returncode == 2
+        assert "a comparison needs two" in result.stderr
+
+
+class TestListing:
+    @pytest.mark.parametrize(
+        ("kind", "some"), [("judges", "recorded"), ("readers", "lerobot"), ("metrics", "PPL")]
+    )
+    def test_it_lists(self, kind: str, some: str) -> None:
+        assert some in {row["name"] for row in json.loads(shown("ls", kind, "--json"))}
+        assert some in shown("ls", kind)
+
+
+def test_the_demo_runs_and_names_its_run_folder(tmp_path: Path) -> None:
+    result = run("demo", "-o", tmp_path / "demo", "--scenes", "2")
+    assert result.returncode == 0, result.stderr
+    assert "How each policy fails" in result.stdout
+    assert "Run folder" in result.stderr
+
+
+def test_the_version_is_printed() -> None:
+    assert shown("--version").strip() == stepscore.__version__
