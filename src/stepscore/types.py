@@ -110,6 +110,7 @@ class Judgement:
         curve: Its progress over time, if the judge gives one.
         verdicts: One per subgoal, if the judge gives them.
         success_score: How sure the judge is that the episode succeeded, 0..1; NaN where it does not say.
+        facts: Further numbers of the episode as a whole, by name, e.g. whether a cascade escalated.
         usage: What it took.
         error: Why there is no judgement; ``None`` when there is one.
     """
@@ -117,6 +118,7 @@ class Judgement:
     curve: Curve | None = None
     verdicts: tuple[Verdict, ...] = ()
     success_score: float = math.nan
+    facts: Mapping[str, float] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     error: str | None = None
 

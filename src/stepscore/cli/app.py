@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stepscore import __version__
-from stepscore.cli import cache, compare, demo, inspect, judge, listing, metrics
+from stepscore.cli import cache, compare, demo, inspect, judge, listing, metrics, plan
 from stepscore.errors import StepScoreError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("inspect")(inspect.inspect)
 app.command("judge")(judge.judge)
 app.command("metrics")(metrics.metrics)
 app.command("compare")(compare.compare)
+app.command("plan")(plan.plan)
 app.command("ls")(listing.ls)
 app.command("demo")(demo.demo)
 app.add_typer(cache.app, name="cache")

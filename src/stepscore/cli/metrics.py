@@ -17,6 +17,7 @@ from stepscore.cli.show import interval, out, percent, print_csv, print_json, ta
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from stepscore.runs.agreement import Diagnostics
     from stepscore.runs.diagnosis import Diagnosis
     from stepscore.runs.measure import Measured, Measures
     from stepscore.runs.steps import StepTable
@@ -32,6 +33,7 @@ class Show(StrEnum):
     CONDITIONED = "conditioned"
     SUBGOALS = "subgoals"
     DIAGNOSIS = "diagnosis"
+    JUDGE = "judge"
     EPISODES = "episodes"
     ALL = "all"
 
@@ -59,6 +61,7 @@ def metrics(
     --json and --csv print every row of the chosen tables with method, clusters and coverage.
     """
     from stepscore.runs import open_run
+    from stepscore.runs.agreement import diagnostics
     from stepscore.runs.diagnosis import diagnose
     from stepscore.runs.measure import measure, measure_episodes
     from stepscore.runs.steps import step_tables
@@ -73,8 +76,9 @@ def metrics(
     measured = measure(measures, keys)
     steps = step_tables(opened, keys) if everything or show in (Show.MAIN, Show.SUBGOALS) else []
     diagnosis = diagnose(measures) if everything or show is Show.DIAGNOSIS else None
+    trust = diagnostics(opened) if everything or show is Show.JUDGE else None
     if json or csv:
-        rows = _rows(show, measured, steps, diagnosis)
+        rows = _rows(show, measured, steps, diagnosis) + (trust.rows() if trust is not None else [])
         print_json(rows) if json else print_csv([_flat(row) for row in rows])
         return
     console = out()
@@ -95,6 +99,8 @@ def metrics(
         console.print(_steps(made))
     if diagnosis is not None:
         _print_diagnosis(diagnosis)
+    if trust is not None:
+        _print_trust(trust)
 
 
 def _rows(
@@ -137,7 +143,8 @@ def _steps(made: StepTable) -> Any:
     ]
     out_of_order = f"out of order: {percent(made.violations.value)} % of {made.violations.n} episodes"
     heads = ["subgoal", "reached", "given previous", "fails first", "n"]
-    return table(f"Subgoals by {made.source}: {where}", heads, rows, caption=out_of_order)
+    note = "" if made.reviewed else " (drafted; not yet reviewed by a person)"
+    return table(f"Subgoals{note} by {made.source}: {where}", heads, rows, caption=out_of_order)
 
 
 def _print_diagnosis(diagnosis: Diagnosis) -> None:
@@ -175,6 +182,44 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
     ]
     title = "Failures: standard deviations from the mean of the policies, better upwards"
     console.print(table(title, ["policy", *names], lines))
+
+
+def _print_trust(trust: Diagnostics) -> None:
+    """How far the judge agrees with labels, and what it takes: about the judge, not about a policy."""
+    console = out()
+    lines = [
+        [
+            escape(f"{a.judge}: {a.question}"),
+            *(interval(e.value, e.lo, e.hi) for e in (a.accuracy, a.balanced, a.mcc)),
+            f"{a.table.tp} {a.table.fp}\n{a.table.fn} {a.table.tn}",
+            str(a.table.unknown),
+        ]
+        for a in trust.agreements
+    ]
+    if lines:
+        heads = ["judge: question", "accuracy", "balanced", "MCC", "TP FP\nFN TN", "unknown"]
+        console.print(table("The judge against labels", heads, lines))
+    for m in trust.ranking:
+        console.print(
+            f"{escape(str(m.group['judge']))}, {m.metric.removeprefix('judge:')}: {_short(m.estimate)} %"
+        )
+    costs = [
+        [
+            escape(c.judge),
+            str(c.episodes),
+            f"{c.calls:.1f}",
+            f"{c.images:.1f}",
+            f"{c.tokens:.0f}",
+            *("–" if math.isnan(v) else f"{v:.2f}" for v in (c.p50_s, c.p95_s)),
+            "–" if not c.calls else ("unknown" if math.isnan(c.cost) else f"{c.cost:.4f}"),
+            _short(c.escalated),
+            percent(c.saved, 0),
+        ]
+        for c in trust.costs
+    ]
+    heads = ["judge", "n", "calls", "images", "tokens", "p50 s", "p95 s", "cost", "escalated\n%", "saved\n%"]
+    for made in tables("What an episode takes", heads, costs, width=console.width):
+        console.print(made)
 
 
 def _short(e: Estimate) -> str:

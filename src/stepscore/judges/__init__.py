@@ -21,6 +21,7 @@ __all__ = ["Ask", "Judge", "episode_rng", "get_judge", "judges"]
 judges: Registry[Callable[..., Judge]] = Registry(
     "judge",
     {
+        "cascade": "stepscore.judges.cascade:Cascade",
         "constant": "stepscore.judges.baselines:Constant",
         "linear-time": "stepscore.judges.baselines:LinearTime",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",

@@ -87,7 +87,11 @@ def input_key(row: Row) -> str:
 def judgement_row(judgement: Judgement) -> Row:
     """A judgement as JSON values."""
     curve = judgement.curve
-    row: Row = {"success_score": number(judgement.success_score), "error": judgement.error}
+    row: Row = {
+        "success_score": number(judgement.success_score),
+        "facts": {name: number(value) for name, value in sorted(judgement.facts.items())},
+        "error": judgement.error,
+    }
     if curve is not None:
         taken = RESERVED & curve.channels.keys()
         if taken:

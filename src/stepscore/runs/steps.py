@@ -29,6 +29,7 @@ class StepTable:
         group: Which episodes, the task among them.
         source: ``"judge"`` or ``"label"``.
         names: The subgoals in order.
+        reviewed: Whether a person has approved every one of them.
         reached: Share of episodes that reached each.
         given_previous: The same among episodes that reached the one before.
         fails_first: Share of episodes whose first failure it is.
@@ -38,6 +39,7 @@ class StepTable:
     group: Mapping[str, str | None]
     source: By
     names: tuple[str, ...]
+    reviewed: bool
     reached: tuple[Estimate, ...]
     given_previous: tuple[Estimate, ...]
     fails_first: tuple[Estimate, ...]
@@ -60,17 +62,15 @@ class StepTable:
 def step_tables(runs: Run | Sequence[Run], by: Sequence[str] = ("policy",)) -> list[StepTable]:
     """One table per task, group and source of verdicts; empty where nothing is known of any subgoal."""
     keys = tuple(dict.fromkeys(("task", *by)))
-    rows: dict[tuple[Any, ...], list[tuple[str | None, FloatArray]]] = defaultdict(list)
+    rows: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], FloatArray]]] = defaultdict(list)
     for run in [runs] if isinstance(runs, Run) else runs:
-        for episode, names, source, row in _verdict_rows(run):
+        for episode, names, source, row in verdict_rows(run):
             group = tuple(episode[key] for key in keys)
-            rows[(group, names, source)].append((episode["pair"], row))
+            rows[(group, names, source)].append((episode, row))
     found = []
     for (group, names, source), members in sorted(rows.items(), key=lambda item: repr(item[0])):
-        matrix = np.array([row for _, row in members])
-        if np.any(~np.isnan(matrix)):
-            pairs = [pair for pair, _ in members]
-            found.append(_table(dict(zip(keys, group, strict=True)), source, names, matrix, pairs))
+        if any(np.any(~np.isnan(row)) for _, row in members):
+            found.append(_table(dict(zip(keys, group, strict=True)), source, names, members))
     return found
 
 
@@ -78,11 +78,12 @@ def _table(
     group: Mapping[str, str | None],
     source: By,
     names: tuple[str, ...],
-    matrix: FloatArray,
-    pairs: list[str | None],
+    members: Sequence[tuple[Mapping[str, Any], FloatArray]],
 ) -> StepTable:
+    matrix = np.array([row for _, row in members])
+
     def rate(values: FloatArray) -> Estimate:
-        return rate_estimate(values, clusters=pairs)
+        return rate_estimate(values, clusters=[episode["pair"] for episode, _ in members])
 
     first = steps.first_failure(matrix)
     every = range(len(names))
@@ -90,6 +91,7 @@ def _table(
         group,
         source,
         names,
+        reviewed=all(goal["reviewed"] for episode, _ in members for goal in episode["subgoals"]),
         reached=tuple(rate(matrix[:, k]) for k in every),
         given_previous=tuple(rate(steps.conditional_indicator(matrix, k)) for k in every),
         fails_first=tuple(rate(np.where(np.isnan(first), np.nan, first == k)) for k in every),
@@ -97,7 +99,7 @@ def _table(
     )
 
 
-def _verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], By, FloatArray]]:
+def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], By, FloatArray]]:
     """Each episode with its subgoals' names and a row of 1, 0 and NaN, by judge and by label."""
     answers: dict[str, dict[str, str]] = defaultdict(dict)
     for row in run.verdicts().select(["episode_id", "subgoal", "answer"]).to_pylist():

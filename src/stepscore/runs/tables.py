@@ -7,6 +7,7 @@ however many workers made them and however often they were killed. Written by te
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,7 @@ JUDGEMENTS = pa.schema(
         ("coverage", pa.float64()),
         ("calibrated", pa.bool_()),
         ("time_source", pa.string()),
+        ("facts", pa.string()),
         ("error", pa.string()),
     ]
 )
@@ -224,5 +226,6 @@ def _judgement(record: dict[str, Any], judge: str, protocol: str) -> dict[str, A
         "coverage": known / n if n else None,
         "calibrated": curve["calibrated"] if curve else None,
         "time_source": curve["time_source"] if curve else None,
+        "facts": json.dumps(judgement["facts"]) if judgement["facts"] else None,
         "error": judgement["error"],
     }

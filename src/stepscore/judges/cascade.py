@@ -1,0 +1,113 @@
+"""A cheap judge first, a dear one only where the cheap one is unsure or two disagree.
+
+The cheap judge's success score decides: between ``unsure_from`` and ``unsure_to`` it is unsure, as it is
+where it gives none. With a second opinion, a difference of more than ``disagree`` is a disagreement. Whether
+an episode was escalated depends on that episode alone, so the order of judging changes nothing; a limit on
+what may be spent is the run's budget. What the dear judge says is taken where it was asked; the cheap one's
+curve and verdicts fill what the dear one does not give. Each judge combines views in its own way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from stepscore.episodes import Episode
+from stepscore.errors import OptionError
+from stepscore.judges.judge import Ask, Judge
+from stepscore.types import Judgement
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """A cheap judge first, a dear one where the cheap one is unsure.
+
+    Attributes:
+        first: The cheap judge, or its name: ``"topreward@hf/PATH"`` (judge, ``@``, model).
+        second: The dear judge, or its name.
+        also: A second cheap judge, whose disagreement escalates too.
+        unsure_from: Success scores from here ...
+        unsure_to: ... to here are unsure.
+        disagree: Difference of the two cheap scores that is a disagreement.
+    """
+
+    first: Judge | str
+    second: Judge | str
+    also: Judge | str | None = None
+    unsure_from: float = 0.25
+    unsure_to: float = 0.75
+    disagree: float = 0.3
+    name = "cascade"
+    version = 1
+
+    def __post_init__(self) -> None:
+        for field in ("first", "second", "also"):
+            value = getattr(self, field)
+            if isinstance(value, str):
+                object.__setattr__(self, field, _named(value))
+        if not 0.0 <= self.unsure_from <= self.unsure_to <= 1.0:
+            raise OptionError(
+                f"unsure_from is {self.unsure_from} and unsure_to {self.unsure_to}; "
+                "expected 0 <= unsure_from <= unsure_to <= 1."
+            )
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number, the judges' own options and models included."""
+        return {
+            "first": _described(self.first),
+            "second": _described(self.second),
+            "also": None if self.also is None else _described(self.also),
+            "unsure_from": self.unsure_from,
+            "unsure_to": self.unsure_to,
+            "disagree": self.disagree,
+        }
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """The cheap judgement, or the dear one where the cheap one does not suffice."""
+        cheap = await _ask_judge(self.first, episode, ask)
+        other = None if self.also is None else await _ask_judge(self.also, episode, ask)
+        if not self._escalates(cheap, other):
+            facts = {**cheap.facts, "escalated": 0.0, "first_score": cheap.success_score}
+            return Judgement(cheap.curve, cheap.verdicts, cheap.success_score, facts, cheap.usage)
+        dear = await _ask_judge(self.second, episode, ask)
+        return Judgement(
+            dear.curve if dear.curve is not None else cheap.curve,
+            dear.verdicts or cheap.verdicts,
+            dear.success_score,
+            {**dear.facts, "escalated": 1.0, "first_score": cheap.success_score},
+            dear.usage,
+        )
+
+    def _escalates(self, cheap: Judgement, other: Judgement | None) -> bool:
+        score = cheap.success_score
+        if math.isnan(score) or self.unsure_from <= score <= self.unsure_to:
+            return True
+        if other is None:
+            return False
+        return math.isnan(other.success_score) or abs(score - other.success_score) > self.disagree
+
+
+def _named(text: str) -> Judge:
+    from stepscore.judges import get_judge
+
+    name, at, model = text.partition("@")
+    return get_judge(name, model=model) if at else get_judge(name)
+
+
+def _described(judge: Judge | str) -> Mapping[str, object]:
+    assert not isinstance(judge, str)
+    model = getattr(judge, "model", None)
+    return {
+        "name": judge.name,
+        "version": judge.version,
+        "options": dict(judge.options()),
+        "model": None if model is None else dict(model.describe()),
+    }
+
+
+async def _ask_judge(judge: Judge | str, episode: Episode, ask: Ask) -> Judgement:
+    assert not isinstance(judge, str)
+    model = getattr(judge, "model", None)
+    return await judge.judge(episode, ask if model is None else partial(ask, model=model))

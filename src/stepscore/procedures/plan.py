@@ -1,0 +1,135 @@
+"""Subgoals drafted by a model from an instruction and, where given, a video of the task."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stepscore.episodes import Episode, Subgoal
+from stepscore.errors import CapabilityError, ModelError, RunError
+from stepscore.models import Answer, Generate, Model, Prompt, Still, Turn
+from stepscore.models.model import run_blocking
+from stepscore.runs.asking import Asking, Spending
+from stepscore.types import Mode
+
+FRAMES, SIZE = 8, 336
+"""Frames of the video that the model is shown, and their longer side."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Subgoals as a model wrote them, and what they were drafted from."""
+
+    instruction: str
+    subgoals: tuple[Subgoal, ...]
+    success: Mode
+    model: str
+
+
+class _Step(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    name: str = Field(min_length=1)
+    criterion: str = Field(min_length=1)
+    mode: Mode
+
+
+class _Plan(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    success: Mode = "holds"
+    subgoals: list[_Step] = Field(min_length=1)
+
+
+def plan_subgoals(
+    instruction: str,
+    model: Model,
+    folder: Path,
+    *,
+    episode: Episode | None = None,
+    spending: Spending | None = None,
+) -> Draft:
+    """Ordered subgoals for an instruction, marked as unreviewed.
+
+    Args:
+        instruction: What the robot is told to do.
+        model: Who drafts.
+        folder: Where the attempts are written down.
+        episode: A rollout of the task; a few of its frames are shown.
+        spending: Budget, prices and cache.
+
+    Raises:
+        ModelError: The answer does not state subgoals; nothing is made up in its place.
+    """
+    if episode is not None and not model.capabilities.images:
+        raise CapabilityError(
+            f"{model.name} cannot look at pictures; plan without --video, or with another model."
+        )
+    request = Generate(Prompt((Turn("user", _parts(instruction, episode)),)), max_tokens=1024, json=True)
+    asking = Asking(folder, spending or Spending(), model)
+    try:
+        answer = run_blocking(asking.of(episode or Episode("plan", instruction), [])(request))
+    finally:
+        asking.close()
+    assert isinstance(answer, Answer)
+    plan = parse_plan(answer.text)
+    steps = tuple(Subgoal(s.name, s.criterion, s.mode, reviewed=False) for s in plan.subgoals)
+    names = [step.name for step in steps]
+    if len(set(names)) < len(names):
+        raise ModelError(
+            f"{model.name} named a subgoal twice: {', '.join(names)}. Ask again, or write them by hand."
+        )
+    return Draft(instruction, steps, plan.success, model.name)
+
+
+def parse_plan(text: str) -> _Plan:
+    """The plan in an answer: its JSON object, alone or in a fenced block."""
+    fenced = re.search(r"```(?:json)?\s*(\{.*?\})\s*```", text, re.DOTALL)
+    bare = re.search(r"\{.*\}", text, re.DOTALL)
+    found = fenced.group(1) if fenced else (bare.group(0) if bare else "")
+    try:
+        return _Plan.model_validate(json.loads(found))
+    except (json.JSONDecodeError, ValidationError) as error:
+        first = str(error).split("\n")[0]
+        raise ModelError(f"The answer states no plan ({first}): {text[:200]!r}") from None
+
+
+def write_subgoals(draft: Draft, path: Path) -> None:
+    """Write a draft as a subgoals file, every subgoal with ``reviewed: false`` for a person to change."""
+    content = {
+        "tasks": {
+            draft.instruction: {
+                "success": draft.success,
+                "subgoals": [
+                    {"name": s.name, "criterion": s.criterion, "mode": s.mode, "reviewed": s.reviewed}
+                    for s in draft.subgoals
+                ],
+            }
+        }
+    }
+    head = f"# Drafted by {draft.model}. Read each subgoal against a video, then set reviewed: true.\n"
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(
+            head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8"
+        )
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+
+
+def _parts(instruction: str, episode: Episode | None) -> tuple[str | Still, ...]:
+    text = files("stepscore.procedures").joinpath("plan.txt").read_text(encoding="utf-8")
+    asked = text.replace("{instruction}", instruction)
+    if episode is None:
+        return (asked,)
+    view, shown = next(iter(episode.views.items()))
+    indices = np.round(np.linspace(0, shown.info().n_frames - 1, FRAMES)).astype(int)
+    stills = tuple(Still(view, int(i), SIZE) for i in dict.fromkeys(indices.tolist()))
+    return ("Frames of a robot at this task, in order:", *stills, asked)

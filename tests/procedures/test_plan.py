@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stepscore.cli.app import app
+from stepscore.episodes.subgoals import read_subgoals
+from stepscore.errors import CapabilityError, ModelError
+from stepscore.models import Capabilities
+from stepscore.models.mock import MockModel
+from stepscore.procedures import plan_subgoals, write_subgoals
+from stepscore.procedures.plan import parse_plan
+from stepscore.runs.asking import Spending
+from tests.fakes import episode
+
+PLAN = {
+    "success": "holds",
+    "subgoals": [
+        {"name": "grasp the handle", "criterion": "the fingers close around the handle", "mode": "ever"},
+        {"name": "the drawer is open", "criterion": "the inside of the drawer is seen", "mode": "holds"},
+    ],
+}
+OFF = Spending(cache=False)
+
+
+def test_a_draft_is_ordered_unreviewed_and_read_back(tmp_path: Path) -> None:
+    model = MockModel(script=lambda request: "```json\n" + json.dumps(PLAN) + "\n```")
+    draft = plan_subgoals("open the drawer", model, tmp_path, spending=OFF)
+    write_subgoals(draft, tmp_path / "subgoals.yaml")
+    read = read_subgoals(tmp_path / "subgoals.yaml")["open the drawer"]
+    assert [s.name for s in read.subgoals] == ["grasp the handle", "the drawer is open"]
+    assert [s.mode for s in read.subgoals] == ["ever", "holds"]
+    assert not any(s.reviewed for s in read.subgoals)
+    assert read.success == "holds"
+
+
+def test_a_video_is_shown_in_a_few_frames(tmp_path: Path) -> None:
+    model = MockModel(script=lambda request: json.dumps(PLAN))
+    plan_subgoals("open the drawer", model, tmp_path, episode=episode(), spending=OFF)
+    parts = model.seen[0].prompt.turns[0].parts  # type: ignore[union-attr]
+    assert sum(not isinstance(part, str) for part in parts) == 8
+
+
+def test_a_model_without_eyes_is_refused(tmp_path: Path) -> None:
+    class Blind(MockModel):
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(images=False)
+
+    with pytest.raises(CapabilityError, match="cannot look at pictures"):
+        plan_subgoals("open", Blind(), tmp_path, episode=episode(), spending=OFF)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I cannot help with that.",
+        "{}",
+        '{"subgoals": []}',
+        '{"subgoals": [{"name": "x"}]}',
+        '{"subgoals": [{"name": "x", "criterion": "y", "mode": "sometimes"}]}',
+        '{"subgoals": "grasp"}',
+        "{" * 50,
+        '{"subgoals": [{"name": "", "criterion": "y", "mode": "ever"}]}',
+    ],
+)
+def test_an_answer_without_a_plan_is_an_error_not_a_guess(text: str) -> None:
+    with pytest.raises(ModelError, match="states no plan"):
+        parse_plan(text)
+
+
+def test_the_command_does_not_write_over_a_persons_work(tmp_path: Path) -> None:
+    out = tmp_path / "subgoals.yaml"
+    out.write_text("tasks: {}\n")
+    result = CliRunner().invoke(app, ["plan", "open the drawer", "--model", "mock/x", "-o", str(out)])
+    assert result.exit_code != 0
+    assert out.read_text() == "tasks: {}\n"
