@@ -1,6 +1,6 @@
 """Sixteen frames of an episode against decoding it, and what a long video costs in memory.
 
-    python benchmarks/frames.py [--episodes 8] [--size 640x480]
+    python benchmarks/frames.py [--episodes 4] [--size 640x480]
 
 The first part writes a LeRobot v3.0 dataset (AV1, a keyframe every second frame, all episodes of 480 frames
 in one mp4), then takes 16 evenly spaced frames from each episode, from opening the dataset on, and compares
@@ -153,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--episodes", type=int, default=8)
+    parser.add_argument("--episodes", type=int, default=4)
     parser.add_argument("--size", default="640x480")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--report-memory", type=Path, help=argparse.SUPPRESS)

@@ -323,6 +323,10 @@ def test_a_data_file_that_cannot_be_read_costs_the_label_alone(tmp_path: Path) -
     assert "file-000.parquet" in str(episodes[0].metadata["labels_error"])
     assert numbers_of(episodes[0].clip("top", count=2).frames) == [0, 6]
     assert episodes[2].labels.success is True
+    (root / "data/chunk-000/file-000.parquet").unlink()
+    missing = open_episodes(root).problems
+    assert [problem.where for problem in missing] == ["episode_000000", "episode_000001"]
+    assert missing[0].why == "labels from next.success: no file data/chunk-000/file-000.parquet"
 
 
 @pytest.mark.parametrize(

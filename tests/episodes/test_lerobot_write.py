@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,36 @@ def test_steps_are_taken_one_at_a_time(tmp_path: Path) -> None:
     assert numbers_of(open_episodes(root)[0].clip("top", count=40).frames) == list(range(40))
 
 
+MEMORY = """
+import sys
+from pathlib import Path
+import numpy as np
+from stepscore.episodes.lerobot_write import Recording, write_lerobot
+
+def memory_mb(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+
+def steps(n):
+    for i in range(n):
+        yield {"observation.images.top": np.full((240, 320, 3), i % 200, np.uint8), "action": np.zeros(7)}
+
+before = memory_mb("VmRSS")
+write_lerobot(Path(sys.argv[1]), [Recording("wait", steps(int(sys.argv[2])))], fps=30)
+print(memory_mb("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process from /proc")
+def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
+    added_mb = {}
+    for n in (100, 1000):
+        command = [sys.executable, "-c", MEMORY, str(tmp_path / str(n)), str(n)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        added_mb[n] = float(done.stdout)
+    assert added_mb[1000] < added_mb[100] + 20  # the frames alone are 200 MB
+
+
 @pytest.mark.parametrize("fps", [15, 29.97, 12.5])
 def test_any_frame_rate_is_kept(tmp_path: Path, fps: float) -> None:
     steps = lambda: ({TOP: numbered(i)} for i in range(8))  # noqa: E731
@@ -217,6 +249,8 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         write(Recording("a", [{TOP: numbered(0, 95, 64)}]))
     with pytest.raises(OptionError, match=r"\(32, 48, 3\); the first was \(64, 96, 3\)"):
         write(Recording("a", [step, {**step, TOP: numbered(0, 48, 32)}]))
+    with pytest.raises(OptionError, match=r"'action' is \(3,\) in a step; the first was \(2,\)"):
+        write(Recording("a", [step, {**step, "action": np.zeros(3)}]))
     with pytest.raises(OptionError, match=r"images names 'side'"):
         write(Recording("a", [step]), images=["side"])
     with pytest.raises(OptionError, match=r"codec is 'vp9'. Allowed: h264, av1"):

@@ -65,7 +65,7 @@ def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
     """
     if text is None:
         return episodes
-    ids = {episode.id for episode in episodes}
+    ids = set(episodes.ids())
     if text in ids:
         return episodes.select([text])
     numbered = {

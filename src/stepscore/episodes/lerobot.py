@@ -7,6 +7,7 @@ the dataset has a column that becomes a label.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
@@ -31,7 +32,7 @@ class LeRobotReader:
 
     def matches(self, path: Path) -> bool:
         """Whether the folder holds meta/info.json."""
-        return (path / "meta" / "info.json").is_file()
+        return os.path.isfile(path / "meta" / "info.json")
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
         """The episodes of the dataset; reads ``meta/`` only."""
@@ -55,6 +56,10 @@ class LeRobotEpisodes(Sequence[Episode]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def ids(self) -> list[str]:
+        """The ids of all, without making any: labels may lie in data files that are not here yet."""
+        return [episode_id(self._meta.index(row)) for row in self._rows]
 
     @overload
     def __getitem__(self, key: int) -> Episode: ...
@@ -109,26 +114,28 @@ def _tasks(meta: Meta, row: int) -> tuple[str, ...]:
 def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
     """Labels from subtask columns and data columns; what does not become one goes to ``metadata``."""
     rows: list[Label] = []
-    annotated = {scheme: stages for scheme, stages in _annotated(meta, row) if isinstance(stages, tuple)}
-    for scheme in annotated:
-        if not rows:
-            rows = [Label("stage", *stage, author=f"{_SCHEMES[scheme]}names") for stage in annotated[scheme]]
-        else:
-            metadata[f"{scheme}_stages"] = tuple(stage._asdict() for stage in annotated[scheme])
-    columns = [SUCCESS] if SUCCESS in meta.info.features else []
-    columns += [LANGUAGE] if LANGUAGE in meta.info.features and not rows else []
+    for scheme, stages in _annotated(meta, row):
+        if isinstance(stages, tuple) and not rows:
+            rows = [Label("stage", *stage, author=f"{_SCHEMES[scheme]}names") for stage in stages]
+        elif isinstance(stages, tuple):
+            metadata[f"{scheme}_stages"] = tuple(stage._asdict() for stage in stages)
+    columns = [name for name in _label_columns(meta) if name != LANGUAGE or not rows]
     if not columns:
         return Labels(tuple(rows))
     try:
         facts = episode_facts(fetch(meta.data_file(row)), columns).get(meta.index(row))
     except EpisodeError as error:
         metadata["labels_error"] = str(error)
-        return Labels(tuple(rows))
-    if facts and not math.isnan(facts.success):
-        rows.append(Label("success", "ever", value=facts.success, author=SUCCESS))
-    if facts:
+        facts = None
+    if facts is not None:
+        if not math.isnan(facts.success):
+            rows.append(Label("success", "ever", value=facts.success, author=SUCCESS))
         rows += _spoken(facts.subtasks, meta.length(row) / meta.info.fps)
     return Labels(tuple(rows))
+
+
+def _label_columns(meta: Meta) -> list[str]:
+    return [name for name in (SUCCESS, LANGUAGE) if name in meta.info.features]
 
 
 def _annotated(meta: Meta, row: int) -> Iterator[tuple[str, tuple[Stage, ...] | str]]:
@@ -174,13 +181,20 @@ def _problems(meta: Meta) -> Iterator[Problem]:
         for _, stages in _annotated(meta, row):
             if isinstance(stages, str):
                 yield Problem(where, stages)
-        for name, feature in meta.cameras.items() if is_local else ():
-            is_video = meta.info.features[feature].dtype == "video"
-            path = meta.video_file(row, feature) if is_video else meta.data_file(row)
+        for what, path in _files(meta, row) if is_local else ():
             if path not in there:
                 there[path] = path.is_file()
             if not there[path]:
-                yield Problem(where, f"view {name!r}: no file {path.relative_to(meta.root).as_posix()}")
+                yield Problem(where, f"{what}: no file {path.relative_to(meta.root).as_posix()}")
+
+
+def _files(meta: Meta, row: int) -> Iterator[tuple[str, Path]]:
+    """What an episode needs, and the file it is in."""
+    for name, feature in meta.cameras.items():
+        is_video = meta.info.features[feature].dtype == "video"
+        yield f"view {name!r}", meta.video_file(row, feature) if is_video else meta.data_file(row)
+    if _label_columns(meta):
+        yield f"labels from {' and '.join(_label_columns(meta))}", meta.data_file(row)
 
 
 def _rules(meta: Meta) -> Iterator[str]:

@@ -82,6 +82,19 @@ def _feature(key: str, value: np.ndarray[Any, Any], as_images: bool) -> Feature:
     return Feature(dtype, value.shape or (1,))
 
 
+def packed(key: str, feature: Feature, value: Any) -> bytes:
+    """A step's number or numbers as bytes; OptionError where the shape is not the first step's."""
+    numbers = np.asarray(value)
+    if (numbers.shape or (1,)) != feature.shape:
+        raise OptionError(f"Feature {key!r} is {numbers.shape} in a step; the first was {feature.shape}.")
+    return numbers.astype(feature.dtype).tobytes()
+
+
+def unpacked(feature: Feature, content: bytearray) -> np.ndarray[Any, Any]:
+    """What :func:`packed` made of several steps, a row a step."""
+    return np.frombuffer(content, dtype=feature.dtype).reshape(-1, *feature.shape)
+
+
 def row_group(features: Mapping[str, Feature], rows: Mapping[str, Sequence[Any]]) -> pa.Table:
     """The rows as a table with every feature that is not a video; none where ``rows`` is empty."""
     arrays = {

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from stepscore.episodes.lerobot_encode import Codec, Encoding, VideoFile
-from stepscore.episodes.lerobot_features import Feature, features_of, row_group
+from stepscore.episodes.lerobot_features import Feature, features_of, packed, row_group, unpacked
 from stepscore.episodes.lerobot_layout import Layout, Version, write_meta
 from stepscore.episodes.lerobot_stats import Stats
 from stepscore.errors import OptionError
@@ -101,8 +101,15 @@ class _Open:
     length: int = 0
     written: int = 0
     places: dict[str, Any] = field(default_factory=dict)
-    pending: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    stats: dict[str, list[Stats]] = field(default_factory=lambda: defaultdict(list))
+    # Numbers are kept as bytes: a small array for each step between the large frames that come and go would
+    # leave the heap so fragmented that memory grows with every frame.
+    numbers: dict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
+    others: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    stats: dict[str, Stats] = field(default_factory=dict)
+
+    def count(self, key: str, found: Stats) -> None:
+        """Let a part of the frames enter the statistics of a feature."""
+        self.stats[key] = Stats.merged([self.stats[key], found]) if key in self.stats else found
 
 
 class _Writer:
@@ -148,7 +155,7 @@ class _Writer:
                 **recording.extra,
             }
         )
-        self.stats.append({key: Stats.merged(parts) for key, parts in episode.stats.items()})
+        self.stats.append(episode.stats)
         self._frames += episode.length
 
     def _check(self, step: Mapping[str, Any], episode: int) -> None:
@@ -186,12 +193,15 @@ class _Writer:
 
     def _add_step(self, episode: _Open, step: Mapping[str, Any]) -> None:
         for key, value in step.items():
-            if self.features[key].is_camera and episode.length % _SAMPLE_EVERY == 0:
-                episode.stats[key].append(Stats.of_picture(value))
+            feature = self.features[key]
+            if feature.is_camera and episode.length % _SAMPLE_EVERY == 0:
+                episode.count(key, Stats.of_picture(value))
             if key in self._videos:
                 self._videos[key].add(value)
+            elif feature.is_number:
+                episode.numbers[key] += packed(key, feature, value)
             else:
-                episode.pending[key].append(value)
+                episode.others[key].append(value)
         episode.length += 1
 
     def _flush(self, episode: _Open) -> None:
@@ -201,7 +211,8 @@ class _Writer:
             return
         assert self._data is not None  # opened with the episode's first step
         rows: dict[str, Any] = {
-            **episode.pending,
+            **{key: unpacked(self.features[key], content) for key, content in episode.numbers.items()},
+            **episode.others,
             "timestamp": frames / float(self._encoding.fps),
             "frame_index": frames,
             "episode_index": np.full(len(frames), episode.index),
@@ -211,8 +222,9 @@ class _Writer:
         self._data[1].write_table(row_group(self.features, rows))
         for key, feature in self.features.items():
             if feature.is_number:
-                episode.stats[key].append(Stats.of(np.asarray(rows[key])))
-        episode.pending.clear()
+                episode.count(key, Stats.of(rows[key]))
+        episode.numbers.clear()
+        episode.others.clear()
         episode.written = episode.length
 
     def __enter__(self) -> _Writer:

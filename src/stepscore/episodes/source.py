@@ -27,7 +27,8 @@ class Listing:
     """What a reader found.
 
     Attributes:
-        episodes: Handles, sorted by id; may be a lazy sequence that makes each on demand.
+        episodes: Handles, sorted by id; may be a lazy sequence that makes each on demand, and then tells its
+            ids by a method ``ids()``.
         problems: What could not be read.
         rules: How names were turned into instructions, tasks, views and policies, in sentences for a person.
     """
@@ -105,15 +106,19 @@ class Episodes(Sequence[Episode]):
         if isinstance(key, int):
             return self._episodes[key]
         if self._by_id is None:
-            self._by_id = {episode.id: number for number, episode in enumerate(self._episodes)}
+            self._by_id = {name: number for number, name in enumerate(self.ids())}
         if key not in self._by_id:
             raise UnknownNameError("episode", key, self._by_id, where=self.source)
         return self._episodes[self._by_id[key]]
 
+    def ids(self) -> list[str]:
+        """All ids, in order; makes no episode where the source can tell them without."""
+        return _ids(self._episodes)
+
     def select(self, ids: Sequence[str]) -> Episodes:
         """Only these episodes; an unknown id is an error that names the closest one."""
-        chosen = sorted({self[name].id: self[name] for name in ids}.items())
-        return Episodes(self.source, self.reader, Listing([e for _, e in chosen], self.problems, self.rules))
+        chosen = [self[name] for name in sorted(set(ids))]
+        return Episodes(self.source, self.reader, Listing(chosen, self.problems, self.rules))
 
     def __repr__(self) -> str:
         return f"Episodes({len(self)} from {self.source!r}, read as {self.reader})"
@@ -150,7 +155,7 @@ def open_episodes(
     problems = listing.problems
     rows = read_labels(Path(labels)) if labels is not None else {}
     if rows:
-        unknown = sorted(set(rows) - {episode.id for episode in episodes})
+        unknown = sorted(set(rows) - set(_ids(episodes)))
         problems += tuple(Problem(str(labels), f"no episode is called {name!r}") for name in unknown)
     if task is not None:
         episodes = _of_task(episodes, task)
@@ -183,6 +188,9 @@ class _Joined(Sequence[Episode]):
     def __len__(self) -> int:
         return len(self._episodes)
 
+    def ids(self) -> list[str]:
+        return _ids(self._episodes)
+
     @overload
     def __getitem__(self, key: int) -> Episode: ...
     @overload
@@ -199,6 +207,11 @@ class _Joined(Sequence[Episode]):
             subgoals=entry.subgoals if entry else episode.subgoals,
             success_mode=entry.success if entry else episode.success_mode,
         )
+
+
+def _ids(episodes: Sequence[Episode]) -> list[str]:
+    told: Callable[[], list[str]] | None = getattr(episodes, "ids", None)
+    return told() if told is not None else [episode.id for episode in episodes]
 
 
 def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
