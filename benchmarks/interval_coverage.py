@@ -1,7 +1,8 @@
 """How often nominal 95 % intervals cover the truth: the tables of docs/intervals.md.
 
-Run: ``python benchmarks/interval_coverage.py`` (some minutes), or with ``--quick`` for a tenth of the draws.
-Rates are enumerated exactly where the outcomes can be counted; the rest is simulated with fixed seeds.
+Run: ``python benchmarks/interval_coverage.py`` (about fifteen minutes on two busy cores), or with ``--quick``
+for a tenth of the draws. Rates are enumerated exactly where the outcomes can be counted; the rest is
+simulated with fixed seeds.
 """
 
 from __future__ import annotations
@@ -356,7 +357,7 @@ def main() -> None:
     wilsons_form()
     unequal_clusters(2000 // scale)
     bootstrap_means(2000 // scale)
-    bootstrap_others(500 // scale)
+    bootstrap_others(400 // scale)
     rate_differences()
     mean_differences(1000 // scale)
 

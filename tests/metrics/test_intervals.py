@@ -33,8 +33,9 @@ def covered(intervals: list[tuple[float, float]], rate: float) -> np.ndarray:
 
 def exact_coverage(interval, n: int) -> np.ndarray:
     """Coverage at each of RATES, summed over all n + 1 outcomes."""
-    intervals = [interval(k, n) for k in range(n + 1)]
-    return np.array([stats.binom.pmf(np.arange(n + 1), n, p) @ covered(intervals, p) for p in RATES])
+    ends = np.array([interval(k, n) for k in range(n + 1)])
+    inside = (ends[:, :1] <= RATES) & (ends[:, 1:] >= RATES)
+    return (stats.binom.pmf(np.arange(n + 1)[:, None], n, RATES) * inside).sum(axis=0)
 
 
 # --- rates of independent episodes
@@ -200,7 +201,7 @@ def test_equal_clusters_give_the_t_interval_of_their_means_which_is_exact_for_ga
 def test_gaussian_clustered_means_within_tasks_are_covered_92_to_97_percent_of_the_time(unequal):
     rng = np.random.default_rng(3)
     sizes = np.array([1, 1, 2, 3, 8] * 5) if unequal else np.full(25, 3)
-    clusters, hits, draws = np.repeat(np.arange(25), sizes), 0, 1500
+    clusters, hits, draws = np.repeat(np.arange(25), sizes), 0, 1000
     tasks = clusters % 5 if not unequal else clusters // 5
     levels = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
     truth = levels[tasks].mean()

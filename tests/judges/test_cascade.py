@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stepscore
+from stepscore.episodes import Episode
+from stepscore.errors import OptionError
+from stepscore.judges import Ask
+from stepscore.judges.cascade import Cascade
+from stepscore.models import Answer, Generate, Prompt, Turn
+from stepscore.models.mock import MockModel
+from stepscore.runs.agreement import diagnostics
+from stepscore.runs.asking import Spending
+from stepscore.types import Judgement
+from tests.fakes import episode
+
+OFF = Spending(cache=False)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A judge that asks its model once and then says what it was told to say of each episode."""
+
+    model: MockModel
+    scores: Mapping[str, float]
+    name = "fixed"
+    version = 1
+
+    def options(self) -> Mapping[str, object]:
+        return {"scores": {k: None if np.isnan(v) else v for k, v in self.scores.items()}}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        answer = await ask(Generate(Prompt((Turn("user", (episode.id,)),))))
+        assert isinstance(answer, Answer)
+        return Judgement(success_score=self.scores[episode.id])
+
+
+def cascade(
+    cheap: Mapping[str, float], dear: float = 0.9, **options: object
+) -> tuple[Cascade, MockModel, MockModel]:
+    small, big = MockModel("small"), MockModel("big")
+    judge = Cascade(Fixed(small, cheap), Fixed(big, dict.fromkeys(cheap, dear)), **options)  # type: ignore[arg-type]
+    return judge, small, big
+
+
+def test_only_the_unsure_are_passed_on(tmp_path: Path) -> None:
+    judge, small, big = cascade({"sure": 0.95, "no": 0.05, "unsure": 0.5, "silent": np.nan})
+    run = stepscore.score(
+        [episode(n) for n in ("sure", "no", "unsure", "silent")], judge, out=tmp_path / "r", spending=OFF
+    )
+    assert (len(small.seen), len(big.seen)) == (4, 2)
+    rows = {r["episode_id"]: r for r in run.judgements().to_pylist()}
+    assert rows["sure"]["success_score"] == 0.95
+    assert rows["unsure"]["success_score"] == 0.9
+    assert json.loads(rows["silent"]["facts"]) == {"escalated": 1.0, "first_score": None}
+
+
+def test_two_cheap_judges_that_disagree_pass_it_on(tmp_path: Path) -> None:
+    judge, _, big = cascade({"a": 0.9, "b": 0.9}, also=Fixed(MockModel("third"), {"a": 0.85, "b": 0.2}))
+    stepscore.score([episode("a"), episode("b")], judge, out=tmp_path / "r", spending=OFF)
+    assert [part for r in big.seen for part in r.prompt.turns[0].parts] == ["b"]  # type: ignore[union-attr]
+
+
+def test_the_share_passed_on_and_what_was_saved_are_reported(tmp_path: Path) -> None:
+    names = {f"e{i}": 0.5 if i < 3 else 0.99 for i in range(12)}
+    judge, _, _ = cascade(names)
+    run = stepscore.score([episode(n) for n in names], judge, out=tmp_path / "r", spending=OFF)
+    cost = diagnostics(run).costs[0]
+    assert (cost.escalated.value, cost.escalated.n) == (0.25, 12)
+    # Each call reads and writes the same: 3 episodes with two calls, 9 with one, against 12 with two.
+    assert cost.saved == pytest.approx(1 - 15 / 24)
+
+
+def test_both_judges_and_their_models_are_in_the_protocol() -> None:
+    judge, _, _ = cascade({"a": 0.5})
+    said = json.dumps(judge.options())
+    assert "mock/small" in said
+    assert "mock/big" in said
+
+
+def test_judges_may_be_named_with_their_model() -> None:
+    judge = Cascade("constant", "random-monotone")
+    assert judge.options()["first"]["name"] == "constant"  # type: ignore[index]
+    with pytest.raises(OptionError, match="unsure_from"):
+        Cascade("constant", "constant", unsure_from=0.9, unsure_to=0.1)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import stepscore
+from stepscore.episodes import Episode
+from stepscore.errors import EpisodeError
+from stepscore.judges import Ask
+from stepscore.models import Answer, Film, Generate, Prompt, Score, Still, Turn
+from stepscore.models.mock import MockModel
+from stepscore.runs.asking import Spending
+from stepscore.runs.dry import dry_run
+from stepscore.types import Judgement
+from tests.fakes import FakeView, episode
+
+
+@dataclass(frozen=True)
+class Asks:
+    """A judge that asks two questions, with three pictures."""
+
+    model: MockModel
+    name = "asks"
+    version = 1
+
+    def options(self) -> Mapping[str, object]:
+        return {}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        if episode.id == "bad":
+            raise EpisodeError("bad")
+        first = Prompt((Turn("user", ("What is this?", Still("top", 0, 56), Film("top", (0, 9), 56))),))
+        answer = await ask(Generate(first, max_tokens=50))
+        assert isinstance(answer, Answer)
+        await ask(Score(Prompt((Turn("user", ("Done?",)),)), ("yes", "no")))
+        return Judgement(success_score=0.5)
+
+
+def episodes() -> list[Episode]:
+    return [episode(name, views={"top": FakeView()}) for name in ("a", "b", "bad")]
+
+
+def test_it_counts_what_would_be_asked_and_sends_nothing(tmp_path: Path) -> None:
+    model = MockModel("x")
+    counted = dry_run(
+        episodes(), Asks(model), Spending(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
+    )
+    assert model.seen == []
+    assert (counted.episodes, counted.failed, counted.calls, counted.images) == (3, 1, 4, 6)
+    assert counted.tokens_out == 2 * (50 + 1)
+    # 56 x 42 pixels are three tokens of 28 x 28; 13 and 5 bytes of text are three and one.
+    assert counted.tokens_in == 2 * (3 * 3 + 3 + 1)
+    assert counted.cost is not None
+    assert counted.cost == pytest.approx((counted.tokens_in + 2 * counted.tokens_out) / 1e6)
+
+
+def test_what_is_already_answered_costs_nothing(tmp_path: Path) -> None:
+    spending = Spending(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
+    judge = Asks(MockModel("x", script=lambda r: 0.0 if isinstance(r, Score) else "fine"))
+    stepscore.score(episodes(), judge, out=tmp_path / "run", spending=spending)
+    counted = dry_run(episodes(), judge, spending)
+    assert (counted.calls, counted.cached, counted.cost) == (4, 4, 0.0)
+
+
+def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
+    counted = dry_run(episodes(), Asks(MockModel("x")), Spending(cache=False))
+    assert counted.cost is None
+    assert "not known" in counted.price
