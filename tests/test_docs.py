@@ -16,7 +16,7 @@ def python_blocks(page: str) -> list[str]:
 
 def test_the_extensions_shown_work_and_are_short(tmp_path: Path) -> None:
     blocks = python_blocks("docs/extending.md")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert all(len(block.splitlines()) < 40 for block in blocks)
     use = """
 import sys
@@ -35,6 +35,8 @@ assert episodes.reader == "one-task", episodes
 run = stepscore.score(episodes, stepscore.get_judge("brightness", frames=4), out=Path(sys.argv[1]) / "run")
 assert run.curves().num_rows == 4 and run.judgements().column("error").null_count == 1
 assert 0.0 <= measure_episodes(run).values["half_at"][0] <= 1.0
+from stepscore.models import Generate, Prompt, Turn, get_model
+assert get_model("echo/x").generate(Generate(Prompt((Turn("user", ("hi",)),)))).text == "0 pictures"
 print("works")
 """
     script = tmp_path / "script.py"

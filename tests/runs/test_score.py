@@ -12,7 +12,7 @@ import pytest
 import stepscore
 from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels import Label, Labels
-from stepscore.errors import EpisodeError, ProtocolMismatchError, RunError
+from stepscore.errors import CapabilityError, EpisodeError, ProtocolMismatchError, RunError
 from stepscore.judges import Ask
 from stepscore.runs.local import Done
 from stepscore.runs.tables import TABLES
@@ -182,3 +182,35 @@ def test_dates_and_seconds_are_in_usage_and_run_json_alone(tmp_path: Path) -> No
     assert info["status"] == "finished"
     assert {"created", "versions", "workers"} <= info.keys()
     assert not {"created", "workers", "versions"} & info["protocol"].keys()
+
+
+def test_half_a_surrogate_pair_in_an_answer_does_not_stop_the_run(tmp_path: Path) -> None:
+    @dataclass
+    class Odd(Counting):
+        async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+            return Judgement(verdicts=(Verdict("grasp", "yes", why="nice \ud83e"),))
+
+    run = stepscore.score(many(2), Odd(), out=tmp_path / "run")
+    assert run.verdicts().column("why").to_pylist() == ["nice ?", "nice ?"]
+
+
+def test_a_model_that_cannot_do_what_is_asked_stops_the_run_at_once(tmp_path: Path) -> None:
+    @dataclass
+    class Needy(Counting):
+        async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+            self.calls += 1
+            raise CapabilityError("mock/ gives no token scores; hf/ does")
+
+    judge = Needy()
+    with pytest.raises(CapabilityError, match="hf/ does"):
+        stepscore.score(many(5), judge, out=tmp_path / "run")
+    assert judge.calls == 1
+
+
+def test_a_replaced_goal_image_is_judged_again(tmp_path: Path) -> None:
+    goal = tmp_path / "goal.png"
+    judge = Counting()
+    for content in (b"one", b"two"):
+        goal.write_bytes(content)
+        stepscore.score([episode("e", goals={"top": goal})], judge, out=tmp_path / "run")
+    assert judge.calls == 2

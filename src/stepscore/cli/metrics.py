@@ -251,12 +251,16 @@ def _episodes(measures: Measures, *, json: bool, csv: bool) -> None:
         if len(known):
             cuts = np.quantile(known, [0.0, 0.1, 0.5, 0.9, 1.0])
             lines.append([name, str(len(known)), *(percent(float(cut)) for cut in cuts), _histogram(known)])
-    heads = ["metric", "n", "least", "p10", "median", "p90", "most", "from least to most"]
-    out().print(table(f"{len(measures)} episodes (--csv or --json lists them)", heads, lines))
+    console = out()
+    heads = ["metric", "n", "least", "p10", "median", "p90", "most", "least…most"]
+    for made in tables(
+        f"{len(measures)} episodes (--csv or --json lists them)", heads, lines, width=console.width
+    ):
+        console.print(made)
 
 
 def _histogram(values: Any) -> str:
     import numpy as np
 
-    counts, _ = np.histogram(values, bins=12)
+    counts, _ = np.histogram(values, bins=10)
     return "".join(" ▁▂▃▄▅▆▇█"[int(np.ceil(8 * count / counts.max()))] for count in counts)

@@ -60,10 +60,12 @@ class Episode:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of what its pictures and recorded files are; changes when one of them does."""
+        """sha256 of what its pictures, goal images and recorded files are; changes when one of them does."""
         digest = hashlib.sha256()
         for name in sorted(self.views):
             digest.update(name.encode() + b"\0" + self.views[name].digest())
+        for name in sorted(self.goals):
+            digest.update(b"goal " + name.encode() + b"\0" + content_digest(self.goals[name]))
         for path in self.recorded:
             digest.update(path.name.encode() + b"\0" + content_digest(path))
         return digest.hexdigest()

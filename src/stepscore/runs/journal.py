@@ -78,7 +78,9 @@ class Journal:
     def append(self, record: dict[str, Any]) -> None:
         """Write one line and flush it. A full disk is a RunError; nothing before it is lost."""
         assert self._file is not None, "the journal is not open"
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        # A server can send half of a surrogate pair, which no UTF-8 file can hold.
+        line = text.encode("utf-8", "replace") + b"\n"
         try:
             self._file.write(line)
             self._file.flush()

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepscore.episodes import Episode
-from stepscore.errors import BudgetError, OptionError, RunError, StepScoreError
+from stepscore.errors import (
+    BudgetError,
+    CapabilityError,
+    MissingExtraError,
+    OptionError,
+    RunError,
+    StepScoreError,
+)
 from stepscore.judges import Judge
 from stepscore.models.calls import Call
 from stepscore.models.model import run_blocking
@@ -23,6 +30,9 @@ from stepscore.runs.asking import Asking, usage_of
 from stepscore.runs.journal import Entry, Journal, description_hash
 from stepscore.runs.records import episode_row, input_key, judgement_row, usage_row
 from stepscore.types import Judgement, Usage
+
+FATAL = (RunError, CapabilityError, MissingExtraError)
+"""What every further episode would meet too: it stops the run instead of becoming a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ def run_local(
     run = _LocalRun(judge, journal, entries, views, asking, on_done)
     try:
         run_blocking(run.work(iter(episodes), workers))
-    except* RunError as group:
+    except* FATAL as group:
         # The workers run side by side, so their errors come in a group; the first says enough.
         raise _first(group) from None
 
@@ -130,7 +140,7 @@ class _LocalRun:
         """The judgement, or one that holds the error: a bad episode never stops a run."""
         try:
             return await self.judge.judge(episode, self.asking.of(episode, calls))
-        except RunError:
+        except FATAL:
             raise
         except StepScoreError as error:
             return Judgement(error=str(error))
@@ -146,6 +156,6 @@ def _show(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, str |
         return episode, str(error)
 
 
-def _first(group: BaseExceptionGroup[RunError]) -> RunError:
+def _first(group: BaseExceptionGroup[StepScoreError]) -> StepScoreError:
     first = group.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first

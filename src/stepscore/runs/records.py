@@ -52,6 +52,7 @@ def episode_row(episode: Episode) -> Row:
                 "name": goal.name,
                 "criterion": goal.criterion,
                 "mode": goal.mode,
+                "view": goal.view,
                 "reviewed": goal.reviewed,
                 "label": episode.labels.subgoal(goal.name),
             }
@@ -79,7 +80,7 @@ def episode_row(episode: Episode) -> Row:
 def input_key(row: Row) -> str:
     """Hash of what a judge looks at. When it changes, the episode is judged again."""
     looked_at = [row["fingerprint"], row["instruction"]]
-    goals = [[goal["name"], goal["criterion"], goal["mode"]] for goal in row["subgoals"]]
+    goals = [[goal[part] for part in ("name", "criterion", "mode", "view")] for goal in row["subgoals"]]
     views = [view["name"] for view in row["views"]]
     return hashlib.sha256(canonical_json([looked_at, goals, views]).encode()).hexdigest()[:16]
 

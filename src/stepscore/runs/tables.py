@@ -31,6 +31,7 @@ _GOAL = pa.struct(
         ("name", pa.string()),
         ("criterion", pa.string()),
         ("mode", pa.string()),
+        ("view", pa.string()),
         ("reviewed", pa.bool_()),
         ("label", pa.bool_()),
     ]

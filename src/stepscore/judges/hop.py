@@ -1,0 +1,261 @@
+"""A hop judge: how much closer to the goal is this moment than that one?
+
+The model sees the start, the goal, a BEFORE and an AFTER, and states the hop between the two: the share of
+what was left that got done, or of what was done that came undone. Prompt shape, modes and laws are those of
+Robo-Dopamine and PRM-as-a-Judge (code v1.0), the wording is ours. With three views a question holds their
+eight pictures: START and END of the main view, BEFORE and AFTER of all three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.judges.framing import Moments, check_sampling, pick_moments
+from stepscore.judges.judge import Ask
+from stepscore.judges.parsing import tagged_percent
+from stepscore.judges.picture_prompts import load_prompt
+from stepscore.judges.questions import ask_texts, need
+from stepscore.models import Generate, Goal, Model, Prompt, Still, Turn
+from stepscore.models.request import Part, show_from
+from stepscore.types import Curve, FloatArray, Frames, Judgement
+
+Mode = Literal["incremental", "forward", "backward", "fused"]
+CHOICES = {"mode": ("incremental", "forward", "backward", "fused"), "fusion": ("mean", "confident")}
+THUMBNAIL = 128
+CHANGED = 25
+"""Levels of 255 by which a pixel must differ to count as changed."""
+GOAL = -1
+"""Stands for the goal where a moment's number is expected."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Progress from comparisons of two moments, r being the stated hop in -1..1 (``<score>+25%</score>``).
+
+    ============  ==========================  ==========================================================
+    mode          BEFORE                      progress
+    ============  ==========================  ==========================================================
+    incremental   the moment before           p + (1 - p) r for r >= 0, p + p r for r < 0, from p = 0
+    forward       the first frame             r
+    backward      the goal image              1 + r
+    fused         all three                   their mean (eq 8), or with ``fusion="confident"`` eq 9-11
+    ============  ==========================  ==========================================================
+
+    Eq 9-11 of the paper: m = (F + B) / 2, D = |B - F| / (m + eps), w = exp(-alpha D^2),
+    P_t = P_{t-1} + (w / 2) (m - P_{t-1} + I_t - I_{t-1}): where forward and backward disagree, little moves.
+
+    A hop that cannot be read, or lies outside -1..1, is unknown, and so is progress there. In incremental
+    mode the next moment is then compared with the last known one, at the price of one more call, so that
+    one broken answer does not lose the rest. Forward below 0 and backward above 1 stay in the channel
+    ``raw``.
+
+    Several views: BEFORE and AFTER show every view, START the main one, END the first that has a goal image.
+    Without a goal image, or when goal and start look alike, END and with it forward, backward and fused have
+    no meaning: the judge warns, and judges incrementally without END. Channels: ``hop`` (incremental),
+    ``incremental``, ``forward``, ``backward`` where judged. Facts: ``goal_used`` (1 or 0), ``goal_change``
+    (the share of pixels in which goal and start differ) and ``unread`` (answers without a readable hop).
+
+    The success score is 1 where the last progress is at least ``success_at`` (0.95 in the paper), else 0,
+    NaN where unknown.
+
+    Attributes:
+        model: Who looks.
+        mode: See above.
+        fusion: ``"mean"`` or ``"confident"``.
+        points: Moments to judge after the first frame, evenly up to the last.
+        fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
+        max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
+        size: Longer side of each picture in pixels; ``None`` for the recorded size.
+        alike: Goal and start look alike if fewer than this share of pixels differ; 0 turns the check off.
+        clip: Put progress outside 0..1 at 0 or 1; without it, it is unknown there.
+        alpha: Of eq 10 (the paper gives no value).
+        eps: Of eq 9 (the paper gives no value).
+        success_at: Progress that counts as success.
+        max_tokens: Length at which an answer is cut.
+    """
+
+    model: Model
+    mode: Mode = "incremental"
+    fusion: Literal["mean", "confident"] = "mean"
+    points: int = 16
+    fps: float | None = None
+    max_points: int = 128
+    size: int | None = 448
+    alike: float = 0.01
+    clip: bool = False
+    alpha: float = 1.0
+    eps: float = 1e-6
+    success_at: float = 0.95
+    max_tokens: int = 256
+    name = "hop"
+    version = 1
+
+    def __post_init__(self) -> None:
+        check_sampling(self.points, self.fps, self.max_points, name="points")
+        for option, valid in CHOICES.items():
+            if getattr(self, option) not in valid:
+                raise UnknownNameError(option, getattr(self, option), valid)
+        if not (0 <= self.alike < 1 and 0 <= self.alpha <= 1e6 and self.eps >= 1e-9):
+            raise OptionError("alike must lie in 0..1, alpha in 0..1e6, and eps must be at least 1e-9.")
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number, the prompt's digest included."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+        return {**values, "prompts": {"pair": load_prompt("hop_pair").digest}}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """A progress curve over the judged moments; the first frame is 0 by definition and not among them."""
+        need(self.model, "hop", text=True)
+        even = None if self.fps is not None else self.points + 1
+        moments = pick_moments(episode, count=even, fps=self.fps, most=self.max_points + 1)
+        if len(moments) < 2:
+            raise EpisodeError(f"Episode {episode.id} has one frame; a hop needs two.")
+        change = await asyncio.to_thread(goal_change, episode)
+        mode, goals = self._usable(episode, change)
+        pairs = _Pairs(self, episode, moments, goals, ask)
+        series = await self._series(pairs, mode)
+        raw = series[mode] if mode != "fused" else self._fused(series)
+        inside = np.clip(raw, 0, 1) if self.clip else np.where((raw >= 0) & (raw <= 1), raw, np.nan)
+        if np.any((raw < 0) | (raw > 1)):
+            series["raw"] = raw
+        success = math.nan if math.isnan(inside[-1]) else float(inside[-1] >= self.success_at)
+        facts = {"goal_used": float(bool(goals)), "goal_change": change, "unread": float(pairs.unread)}
+        return Judgement(Curve(moments.times[1:], inside, series), success_score=success, facts=facts)
+
+    def _usable(self, episode: Episode, change: float) -> tuple[Mode, tuple[str, ...]]:
+        """The mode that can be judged, and the views whose goal images help; warns where the mode changes."""
+        goals = tuple(view for view in episode.views if view in episode.goals)
+        if goals and change >= self.alike:
+            return self.mode, goals
+        why = "has no goal image"
+        if goals:
+            why = f"has a goal image that looks like its start ({change:.2%} of the pixels differ)"
+        if goals or self.mode != "incremental":
+            warnings.warn(
+                f"Episode {episode.id} {why}: judged in incremental mode, without the goal.", stacklevel=2
+            )
+        return "incremental", ()
+
+    async def _series(self, pairs: _Pairs, mode: Mode) -> dict[str, FloatArray]:
+        """Progress by every mode asked for, as its law gives it, and the incremental hops."""
+        after = range(1, len(pairs.moments))
+        series: dict[str, FloatArray] = {}
+        if mode in ("incremental", "fused"):
+            series["hop"], series["incremental"] = await _incremental(pairs)
+        if mode in ("forward", "fused"):
+            series["forward"] = await pairs.hops([(0, t) for t in after])
+        if mode in ("backward", "fused"):
+            series["backward"] = 1 + await pairs.hops([(GOAL, t) for t in after])
+        return series
+
+    def _fused(self, series: Mapping[str, FloatArray]) -> FloatArray:
+        incremental, forward, backward = (series[m] for m in ("incremental", "forward", "backward"))
+        if self.fusion == "mean":
+            return np.asarray((incremental + forward + backward) / 3)
+        return fuse_by_confidence(incremental, forward, backward, alpha=self.alpha, eps=self.eps)
+
+
+@dataclass(eq=False)
+class _Pairs:
+    """Asks for hops between moments of one episode, and counts the answers that state none."""
+
+    judge: Hop
+    episode: Episode
+    moments: Moments
+    goals: tuple[str, ...]
+    ask: Ask
+    unread: int = 0
+
+    async def hops(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+        """The stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
+        texts = await ask_texts(self.ask, [self._request(*pair) for pair in pairs])
+        stated = np.array([tagged_percent(text, "score") for text in texts], dtype=np.float64)
+        hops = np.where(np.abs(stated) <= 1, stated, np.nan)
+        self.unread += int(np.isnan(hops).sum())
+        return hops
+
+    def _request(self, before: int, after: int) -> Generate:
+        size, views = self.judge.size, self.moments.views
+        ends = [Goal(view, size) for view in self.goals]
+        several = ["several"] if len(views) > 1 else []
+        pictures: dict[str, Sequence[Part]] = {
+            "start": self.moments.stills(0, size)[:1],
+            "end": ends[:1],
+            "before": self._named(ends if before == GOAL else self.moments.stills(before, size)),
+            "after": self._named(self.moments.stills(after, size)),
+        }
+        values = {"instruction": self.episode.instruction, "cameras": ", ".join(views)}
+        when = [*several, "goal" if ends else "nogoal"]
+        parts = load_prompt("hop_pair").parts(values, pictures, when=when)
+        return Generate(Prompt((Turn("user", parts),)), max_tokens=self.judge.max_tokens)
+
+    def _named(self, pictures: Sequence[Still | Goal]) -> tuple[Part, ...]:
+        if len(self.moments.views) == 1:
+            return tuple(pictures)
+        return tuple(part for picture in pictures for part in (f"{picture.view}: ", picture, "\n"))
+
+
+async def _incremental(pairs: _Pairs) -> tuple[FloatArray, FloatArray]:
+    """The hop to each moment from the last known one, and progress by the incremental law."""
+    n = len(pairs.moments)
+    hops = await pairs.hops([(t - 1, t) for t in range(1, n)])
+    readable = bool(np.any(~np.isnan(hops)))  # a model that never answers in form is not asked again
+    progress = np.full(n, np.nan)
+    progress[0] = known = 0
+    for t in range(1, n):
+        if known < t - 1 and readable:
+            # The hop from the moment before says nothing where that moment's progress is unknown.
+            hops[t - 1] = (await pairs.hops([(known, t)]))[0]
+        progress[t] = step(progress[known], hops[t - 1])
+        known = known if math.isnan(progress[t]) else t
+    return hops, progress[1:]
+
+
+def step(progress: float, hop: float) -> float:
+    """Progress after a hop: a share of what is left is gained, or of what is done is lost; stays in 0..1."""
+    return progress + ((1 - progress) if hop >= 0 else progress) * hop
+
+
+def fuse_by_confidence(
+    incremental: FloatArray, forward: FloatArray, backward: FloatArray, *, alpha: float, eps: float
+) -> FloatArray:
+    """Eq 9-11 (see :class:`Hop`), from progress 0; NaN where a mode is, going on from the last known."""
+    fused = np.full(len(incremental), np.nan)
+    before = moved_to = 0.0
+    for t, (i, f, b) in enumerate(zip(incremental, forward, backward, strict=True)):
+        middle = (f + b) / 2
+        # Below 0 the ratio would change its sign; there the two modes are as far from agreeing as can be.
+        weight = math.exp(-alpha * (abs(b - f) / (max(middle, 0.0) + eps)) ** 2)
+        value = before + weight / 2 * (middle - before + i - moved_to)
+        if not math.isnan(value):
+            fused[t], before, moved_to = value, value, i
+    return fused
+
+
+def goal_change(episode: Episode) -> float:
+    """The share of pixels in which goal and first frame differ, the most of any view; NaN without a goal."""
+    show = show_from(episode)
+    shares = []
+    for view in episode.views:
+        if view in episode.goals:
+            start = show(Still(view, 0, THUMBNAIL)).clip.frames[0]
+            goal = _as_large_as(show(Goal(view, THUMBNAIL)).clip.frames[0], start)
+            difference = np.abs(start.astype(np.int16) - goal.astype(np.int16)).max(axis=-1)
+            shares.append(float(np.mean(difference > CHANGED)))
+    return max(shares, default=math.nan)
+
+
+def _as_large_as(frame: Frames, other: Frames) -> Frames:
+    from PIL import Image
+
+    resized = Image.fromarray(frame).resize((other.shape[1], other.shape[0]))
+    return np.asarray(resized, dtype=np.uint8)

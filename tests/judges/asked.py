@@ -1,0 +1,45 @@
+"""What a mock model was asked, and runs that touch no cache of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import stepscore
+from stepscore.episodes import Episode
+from stepscore.judges import Judge
+from stepscore.models import Generate, Request, Score, Shown
+from stepscore.runs.asking import Spending
+from stepscore.runs.run import Run
+
+
+def text_of(request: Request) -> str:
+    """The words of a prompt, without its pictures."""
+    assert isinstance(request, Generate | Score)
+    return "".join(p for turn in request.prompt.turns for p in turn.parts if isinstance(p, str))
+
+
+def pictures_of(request: Request) -> list[Shown]:
+    """The pictures of a prompt, in order."""
+    assert isinstance(request, Generate | Score)
+    return [p for turn in request.prompt.turns for p in turn.parts if isinstance(p, Shown)]
+
+
+def frames_of(request: Request) -> list[int]:
+    """The frame numbers of a prompt's pictures, in order."""
+    return [int(shown.clip.indices[0]) for shown in pictures_of(request)]
+
+
+def run_judge(
+    judge: Judge, subjects: Episode | Sequence[Episode], out: Path, views: Sequence[str] | None = None
+) -> Run:
+    """A run without a cache."""
+    chosen = [subjects] if isinstance(subjects, Episode) else subjects
+    return stepscore.score(chosen, judge, out=out, views=views, spending=Spending(cache=False))
+
+
+def one_row(run: Run) -> dict[str, object]:
+    """The judgement of a run of one episode that had no error."""
+    (row,) = run.judgements().to_pylist()
+    assert row["error"] is None, row["error"]
+    return row
