@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, TextIO
 
 import typer
 
 from stepscore import __version__
-from stepscore.cli import cache, compare, demo, inspect, judge, listing, metrics, plan
+from stepscore.cli import cache, calibrate, compare, demo, inspect, judge, listing, metrics, plan, templates
 from stepscore.errors import StepScoreError
 
 app = typer.Typer(
@@ -23,6 +24,8 @@ app.command("judge")(judge.judge)
 app.command("metrics")(metrics.metrics)
 app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)
+app.command("calibrate")(calibrate.calibrate)
+app.command("choose-template")(templates.choose_template)
 app.command("ls")(listing.ls)
 app.command("demo")(demo.demo)
 app.add_typer(cache.app, name="cache")
@@ -43,8 +46,20 @@ def root(
     """Score every step of a recorded robot rollout, not only its end."""
 
 
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    typer.secho(f"Warning: {message}", fg="yellow", err=True)
+
+
 def main() -> None:
     """Run the command line; an error of ours is one message, without a traceback."""
+    warnings.showwarning = _warn
     try:
         app()
     except StepScoreError as error:

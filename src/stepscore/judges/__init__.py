@@ -23,9 +23,14 @@ judges: Registry[Callable[..., Judge]] = Registry(
     {
         "cascade": "stepscore.judges.cascade:Cascade",
         "constant": "stepscore.judges.baselines:Constant",
+        "gvl": "stepscore.judges.gvl:Gvl",
+        "hop": "stepscore.judges.hop:Hop",
         "linear-time": "stepscore.judges.baselines:LinearTime",
+        "procvlm": "stepscore.judges.procvlm:ProcVlm",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",
         "recorded": "stepscore.judges.recorded:Recorded",
+        "stepeval": "stepscore.judges.stepeval:StepEval",
+        "topreward": "stepscore.judges.topreward:TopReward",
     },
     group="stepscore.judges",
 )

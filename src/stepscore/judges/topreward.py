@@ -1,0 +1,245 @@
+"""TOPReward: how probable is the word True after "this video shows the robot completing the task"?
+
+Chen et al. 2026, arXiv 2602.19313. Growing prefixes of the video are shown with one sentence, and nothing is
+generated: the log-probabilities of two words as the next token are the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.episodes.episode import pick_frames
+from stepscore.errors import EpisodeError, OptionError
+from stepscore.judges.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.framing import pick_moments
+from stepscore.judges.judge import Ask
+from stepscore.judges.prompt_files import fill, read_prompt
+from stepscore.judges.questions import need
+from stepscore.metrics.token_rewards import minmax, trailing_mean
+from stepscore.models import Film, Model, PrefixScores, ScorePrefixes
+from stepscore.types import Curve, FloatArray, IntArray, Judgement
+
+Form = Literal["upstream", "paper", "chat"]
+Variant = Literal["token", "instruction"]
+
+USER, ASSISTANT = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
+"""A user's turn and the start of the answer in ChatML, the markup of Qwen's models."""
+
+
+@runtime_checkable
+class TellsPieces(Protocol):
+    """A model that tells how it cuts a text into tokens."""
+
+    def pieces(self, text: str) -> Sequence[str]:
+        """The text of each token; joined they are ``text``."""
+
+
+@dataclass(frozen=True)
+class TopReward:
+    """Progress = sigmoid(log P(True) - log P(False)) after each prefix of the video: absolute, uncalibrated.
+
+    Channels: ``logp_true`` and ``logp_false``, the two words' log-probabilities; ``margin``, their
+    difference; ``minmax``, the paper's scaling of log P(True) by the episode's own minimum and maximum (every
+    episode runs from 0 to 1 under it); ``success``, the mean of the sigmoid over the last three prefixes so
+    far, whose end is the success score. The paper averages log P(True) there, which is no number in 0..1: it
+    is the fact ``logp_success``. A word that the server did not tell makes its prefix unknown.
+
+    Several views are scored one by one on frames of the same moments, and their log-odds averaged; each
+    view's log-probabilities stand in ``logp_true:VIEW`` and ``logp_false:VIEW``.
+
+    Attributes:
+        model: Any model that tells token probabilities.
+        prefixes: Points on the curve; fewer where the episode has too few frames.
+        fps: Frames shown per second: sampled once over the whole episode, from the first frame to the last,
+            so that prefixes share them. More in a short episode, to fill the prefixes; see ``plan_prefixes``.
+        min_first: Frames in the first prefix. The score rises over the first eight or so images whatever they
+            show, so a curve that starts with fewer begins with a rise that means nothing.
+        max_frames: Most frames shown, whatever the episode's length.
+        size: Longer side of a frame in pixels; ``None`` for the recorded size.
+        form: ``upstream``, the text of the published code: a user's turn that is never closed; ``paper``, the
+            text of the paper alone, without any markup; ``chat``, a whole chat turn, whose answer is scored
+            (with it, the paper reports a VOC of 0.500 instead of 0.945 for Qwen3-VL-8B).
+        variant: ``token``, as above; ``instruction``, the mean log-likelihood of the instruction's own tokens
+            after "... completes the following task:". That is no probability of success: it is the channel
+            ``raw``, and progress is unknown unless a calibration map is given.
+        target: The word that says the task is done; without its leading space.
+        other: The word that says it is not.
+        calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
+    """
+
+    model: Model
+    prefixes: int = 16
+    fps: float = 2.0
+    min_first: int = 8
+    max_frames: int = 128
+    size: int | None = 224
+    form: Form = "upstream"
+    variant: Variant = "token"
+    target: str = "True"
+    other: str = "False"
+    calibration: str | Path | None = None
+    fitted: FittedMap | None = field(init=False, repr=False, default=None)
+    name = "topreward"
+    version = 1
+
+    def __post_init__(self) -> None:
+        for option, least in (("prefixes", 1), ("min_first", 1), ("max_frames", 2)):
+            if not isinstance(value := getattr(self, option), int) or value < least:
+                raise OptionError(f"{option} is {value}; it must be a whole number of at least {least}.")
+        if not 0 < self.fps < np.inf:
+            raise OptionError(f"fps is {self.fps}; it must be above 0 and finite.")
+        for option, valid in (("form", get_args(Form)), ("variant", get_args(Variant))):
+            if getattr(self, option) not in valid:
+                raise OptionError(f"{option} is {getattr(self, option)!r}. Valid: {', '.join(valid)}.")
+        if self.variant == "instruction" and self.form == "chat":
+            raise OptionError("variant=instruction scores the user's own words: use form=paper or upstream.")
+        if not self.target or not self.other or self.target == self.other:
+            raise OptionError(f"target and other are {self.target!r} and {self.other!r}; give two words.")
+        if self.calibration is not None:
+            fitted = read_calibration(self.calibration)
+            check_calibration(fitted, self, self.model.name)
+            object.__setattr__(self, "fitted", fitted)
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number, the whole prompt included."""
+        names = ("prefixes", "min_first", "max_frames", "size", "form", "variant", "target", "other")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "fps": float(self.fps),
+            "prompt": "{video}".join(self._texts("{instruction}")),
+            "views": "each scored alone, log-odds averaged",
+            "calibration": None if self.fitted is None else self.fitted.content(),
+        }
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """The curve over prefixes, and the mean of the last three as success score."""
+        need(self.model, self.name, scores=True)
+        if not episode.views:
+            raise EpisodeError(f"Episode {episode.id} has no video; topreward looks at one.")
+        main = next(iter(episode.views.values())).timestamps()
+        if not len(main):
+            raise EpisodeError(f"Episode {episode.id} has no frames.")
+        frames, lengths = plan_prefixes(
+            main, prefixes=self.prefixes, fps=self.fps, min_first=self.min_first, max_frames=self.max_frames
+        )
+        moments = pick_moments(episode, times=main[frames].tolist())
+        times = moments.times[np.array(lengths) - 1]
+        scored = {}
+        for view, indices in moments.indices.items():
+            film = Film(view, tuple(indices.tolist()), self.size)
+            found = await self._score(film, lengths, episode.instruction, ask)
+            scored[view] = np.where(np.isfinite(found), found, np.nan)
+        curve = (_token_curve if self.variant == "token" else _instruction_curve)(times, scored)
+        said = curve.channels["logp_true" if self.variant == "token" else "raw"]
+        return Judgement(
+            curve if self.fitted is None else self.fitted.apply(curve),
+            success_score=float(curve.channels["success"][-1]) if self.variant == "token" else np.nan,
+            facts={"logp_success": float(trailing_mean(said)[-1])},
+        )
+
+    async def _score(self, film: Film, lengths: tuple[int, ...], instruction: str, ask: Ask) -> FloatArray:
+        """One view's log-probabilities, shape (K, 2); (K, tokens) for the instruction's own."""
+        head, tail = self._texts(instruction)
+        if self.variant == "token":
+            return await _scores(ScorePrefixes(film, lengths, head, (tail,), self._words()), ask)
+        said, pieces = self._pieces(instruction)
+        found = []
+        # A question for each token: a request scores all its words after all its texts, and a piece of one
+        # word need not be a token after another.
+        for piece in pieces:
+            found.append(await _scores(ScorePrefixes(film, lengths, head, (said,), (piece,)), ask))
+            said += piece
+        return np.concatenate(found, axis=1)
+
+    def _texts(self, instruction: str) -> tuple[str, str]:
+        """What stands before the video and after it."""
+        text = read_prompt(f"topreward_{'paper' if self.form == 'paper' else 'upstream'}")
+        said = instruction.strip()
+        # The paper's sentence ends the instruction with a period of its own.
+        tail = fill(text, instruction=said.rstrip(". ") if self.form == "paper" else said)
+        return "" if self.form == "paper" else USER, tail + (ASSISTANT if self.form == "chat" else "")
+
+    def _words(self) -> tuple[str, str]:
+        space = "" if self.form == "chat" else " "
+        return f"{space}{self.target}", f"{space}{self.other}"
+
+    def _pieces(self, instruction: str) -> tuple[str, Sequence[str]]:
+        """The text before the instruction, and the instruction token by token.
+
+        A model that does not tell its tokens is asked word by word; it refuses a word that is several tokens.
+        """
+        text = self._texts("{instruction}")[1]
+        before = text[: text.index("{instruction}")].rstrip()
+        words = instruction.strip().rstrip(". ").split()
+        if not words:
+            raise EpisodeError("variant=instruction needs an instruction, and this episode's is empty.")
+        if isinstance(self.model, TellsPieces):
+            return before, self.model.pieces(" " + " ".join(words))
+        return before, [f" {word}" for word in words]
+
+
+def plan_prefixes(
+    timestamps: FloatArray, *, prefixes: int, fps: float, min_first: int, max_frames: int
+) -> tuple[IntArray, tuple[int, ...]]:
+    """The frames to show, evenly over time with the first and last among them, and each prefix's count.
+
+    As many frames as ``fps`` makes of the duration, but at least ``min_first + 2 (prefixes - 1)`` where the
+    episode has them, and never more than ``max_frames``. Counts are even, because video models read frames in
+    pairs and an odd one costs a block of its own; they are spread from ``min_first`` (at most half of the
+    frames) to all of them.
+    """
+    total, end = len(timestamps), float(timestamps[-1])
+    by_rate = int((end * fps + 1) / 2 + 0.5) * 2
+    count = min(max(by_rate, min_first + 2 * (prefixes - 1)), max_frames, total)
+    frames = np.unique(
+        pick_frames(timestamps, "", times=np.linspace(0.0, end, max(count - count % 2, 1)).tolist())
+    )
+    if len(frames) > 1 and len(frames) % 2:
+        # Uneven timestamps can choose a frame twice. The last one stays: it is the episode's end.
+        frames = np.delete(frames, -2)
+    n = len(frames)
+    first = min(max(2, min(min_first + min_first % 2, n // 2 // 2 * 2)), n)
+    spread = np.linspace(n, first, prefixes)
+    lengths = np.unique(np.where(spread == n, n, 2 * np.round(spread / 2))).astype(int)
+    return frames, tuple(lengths.tolist())
+
+
+async def _scores(request: ScorePrefixes, ask: Ask) -> FloatArray:
+    """Log-probabilities by prefix and word, for a request of one text."""
+    response = await ask(request)
+    assert isinstance(response, PrefixScores)
+    return np.asarray(response.logprobs[0], dtype=np.float64)
+
+
+def _token_curve(times: FloatArray, scored: Mapping[str, FloatArray]) -> Curve:
+    """The views' log-probabilities of the two words, fused."""
+    yes, no = np.mean(list(scored.values()), axis=0).T
+    margin = yes - no
+    sigmoid = 0.5 * (1.0 + np.tanh(margin / 2))
+    channels = {
+        "logp_true": yes,
+        "logp_false": no,
+        "margin": margin,
+        "minmax": minmax(yes),
+        "success": trailing_mean(sigmoid),
+    }
+    if len(scored) > 1:
+        for view, (view_yes, view_no) in ((view, found.T) for view, found in scored.items()):
+            channels |= {f"logp_true:{view}": view_yes, f"logp_false:{view}": view_no}
+    return Curve(times, sigmoid, channels)
+
+
+def _instruction_curve(times: FloatArray, scored: Mapping[str, FloatArray]) -> Curve:
+    """The views' mean log-likelihood per token of the instruction, fused."""
+    means = {view: found.mean(axis=1) for view, found in scored.items()}
+    raw = np.mean(list(means.values()), axis=0)
+    channels = {"raw": raw, "minmax": minmax(raw)}
+    if len(means) > 1:
+        channels |= {f"raw:{view}": found for view, found in means.items()}
+    return Curve(times, np.full(len(times), np.nan), channels)
