@@ -12,7 +12,7 @@ import pytest
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.episodes.subgoals import Subgoal
-from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.parsing import Stated
 from stepscore.judges.stepeval import StepEval, described, settle, weigh
 from stepscore.models import Request, Scores
@@ -195,8 +195,8 @@ class TestOptions:
 
     def test_a_model_without_token_scores_is_refused_by_name(self, tmp_path: Path) -> None:
         judge = StepEval(MockModel("x", scores="none"), strategy="per-subgoal", answer="tokens")
-        run = run_judge(judge, episode(subgoals=GOALS), tmp_path)
-        assert "needs token scores; mock/x gives none. hf/" in run.judgements().column("error").to_pylist()[0]
+        with pytest.raises(CapabilityError, match=r"needs token scores; mock/x gives none\. hf/"):
+            run_judge(judge, episode(subgoals=GOALS), tmp_path)
 
     @pytest.mark.parametrize(
         ("wrong", "message"),
