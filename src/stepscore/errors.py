@@ -12,7 +12,9 @@
     │   ├── VideoError        its pictures cannot be read
     │   └── CurveError        its recorded curve cannot be read
     ├── ModelError            a model cannot be loaded, or does not answer
-    │   ├── TransientModelError     worth another try: rate limit, time-out, cut connection
+    │   ├── TransientModelError     worth another try: time-out, cut connection, garbled answer
+    │   │   └── RefusedError  the server will not answer now (rate limit); nothing was billed
+    │   ├── StatusError       the server refused the request for good
     │   └── CapabilityError   the model lacks what the judge needs
     └── RunError              a run folder cannot be written, continued or read
         ├── ProtocolMismatchError   the folder holds results of another protocol
@@ -123,6 +125,18 @@ class TransientModelError(ModelError):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class RefusedError(TransientModelError):
+    """The server answered that it will not answer now. Nothing was billed."""
+
+
+class StatusError(ModelError):
+    """The server refused the request for good; ``status`` says how."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class CapabilityError(ModelError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from typing import Annotated, TextIO
@@ -60,6 +61,8 @@ def _warn(
 def main() -> None:
     """Run the command line; an error of ours is one message, without a traceback."""
     warnings.showwarning = _warn
+    # Each retry is in the attempts table; a line for each would tear the progress bar.
+    logging.getLogger("stamina").setLevel(logging.ERROR)
     try:
         app()
     except StepScoreError as error:

@@ -58,26 +58,35 @@ class CallCache:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(_TABLE)
         except (OSError, sqlite3.Error) as error:
-            raise RunError(
-                f"Cannot use the call cache {self.path}: {error}. "
-                "Set STEPSCORE_CACHE to another folder, or judge with --no-cache."
-            ) from error
+            raise self._broken(error) from error
+
+    def _broken(self, error: Exception) -> RunError:
+        return RunError(
+            f"Cannot use the call cache {self.path}: {error}. "
+            "Set STEPSCORE_CACHE to another folder, or judge with --no-cache."
+        )
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored answer, or ``None``."""
-        with self._lock:
-            row = self._db.execute("SELECT value FROM calls WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            return None
-        value: dict[str, Any] = json.loads(zlib.decompress(row[0]))
+        try:
+            with self._lock:
+                row = self._db.execute("SELECT value FROM calls WHERE key = ?", (key,)).fetchone()
+            if row is None:
+                return None
+            value: dict[str, Any] = json.loads(zlib.decompress(row[0]))
+        except (sqlite3.Error, zlib.error, ValueError) as error:
+            raise self._broken(error) from error
         return value
 
     def put(self, key: str, model: str, value: dict[str, Any]) -> None:
         """Keep an answer; the first one stays where two processes asked at the same time."""
-        packed = zlib.compress(json.dumps(value, ensure_ascii=False, allow_nan=False).encode(), 6)
+        packed = zlib.compress(json.dumps(value, allow_nan=False).encode(), 6)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._lock:
-            self._db.execute("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?)", (key, model, now, packed))
+        try:
+            with self._lock:
+                self._db.execute("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?)", (key, model, now, packed))
+        except sqlite3.Error as error:
+            raise self._broken(error) from error
 
     def stats(self) -> list[ModelCalls]:
         """What is kept, by model."""

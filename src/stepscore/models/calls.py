@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,7 +55,8 @@ def call_key(fingerprint: str, request: Request, model: Mapping[str, object]) ->
     """Hash of all that decides the answer: the episode's pictures, the request and the model."""
     parts = [KEY_VERSION, fingerprint, type(request).__name__, _plain(request), dict(model)]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    # An answer may be quoted in the next question, and hold half of a surrogate pair.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def prompt_text(request: Request) -> str:
@@ -74,9 +76,10 @@ def pack(response: Response | None) -> dict[str, Any]:
     if isinstance(response, Answer):
         return {"kind": "answer", **dataclasses.asdict(response)}
     if isinstance(response, Scores):
-        return {"kind": "scores", **dataclasses.asdict(response)}
+        values = [_packed(value) for value in response.logprobs]
+        return {"kind": "scores", **dataclasses.asdict(response), "logprobs": values}
     if isinstance(response, PrefixScores):
-        values = [None if np.isnan(v) else float(v) for v in response.logprobs.ravel()]
+        values = [_packed(float(v)) for v in response.logprobs.ravel()]
         shape = list(response.logprobs.shape)
         return {"kind": "prefixes", "shape": shape, "logprobs": values, "tokens_in": response.tokens_in}
     return {"kind": "nothing"}
@@ -88,11 +91,21 @@ def unpack(value: Mapping[str, Any]) -> Response:
     if value["kind"] == "answer":
         return Answer(**fields)
     if value["kind"] == "scores":
-        return Scores(tuple(fields["logprobs"]), tuple(fields["censored"]), fields["tokens_in"])
+        values = tuple(map(_unpacked, fields["logprobs"]))
+        return Scores(values, tuple(fields["censored"]), fields["tokens_in"])
     if value["kind"] == "prefixes":
-        flat = np.array([np.nan if v is None else v for v in fields["logprobs"]], dtype=np.float64)
+        flat = np.array([_unpacked(value) for value in fields["logprobs"]], dtype=np.float64)
         return PrefixScores(flat.reshape(fields["shape"]), fields["tokens_in"])
     raise ModelError(f"The call cache holds an answer of an unknown kind {value['kind']!r}.")
+
+
+def _packed(value: float) -> float | str | None:
+    """A number as JSON can hold it: NaN as null, an infinity as its name."""
+    return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+
+
+def _unpacked(value: float | str | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def _count(part: object) -> int:

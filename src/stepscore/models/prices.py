@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stepscore.models.request import Generate, Request, ScorePrefixes, Shown, Tile
+from stepscore.models.request import Film, Generate, Request, ScorePrefixes, Shown
 
 if TYPE_CHECKING:
     from stepscore.models.calls import Call
@@ -59,16 +59,22 @@ def price_of(model: str, tokens_in: float | None = None, tokens_out: float | Non
 def most_tokens(request: Request) -> tuple[int, int]:
     """An upper bound of the tokens a request reads and writes."""
     if isinstance(request, ScorePrefixes):
-        frames = len(request.film.clip) if isinstance(request.film, Shown) else len(request.film.indices)
-        text = len(request.head.encode()) + sum(len(tail.encode()) for tail in request.tails)
-        return len(request.lengths) * (text + frames * MOST_TOKENS_PER_IMAGE), len(request.lengths)
+        # Asked one by one, as a server is; sharing work can only make it less.
+        text = [len(request.head.encode()) + len(tail.encode()) + 16 for tail in request.tails]
+        asked = len(request.lengths) * len(request.tails)
+        frames = sum(request.lengths) * len(request.tails)
+        return len(request.lengths) * sum(text) + frames * MOST_TOKENS_PER_IMAGE, asked
     total = 0
     for turn in request.prompt.turns:
         for part in turn.parts:
             if isinstance(part, str):
                 total += len(part.encode()) + 16
-            elif isinstance(part, Tile):
-                total += MOST_TOKENS_PER_IMAGE
             else:
-                total += MOST_TOKENS_PER_IMAGE * len(getattr(part, "indices", (0,)))
+                total += MOST_TOKENS_PER_IMAGE * _frames(part)
     return total, request.max_tokens if isinstance(request, Generate) else 1
+
+
+def _frames(part: object) -> int:
+    if isinstance(part, Shown):
+        return len(part.clip)
+    return len(part.indices) if isinstance(part, Film) else 1

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.errors import OptionError, TransientModelError
+from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask
-from stepscore.models import Model, Request, Response
+from stepscore.models import Model, PrefixScores, Request, Response, ScorePrefixes
 from stepscore.models.cache import CallCache
 from stepscore.models.calls import Call, call_key
 from stepscore.models.ledger import Attempts, Budget, Ledger
 from stepscore.models.prices import price_of
 from stepscore.models.request import resolve, show_from
+from stepscore.models.served_prefixes import asks_one_by_one, one_by_one
 from stepscore.types import Usage
 
 
@@ -57,8 +60,9 @@ class Asking:
         self._folder = folder
         self._attempts: Attempts | None = None
         self._cache: CallCache | None = None
-        self._ledgers: dict[str, Ledger] = {}
-        self._described: dict[str, dict[str, object]] = {}
+        self._ledgers: dict[str, tuple[Ledger, dict[str, object]]] = {}
+        # By identity, the model held beside its description, so that no other can take its place.
+        self._known: dict[int, tuple[Model, dict[str, object]]] = {}
         self._slots = asyncio.Semaphore(spending.connections)
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
 
@@ -77,44 +81,69 @@ class Asking:
             asked = model or self._default
             if asked is None:
                 raise OptionError("This judge asks a model, and has none: give it one (--model).")
-            ledger = self._ledger(asked)
-            call = Call(
-                episode.id, call_key(episode.fingerprint, request, self._described[asked.name]), request
-            )
-            calls.append(call)
-            return await ledger.ask(call, lambda: self._send(episode, request, asked))
+            if isinstance(request, ScorePrefixes) and asks_one_by_one(asked.capabilities):
+                return await one_by_one(request, partial(self._ask_prefix, episode, asked, calls))
+            return await self._ask(episode, request, asked, calls)
 
         return ask
 
-    async def _send(self, episode: Episode, request: Request, model: Model) -> Response:
+    async def _ask_prefix(
+        self, episode: Episode, model: Model, calls: list[Call], request: ScorePrefixes
+    ) -> PrefixScores:
+        response = await self._ask(episode, request, model, calls)
+        assert isinstance(response, PrefixScores)
+        return response
+
+    async def _ask(self, episode: Episode, request: Request, model: Model, calls: list[Call]) -> Response:
+        """The answer to what is one call, to the ledger and to the server."""
+        ledger, described = self._ledger(model)
+        call = Call(episode.id, call_key(episode.fingerprint, request, described), request)
+        calls.append(call)
+        try:
+            return await ledger.ask(
+                call, lambda: self._decode(episode, request), lambda shown: self._send(shown, model)
+            )
+        except BudgetError:
+            # What other questions are being answered is paid for: it is waited for, and kept.
+            await asyncio.gather(*(other.settled() for other, _ in self._ledgers.values()))
+            raise
+
+    async def _decode(self, episode: Episode, request: Request) -> Request:
         loop = asyncio.get_running_loop()
-        shown = await loop.run_in_executor(self._decoders, resolve, request, show_from(episode))
+        return await loop.run_in_executor(self._decoders, resolve, request, show_from(episode))
+
+    async def _send(self, shown: Request, model: Model) -> Response:
         if not model.capabilities.served:
             return await model.answer(shown)
-        async with self._slots:
-            try:
-                return await asyncio.wait_for(model.answer(shown), self._spending.timeout_s)
-            except TimeoutError:
-                raise TransientModelError(
-                    f"{model.name}: no answer in {self._spending.timeout_s:g} s."
-                ) from None
+        try:
+            return await asyncio.wait_for(model.answer(shown), self._spending.timeout_s)
+        except TimeoutError:
+            raise TransientModelError(f"{model.name}: no answer in {self._spending.timeout_s:g} s.") from None
 
-    def _ledger(self, model: Model) -> Ledger:
-        if model.name not in self._ledgers:
-            spending = self._spending
-            if self._attempts is None:
-                self._attempts = Attempts(self._folder / "attempts.sqlite")
-                self._cache = CallCache(spending.cache_path) if spending.cache else None
-            self._described[model.name] = dict(model.describe())
-            self._ledgers[model.name] = Ledger(
-                model.name,
-                attempts=self._attempts,
-                price=price_of(model.name, spending.price_in, spending.price_out),
-                cache=self._cache,
-                budget=spending.budget,
-                retries=spending.retries,
-            )
-        return self._ledgers[model.name]
+    def _ledger(self, model: Model) -> tuple[Ledger, dict[str, object]]:
+        """The model's ledger and description. Two models of one name and other options are two models."""
+        if id(model) not in self._known:
+            self._known[id(model)] = (model, dict(model.describe()))
+        described = self._known[id(model)][1]
+        name = json.dumps(described, sort_keys=True)
+        if name not in self._ledgers:
+            self._ledgers[name] = (self._open(model), described)
+        return self._ledgers[name]
+
+    def _open(self, model: Model) -> Ledger:
+        spending = self._spending
+        if self._attempts is None:
+            self._attempts = Attempts(self._folder / "attempts.sqlite")
+            self._cache = CallCache(spending.cache_path) if spending.cache else None
+        return Ledger(
+            model.name,
+            attempts=self._attempts,
+            price=price_of(model.name, spending.price_in, spending.price_out),
+            cache=self._cache,
+            budget=spending.budget,
+            retries=spending.retries,
+            slots=self._slots if model.capabilities.served else None,
+        )
 
 
 def usage_of(calls: Sequence[Call], said: Usage) -> Usage:

@@ -21,6 +21,7 @@ from stepscore.models.calls import Call, call_key
 from stepscore.models.model import run_blocking
 from stepscore.models.prices import Price, most_tokens, price_of
 from stepscore.models.request import Named, ScorePrefixes, Tile, named_parts
+from stepscore.models.served_prefixes import asks_one_by_one, singles
 from stepscore.runs.asking import Spending
 
 TOKEN_PIXELS = 28 * 28
@@ -67,7 +68,7 @@ def dry_run(
     for episode in episodes:
         try:
             shown = episode if views is None else episode.with_views(views)
-            asked = run_blocking(_asked(shown, judge))
+            asked = [one for request in run_blocking(_asked(shown, judge)) for one in _sent(request, model)]
         except StepScoreError:
             failed += 1
             continue
@@ -93,6 +94,13 @@ def dry_run(
         cost if price is not None else None,
         known,
     )
+
+
+def _sent(request: Request, model: Model | None) -> Sequence[Request]:
+    """The calls a request becomes: a server is asked for one prefix at a time."""
+    if model is not None and isinstance(request, ScorePrefixes) and asks_one_by_one(model.capabilities):
+        return singles(request)
+    return [request]
 
 
 async def _asked(episode: Episode, judge: Judge) -> list[Request]:
