@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, ModelError, OptionError, TransientModelError, UnknownNameError
 from stepscore.models import Generate, Prompt, Score, ScorePrefixes, Scores, Shown, Turn, get_model
 from stepscore.models.openai_api import OpenAIModel
+from stepscore.models.vllm import VllmModel
 from tests.models.servers import WORDS, Digest, Running, serving
 
 KEY = "sk-very-secret-0123456789"
@@ -144,6 +148,42 @@ def test_the_description_is_the_model_and_not_the_place(server: Running) -> None
 def test_a_server_that_is_down_is_said_before_anything_is_asked() -> None:
     with stamina.set_testing(True, **QUICK), pytest.raises(ModelError, match="cannot be reached"):
         OpenAIModel("tiny", base_url="http://127.0.0.1:9/v1").describe()
+
+
+@contextmanager
+def listing(status: int) -> Iterator[str]:
+    """The address of a server that has this status for its list of models."""
+
+    class Listing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(status)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Listing) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}/v1"
+        http.shutdown()
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_server_that_has_no_list_of_models_has_no_revision(status: int) -> None:
+    with listing(status) as url, stamina.set_testing(True, **QUICK):
+        assert OpenAIModel("tiny", base_url=url).describe()["revision"] is None
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_is_too_busy_to_list_its_models_is_said(status: int) -> None:
+    said = pytest.raises(ModelError, match=f"answered {status}")
+    with listing(status) as url, stamina.set_testing(True, **QUICK), said:
+        OpenAIModel("tiny", base_url=url).describe()
+
+
+def test_a_server_that_lists_all_its_models_must_not_fail_at_it() -> None:
+    said = pytest.raises(ModelError, match="answered 500")
+    with listing(500) as url, stamina.set_testing(True, **QUICK), said:
+        VllmModel("tiny", base_url=url).describe()
 
 
 def test_keys_come_from_the_environment_and_go_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,9 @@ class Server:
         url = f"{self.root if at_root else self.base_url.rstrip('/')}/{path}"
         key = os.environ.get(self.key_name, "").strip()
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        if method == "GET":
+            # Rare, and uvicorn hangs up unannounced after it failed: the next try must not meet that.
+            headers["connection"] = "close"
         try:
             async with asyncio.timeout(self.timeout_s):
                 response = await (await self._client()).request(method, url, content=body, headers=headers)
@@ -110,7 +113,9 @@ class Server:
             said = str(error) or type(error).__name__
             raise TransientModelError(_hidden(f"{url}: the connection was cut ({said}).", key)) from None
         if not response.is_success:
-            raise _refusal(url, response.status_code, response.text, response.headers, key)
+            status = response.status_code
+            refusal = _refusal(url, status, response.text, response.headers, key)
+            raise refusal from StatusError(f"HTTP status {status}", status)
         return _object(url, response.text, key)
 
     async def _client(self) -> httpx2.AsyncClient:
@@ -147,6 +152,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def status_of(error: ModelError) -> int | None:
+    """The HTTP status that an error stands for; ``None`` where the server did not answer with one."""
+    told = error if isinstance(error, StatusError) else error.__cause__
+    return told.status if isinstance(told, StatusError) else None
 
 
 def _refusal(url: str, status: int, text: str, headers: Mapping[str, str], key: str) -> ModelError:

@@ -17,9 +17,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from stepscore.errors import CapabilityError, ModelError, OptionError, StatusError, UnknownNameError
+from stepscore.errors import (
+    CapabilityError,
+    ModelError,
+    OptionError,
+    RefusedError,
+    StatusError,
+    UnknownNameError,
+)
 from stepscore.models.chat import ImageCodec, chat_messages, read_answer, read_told, read_usage, scores_of
-from stepscore.models.http import Server
+from stepscore.models.http import Server, status_of
 from stepscore.models.model import (
     Answer,
     Blocking,
@@ -146,9 +153,13 @@ class OpenAIModel(Blocking):
     async def _find_card(self) -> dict[str, Any]:
         try:
             listed = (await self.server.get("models")).get("data")
-        except StatusError as error:
-            if error.status in (401, 403):
+        except (StatusError, RefusedError) as error:
+            status = status_of(error)
+            if status in (401, 403):
                 raise ModelError(f"{error} Is {self.server.key_name} set, and right?") from None
+            # `transformers serve` fails at its list where there is no hub cache, and answers all the same.
+            if isinstance(error, RefusedError) and (self.lists_all or status != 500):
+                raise
             return {}
         cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
         card: dict[str, Any] = next((card for card in cards if card.get("id") == self.asked), {})

@@ -1,0 +1,18 @@
+"""What is known of each family of models, by the ``model_type`` of its configuration."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SHARED = frozenset({"qwen3_vl", "qwen3_vl_moe"})
+"""Pictures do not look at later pictures, and text sees only what comes before it: work can be shared exactly.
+That a checkpoint keeps to it is checked when it is loaded."""
+
+QWEN_FILMS: dict[str, Literal["timed", "paced", "plain"]] = {
+    "qwen2_vl": "plain",
+    "qwen2_5_vl": "paced",
+    "qwen3_vl": "timed",
+    "qwen3_vl_moe": "timed",
+    "qwen3_5": "timed",
+}
+"""How a film stands in a prompt, for families whose pictures are prepared here (see ``QwenPrompts``)."""
