@@ -174,6 +174,20 @@ def test_one_loop_has_one_client_and_leaves_none_behind(faulty: Running) -> None
         assert len(server._clients) == 0
 
 
+def test_what_a_server_says_of_itself_is_asked_on_a_connection_of_its_own(faulty: Running) -> None:
+    server, sent = Server(faulty.url, "NO_KEY"), []
+
+    async def note(request: Any) -> None:
+        sent.append(request.headers["connection"])
+
+    async def ask() -> None:
+        (await server._client()).event_hooks = {"request": [note]}
+        await server.get("models")
+
+    asyncio.run(ask())
+    assert sent == ["close"]
+
+
 def test_it_is_pickled_without_its_connections() -> None:
     server = Server("http://localhost:8000/v1", "NO_KEY", 7.0)
     again = pickle.loads(pickle.dumps(server))

@@ -34,7 +34,7 @@ from tests.models import tiny_families
 pytestmark = pytest.mark.slow
 
 NAME = "someone/tiny"
-START_S = 90.0
+START_S = 60.0
 WRITTEN = 12
 GOALS = (Subgoal("grasp the handle"), Subgoal("the drawer is open", mode="holds"))
 # The server always names a device, and to place weights on a named one transformers wants accelerate. Where

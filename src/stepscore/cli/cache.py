@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from stepscore.cli import options
 from stepscore.cli.show import err, out, print_json, table
@@ -27,7 +28,13 @@ def stats(path: CachePath = None, json: options.Json = False) -> None:
         print_json({"path": str(cache.path), "models": rows})
         return
     lines = [
-        [str(r["model"]), str(r["calls"]), f"{r['bytes'] / 1e6:.1f} MB", r["oldest"], r["newest"]]
+        [
+            escape(r["model"]),
+            str(r["calls"]),
+            f"{r['bytes'] / 1e6:.1f} MB",
+            r["oldest"][:10],
+            r["newest"][:10],
+        ]
         for r in rows
     ]
     out().print(table(f"Answers kept in {cache.path}", ["model", "calls", "size", "oldest", "newest"], lines))

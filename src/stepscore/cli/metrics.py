@@ -97,6 +97,8 @@ def metrics(
                 _grouped(console, f"Among {word} by {source}", chosen, caption=note)
     for made in steps:
         console.print(_steps(made))
+    if show is Show.SUBGOALS and not steps:
+        console.print("Nothing is known of any subgoal: no verdict of the judge and no label says yes or no.")
     if diagnosis is not None:
         _print_diagnosis(diagnosis)
     if trust is not None:

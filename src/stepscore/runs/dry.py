@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.errors import StepScoreError
+from stepscore.errors import ModelError, StepScoreError
 from stepscore.judges import Judge
 from stepscore.models import Answer, Generate, Model, PrefixScores, Request, Response, Score, Scores
 from stepscore.models.cache import CallCache
@@ -60,9 +60,9 @@ def dry_run(
 ) -> DryRun:
     """Count what judging these episodes would ask. Decodes nothing and sends nothing."""
     model: Model | None = getattr(judge, "model", None)
-    described = dict(model.describe()) if model is not None else {}
+    described = _described(model)
     price = price_of(model.name, spending.price_in, spending.price_out) if model is not None else None
-    cache = CallCache(spending.cache_path) if spending.cache and model is not None else None
+    cache = CallCache(spending.cache_path) if spending.cache and described is not None else None
     totals = np.zeros(5, dtype=np.int64)
     cost, failed = 0.0, 0
     for episode in episodes:
@@ -73,7 +73,7 @@ def dry_run(
             failed += 1
             continue
         for request in asked:
-            key = call_key(shown.fingerprint, request, described)
+            key = call_key(shown.fingerprint, request, described or {})
             kept = cache is not None and cache.get(key) is not None
             tokens_in, tokens_out = about_tokens(shown, request)
             images = Call(shown.id, key, request).images
@@ -94,6 +94,14 @@ def dry_run(
         cost if price is not None else None,
         known,
     )
+
+
+def _described(model: Model | None) -> dict[str, object] | None:
+    """What the answers are kept under; ``None`` where the server cannot be reached to say, which a dry run need not."""
+    try:
+        return None if model is None else dict(model.describe())
+    except ModelError:
+        return None
 
 
 def _sent(request: Request, model: Model | None) -> Sequence[Request]:
