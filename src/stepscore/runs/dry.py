@@ -97,7 +97,7 @@ def dry_run(
 
 
 def _described(model: Model | None) -> dict[str, object] | None:
-    """What the answers are kept under; ``None`` where the server cannot be reached to say, which a dry run need not."""
+    """What the answers are kept under; ``None`` where no server can be reached to say it."""
     try:
         return None if model is None else dict(model.describe())
     except ModelError:
