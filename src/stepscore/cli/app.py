@@ -10,7 +10,20 @@ from typing import Annotated, TextIO
 import typer
 
 from stepscore import __version__
-from stepscore.cli import cache, calibrate, compare, demo, inspect, judge, listing, metrics, plan, templates
+from stepscore.cli import (
+    annotate,
+    cache,
+    calibrate,
+    compare,
+    demo,
+    inspect,
+    judge,
+    labels,
+    listing,
+    metrics,
+    plan,
+    templates,
+)
 from stepscore.errors import StepScoreError
 
 app = typer.Typer(
@@ -25,6 +38,8 @@ app.command("judge")(judge.judge)
 app.command("metrics")(metrics.metrics)
 app.command("compare")(compare.compare)
 app.command("plan")(plan.plan)
+app.command("annotate")(annotate.annotate)
+app.command("labels")(labels.labels)
 app.command("calibrate")(calibrate.calibrate)
 app.command("choose-template")(templates.choose_template)
 app.command("ls")(listing.ls)

@@ -1,0 +1,46 @@
+"""Writing the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels.py``."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from stepscore.episodes import Label
+from stepscore.errors import OptionError, RunError
+
+
+def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
+    """Write labels by episode id as Parquet, sorted by episode, kind, start and name; the number of rows.
+
+    The file appears under its name only when it is whole. Unknown numbers are null.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.suffix != ".parquet":
+        raise OptionError(
+            f"Labels are written as Parquet: name the file {path.stem}.parquet, not {path.name}."
+        )
+    rows = sorted(
+        ((name, row) for name, given in labels.items() for row in given),
+        key=lambda pair: (pair[0], pair[1].kind, _known(pair[1].start_s, -math.inf), pair[1].name),
+    )
+    numbers = ("start_s", "end_s", "value")
+    columns = {"episode_id": pa.array([name for name, _ in rows], pa.string())}
+    for field in ("kind", "name", *numbers, "author", "created"):
+        kind = pa.float64() if field in numbers else pa.string()
+        values = [getattr(row, field) for _, row in rows]
+        columns[field] = pa.array([_known(v) for v in values] if field in numbers else values, kind)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        pq.write_table(pa.table(columns), temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+    return len(rows)
+
+
+def _known(value: float, instead: float | None = None) -> float | None:
+    return instead if math.isnan(value) else value

@@ -1,0 +1,206 @@
+"""Stage spans of an episode, and what is wrong with them.
+
+Readers turn every source into stage labels: manifests, labels files, LeRobot's subtask columns (sparse, dense
+and unprefixed) and ``language_persistent`` rows, Robo-Dopamine's keyframes. Here they are taken from an
+episode and checked against a closed vocabulary. What is wrong is named; nothing is moved, cut or renamed.
+
+=================  ==========================================================================
+problem            meaning
+=================  ==========================================================================
+end before start   the stage ends where it starts or before, or a time is not a number
+outside            it runs beyond the episode
+wrong time order   it is listed after a stage that starts later
+overlap            it starts before the stage before it ends
+gap                between it and the stage before it there is time that belongs to none
+unknown name       it is not in the vocabulary
+wrong order        it follows a stage that comes later in the vocabulary
+=================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from stepscore.episodes import Episode, Stage
+from stepscore.errors import EpisodeError, UnknownNameError
+
+ProblemKind = Literal[
+    "end before start", "outside", "wrong time order", "overlap", "gap", "unknown name", "wrong order"
+]
+ODD: frozenset[ProblemKind] = frozenset({"gap", "wrong order"})
+"""Problems with which spans still mean something: time without a stage, and perhaps something undone."""
+
+SLACK_S = 1e-9
+"""Seconds by which two written times may differ and be one moment."""
+
+
+class SpanProblem(NamedTuple):
+    """One thing wrong with one span: its kind, the stage's name, and a sentence that says where."""
+
+    kind: ProblemKind
+    stage: str
+    text: str
+
+
+def stage_spans(episode: Episode, scheme: str | None = None) -> tuple[Stage, ...]:
+    """The episode's stages by start time.
+
+    Args:
+        episode: Whose labels.
+        scheme: Which of a LeRobot dataset's annotations: ``"sparse"``, ``"dense"`` or ``"subtask"`` (the
+            unprefixed columns). Without it the labels joined last, else the first of these that is there.
+
+    Raises:
+        EpisodeError: There are none.
+    """
+    if scheme is None:
+        if not episode.labels.stages:
+            raise EpisodeError(
+                f"Episode {episode.id} has no stage labels. Make them: stepscore annotate SOURCE --model ... "
+                "-o labels.parquet, and give them with --labels."
+            )
+        return episode.labels.stages
+    schemes = dict(_schemes(episode))
+    if scheme not in schemes:
+        raise UnknownNameError("subtask scheme", scheme, schemes, where=f"episode {episode.id}")
+    return schemes[scheme]
+
+
+def done_spans(episode: Episode) -> tuple[tuple[float, float], ...]:
+    """When the task was done: the spans in which its last subgoal is labelled true; empty where not known."""
+    last = episode.subgoals[-1].name if episode.subgoals else None
+    return tuple(
+        (row.start_s, row.end_s)
+        for row in episode.labels.rows
+        if row.kind == "subgoal" and row.name == last and row.value == 1.0 and row.end_s > row.start_s
+    )
+
+
+def without_done(spans: Sequence[Stage], done: Sequence[tuple[float, float]]) -> tuple[Stage, ...]:
+    """The parts of stages that lie outside the time in which the task was done: then nothing is left to do.
+
+    Labels often let the last stage go on after success.
+    """
+    pieces = list(spans)
+    for start_s, end_s in done:
+        cut = [
+            (Stage(s.name, s.start_s, min(s.end_s, start_s)), Stage(s.name, max(s.start_s, end_s), s.end_s))
+            for s in pieces
+        ]
+        pieces = [part for both in cut for part in both if part.end_s - part.start_s > SLACK_S]
+    return tuple(pieces)
+
+
+def _schemes(episode: Episode) -> Iterator[tuple[str, tuple[Stage, ...]]]:
+    """The annotations a LeRobot dataset brought along: one became the labels, others are in the metadata."""
+    authors = {row.author for row in episode.labels.rows if row.kind == "stage"}
+    for scheme, column in (
+        ("sparse", "sparse_subtask_names"),
+        ("dense", "dense_subtask_names"),
+        ("subtask", "subtask_names"),
+    ):
+        kept = episode.metadata.get(f"{scheme}_stages")
+        if authors == {column}:
+            yield scheme, episode.labels.stages
+        elif isinstance(kept, Sequence):
+            yield scheme, tuple(_stage(entry) for entry in kept)
+
+
+def _stage(entry: Mapping[str, str | float]) -> Stage:
+    return Stage(str(entry["name"]), float(entry["start_s"]), float(entry["end_s"]))
+
+
+def span_problems(
+    spans: Sequence[Stage],
+    vocabulary: Sequence[str] | None = None,
+    *,
+    duration_s: float | None = None,
+    gap_s: float = SLACK_S,
+) -> tuple[SpanProblem, ...]:
+    """Everything wrong with spans as they are listed, in that order; empty where nothing is.
+
+    Args:
+        spans: The stages in the order in which they were stated.
+        vocabulary: The only names allowed, in the order of the procedure; any name without it.
+        duration_s: The episode's length; with it, time before the first and after the last stage is a gap.
+        gap_s: A gap of up to so many seconds is none.
+    """
+    return tuple(_problems(spans, vocabulary, duration_s, gap_s))
+
+
+def check_spans(
+    spans: Sequence[Stage],
+    where: str,
+    vocabulary: Sequence[str] | None = None,
+    *,
+    duration_s: float | None = None,
+    allow: Collection[ProblemKind] = (),
+) -> tuple[Stage, ...]:
+    """The spans; an EpisodeError names every problem with them that is not among ``allow``."""
+    found = [p for p in span_problems(spans, vocabulary, duration_s=duration_s) if p.kind not in allow]
+    if found:
+        listed = " ".join(f"({number}) {p.kind}: {p.text}" for number, p in enumerate(found, start=1))
+        raise EpisodeError(f"{where}: {len(found)} problems with its stages. {listed} Mend the labels.")
+    return tuple(spans)
+
+
+def _problems(
+    spans: Sequence[Stage], vocabulary: Sequence[str] | None, duration_s: float | None, gap_s: float
+) -> Iterator[SpanProblem]:
+    before: Stage | None = None
+    for span in spans:
+        yield from _alone(span, vocabulary, duration_s)
+        if not _runs(span):
+            continue
+        if before is not None:
+            yield from _beside(before, span, vocabulary, gap_s)
+        elif duration_s is not None and span.start_s > gap_s:
+            yield SpanProblem("gap", span.name, f"no stage from 0 s to {span.start_s:g} s.")
+        before = span
+    if before is not None and duration_s is not None and duration_s - before.end_s > gap_s:
+        text = f"no stage from {before.end_s:g} s to the end at {duration_s:g} s."
+        yield SpanProblem("gap", before.name, text)
+
+
+def _alone(span: Stage, vocabulary: Sequence[str] | None, duration_s: float | None) -> Iterator[SpanProblem]:
+    said = _said(span)
+    if not _runs(span):
+        yield SpanProblem("end before start", span.name, f"{said} must end after it starts.")
+    elif span.start_s < -SLACK_S or (duration_s is not None and span.end_s > duration_s + SLACK_S):
+        end = "" if duration_s is None else f", which runs from 0 s to {duration_s:g} s"
+        yield SpanProblem("outside", span.name, f"{said} leaves the episode{end}.")
+    if vocabulary is not None and span.name not in vocabulary:
+        close = difflib.get_close_matches(span.name, vocabulary, n=1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        text = f"{said} is not in the vocabulary.{meant} Allowed: {', '.join(vocabulary)}."
+        yield SpanProblem("unknown name", span.name, text)
+
+
+def _beside(
+    before: Stage, span: Stage, vocabulary: Sequence[str] | None, gap_s: float
+) -> Iterator[SpanProblem]:
+    said, after = _said(span), _said(before)
+    if span.start_s < before.start_s - SLACK_S:
+        yield SpanProblem(
+            "wrong time order", span.name, f"{said} is listed after {after}, which starts later."
+        )
+    elif span.start_s < before.end_s - SLACK_S:
+        yield SpanProblem("overlap", span.name, f"{said} overlaps {after}.")
+    elif span.start_s - before.end_s > gap_s:
+        text = f"no stage from {before.end_s:g} s to {span.start_s:g} s, before {said}."
+        yield SpanProblem("gap", span.name, text)
+    places = {name: place for place, name in enumerate(vocabulary or ())}
+    if span.name in places and before.name in places and places[span.name] < places[before.name]:
+        text = f"{said} comes after {after}, which follows it in the procedure."
+        yield SpanProblem("wrong order", span.name, text)
+
+
+def _runs(span: Stage) -> bool:
+    return math.isfinite(span.start_s) and math.isfinite(span.end_s) and span.end_s > span.start_s
+
+
+def _said(span: Stage) -> str:
+    return f"stage {span.name!r} ({span.start_s:g}..{span.end_s:g} s)"

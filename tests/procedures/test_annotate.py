@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stepscore.cli.annotate import annotate
+from stepscore.episodes import Stage, open_episodes
+from stepscore.episodes.labels import read_labels
+from stepscore.episodes.subgoals import Subgoal, TaskSubgoals
+from stepscore.errors import CapabilityError, ModelError, OptionError, StepScoreError
+from stepscore.models import Answer, Capabilities, Generate, Request
+from stepscore.models.ledger import Budget
+from stepscore.models.mock import MockModel
+from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
+from stepscore.procedures.stages_answer import parse_stages, parse_steps
+from stepscore.runs.asking import Spending
+from tests.fakes import episode
+from tests.media import write_video
+
+OFF = Spending(cache=False)
+WORDS = {"*": TaskSubgoals((Subgoal("reach"), Subgoal("pull")))}
+PLAN = json.dumps({"steps": ["reach", "pull"]})
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(annotate)
+
+
+def stages(*spans: tuple[str, float, float]) -> str:
+    return json.dumps({"stages": [{"name": n, "start": s, "end": e} for n, s, e in spans]})
+
+
+GOOD = stages(("reach", 0, 2), ("pull", 2, 5))
+
+
+def asked(request: Request) -> str:
+    assert isinstance(request, Generate)
+    return "".join(part for turn in request.prompt.turns for part in turn.parts if isinstance(part, str))
+
+
+def answering(*answers: str) -> MockModel:
+    """A model that gives these answers in turn, and the last one from then on."""
+    left = list(answers)
+    return MockModel(script=lambda _: left.pop(0) if len(left) > 1 else left[0])
+
+
+def run(model: MockModel, folder: Path, **options: object) -> Annotation:
+    given = {"vocabulary": WORDS, "spending": OFF, **options}
+    (made,) = annotate_episodes([episode()], model, folder, **given)  # type: ignore[arg-type]
+    return made
+
+
+def test_with_a_vocabulary_the_model_is_asked_once_and_taken_at_its_word(tmp_path: Path) -> None:
+    model = answering(GOOD)
+    made = run(model, tmp_path)
+    assert made.stages == (Stage("reach", 0, 2), Stage("pull", 2, 5))
+    assert (made.problems, made.error, made.usage.calls) == ((), None, 1)
+    text = asked(model.seen[0])
+    assert "1. reach\n2. pull" in text
+    assert "no others" in text
+    assert "open the drawer" in text
+    assert "0.50 s" in text  # the frames carry their times
+    assert [row.author for row in made.rows("m", "now")] == ["m", "m"]
+
+
+def test_without_one_it_plans_first_once_a_task_and_may_add_names(tmp_path: Path) -> None:
+    def script(request: Request) -> str:
+        return PLAN if "List the steps it goes" in asked(request) else stages(("reach", 0, 2), ("wave", 2, 5))
+
+    model = MockModel(script=script)
+    made = annotate_episodes([episode("a"), episode("b")], model, tmp_path, spending=OFF)
+    assert [one.plan for one in made] == [("reach", "pull")] * 2
+    assert [one.stages[1].name for one in made] == ["wave"] * 2
+    assert [one.usage.calls for one in made] == [2, 1]
+    assert len(model.seen) == 3
+
+
+def test_what_is_wrong_is_told_to_the_model_which_may_answer_again(tmp_path: Path) -> None:
+    model = answering(stages(("reach", 0, 3), ("pull", 2, 5)), GOOD)
+    made = run(model, tmp_path)
+    assert made.stages == (Stage("reach", 0, 2), Stage("pull", 2, 5))
+    assert "'pull' (2..5 s) overlaps stage 'reach'" in asked(model.seen[1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (stages(("reach", 0, 3), ("pull", 2, 5)), "overlap"),
+        (stages(("reach", 0, 2), ("pul", 2, 5)), "unknown name"),
+        (stages(("reach", 3, 2)), "end before start"),
+        (stages(("pull", 2, 5), ("reach", 0, 2)), "wrong time order"),
+        (stages(("reach", 0, 60)), "outside"),
+    ],
+)
+def test_what_stays_wrong_is_reported_and_not_patched_over(tmp_path: Path, answer: str, kind: str) -> None:
+    made = run(answering(answer), tmp_path)
+    assert made.stages == ()
+    assert made.rows("m") == ()
+    assert kind in [problem.kind for problem in made.problems]
+    assert made.error is not None
+    assert kind in made.error
+    assert made.usage.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (stages(("reach", 0, 1), ("pull", 3, 5)), "gap"),
+        (stages(("reach", 0, 3)), "gap"),
+        (stages(("pull", 0, 2), ("reach", 2, 5)), "wrong order"),
+    ],
+)
+def test_gaps_and_another_order_are_reported_and_kept(tmp_path: Path, answer: str, kind: str) -> None:
+    made = run(answering(answer), tmp_path)
+    assert [problem.kind for problem in made.problems] == [kind]
+    assert made.error is None
+    assert len(made.stages) == answer.count("name")
+    assert made.usage.calls == 1
+
+
+def test_a_gap_between_two_frames_that_were_shown_is_none(tmp_path: Path) -> None:
+    assert run(answering(stages(("reach", 0, 2), ("pull", 2.5, 5))), tmp_path).problems == ()
+
+
+WRONG = [
+    "",
+    "I cannot see the video.",
+    "{}",
+    '{"stages": []}',
+    '{"stages": "reach"}',
+    '{"stages": [{"name": "reach", "start": "00:01", "end": "00:05"}]}',
+    '{"stages": [{"name": "reach", "start": true, "end": 2}]}',
+    '{"stages": [{"name": " ", "start": 0, "end": 2}]}',
+    '{"stages": [{"name": "reach", "start": 0}]}',
+    '{"stages": [{"name": "reach", "start": NaN, "end": 2}]}',
+    '{"stages": [{"name": "reach", "start": 0, "end": 2}',
+    '{"stages": [{"name": "a", "start": 0, "end": 2}]} or {"stages": [{"name": "b", "start": 0, "end": 2}]}',
+    "<think>" + GOOD + "</think>",
+    "{" * 3000,
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_an_answer_that_states_no_stages_is_an_error_not_a_guess(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ModelError, match="The answer"):
+        parse_stages(text)
+
+
+def test_an_unreadable_answer_is_asked_again_and_then_reported(tmp_path: Path) -> None:
+    assert run(answering("hm", GOOD), tmp_path).error is None
+    made = run(answering("hm"), tmp_path)
+    assert made.error is not None
+    assert "no JSON object with 'stages'" in made.error
+
+
+def test_an_answer_that_was_cut_off_is_not_read(tmp_path: Path) -> None:
+    made = run(MockModel(script=lambda _: Answer(GOOD, finish="length")), tmp_path)
+    assert made.error == "The answer was cut off after 1024 tokens."
+
+
+def test_answers_in_fences_and_after_thinking_are_read() -> None:
+    expected = (Stage("reach", 0, 2), Stage("pull", 2, 5))
+    assert parse_stages(f"```json\n{GOOD}\n```") == expected
+    assert parse_stages(f"<think>{{}}</think> Here it is: {GOOD} {GOOD}") == expected
+
+
+def test_a_plan_names_every_step_once() -> None:
+    assert parse_steps('{"steps": ["reach", " pull "]}') == ("reach", "pull")
+    with pytest.raises(ModelError, match="'reach' twice"):
+        parse_steps('{"steps": ["reach", "reach"]}')
+    with pytest.raises(ModelError, match="steps"):
+        parse_steps('{"steps": []}')
+
+
+def test_braces_in_an_instruction_stay_as_they_are(tmp_path: Path) -> None:
+    model = answering(GOOD)
+    annotate_episodes(
+        [episode(instruction="put {steps} away")], model, tmp_path, vocabulary=WORDS, spending=OFF
+    )
+    assert 'told: "put {steps} away"' in asked(model.seen[0])
+
+
+def test_long_videos_are_shown_at_a_lower_rate(tmp_path: Path) -> None:
+    model = answering(GOOD)
+    run(model, tmp_path, options=AnnotateOptions(fps=10, max_frames=6))
+    parts = model.seen[0].prompt.turns[0].parts  # type: ignore[union-attr]
+    assert sum(not isinstance(part, str) for part in parts) == 6
+    with pytest.raises(OptionError, match="tries is 0"):
+        AnnotateOptions(tries=0)
+
+
+def test_a_model_without_eyes_is_refused_and_a_spent_budget_is_said(tmp_path: Path) -> None:
+    class Blind(MockModel):
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(images=False)
+
+    with pytest.raises(CapabilityError, match="cannot look at pictures"):
+        run(Blind(), tmp_path)
+    spent = Spending(Budget(max_calls=1), cache=False)
+    made = annotate_episodes(
+        [episode("a"), episode("b")], answering(GOOD), tmp_path, vocabulary=WORDS, spending=spent
+    )
+    assert made[0].error is None
+    assert made[1].error is not None
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    write_video(tmp_path / "videos" / "pull the drawer.mp4", 30)
+    return tmp_path / "videos"
+
+
+def invoke(answer: str, source: Path, *more: str) -> tuple[int, str, BaseException | None]:
+    arguments = [str(source), "--model", f"mock/{answer}", "--no-cache", *more]
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output, result.exception
+
+
+def test_the_command_writes_labels_that_join(source: Path, tmp_path: Path) -> None:
+    vocabulary, file = tmp_path / "words.yaml", tmp_path / "labels.parquet"
+    vocabulary.write_text("tasks: {'*': {subgoals: [reach, pull]}}\n")
+    good = stages(("reach", 0, 0.5), ("pull", 0.5, 1))
+    code, text, _ = invoke(good, source, "--vocabulary", str(vocabulary), "-o", str(file))
+    assert code == 0, text
+    (joined,) = open_episodes(source, labels=file)
+    assert joined.labels.stages == (Stage("reach", 0, 0.5), Stage("pull", 0.5, 1))
+    (row, _) = read_labels(file)[joined.id]
+    assert row.author.startswith("mock/")
+    assert row.created
+    code, _, error = invoke(good, source, "--vocabulary", str(vocabulary), "-o", str(file))
+    assert isinstance(error, StepScoreError)
+    assert "--force" in str(error)
+
+
+def test_the_command_reports_what_is_wrong_and_fails(source: Path, tmp_path: Path) -> None:
+    vocabulary, file = tmp_path / "words.yaml", tmp_path / "labels.parquet"
+    vocabulary.write_text("tasks: {'*': {subgoals: [reach, pull]}}\n")
+    bad = stages(("reach", 0, 0.7), ("pull", 0.5, 1))
+    code, text, _ = invoke(bad, source, "--vocabulary", str(vocabulary), "-o", str(file), "--json")
+    assert code == 1
+    assert '"kind": "overlap"' in text
+    assert read_labels(file) == {}
