@@ -4,7 +4,7 @@
 (with logits_to_keep=1) / shared at least 4.5 at K=16 and at least 0.85 of the ratio of counted FLOPs;
 incremental / shared above 1; peak memory at most 1.5 times that of full passes; four instructions on one film
 at least 2.5 times as fast as one by one at K=8, at least 2 at K=16. Seconds are processor time of this process on
-one thread, the middle of several rounds taken in turns, so that a busy machine changes them less.
+one thread, of several rounds taken in turns, so that a busy machine changes them less.
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.process_time() - started
 
 
-def in_turns(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The middle time of each, run in turns, so that a disturbance does not fall on one of them alone."""
+def in_turns(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """The times of each, run in turns, so that a disturbance does not fall on one of them alone."""
     took = [{name: seconds(run) for name, run in work.items()} for _ in range(rounds)]
-    return {name: float(np.median([one[name] for one in took])) for name in work}
+    return {name: [one[name] for one in took] for name in work}
 
 
 def flops(work: Callable[[], Any]) -> tuple[Any, int]:
@@ -178,7 +178,8 @@ def main() -> None:
     for way, run in work.items():
         told[way], counted[way] = flops(run)
     took = {"full": seconds(work["full"])}  # K passes, which even out among themselves
-    took |= in_turns({way: work[way] for way in ("incremental", "shared")}, rounds=3)
+    short = in_turns({way: work[way] for way in ("incremental", "shared")}, rounds=3)
+    took |= {way: float(np.median(times)) for way, times in short.items()}
     apart = np.max(np.abs(told["shared"] - told["full"]))
     print(f"shared differs from full passes by {apart:.1e} nats")
     for way in work:
@@ -190,9 +191,9 @@ def main() -> None:
     hold("incremental / shared", took["incremental"] / took["shared"], 1.0)
     for k, limit in ((8, 2.5), (16, 2.0)):
         runs = {one: ways(net, k, one)["shared"] for one in INSTRUCTIONS}
-        best = in_turns({**runs, "together": ways(net, k, *INSTRUCTIONS)["shared"]}, rounds=2)
-        together = best.pop("together")
-        alone = sum(best.values())
+        times = in_turns({**runs, "together": ways(net, k, *INSTRUCTIONS)["shared"]}, rounds=2)
+        together = min(times["together"])
+        alone = sum(min(times[one]) for one in INSTRUCTIONS)
         print(f"K={k}, four instructions: {alone:.2f} s one by one, {together:.2f} s together")
         hold(f"four instructions, one by one / together, K={k}", alone / together, limit)
     peaks = {way: peak_mb(way) for way in ("full", "shared")}

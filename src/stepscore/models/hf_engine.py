@@ -193,11 +193,11 @@ class HfStream:
         self._stream = engine.thread.run(lambda: self._open(head))
 
     def _open(self, head: str) -> PrefixStream:
-        network = self._engine.loaded.network
-        if network is None:
+        options, network = self._engine.options, self._engine.loaded.network
+        if network is None or options.scoring != "shared":
             raise CapabilityError(
-                f"{self._engine.options.name}: a growing film needs a model whose prefixes share work exactly "
-                f"(Qwen3-VL), and this is {self._engine.family}."
+                f"{options.name}: a growing film needs a model whose prefixes share work exactly (Qwen3-VL) and "
+                f"scoring=shared; this is {self._engine.family} with scoring={options.scoring}."
             )
         from stepscore.models.prefix_stream import PrefixStream
 

@@ -28,7 +28,8 @@ from stepscore.models.qwen3vl_network import Block, Features, Qwen3VLNetwork, sh
 from stepscore.models.request import ScorePrefixes, Shown
 from stepscore.types import FloatArray, Frames
 
-MEGABYTE = 1 << 20
+LIMIT = 1 << 30
+"""Bytes for temporary values, where nothing else is said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +74,7 @@ def check_length(network: Qwen3VLNetwork, branch: Branch) -> None:
 
 
 @torch.inference_mode()
-def score_shared(
-    network: Qwen3VLNetwork, films: Sequence[Planned], limit: int = 1024 * MEGABYTE
-) -> list[FloatArray]:
+def score_shared(network: Qwen3VLNetwork, films: Sequence[Planned], limit: int = LIMIT) -> list[FloatArray]:
     """Log-probabilities (S, K, C) of each film: the tower once a block, one prefill, then all suffixes.
 
     Args:
@@ -96,7 +95,7 @@ def score_shared(
         plans, parts = [films[i].plan for i in who], [cut[i][turn] for i in who]
         answers = score_suffixes(network, cache, who, plans, parts, [seen[i] for i in who])
         for index, answer in zip(who, answers, strict=True):
-            for (branch, tail, _), values in answer:
+            for (branch, tail), values in answer.items():
                 told[index][tail, branch] = values
     return [values[:, list(film.plan.which)] for values, film in zip(told, films, strict=True)]
 
@@ -108,11 +107,19 @@ def score_suffixes(
     plans: Sequence[PrefixPlan],
     parts: Sequence[Parts],
     seen: Sequence[Features],
-) -> list[list[tuple[tuple[int, int, int], FloatArray]]]:
+) -> list[dict[tuple[int, int], FloatArray]]:
     """One pass over parts of some films' plans, on top of what the cache holds of these films.
 
+    Args:
+        network: Who reads.
+        cache: The films' bases, read before; it stays as it is.
+        who: Number of each film in the cache.
+        plans: Its plan.
+        parts: Which branches and tails of it.
+        seen: What the tower saw in its blocks.
+
     Returns:
-        For each film, every place that was read (branch, tail, row) with its log-probabilities, shape (C,).
+        For each film, the log-probabilities by branch and tail, each of shape (C,).
     """
     suffixes = [suffixes_of(plan, part) for plan, part in zip(plans, parts, strict=True)]
     reach = max(s.reach for s in suffixes)
@@ -123,18 +130,17 @@ def score_suffixes(
         mask=network.mask(_visible(suffixes, reach)),
         cache=past,
     )
-    rows = [(film, *read) for film, s in enumerate(suffixes) for read in s.reads]
-    picked = hidden[[row[0] for row in rows], [row[3] for row in rows]]
-    targets = np.stack([plans[film].targets[tail] for film, _, tail, _ in rows])
-    values = network.logprobs(picked, targets)
-    answers: list[list[tuple[tuple[int, int, int], FloatArray]]] = [[] for _ in plans]
-    for (film, *read), value in zip(rows, values, strict=True):
-        answers[film].append(((read[0], read[1], read[2]), value))
+    reads = [(film, *read) for film, s in enumerate(suffixes) for read in s.reads]
+    picked = hidden[[film for film, *_ in reads], [row for *_, row in reads]]
+    values = network.logprobs(picked, np.stack([plans[film].targets[tail] for film, _, tail, _ in reads]))
+    answers: list[dict[tuple[int, int], FloatArray]] = [{} for _ in plans]
+    for (film, branch, tail, _), value in zip(reads, values, strict=True):
+        answers[film][branch, tail] = value
     return answers
 
 
 @torch.inference_mode()
-def score_incremental(network: Qwen3VLNetwork, film: Planned, limit: int = 1024 * MEGABYTE) -> FloatArray:
+def score_incremental(network: Qwen3VLNetwork, film: Planned, limit: int = LIMIT) -> FloatArray:
     """Log-probabilities (S, K, C): the film read on from prefix to prefix, each text read and forgotten."""
     plan = film.plan
     seen = network.see(film.frames, plan.seen, limit)

@@ -16,7 +16,7 @@ from stepscore.episodes import Clip
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.models.prefix_passes import chunks
 from stepscore.models.prefix_plan import Layout, PrefixPlan, Span, joined, target_ids
-from stepscore.models.prefix_scoring import MEGABYTE, check_length, fitted, score_suffixes
+from stepscore.models.prefix_scoring import LIMIT, check_length, fitted, score_suffixes
 from stepscore.models.qwen3vl_inputs import block_time
 from stepscore.models.qwen3vl_network import Features, Qwen3VLNetwork
 from stepscore.types import FloatArray, Frames
@@ -31,7 +31,7 @@ class PrefixStream:
         limit: Bytes for the temporary values of one pass.
     """
 
-    def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = 1024 * MEGABYTE) -> None:
+    def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = LIMIT) -> None:
         self._network, self._head, self._limit = network, head, limit
         self._cache = network.cache()
         self._layout: Layout | None = None
@@ -98,7 +98,8 @@ class PrefixStream:
         told = np.full(targets.shape, np.nan)
         seen = self._odd(branch.block)
         for parts in chunks(plan, network.cost, self._limit):
-            for (_, tail, _), values in score_suffixes(network, self._cache, [0], [plan], [parts], [seen])[0]:
+            answers = score_suffixes(network, self._cache, [0], [plan], [parts], [seen])[0]
+            for (_, tail), values in answers.items():
                 told[tail] = values
         return told
 
