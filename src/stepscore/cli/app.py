@@ -22,6 +22,7 @@ from stepscore.cli import (
     listing,
     metrics,
     plan,
+    sim,
     templates,
 )
 from stepscore.errors import StepScoreError
@@ -42,6 +43,7 @@ app.command("annotate")(annotate.annotate)
 app.command("labels")(labels.labels)
 app.command("calibrate")(calibrate.calibrate)
 app.command("choose-template")(templates.choose_template)
+app.command("sim")(sim.sim)
 app.command("ls")(listing.ls)
 app.command("demo")(demo.demo)
 app.add_typer(cache.app, name="cache")

@@ -17,7 +17,7 @@ from stepscore.episodes.hub import FetchedView, fetch, snapshot_of
 from stepscore.episodes.images import ImagesView
 from stepscore.episodes.labels import Label, Labels, Stage, check_stages
 from stepscore.episodes.lerobot_data import LANGUAGE, SUCCESS, ParquetPictures, episode_facts
-from stepscore.episodes.lerobot_meta import Meta, read_meta
+from stepscore.episodes.lerobot_meta import ACTORS, Meta, read_meta
 from stepscore.episodes.naming import policy_from
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.video import VideoView
@@ -80,6 +80,8 @@ class LeRobotEpisodes(Sequence[Episode]):
             source=self._source,
             source_index=meta.index(row),
             task=tasks[0] if tasks else None,
+            policy=meta.fact(row, "policy"),
+            pair=meta.fact(row, "pair"),
             robot=meta.info.robot_type,
             dataset=self._name,
             views={name: self._view(row, feature) for name, feature in meta.cameras.items()},
@@ -211,4 +213,8 @@ def _rules(meta: Meta) -> Iterator[str]:
         yield f"Stages: the {schemes[0]} subtasks in meta/; other schemes are kept in the episode's metadata."
     elif LANGUAGE in meta.info.features:
         yield f"Stages: the subtask rows of {LANGUAGE}, each until the next."
-    yield "Policy: unknown; a LeRobot dataset does not say what acted."
+    stated = [name for name in ACTORS if name in meta.columns]
+    if stated:
+        yield f"{' and '.join(stated).capitalize()}: the columns of that name in meta/."
+    if "policy" not in stated:
+        yield "Policy: unknown; the dataset does not say what acted."

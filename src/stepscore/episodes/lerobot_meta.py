@@ -30,6 +30,9 @@ SUBTASKS = tuple(
     for scheme in ("sparse_", "dense_", "")
     for part in ("names", "start_frames", "end_frames")
 )
+ACTORS = ("policy", "pair")
+"""Columns of ours in meta/: what acted, and the scene it shares with other policies."""
+_OPTIONAL = (*SUBTASKS, *ACTORS)
 
 
 class _Feature(BaseModel):
@@ -91,6 +94,11 @@ class Meta:
     def length(self, row: int) -> int:
         """How many frames it has."""
         return int(self.columns["length"][row])
+
+    def fact(self, row: int, name: str) -> str | None:
+        """What a column of ``ACTORS`` says of it; ``None`` where the column is missing or empty."""
+        value = self.columns[name][row] if name in self.columns else None
+        return str(value) if value not in (None, "") else None
 
     def data_file(self, row: int) -> Path:
         """The parquet file with its frames' columns."""
@@ -179,7 +187,7 @@ def _read_v3(root: Path, videos: Sequence[str]) -> Mapping[str, Sequence[Any]]:
             missing = [name for name in needed if name not in there]
             if missing:
                 raise SourceError(f"{file}: there is no column {missing[0]!r}.")
-            tables.append(pq.read_table(file, columns=needed + [name for name in SUBTASKS if name in there]))
+            tables.append(pq.read_table(file, columns=needed + [name for name in _OPTIONAL if name in there]))
         except (OSError, pa.ArrowException) as error:
             raise SourceError(f"Cannot read {file}: {error}") from error
     table = pa.concat_tables(tables, promote_options="permissive").sort_by("episode_index")
@@ -208,7 +216,8 @@ def _read_v2(root: Path) -> Mapping[str, Sequence[Any]]:
                 f"({type(error).__name__}: {error})."
             ) from error
     rows.sort(key=lambda row: row["episode_index"])
-    names = ("episode_index", "length", "tasks", *(name for name in SUBTASKS if any(name in r for r in rows)))
+    there = (name for name in _OPTIONAL if any(name in row for row in rows))
+    names = ("episode_index", "length", "tasks", *there)
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in names}
     columns["dataset_from_index"] = [0, *accumulate(columns["length"])][:-1]
     return _checked(columns, path)

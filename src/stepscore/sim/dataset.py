@@ -1,0 +1,88 @@
+"""A dataset of simulated rollouts on disk: LeRobot v3.0, its labels and its subgoals.
+
+::
+
+    DATASET/meta, data, videos     what LeRobot and ``open_episodes`` read; meta/episodes has the columns
+                                   policy, pair, sim_task, scene and seed besides LeRobot's own
+    DATASET/labels.parquet         success, subgoals, stages and progress: ``--labels``
+    DATASET/subgoals.yaml          the subgoals in words: ``--subgoals``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscore.episodes.labels import Label
+from stepscore.episodes.lerobot import episode_id
+from stepscore.episodes.lerobot_encode import Codec
+from stepscore.episodes.lerobot_write import Recording, write_lerobot
+from stepscore.procedures.labels_table import write_labels
+from stepscore.sim.rollout import Plan, Rollout
+from stepscore.sim.tasks import Task, get_task
+from stepscore.sim.truth import rollout_labels, write_subgoals
+from stepscore.sim.workers import Filming, simulate
+
+ROBOT = "sawyer"
+LABELS_FILE, SUBGOALS_FILE = "labels.parquet", "subgoals.yaml"
+
+
+def write_dataset(
+    root: Path,
+    plans: Sequence[Plan],
+    filming: Filming,
+    *,
+    workers: int = 1,
+    codec: Codec = "h264",
+    crf: int | None = None,
+    on_done: Callable[[Rollout], None] | None = None,
+) -> Path:
+    """Play the plans and write them as a dataset; the folder, with labels and subgoals in it.
+
+    Args:
+        root: The dataset's folder; new or empty.
+        plans: What to play; see ``make_plans``.
+        filming: How it is drawn.
+        workers: Processes that play; the dataset is the same for any number of them.
+        codec: ``"h264"``, which plays everywhere, or ``"av1"``.
+        crf: Quality of the videos, lower is better; by default the codec's usual one.
+        on_done: Told of every rollout once it is played.
+    """
+    labels: dict[str, list[Label]] = {}
+    tasks: dict[str, Task] = {}
+
+    def recordings() -> Iterator[Recording]:
+        for number, rollout in enumerate(simulate(plans, filming, workers)):
+            task = tasks.setdefault(rollout.plan.task, get_task(rollout.plan.task))
+            labels[episode_id(number)] = rollout_labels(rollout, task)
+            yield Recording(task.instruction, _steps(rollout), _facts(rollout.plan))
+            if on_done is not None:
+                on_done(rollout)
+
+    write_lerobot(root, recordings(), fps=filming.fps, codec=codec, crf=crf, robot=ROBOT)
+    write_labels(root / LABELS_FILE, labels)
+    write_subgoals(root / SUBGOALS_FILE, list(tasks.values()))
+    return root
+
+
+def _facts(plan: Plan) -> dict[str, Any]:
+    return {
+        "policy": plan.policy,
+        "pair": plan.pair,
+        "sim_task": plan.task,
+        "scene": plan.scene,
+        "seed": plan.seed,
+    }
+
+
+def _steps(rollout: Rollout) -> Iterator[dict[str, Any]]:
+    for number in range(len(rollout.potential)):
+        yield {
+            **{f"observation.images.{view}": frames[number] for view, frames in rollout.frames.items()},
+            "observation.state": rollout.states[number].astype(np.float32),
+            "action": rollout.actions[number].astype(np.float32),
+            "next.success": bool(rollout.success[number]),
+        }

@@ -1,0 +1,103 @@
+"""The tasks: Meta-World's 50 and chains of them, each with its words, its milestones and its goal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from stepscore.errors import UnknownNameError
+from stepscore.sim.stages import Milestone
+from stepscore.types import Mode
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a task that one expert carries out.
+
+    Attributes:
+        expert: Meta-World's name of the environment whose expert acts and whose observation it sees.
+        milestones: The states it brings about, in order; the last one completes the phase.
+    """
+
+    expert: str
+    milestones: tuple[Milestone, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task.
+
+    Attributes:
+        name: Its short name: ``drawer-open``.
+        world: Meta-World's name of the environment it is played in.
+        instruction: What the robot is told.
+        phases: One, or several for a chain.
+        parts: Part name to the body it is; contacts of its whole subtree count as the part's.
+        points: Point name to where it is read: ``object:0`` and ``object:1`` are the environment's own
+            positions of its objects, ``site:NAME`` and ``body:NAME`` those of the model.
+        steps: Control steps (1/80 s) the expert usually takes until success; sets how long a rollout may take.
+        mark: Whether the goal is a coordinate, which a neutral mark shows; else it is a thing to be seen.
+        success: When success counts.
+        ends_at_success: The rollout ends at the first frame of success, since the expert's own motion undoes
+            it within 20 steps.
+        opposite: The environment whose expert undoes the task in the same world; empty where there is none.
+        tempo: Every stage is played at a speed of its own, drawn by scene, from this many times slower than
+            the expert up to its own speed; 1 for single tasks.
+        clearance: Metres the hand is raised before the rollout, where it would begin in contact with the thing.
+    """
+
+    name: str
+    world: str
+    instruction: str
+    phases: tuple[Phase, ...]
+    parts: Mapping[str, str]
+    points: Mapping[str, str] = field(default_factory=lambda: {"object": "object:0"})
+    steps: int = 80
+    mark: bool = False
+    success: Mode = "holds"
+    ends_at_success: bool = False
+    opposite: str = ""
+    tempo: float = 1.0
+    clearance: float = 0.0
+
+    @property
+    def milestones(self) -> tuple[Milestone, ...]:
+        """Those of all phases, in order."""
+        return tuple(milestone for phase in self.phases for milestone in phase.milestones)
+
+
+@cache
+def all_tasks() -> Mapping[str, Task]:
+    """Every task by name: Meta-World's in the order of their names, then the chains."""
+    from stepscore.sim.chains import CHAINS
+    from stepscore.sim.tasks_fixtures import FIXTURES
+    from stepscore.sim.tasks_objects import OBJECTS
+
+    single = sorted((*FIXTURES, *OBJECTS), key=lambda task: task.name)
+    return {task.name: task for task in (*single, *CHAINS)}
+
+
+def get_task(name: str) -> Task:
+    """The task called ``name``; an unknown name answers with the closest one."""
+    tasks = all_tasks()
+    if name not in tasks:
+        raise UnknownNameError("task", name, tasks, hint="`--tasks all` takes every one.")
+    return tasks[name]
+
+
+def marked_goals() -> tuple[str, ...]:
+    """Tasks whose goal is a coordinate, shown by a neutral mark that never changes."""
+    return tuple(task.name for task in all_tasks().values() if task.mark)
+
+
+def thing_goals() -> tuple[str, ...]:
+    """Tasks whose goal is a thing in the scene (a hole, a bin, a drawer); nothing is drawn for it."""
+    return tuple(task.name for task in all_tasks().values() if not task.mark)
+
+
+def choose_tasks(names: Sequence[str]) -> tuple[Task, ...]:
+    """The tasks with these names, in this order; ``all`` stands for every one."""
+    tasks = all_tasks()
+    chosen = [task for name in names for task in (tasks.values() if name == "all" else (get_task(name),))]
+    return tuple({task.name: task for task in chosen}.values())

@@ -1,0 +1,79 @@
+"""``stepscore sim`` writes a dataset that the spine's reader reads, with labels and subgoals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stepscore.cli.sim import sim
+from stepscore.episodes import open_episodes
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.sim import Filming, make_plans, simulate
+
+app = typer.Typer()
+app.command()(sim)
+OPTIONS = ["--tasks", "button-press,reach", "--policies", "expert,freeze", "--per-task", "2", "--fps", "10"]
+
+
+@pytest.fixture(scope="module")
+def made(simulator: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, object]]]:
+    root = tmp_path_factory.mktemp("sim") / "dataset"
+    given = [*OPTIONS, "--views", "corner,gripper", "--size", "64", "--json", "-o", str(root)]
+    shown = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert shown.exit_code == 0, shown.output
+    return root, json.loads(shown.stdout)
+
+
+def test_the_dataset_is_read_back_with_policy_pair_labels_and_subgoals(made: tuple[Path, object]) -> None:
+    root, _ = made
+    episodes = open_episodes(root, labels=root / "labels.parquet", subgoals=root / "subgoals.yaml")
+    assert episodes.reader == "lerobot"
+    assert not episodes.problems
+    assert [episode.policy for episode in episodes] == ["expert", "freeze"] * 2
+    assert [episode.pair for episode in episodes] == ["button-press/seed-0/scene-0000"] * 2 + [
+        "reach/seed-0/scene-0000"
+    ] * 2
+    for episode in episodes:
+        assert list(episode.views) == ["corner", "gripper"]
+        assert episode.success_mode == "holds"
+        assert len(episode.subgoals) == 3
+        assert all(episode.labels.subgoal(subgoal.name) is not None for subgoal in episode.subgoals)
+        times, progress = episode.labels.progress()
+        assert episode.info is not None
+        assert len(times) == episode.info.n_frames
+        assert episode.labels.stages[-1].end_s == pytest.approx(episode.info.duration_s)
+        assert (progress[-1] == 1.0) == episode.labels.success
+    assert episodes[0].labels.success is True
+
+
+def test_its_videos_show_the_rollouts(made: tuple[Path, object]) -> None:
+    root, _ = made
+    plans = make_plans(["button-press"], ["expert"], 1)
+    (rollout,) = simulate(plans, Filming(("corner",), 64, 10))
+    clip = open_episodes(root)[0].clip("corner", indices=[0, len(rollout.potential) - 1])
+    for shown, drawn in zip(clip.frames, rollout.frames["corner"][[0, -1]], strict=True):
+        assert np.abs(shown.astype(int) - drawn.astype(int)).mean() < 8, "no more than the codec changes"
+
+
+def test_the_command_says_how_each_policy_ended(made: tuple[Path, list[dict[str, object]]]) -> None:
+    _, rows = made
+    assert [(row["policy"], row["episodes"]) for row in rows] == [("expert", 2), ("freeze", 2)]
+    assert rows[0]["success_end"] == 1.0
+
+
+def test_wrong_names_are_answered_before_anything_is_played(tmp_path: Path) -> None:
+    for given, message in (
+        (["--tasks", "drawer"], "Unknown task 'drawer'"),
+        (["--policies", "expert,nosiy"], "Did you mean 'noisy'"),
+        (["--views", "top,corner2"], "Unknown simulator view 'corner2'"),
+    ):
+        with pytest.raises(UnknownNameError, match=message):
+            CliRunner().invoke(app, [*given, "-o", str(tmp_path / "d")], catch_exceptions=False)
+    with pytest.raises(OptionError, match="at least one"):
+        CliRunner().invoke(app, ["--views", "", "-o", str(tmp_path / "d")], catch_exceptions=False)
+    assert not (tmp_path / "d").exists()

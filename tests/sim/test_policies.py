@@ -1,0 +1,107 @@
+"""Policies are named disturbances of the expert."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.sim.policies import POLICIES, Moment, check_policy, make_disturbance
+from stepscore.sim.stages import Reading
+from stepscore.sim.state import State
+from stepscore.types import FloatArray
+from tests.sim.states import state
+
+FORWARD = np.array([1.0, 0.0, 0.0, 1.0])
+
+
+def moment(
+    potential: float = 0.5, *, now: State | None = None, gap: float = 0.2, done: bool = False
+) -> Moment:
+    reading = Reading(int(done), 1.0 if done else potential, (done,), gap, 0)
+    here = np.array([0.1, 0.6, 0.2])
+    return Moment(now or state(), reading, here, np.array([0.12, 0.6, 0.2]), np.array([0.0, 0.6, 0.3]), 0.4)
+
+
+def acts(name: str, moments: list[Moment], seed: int = 0) -> list[FloatArray]:
+    disturbance = make_disturbance(name, np.random.default_rng(seed))
+    return [disturbance.act(FORWARD, one) for one in moments]
+
+
+def test_the_expert_is_left_alone() -> None:
+    assert all((action == FORWARD).all() for action in acts("expert", [moment()] * 3))
+
+
+def test_noise_has_the_level_it_is_given() -> None:
+    actions = np.array(acts("noisy:0.7", [moment()] * 4000))
+    assert np.std(actions, axis=0) == pytest.approx(np.full(4, 0.7), rel=0.1)
+
+
+def test_a_frozen_hand_stays_where_it_is_told_to_be_and_keeps_its_grip() -> None:
+    early, late = acts("freeze", [moment(-1.0), moment(0.99)])
+    assert (early == FORWARD).all()
+    assert late == pytest.approx([-2.0, 0.0, 0.0, 1.0]), "2 cm ahead of the hand, at 1 cm a step"
+
+
+def test_a_retreat_goes_home_with_open_fingers() -> None:
+    (action,) = acts("retreat", [moment(0.99)])
+    assert action[0] < 0 < action[2]
+    assert action[3] == -1.0
+
+
+def test_short_stops_that_many_centimetres_before_the_goal() -> None:
+    assert (acts("short:5", [moment(gap=0.06)])[0] == FORWARD).all()
+    assert acts("short:5", [moment(gap=0.05)])[0][0] < 0
+    assert (acts("short:50", [moment(gap=0.2)])[0] == FORWARD).all(), "at most two fifths of the way are left"
+
+
+def test_a_drop_opens_the_fingers_for_good_some_time_after_the_grasp() -> None:
+    held = state(held="thing", touched="thing")
+    fingers = [action[3] for action in acts("drop", [moment()] * 40 + [moment(now=held)] * 40)]
+    assert set(fingers[:44]) == {1.0}
+    assert fingers[-1] == -1.0
+
+
+def test_a_wrong_target_is_seen_8_to_15_cm_aside() -> None:
+    for seed in range(20):
+        disturbance = make_disturbance("wrong-target", np.random.default_rng(seed))
+        seen = disturbance.see(np.zeros(39))
+        assert 0.08 <= np.linalg.norm(seen[4:7]) <= 0.15
+        assert (seen[4:7] == seen[36:39]).all()
+        assert not seen[:4].any()
+
+
+def test_undo_waits_for_success_and_then_goes_the_way_back() -> None:
+    disturbance = make_disturbance("undo", np.random.default_rng(0))
+    assert not any(disturbance.opposes(moment()) for _ in range(50))
+    assert disturbance.act(FORWARD, moment()) is FORWARD
+    assert [disturbance.opposes(moment(done=True)) for _ in range(30)][-1]
+
+
+def test_the_slow_hand_takes_the_last_hand_width_to_the_thing_at_full_speed() -> None:
+    far, near = acts("slow", [moment(), moment(now=state(tcp=(0.0, 0.0, 0.05)))])
+    assert 0.45 <= far[0] <= 0.75
+    assert near[0] == 1.0
+
+
+def test_the_same_seed_makes_the_same_choices() -> None:
+    for name in POLICIES:
+        twice = [np.array(acts(name, [moment(p / 40) for p in range(40)], seed=3)) for _ in range(2)]
+        assert (twice[0] == twice[1]).all(), name
+
+
+def test_names_are_written_in_full() -> None:
+    assert check_policy("noisy") == check_policy("noisy:0.5") == "noisy:0.5"
+    assert check_policy("short:4.0") == "short:4"
+    assert check_policy("undo") == "undo"
+
+
+@pytest.mark.parametrize("name", ["noisy:much", "noisy:-1", "short:", "freeze:3", "short:inf", "noisy:nan"])
+def test_a_wrong_number_is_named(name: str) -> None:
+    with pytest.raises(OptionError, match=name):
+        check_policy(name)
+
+
+def test_an_unknown_policy_answers_with_the_closest() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'freeze'"):
+        check_policy("freze")

@@ -1,0 +1,123 @@
+"""Rollouts of the simulator: the same for any number of workers, true to the scene, labelled by the state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscore.errors import OptionError
+from stepscore.sim import Filming, Plan, Rollout, get_task, make_plans, simulate
+from stepscore.sim.workers import play_scene
+
+FILMING = Filming(("corner",), 64, 5)
+PLANS = [
+    Plan("drawer-open", "expert", 0),
+    Plan("drawer-open", "undo", 0),
+    Plan("pick-place", "drop", 0),
+    Plan("pick-place", "expert", 0),
+]
+
+pytestmark = pytest.mark.usefixtures("simulator")
+
+
+@pytest.fixture(scope="module")
+def played(simulator: None) -> dict[Plan, Rollout]:
+    return dict(zip(PLANS, simulate(PLANS, FILMING, workers=1), strict=True))
+
+
+def same(one: Rollout, other: Rollout) -> bool:
+    arrays = ("states", "actions", "potential", "stages", "truths")
+    pixels = all((one.frames[view] == other.frames[view]).all() for view in one.frames)
+    return pixels and all((getattr(one, name) == getattr(other, name)).all() for name in arrays)
+
+
+def test_two_workers_and_another_order_give_the_same_pixels_and_labels(played: dict[Plan, Rollout]) -> None:
+    """One worker has drawn the drawer first and the puck second; of two, one begins with the puck."""
+    turned = [*PLANS[2:], *PLANS[:2]]
+    again = dict(zip(turned, simulate(turned, FILMING, workers=2), strict=True))
+    for plan in PLANS:
+        assert same(played[plan], again[plan]), plan
+
+
+def test_policies_meet_the_same_scene(played: dict[Plan, Rollout]) -> None:
+    first, second = (played[plan].frames["corner"][0] for plan in PLANS[:2])
+    assert PLANS[0].pair == PLANS[1].pair
+    assert (first == second).all()
+
+
+def test_the_expert_succeeds_and_its_potential_ends_at_1(played: dict[Plan, Rollout]) -> None:
+    for plan in (PLANS[0], PLANS[3]):
+        rollout = played[plan]
+        assert rollout.success[-1]
+        assert rollout.potential[-1] == 1.0
+        assert rollout.potential[0] < 0.1
+        assert ((rollout.potential == 1.0) == rollout.success).all()
+
+
+def test_undo_is_labelled_by_the_state_it_leaves(played: dict[Plan, Rollout]) -> None:
+    rollout = played[PLANS[1]]
+    assert rollout.success.any()
+    assert not rollout.success[-1]
+    assert rollout.potential[-1] < 0.5
+
+
+def test_a_dropped_puck_is_no_longer_held(played: dict[Plan, Rollout]) -> None:
+    rollout = played[PLANS[2]]
+    held = [milestone.subgoal for milestone in get_task("pick-place").milestones].index(
+        "the gripper holds the puck"
+    )
+    assert rollout.truths[:, held].any()
+    assert not rollout.truths[-1, held]
+    assert not rollout.success[-1]
+    assert rollout.potential[-1] < rollout.potential.max()
+
+
+def test_nothing_is_true_at_the_start(played: dict[Plan, Rollout]) -> None:
+    assert not any(rollout.truths[0].any() for rollout in played.values())
+
+
+def test_pictures_are_upright_and_show_something(played: dict[Plan, Rollout]) -> None:
+    """The robot is red; the arm hangs from above, so the upper half has more of it."""
+    picture = played[PLANS[0]].frames["corner"][0].astype(int)
+    red = (picture[..., 0] > 90) & (picture[..., 1] < 60) & (picture[..., 2] < 60)
+    assert picture.shape == (64, 64, 3)
+    assert red[:32].sum() > red[32:].sum() > -1
+    assert red.sum() > 40
+
+
+def test_another_seed_is_another_scene() -> None:
+    one, other = (play_scene([Plan("reach", "expert", 0, seed)], Filming(()))[0] for seed in (0, 1))
+    assert one.potential[1] != other.potential[1]
+
+
+def test_policies_take_turns_on_every_scene() -> None:
+    plans = make_plans(["push", "reach"], ["expert", "noisy", "undo"], 5, seed=7)
+    assert [(plan.policy, plan.scene) for plan in plans[:5]] == [
+        ("expert", 0),
+        ("noisy:0.5", 0),
+        ("undo", 0),
+        ("expert", 1),
+        ("noisy:0.5", 1),
+    ]
+    assert [plan.task for plan in plans] == ["push"] * 5 + ["reach"] * 5
+    assert {plan.pair for plan in plans[:3]} == {"push/seed-7/scene-0000"}
+
+
+def test_wrong_options_are_named() -> None:
+    with pytest.raises(OptionError, match="each once"):
+        make_plans(["push"], ["noisy", "noisy:0.5"], 4)
+    with pytest.raises(OptionError, match="per-task is 0"):
+        make_plans(["push"], ["expert"], 0)
+    with pytest.raises(OptionError, match="one of 1, 2, 4, 5, 8, 10"):
+        Filming(fps=30)
+    with pytest.raises(OptionError, match="even"):
+        Filming(size=63)
+    with pytest.raises(OptionError, match="workers is 0"):
+        next(simulate(PLANS, FILMING, workers=0))
+
+
+def test_truth_needs_no_pictures() -> None:
+    (rollout,) = play_scene([Plan("reach", "expert", 0)], Filming((), fps=80))
+    assert rollout.frames == {}
+    assert rollout.success[-1]
+    assert np.diff(rollout.stages).max() == 1
