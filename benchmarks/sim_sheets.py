@@ -9,6 +9,7 @@ where it is true), and the progress potential as a red line.
 from __future__ import annotations
 
 import argparse
+import math
 from itertools import groupby
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from PIL import Image, ImageDraw
 
 from stepscore.sim import Filming, Plan, Rollout, all_tasks, get_task, simulate
 
-FRAMES, SIDE, LANE, CURVE, LEFT = 12, 112, 14, 44, 330
+FRAMES, SIDE, LANE, CURVE, TITLE, MARGIN = 12, 112, 14, 44, 18, 6
 POLICIES = (
     "expert",
     "noisy:1",
@@ -32,40 +33,44 @@ POLICIES = (
 )
 
 
+def names_width(names: list[str]) -> int:
+    """Pixels that the longest name takes, with a margin on both sides."""
+    draw = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    return 2 * MARGIN + math.ceil(max(draw.textlength(name) for name in names))
+
+
 def sheet(rollout: Rollout, view: str) -> Image.Image:
     task, n = get_task(rollout.plan.task), len(rollout.potential)
-    width = FRAMES * SIDE
-    lanes = len(task.milestones)
-    page = Image.new("RGB", (LEFT + width, 16 + SIDE + lanes * LANE + CURVE + 8), "white")
+    names = [f"{milestone.subgoal} ({milestone.mode})" for milestone in task.milestones]
+    left, width, lanes = names_width(names), FRAMES * SIDE, TITLE + SIDE
+    bottom = lanes + len(names) * LANE + CURVE
+    page = Image.new("RGB", (left + width, bottom + 10), "white")
     draw = ImageDraw.Draw(page)
     ever, end = bool(rollout.success.any()), bool(rollout.success[-1])
     title = f"{rollout.plan.pair}  {rollout.plan.policy}  success ever {ever}, at the end {end}  {n} frames"
-    draw.text((4, 2), f"{title}: {task.instruction}", fill="black")
+    draw.text((MARGIN, 3), f"{title}: {task.instruction}", fill="black")
     # Frame k stands over the time it shows: the lanes below run over the same axis.
     for place in range(FRAMES):
         number = min(n - 1, round((place + 0.5) / FRAMES * n))
         picture = Image.fromarray(rollout.frames[view][number]).resize(
             (SIDE, SIDE), Image.Resampling.BILINEAR
         )
-        page.paste(picture, (LEFT + place * SIDE, 16))
-        draw.text((LEFT + place * SIDE + 2, 17), str(number), fill="yellow")
+        page.paste(picture, (left + place * SIDE, TITLE))
+        draw.text((left + place * SIDE + 2, TITLE + 1), str(number), fill="yellow")
 
-    def at(frame: int) -> float:
-        return LEFT + frame / n * width
+    def at(frame: float) -> float:
+        return left + frame / n * width
 
-    for lane, milestone in enumerate(task.milestones):
-        top = 16 + SIDE + lane * LANE
-        draw.text((4, top), f"{milestone.subgoal[:52]} ({milestone.mode})", fill="black")
+    for lane, name in enumerate(names):
+        top = lanes + lane * LANE
+        draw.text((MARGIN, top), name, fill="black")
         for frame in range(n):
             colour = (60, 170, 80) if rollout.truths[frame, lane] else (228, 228, 228)
             draw.rectangle((at(frame), top + 2, at(frame + 1) - 1, top + LANE - 2), fill=colour)
-    bottom = 16 + SIDE + lanes * LANE + CURVE
-    draw.text((4, bottom - CURVE // 2 - 6), "potential, 0 to 1", fill="black")
-    draw.line((LEFT, bottom, LEFT + width, bottom), fill=(200, 200, 200))
-    draw.line((LEFT, bottom - CURVE + 4, LEFT + width, bottom - CURVE + 4), fill=(200, 200, 200))
-    points = [
-        (at(i) + width / n / 2, bottom - (CURVE - 4) * value) for i, value in enumerate(rollout.potential)
-    ]
+    draw.text((MARGIN, bottom - CURVE // 2 - 6), "potential, 0 to 1", fill="black")
+    for height in (bottom, bottom - CURVE + 4):
+        draw.line((left, height, left + width, height), fill=(200, 200, 200))
+    points = [(at(i + 0.5), bottom - (CURVE - 4) * value) for i, value in enumerate(rollout.potential)]
     draw.line(points, fill=(200, 30, 30), width=2)
     return page
 
@@ -100,6 +105,7 @@ def main() -> None:
     ]
     given.folder.mkdir(parents=True, exist_ok=True)
     rollouts = simulate(plans, Filming((given.view,)), 2)
+    # Sheets of a task have the same lanes, and so the same width.
     for name, mine in groupby(rollouts, key=lambda rollout: rollout.plan.task):
         page = stacked([sheet(rollout, given.view) for rollout in mine])
         page.save(given.folder / f"{name}.jpg", quality=80)

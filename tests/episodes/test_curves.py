@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import time
 from pathlib import Path
@@ -145,16 +146,20 @@ def test_the_rules_say_what_was_taken_and_what_is_not_known(tmp_path: Path) -> N
     assert "Not stated: instruction, task, robot, dataset, pair, success." in rules
 
 
-def test_300_000_rows_are_listed_in_seconds(tmp_path: Path) -> None:
+def test_listing_many_rows_costs_little_more_than_counting_them(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     with path.open("w") as file:
         file.write("episode_id,time_s,progress,policy\n")
         file.writelines(f"e{i // 50},{i % 50},{i % 50 / 50},pi0\n" for i in range(300_000))
-    started = time.perf_counter()
+    started = time.process_time()
     found = CurvesReader().read(path, ReadOptions())
-    assert time.perf_counter() - started < 3.0
+    listed = time.process_time() - started
     assert len(found.episodes) == 6000
     curve_groups._load.cache_clear()
+    started = time.process_time()
+    with path.open(newline="") as file:
+        assert len({row["episode_id"] for row in csv.DictReader(file)}) == 6000
+    assert listed < 6 * (time.process_time() - started)
 
 
 @settings(max_examples=100, deadline=None)

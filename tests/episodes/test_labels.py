@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepscore.episodes.labels import COLUMNS, Label, Labels, Stage, check_stages, read_labels
-from stepscore.errors import ManifestError
+from stepscore.errors import ManifestError, OptionError
 
 ROWS = [
     {
@@ -84,6 +84,31 @@ def test_progress_is_in_the_order_of_time_and_later_rows_win() -> None:
     times, values = Labels(tuple(rows)).progress()
     assert np.array_equal(times, [1.0, 2.0])
     assert np.array_equal(values, [0.1, 0.7])
+
+
+def test_progress_of_several_names_is_read_by_name_and_never_mixed() -> None:
+    truth = [
+        Label("progress", "potential", t, value=v, author="simulator") for t, v in ((0.0, 0.0), (1.0, 1.0))
+    ]
+    made = [Label("progress", "robust", t, value=v, author="me") for t, v in ((0.5, 0.4), (1.0, 0.9))]
+    labels = Labels(tuple(truth)).with_rows(made)
+    assert labels.potentials == ("potential", "robust")
+    assert [array.tolist() for array in labels.progress("potential")] == [[0.0, 1.0], [0.0, 1.0]]
+    assert [array.tolist() for array in labels.progress("robust")] == [[0.5, 1.0], [0.4, 0.9]]
+    assert labels.progress("sarm")[0].shape == (0,)
+    with pytest.raises(OptionError, match=r"several names \('potential', 'robust'\)\. Name one"):
+        labels.progress()
+    assert Labels(tuple(made)).progress()[1].tolist() == [0.4, 0.9]
+
+
+def test_progress_joined_under_the_same_name_replaces_the_other_authors() -> None:
+    first = [Label("progress", "potential", t, value=0.1, author="simulator") for t in (0.0, 0.5, 1.0)]
+    other = [Label("progress", "robust", 0.0, value=0.3)]
+    joined = Labels((*first, *other)).with_rows(
+        [Label("progress", "potential", 0.4, value=0.8, author="ann")]
+    )
+    assert [array.tolist() for array in joined.progress("potential")] == [[0.4], [0.8]]
+    assert joined.progress("robust")[1].tolist() == [0.3]
 
 
 @pytest.mark.parametrize(

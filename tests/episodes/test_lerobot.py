@@ -241,26 +241,50 @@ def test_stages_that_make_no_sense_are_left_out_and_reported(tmp_path: Path) -> 
     assert "overlaps" in episodes.problems[0].why
 
 
-def test_spoken_subtasks_become_stages_until_the_next(tmp_path: Path) -> None:
-    root = dataset(tmp_path / "blocks", lengths=(7, 5))
+def spoken_dataset(root: Path, *spoken: tuple[str | None, float | None, str]) -> Path:
+    """Two episodes; in the first, of 0.7 s, these texts are said at these seconds in these styles."""
+    root = dataset(root, lengths=(7, 5))
     row = {"role": "assistant", "camera": None, "tool_calls": None}
-    spoken = [
-        {**row, "content": "lift", "style": "subtask", "timestamp": 0.4},
-        {**row, "content": "do it", "style": "plan", "timestamp": 0.0},
-        {**row, "content": "reach", "style": "subtask", "timestamp": 0.0},
-    ]
+    rows = [{**row, "content": text, "timestamp": at, "style": style} for text, at, style in spoken]
     texts = [(name, pa.string()) for name in ("role", "content", "style", "camera", "tool_calls")]
     struct = pa.struct([*texts, ("timestamp", pa.float32())])
-    column = pa.array([spoken] * 7 + [[]] * 5, pa.list_(struct))
+    column = pa.array([rows] * 7 + [[]] * 5, pa.list_(struct))
     add_column(root / "data/chunk-000/file-000.parquet", "language_persistent", column)
     change_info(root, features={"language_persistent": {"dtype": "language", "shape": [1], "names": None}})
-    first, second = open_episodes(root)
+    return root
+
+
+def test_spoken_subtasks_become_stages_until_the_next(tmp_path: Path) -> None:
+    spoken = (("lift", 0.4, "subtask"), ("do it", 0.0, "plan"), ("reach", 0.0, "subtask"))
+    first, second = open_episodes(spoken_dataset(tmp_path / "blocks", *spoken, spoken[0]))
     assert [stage.name for stage in first.labels.stages] == ["reach", "lift"]
     np.testing.assert_allclose(
         [stage[1:] for stage in first.labels.stages], [[0, 0.4], [0.4, 0.7]], atol=1e-6
     )
     assert first.labels.success is True
+    assert "labels_error" not in first.metadata
     assert second.labels.stages == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "said"),
+    [
+        ("grasp", 0.0, "'grasp' and 'reach' both begin at 0 s"),
+        ("leave", 0.7, "'leave' begins at 0.7 s"),
+        ("leave", 1.5, "'leave' begins at 1.5 s"),
+        ("come", -0.5, "'come' begins at -0.5 s"),
+        ("grasp", None, "'grasp' begins at nan s"),
+        (None, 0.3, "the subtask at 0.3 s has no text"),
+    ],
+)
+def test_a_spoken_subtask_that_cannot_be_a_stage_is_reported(
+    tmp_path: Path, text: str | None, at: float | None, said: str
+) -> None:
+    root = spoken_dataset(tmp_path / "blocks", ("reach", 0.0, "subtask"), (text, at, "subtask"))
+    first, _ = open_episodes(root)
+    assert first.labels.stages == ()
+    assert first.labels.success is True, "which does not depend on what was spoken"
+    assert said in str(first.metadata["labels_error"])
 
 
 def test_progress_files_are_recorded_curves_of_every_episode(tmp_path: Path) -> None:

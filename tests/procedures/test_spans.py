@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,16 +109,75 @@ def test_spans_come_from_both_kinds_of_lerobot_subtask_columns(tmp_path: Path) -
     assert stage_spans(only) == stage_spans(only, "dense") == dense
     with pytest.raises(UnknownNameError, match="scheme 'sparse' in episode episode_000000"):
         stage_spans(only, "sparse")
+    older = {column.removeprefix("sparse_"): values for column, values in SPARSE.items()}
+    plain = open_episodes(dataset(tmp_path / "f", lengths=(7,), extras=[older]))[0]
+    assert stage_spans(plain) == stage_spans(plain, "subtask") == sparse
+
+
+@pytest.mark.parametrize("scheme", ["sparse", "dense"])
+@pytest.mark.parametrize(
+    ("starts", "ends", "said"),
+    [
+        ([0, 2], [3, 6], "'lift' (0.2..0.6 s) overlaps 'reach' (0..0.3 s)"),
+        ([3, 0], [6, 3], "'lift' (0..0.3 s) is out of order with 'reach' (0.3..0.6 s)"),
+        ([0, 6], [3, 3], "'lift' runs from 0.6 s to 0.3 s; it must end after it starts"),
+        ([0, 3], [3], "no %s stages"),
+    ],
+)
+def test_bad_lerobot_subtask_columns_are_each_named(
+    tmp_path: Path, scheme: str, starts: list[int], ends: list[int], said: str
+) -> None:
+    columns = {"names": ["reach", "lift"], "start_frames": starts, "end_frames": ends}
+    extras = [{f"{scheme}_subtask_{name}": values for name, values in columns.items()}]
+    episodes = open_episodes(dataset(tmp_path / "d", lengths=(7,), extras=extras))
+    (problem,) = episodes.problems
+    assert problem.where == "episode_000000"
+    assert said.replace("%s", scheme) in problem.why
+    assert episodes[0].labels.stages == ()
+
+
+@pytest.mark.parametrize(
+    ("keyframes", "said"),
+    [
+        ([0, 10, 8, 20], "overlaps"),
+        ([10, 20, 0, 5], "is out of order with"),
+        ([0, 10, 20, 12], "it must end after it starts"),
+    ],
+)
+def test_bad_keyframes_and_manifest_stages_are_each_named(
+    tmp_path: Path, keyframes: list[int], said: str
+) -> None:
+    write_video(tmp_path / "a" / "a.mp4", 30)
+    spans = {"reach": keyframes[:2], "lift": keyframes[2:]}
+    entries = [{"anotation": n, "start_frame_id": a, "end_frame_id": b} for n, (a, b) in spans.items()]
+    (tmp_path / "a" / "annotated_keyframes.json").write_text(json.dumps(entries))
+    found = open_episodes(tmp_path / "a")
+    (problem,) = found.problems
+    assert re.search(rf"annotated_keyframes.json: stage 'lift' .*{said}", problem.why)
+    assert found[0].labels.stages == ()
+    stages = [{"name": n, "start_second": a / 30, "end_second": b / 30} for n, (a, b) in spans.items()]
+    entry = {"video": "a/a.mp4", "instruction": "pick", "stages": stages}
+    (tmp_path / "manifest.jsonl").write_text(json.dumps(entry))
+    with pytest.raises(ManifestError, match=rf"'lift' .*{said}"):
+        open_episodes(tmp_path)
 
 
 def test_spans_come_from_spoken_lerobot_subtasks(tmp_path: Path) -> None:
-    root = dataset(tmp_path / "d", lengths=(6,))
-    rows = [
-        {"content": name, "style": "subtask", "timestamp": at} for name, at in (("reach", 0.0), ("lift", 0.4))
-    ]
-    add_column(root / "data/chunk-000/file-000.parquet", "language_persistent", pa.array([rows] * 6))
+    root = dataset(tmp_path / "d", lengths=(6, 6))
+    good, bad = (
+        [
+            {"content": name, "style": "subtask", "timestamp": at}
+            for name, at in (("reach", 0.0), ("lift", last))
+        ]
+        for last in (0.4, 0.0)
+    )
+    column = pa.array([good] * 6 + [bad] * 6)
+    add_column(root / "data/chunk-000/file-000.parquet", "language_persistent", column)
     change_info(root, features={"language_persistent": {"dtype": "language", "shape": [1], "names": None}})
-    assert stage_spans(open_episodes(root)[0]) == (Stage("reach", 0, 0.4), Stage("lift", 0.4, 0.6))
+    first, second = open_episodes(root)
+    assert stage_spans(first) == (Stage("reach", 0, 0.4), Stage("lift", 0.4, 0.6))
+    with pytest.raises(EpisodeError, match=r"no stage labels \(.*'lift' and 'reach' both begin at 0 s"):
+        stage_spans(second)
 
 
 def test_spans_come_from_a_labels_file_and_replace_the_sources_own(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -49,6 +50,16 @@ def test_the_dataset_is_read_back_with_policy_pair_labels_and_subgoals(made: tup
         assert episode.labels.stages[-1].end_s == pytest.approx(episode.info.duration_s)
         assert (progress[-1] == 1.0) == episode.labels.success
     assert episodes[0].labels.success is True
+
+
+def test_every_step_has_the_places_of_the_things(made: tuple[Path, object]) -> None:
+    root, _ = made
+    data = pq.read_table(root / "data" / "chunk-000" / "file-000.parquet")
+    places = np.stack(data["observation.environment_state"].to_numpy())
+    assert places.dtype == np.float32
+    assert places.shape[1] == 9
+    (rollout,) = simulate(make_plans(["button-press"], ["expert"], 1), Filming((), fps=10))
+    assert (places[: len(rollout.things)] == rollout.things.astype(np.float32)).all()
 
 
 def test_its_videos_show_the_rollouts(made: tuple[Path, object]) -> None:

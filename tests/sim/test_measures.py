@@ -12,6 +12,7 @@ from stepscore.sim.measures import (
     Both,
     Displaced,
     Done,
+    Either,
     Holding,
     Measure,
     Raised,
@@ -40,6 +41,8 @@ CASES: list[tuple[Measure, State, float]] = [
     (Displaced("object", 0.1), state(thing=(-0.05, 0.0, 0.0)), 0.05),
     (Apart("tcp", "object", "z", 0.1), START, -0.2),
     (Both(Raised("object", 0.03), Holding("thing")), LIFTED, 0.1),
+    (Either(Raised("object", 0.08), Touching("thing")), LIFTED, 0.03),
+    (Either(Raised("object", 0.08), Touching("thing")), state(touched="thing"), 0.0),
     (Done(Within("object", "target", 0.5)), START, 0.001),
     (Done(Within("object", "target", 0.1)), state(success=True), 0.0),
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepscore.errors import OptionError
-from stepscore.sim import Filming, Plan, Rollout, get_task, make_plans, simulate
+from stepscore.sim import Filming, Plan, Rollout, get_task, make_plans, rollout_labels, simulate
 from stepscore.sim.workers import play_scene
 
 FILMING = Filming(("corner",), 64, 5)
@@ -26,7 +26,11 @@ def played(simulator: None) -> dict[Plan, Rollout]:
 
 
 def same(one: Rollout, other: Rollout) -> bool:
-    arrays = ("states", "actions", "potential", "stages", "truths")
+    if one.frames.keys() != other.frames.keys() or len(one.potential) != len(other.potential):
+        return False
+    if rollout_labels(one, get_task(one.plan.task)) != rollout_labels(other, get_task(other.plan.task)):
+        return False
+    arrays = ("states", "things", "actions", "potential", "stages", "truths")
     pixels = all((one.frames[view] == other.frames[view]).all() for view in one.frames)
     return pixels and all((getattr(one, name) == getattr(other, name)).all() for name in arrays)
 
@@ -37,6 +41,14 @@ def test_two_workers_and_another_order_give_the_same_pixels_and_labels(played: d
     again = dict(zip(turned, simulate(turned, FILMING, workers=2), strict=True))
     for plan in PLANS:
         assert same(played[plan], again[plan]), plan
+
+
+def test_a_task_drawn_second_in_a_process_equals_the_same_task_drawn_first(
+    played: dict[Plan, Rollout],
+) -> None:
+    """One process has drawn the drawer and a dropped puck before; a fresh one draws the carried puck at once."""
+    (alone,) = simulate(PLANS[3:], FILMING, workers=1)
+    assert same(played[PLANS[3]], alone)
 
 
 def test_policies_meet_the_same_scene(played: dict[Plan, Rollout]) -> None:
@@ -76,6 +88,17 @@ def test_nothing_is_true_at_the_start(played: dict[Plan, Rollout]) -> None:
     assert not any(rollout.truths[0].any() for rollout in played.values())
 
 
+def test_the_things_are_where_the_truth_says(played: dict[Plan, Rollout]) -> None:
+    """The puck is within the 7 cm of success at the end, and lay further away at the start."""
+    rollout = played[PLANS[3]]
+    assert rollout.things.shape == (len(rollout.potential), 9)
+    puck, target, second = np.split(rollout.things, 3, axis=1)
+    away = np.linalg.norm(puck - target, axis=1)
+    assert away[-1] <= 0.07 < away[0]
+    assert (target == target[0]).all()
+    assert not second.any()
+
+
 def test_pictures_are_upright_and_show_something(played: dict[Plan, Rollout]) -> None:
     """The robot is red; the arm hangs from above, so the upper half has more of it."""
     picture = played[PLANS[0]].frames["corner"][0].astype(int)
@@ -88,6 +111,19 @@ def test_pictures_are_upright_and_show_something(played: dict[Plan, Rollout]) ->
 def test_another_seed_is_another_scene() -> None:
     one, other = (play_scene([Plan("reach", "expert", 0, seed)], Filming(()))[0] for seed in (0, 1))
     assert one.potential[1] != other.potential[1]
+
+
+@pytest.mark.parametrize("chain", ["coffee-push-button", "drawer-open-close", "window-open-close"])
+def test_the_stages_of_a_chain_differ_fourfold_in_length(chain: str) -> None:
+    """The longest stage of an episode over its shortest, in the median of three scenes."""
+    ratios = []
+    for scene in range(3):
+        (rollout,) = play_scene([Plan(chain, "expert", scene)], Filming(()))
+        assert rollout.success[-1]
+        stages = rollout.stages[rollout.stages < len(get_task(chain).milestones)]
+        lengths = np.bincount(stages)
+        ratios.append(lengths.max() / lengths[lengths > 0].min())
+    assert np.median(ratios) >= 4.0
 
 
 def test_policies_take_turns_on_every_scene() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from stepscore.errors import UnknownNameError
 from stepscore.sim import all_tasks, get_task, marked_goals, thing_goals
+from stepscore.sim.state import State
 from stepscore.sim.tasks import choose_tasks
 
 TASKS = list(all_tasks().values())
@@ -52,6 +54,13 @@ def test_every_goal_is_a_mark_or_a_thing() -> None:
 def test_a_mark_is_in_the_words_of_the_task() -> None:
     for task in TASKS:
         assert task.mark == ("the mark" in task.instruction), task.name
+
+
+def test_the_things_of_every_task_are_nine_numbers() -> None:
+    for task in TASKS:
+        points = {name: np.full(3, number) for number, name in enumerate(("target", *task.points), start=1)}
+        things = task.things(State(points, 1.0, frozenset(), frozenset(), success=False))
+        assert things.tolist() == [2.0] * 3 + [1.0] * 3 + [3.0 * (len(task.points) > 1)] * 3, task.name
 
 
 def test_an_instruction_names_one_task() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepscore.episodes import Episodes, open_episodes
+from stepscore.episodes import Episodes, length_auc, match_lengths, open_episodes
 
 ROOT = Path(__file__).resolve().parents[1] / "data" / "tiny_sim"
 
@@ -80,3 +80,10 @@ def test_every_subgoal_of_every_episode_is_answered(episodes: Episodes) -> None:
         assert len(episode.subgoals) >= 3
         assert {episode.labels.subgoal(subgoal.name) for subgoal in episode.subgoals} <= {True, False}
         assert episode.labels.stages[0].start_s == 0.0
+
+
+def test_length_gives_success_away_until_lengths_are_matched(episodes: Episodes) -> None:
+    assert length_auc(episodes) > 0.6
+    matched = match_lengths(episodes)
+    assert len(matched.pairs) >= 3
+    assert 0.45 <= length_auc(matched.episodes) <= 0.55

@@ -28,6 +28,7 @@ def rollout(truths: object, fps: int = 10) -> Rollout:
         fps=fps,
         frames={},
         states=np.zeros((n, 4)),
+        things=np.zeros((n, 9)),
         actions=np.zeros((n, 4)),
         potential=stages / k,
         stages=stages,

@@ -60,7 +60,7 @@ def frozen_labels(given: Labelled, moment_s: float) -> Labels:
         return Said([(0.0, given.duration_s)] if spans and held else [], held, held)
 
     rows = _restated(given, say)
-    for name in _potentials(given.labels):
+    for name in given.labels.potentials:
         value = _progress_at(given.labels, name, moment_s)
         if not math.isnan(value):
             rows += [replace(_first_of(given.labels, name), start_s=t, value=value) for t in _ends(given)]
@@ -125,7 +125,7 @@ def paused_labels(labels: Labels, at_s: float, seconds: float) -> Labels:
         return moment_s + seconds if moment_s > at_s + SLACK_S else moment_s
 
     rows = [replace(row, start_s=later(row.start_s), end_s=later(row.end_s)) for row in labels.rows]
-    for name in _potentials(labels):
+    for name in labels.potentials:
         value = _progress_at(labels, name, at_s)
         if not math.isnan(value):
             first = _first_of(labels, name)
@@ -163,18 +163,13 @@ def _rows(own: Sequence[Label], said: Said, mode: Callable[[str], Mode]) -> list
     return rows
 
 
-def _potentials(labels: Labels) -> list[str]:
-    return list(dict.fromkeys(row.name for row in labels.rows if row.kind == "progress"))
-
-
 def _first_of(labels: Labels, potential: str) -> Label:
     return next(row for row in labels.rows if row.kind == "progress" and row.name == potential)
 
 
 def _progress_at(labels: Labels, potential: str, moment_s: float) -> float:
     """Labelled progress at a moment, linear between labelled ones; NaN before the first, after the last."""
-    own = tuple(row for row in labels.rows if row.kind == "progress" and row.name == potential)
-    times, values = Labels(own).progress()
+    times, values = labels.progress(potential)
     inside: FloatArray = np.clip(moment_s, times[0], times[-1])
     if abs(float(inside) - moment_s) > SLACK_S:
         return math.nan

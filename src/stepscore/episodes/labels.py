@@ -12,7 +12,9 @@ stage      the stage's name        when it ran                                 e
 progress   the potential's name    start_s = the moment                        0..1
 =========  ======================  ==========================================  =====================
 
-A later row overrides an earlier one of the same episode, kind, name and start.
+A later row overrides an earlier one of the same episode, kind, name and start, whoever wrote it. Of labels
+joined to a source that has some of its own, new stages replace all earlier ones, and new progress of a name
+replaces all earlier progress of that name; progress of several names stands side by side, and is read by name.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from stepscore.errors import ManifestError
+from stepscore.errors import ManifestError, OptionError
 from stepscore.types import FloatArray, Mode
 
 Kind = Literal["success", "subgoal", "stage", "progress"]
@@ -88,17 +90,41 @@ class Labels:
         }
         return tuple(sorted(spans.values(), key=lambda stage: stage.start_s))
 
-    def progress(self) -> tuple[FloatArray, FloatArray]:
-        """Times and values of labelled progress, by time; empty where there is none."""
-        points = {r.start_s: r.value for r in self.rows if r.kind == "progress"}
+    @property
+    def potentials(self) -> tuple[str, ...]:
+        """The names under which progress is labelled, in the order in which they first appear."""
+        return tuple(dict.fromkeys(row.name for row in self.rows if row.kind == "progress"))
+
+    def progress(self, name: str | None = None) -> tuple[FloatArray, FloatArray]:
+        """Times and values of labelled progress, by time; empty where there is none.
+
+        Args:
+            name: Whose: ``potential`` (a simulator's truth), ``robust``, ``sarm`` and so on. Without it, the only
+                one there is.
+
+        Raises:
+            OptionError: Progress is labelled under several names, and none is given: they are never mixed.
+        """
+        if name is None and len(self.potentials) > 1:
+            listed = ", ".join(repr(potential) for potential in self.potentials)
+            raise OptionError(
+                f"The labels state progress under several names ({listed}). Name one: labels.progress(NAME)"
+            )
+        points = {r.start_s: r.value for r in self.rows if r.kind == "progress" and name in (None, r.name)}
         times = np.array(sorted(points), dtype=np.float64)
         return times, np.array([points[t] for t in times], dtype=np.float64)
 
     def with_rows(self, rows: Iterable[Label]) -> Labels:
-        """These labels and ``rows``, which override earlier ones; new stages replace all earlier stages."""
+        """These labels and ``rows``, which override earlier ones.
+
+        New stages replace all earlier stages, and new progress of a name all earlier progress of that name: two
+        authors' spans or curves, mixed, would be neither's.
+        """
         new = tuple(rows)
-        staged = any(row.kind == "stage" for row in new)
-        return Labels(tuple(row for row in self.rows if not (staged and row.kind == "stage")) + new)
+        replaced = {("stage", "")} if any(row.kind == "stage" for row in new) else set()
+        replaced |= {("progress", row.name) for row in new if row.kind == "progress"}
+        kept = (r for r in self.rows if (r.kind, "" if r.kind == "stage" else r.name) not in replaced)
+        return Labels((*kept, *new))
 
     def _last(self, kind: Kind, name: str | None = None) -> Label | None:
         return next((r for r in reversed(self.rows) if r.kind == kind and name in (None, r.name)), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import overload
 
@@ -16,7 +17,7 @@ from stepscore.episodes.episode import Episode
 from stepscore.episodes.hub import FetchedView, fetch, snapshot_of
 from stepscore.episodes.images import ImagesView
 from stepscore.episodes.labels import Label, Labels, Stage, check_stages
-from stepscore.episodes.lerobot_data import LANGUAGE, SUCCESS, ParquetPictures, episode_facts
+from stepscore.episodes.lerobot_data import LANGUAGE, SUCCESS, Facts, ParquetPictures, episode_facts
 from stepscore.episodes.lerobot_meta import ACTORS, Meta, read_meta
 from stepscore.episodes.naming import policy_from
 from stepscore.episodes.source import Listing, Problem, ReadOptions
@@ -125,14 +126,12 @@ def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
     if not columns:
         return Labels(tuple(rows))
     try:
-        facts = episode_facts(fetch(meta.data_file(row)), columns).get(meta.index(row))
-    except EpisodeError as error:
-        metadata["labels_error"] = str(error)
-        facts = None
-    if facts is not None:
+        facts = episode_facts(fetch(meta.data_file(row)), columns).get(meta.index(row), Facts())
         if not math.isnan(facts.success):
             rows.append(Label("success", "ever", value=facts.success, author=SUCCESS))
         rows += _spoken(facts.subtasks, meta.length(row) / meta.info.fps)
+    except (EpisodeError, ManifestError) as error:
+        metadata["labels_error"] = str(error)
     return Labels(tuple(rows))
 
 
@@ -164,13 +163,35 @@ def _annotated(meta: Meta, row: int) -> Iterator[tuple[str, tuple[Stage, ...] | 
             yield scheme, f"no {scheme} stages: {error}"
 
 
-def _spoken(subtasks: Sequence[tuple[float, str]], duration_s: float) -> Iterator[Label]:
-    """Stage labels from subtask rows, each active until the next; the last until the episode's end."""
-    starts = dict(sorted(subtasks))  # of two rows at one moment the later in the alphabet, always the same
-    ends = [*starts, duration_s][1:]
-    for (start_s, name), end_s in zip(starts.items(), ends, strict=True):
-        if start_s < end_s:
-            yield Label("stage", name, start_s, end_s, author=LANGUAGE)
+def _spoken(subtasks: Sequence[tuple[float, str]], duration_s: float) -> tuple[Label, ...]:
+    """Stage labels from subtask rows, each active until the next; the last until the episode's end.
+
+    Raises:
+        ManifestError: One has no text, begins outside the episode, or at the same moment as another. Then none
+            is used, for which of them runs is not said.
+    """
+    rows = sorted(set(subtasks))
+    for start_s, name in rows:
+        # Timestamps are single precision: the end itself may be written a hair before it.
+        if not name or not 0 <= start_s * (1 + 1e-6) < duration_s:
+            said = (
+                f"{name!r} begins at {start_s:g} s" if name else f"the subtask at {start_s:g} s has no text"
+            )
+            raise ManifestError(
+                f"no stages from {LANGUAGE}: {said}; each needs a text and a start from 0 s to before "
+                f"{duration_s:g} s."
+            )
+    for (start_s, name), (following_s, other) in pairwise(rows):
+        if start_s == following_s:
+            raise ManifestError(
+                f"no stages from {LANGUAGE}: {name!r} and {other!r} both begin at {start_s:g} s; give each a "
+                "moment of its own."
+            )
+    ends = [*(start_s for start_s, _ in rows), duration_s][1:]
+    return tuple(
+        Label("stage", name, start_s, end_s, author=LANGUAGE)
+        for (start_s, name), end_s in zip(rows, ends, strict=True)
+    )
 
 
 def _problems(meta: Meta) -> Iterator[Problem]:

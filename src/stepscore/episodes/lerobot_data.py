@@ -27,11 +27,12 @@ class Facts(NamedTuple):
 
     Attributes:
         success: Whether ``next.success`` was true in some frame; NaN where it was never stated.
-        subtasks: Rows of ``language_persistent`` with style ``subtask``: (start second, text).
+        subtasks: Rows of ``language_persistent`` with style ``subtask``: (start second, text), NaN and
+            empty where the row does not say.
     """
 
-    success: float
-    subtasks: tuple[tuple[float, str], ...]
+    success: float = math.nan
+    subtasks: tuple[tuple[float, str], ...] = ()
 
 
 def episode_facts(path: Path, columns: Sequence[str]) -> Mapping[int, Facts]:
@@ -76,8 +77,9 @@ def _flat(column: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _subtasks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, str]]:
     for row in rows:
-        if row.get("style") == "subtask" and row.get("content") and row.get("timestamp") is not None:
-            yield float(row["timestamp"]), str(row["content"])
+        if row.get("style") == "subtask":
+            start_s = row.get("timestamp")
+            yield math.nan if start_s is None else float(start_s), str(row.get("content") or "")
 
 
 @dataclass(frozen=True)

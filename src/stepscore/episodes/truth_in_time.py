@@ -4,7 +4,7 @@ What is looked at, in this order:
 
 1. Spans: rows of value 1 with ``start_s``. True from ``start_s`` to before ``end_s``, false outside of all
    spans; without ``end_s``, unknown after ``start_s``.
-2. ``ever`` of value 0: never true.
+2. ``ever`` of value 0: never true. Spans of value 0 alone: false within them.
 3. Success only: progress labels called :data:`POTENTIAL`. Success is where they are 1, provided that they
    agree with the success label. Labels of other names (linear, by procedure) say when a task was worked on,
    not what was true, and are not used.
@@ -90,7 +90,17 @@ def subgoal_truth(labels: Labels, name: str, mode: Mode, last_s: float) -> Truth
     stated = _stated(rows)
     if mode == "ever":
         return Truth() if stated is False else _at_end_only(last_s, holds=None)
-    return _at_end_only(last_s, holds=stated)
+    return _without_false(_at_end_only(last_s, holds=stated), rows)
+
+
+def _without_false(truth: Truth, rows: Sequence[Label]) -> Truth:
+    """The truth, no longer unknown where rows of value 0 say from when to when it was false."""
+    unknown = [(max(0.0, start), end) for start, end in truth.unknown]
+    for row in rows:
+        if row.value < 0.5 and math.isfinite(row.start_s) and math.isfinite(row.end_s):
+            pieces = [((a, min(b, row.start_s)), (max(a, row.end_s), b)) for a, b in unknown]
+            unknown = [piece for both in pieces for piece in both if piece[0] < piece[1]]
+    return Truth(truth.true, tuple(unknown))
 
 
 def true_spans(rows: Iterable[Label]) -> list[Span]:
@@ -116,13 +126,11 @@ def _from_spans(spans: Sequence[Span]) -> Truth:
 
 def _from_potential(labels: Labels) -> Truth | None:
     """True at labelled moments of value 1, and between two of them; unknown between moments that differ."""
-    values = {
-        row.start_s: row.value for row in labels.rows if row.kind == "progress" and row.name == POTENTIAL
-    }
-    if not values:
+    times, values = labels.progress(POTENTIAL)
+    if not len(times):
         return None
-    moments = sorted(values)
-    reached = [None if math.isnan(values[m]) else values[m] >= 1.0 - 1e-9 for m in moments]
+    moments = times.tolist()
+    reached = [None if math.isnan(value) else value >= 1.0 - 1e-9 for value in values.tolist()]
     pieces: list[tuple[bool | None, Span]] = [(None, (0.0, moments[0]))] if moments[0] > SLACK_S else []
     pieces += [(known, (m, m + 2 * SLACK_S)) for m, known in zip(moments, reached, strict=True)]
     for (this, known), (following, then) in pairwise(zip(moments, reached, strict=True)):

@@ -119,7 +119,7 @@ class Hop:
         moments = pick_moments(episode, count=even, fps=self.fps, most=self.max_points + 1)
         if len(moments) < 2:
             raise EpisodeError(f"Episode {episode.id} has one frame; a hop needs two.")
-        change = await asyncio.to_thread(goal_change, episode)
+        change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
         mode, goals = self._usable(episode, change)
         pairs = _Pairs(self, episode, moments, goals, ask)
         series = await self._series(pairs, mode)

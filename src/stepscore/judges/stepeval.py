@@ -257,7 +257,9 @@ def settle(name: str, votes: Sequence[Stated], end_s: float) -> Verdict:
         answer = "unknown"
     known = counts["yes"] + counts["no"]
     agreeing = [vote for vote in votes if vote.answer == answer]
-    times = [vote.when_s for vote in agreeing if answer == "yes" and 0 <= vote.when_s <= end_s]
+    # Times are written beside the frames in hundredths, so that the last one may be written a little late.
+    latest = end_s + 0.005
+    times = [min(v.when_s, end_s) for v in agreeing if answer == "yes" and 0 <= v.when_s <= latest]
     why = next((vote.why for vote in agreeing if vote.why), "")
     if len(votes) > 1:
         tally = ", ".join(f"{counts[word]} {word}" for word in get_args(Answer) if counts[word])

@@ -58,9 +58,11 @@ def stage_spans(episode: Episode, scheme: str | None = None) -> tuple[Stage, ...
     """
     if scheme is None:
         if not episode.labels.stages:
+            error = episode.metadata.get("labels_error")
+            why = f" ({error})" if error else ""
             raise EpisodeError(
-                f"Episode {episode.id} has no stage labels. Make them: stepscore annotate SOURCE --model ... "
-                "-o labels.parquet, and give them with --labels."
+                f"Episode {episode.id} has no stage labels{why}. Make them: stepscore annotate SOURCE "
+                "--model ... -o labels.parquet, and give them with --labels."
             )
         return episode.labels.stages
     schemes = dict(_schemes(episode))

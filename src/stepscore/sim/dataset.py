@@ -6,6 +6,17 @@
                                    policy, pair, sim_task, scene and seed besides LeRobot's own
     DATASET/labels.parquet         success, subgoals, stages and progress: ``--labels``
     DATASET/subgoals.yaml          the subgoals in words: ``--subgoals``
+
+A step has ``observation.images.VIEW`` and, as float32:
+
+=============================  ===================================================================================
+observation.state              the hand's x, y and z in metres, and how far the gripper is open (0..1)
+observation.environment_state  x, y and z of the object, of the target and of the task's second thing, 9 numbers
+                               for every task; zeros where it has no second thing. Privileged: no camera shows it
+action                         the hand's move (1 is a centimetre) and the fingers' (-1 opens), within -1..1
+=============================  ===================================================================================
+
+and ``next.success``, whether the task is done at that frame.
 """
 
 from __future__ import annotations
@@ -83,6 +94,7 @@ def _steps(rollout: Rollout) -> Iterator[dict[str, Any]]:
         yield {
             **{f"observation.images.{view}": frames[number] for view, frames in rollout.frames.items()},
             "observation.state": rollout.states[number].astype(np.float32),
+            "observation.environment_state": rollout.things[number].astype(np.float32),
             "action": rollout.actions[number].astype(np.float32),
             "next.success": bool(rollout.success[number]),
         }

@@ -132,6 +132,18 @@ class Both:
 
 
 @dataclass(frozen=True)
+class Either:
+    """One of two measures: what the one misses, the other may show."""
+
+    first: Measure
+    second: Measure
+
+    def gap(self, now: State, start: State) -> float:
+        """The smaller of what is left of each."""
+        return min(self.first.gap(now, start), self.second.gap(now, start))
+
+
+@dataclass(frozen=True)
 class Done:
     """The simulator says that the task is done; until then ``measure``, which never quite gets to 0."""
 

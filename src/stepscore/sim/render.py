@@ -39,6 +39,7 @@ class SimView:
 
 VIEWS: Mapping[str, SimView] = {
     "corner": SimView(),
+    "close": SimView(lookat=(0.0, 0.68, 0.13), distance=0.95),
     "left": SimView(lookat=(0.0, 0.68, 0.12), distance=1.1, azimuth=40.0, elevation=-30.0),
     "front": SimView(lookat=(0.0, 0.68, 0.12), distance=1.1, azimuth=-90.0, elevation=-35.0),
     "top": SimView(lookat=(0.0, 0.68, 0.1), distance=1.15, azimuth=90.0, elevation=-89.9),

@@ -58,6 +58,7 @@ class Rollout:
         fps: Frames a second; frame i is shown at i / fps.
         frames: Pictures by view, each (n, size, size, 3).
         states: Hand position and gripper opening, (n, 4).
+        things: Where the things are, (n, 9); see ``Task.things``.
         actions: The first action chosen at each frame, (n, 4); that of the last frame is not carried out.
         potential: Progress, (n,).
         stages: Milestones that stand at each frame, (n,).
@@ -68,6 +69,7 @@ class Rollout:
     fps: int
     frames: Mapping[str, Frames]
     states: FloatArray
+    things: FloatArray
     actions: FloatArray
     potential: FloatArray
     stages: IntArray
@@ -143,6 +145,7 @@ class _Actor:
         self._home, self._way = world.hand, reading.gap
         low = 1.0 / self._task.tempo
         self._tempo = low ** scene.uniform(0.0, 1.0, len(self._task.milestones))
+        self._tempo[list(self._task.brisk)] = 1.0
 
     def act(self, reading: Reading) -> FloatArray:
         """The next action, within -1..1."""
@@ -172,22 +175,24 @@ class _Log:
     def __init__(self, world: World, camera: Camera | None, views: Sequence[str]) -> None:
         self._world, self._camera = world, camera
         self._frames: dict[str, list[Frames]] = {view: [] for view in views} if camera else {}
-        self._rows: list[tuple[FloatArray, FloatArray, Reading]] = []
+        self._rows: list[tuple[FloatArray, FloatArray, FloatArray, Reading]] = []
 
     def add(self, reading: Reading, action: FloatArray) -> None:
         world = self._world
         if self._camera is not None:
             for view, frames in self._frames.items():
                 frames.append(self._camera.frame(world.data, view, world.mark))
-        self._rows.append((np.array([*world.hand, world.look().opening]), action, reading))
+        now = world.look()
+        self._rows.append((np.array([*world.hand, now.opening]), world.task.things(now), action, reading))
 
     def rollout(self, plan: Plan, fps: int) -> Rollout:
-        states, actions, readings = zip(*self._rows, strict=True)
+        states, things, actions, readings = zip(*self._rows, strict=True)
         return Rollout(
             plan=plan,
             fps=fps,
             frames={view: np.stack(frames) for view, frames in self._frames.items()},
             states=np.stack(states),
+            things=np.stack(things),
             actions=np.stack(actions),
             potential=np.array([reading.potential for reading in readings]),
             stages=np.array([reading.stage for reading in readings], dtype=np.int64),

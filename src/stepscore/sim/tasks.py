@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+import numpy as np
+
 from stepscore.errors import UnknownNameError
 from stepscore.sim.stages import Milestone
-from stepscore.types import Mode
+from stepscore.sim.state import State
+from stepscore.types import FloatArray, Mode
+
+THINGS = 9
+"""Numbers of ``Task.things``, for every task."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,7 @@ class Task:
         opposite: The environment whose expert undoes the task in the same world; empty where there is none.
         tempo: Every stage is played at a speed of its own, drawn by scene, from this many times slower than
             the expert up to its own speed; 1 for single tasks.
+        brisk: Numbers of stages that keep the expert's own speed, since slower it would miss the thing.
         clearance: Metres the hand is raised before the rollout, where it would begin in contact with the thing.
     """
 
@@ -59,12 +66,23 @@ class Task:
     ends_at_success: bool = False
     opposite: str = ""
     tempo: float = 1.0
+    brisk: tuple[int, ...] = ()
     clearance: float = 0.0
 
     @property
     def milestones(self) -> tuple[Milestone, ...]:
         """Those of all phases, in order."""
         return tuple(milestone for phase in self.phases for milestone in phase.milestones)
+
+    def things(self, state: State) -> FloatArray:
+        """Where the things of the task are, in metres, ``THINGS`` numbers for every task.
+
+        The object's x, y and z, the target's, and those of the task's second point (a nail, a thermos, the head
+        of a peg), zeros where ``points`` names no second one.
+        """
+        others = [name for name in self.points if name != "object"]
+        places = np.concatenate([state.points[name] for name in ("object", "target", *others)])
+        return np.pad(places, (0, THINGS - len(places)))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepscore.sim.measures import Apart, Both, Displaced, Within
+from stepscore.sim.measures import Advanced, Apart, Both, Displaced, Within
 from stepscore.sim.milestones import THING, finish, finish_by, move, reach, shift, touch
 from stepscore.sim.stages import Milestone
 from stepscore.sim.tasks import Phase, Task
@@ -113,8 +113,13 @@ FIXTURES: tuple[Task, ...] = (
         "door-close",
         "close the door",
         "door_link",
-        touch("reach the door", "the hand touches the door"),
-        move("start to push the door", "the door stands less open than at first", 0.08),
+        # Whoever touches the door moves it, and hardly anyone misses it: to touch it alone is no milestone.
+        Milestone(
+            "go to the door and start to push it",
+            "the hand is at the door, which stands clearly less open than at first",
+            Both(Within("tcp", "object", 0.25), Advanced(0.13)),
+        ),
+        move("push the door further", "the door is more than half closed", 0.26),
         finish("push the door shut", "the door is closed or all but closed", 0.08),
         steps=68,
         opposite="door-open-v3",

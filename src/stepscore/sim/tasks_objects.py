@@ -220,7 +220,7 @@ OBJECTS: tuple[Task, ...] = (
         mark=True,
     ),
     _pushed("push", "push the puck to the mark", 0.05, 62),
-    _pushed("push-back", "pull the block back to the mark", 0.07, 100, thing="block", ends_at_success=True),
+    _pushed("push-back", "pull the block back to the mark", 0.07, 240, thing="block", ends_at_success=True),
     _pushed("push-wall", "push the puck around the wall to the mark", 0.07, 78),
     _reached("reach", "move the gripper to the mark"),
     _reached("reach-wall", "move the gripper over the wall to the mark"),

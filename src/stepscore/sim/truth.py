@@ -22,11 +22,11 @@ from pathlib import Path
 import yaml
 
 from stepscore.episodes.labels import Label
+from stepscore.episodes.truth_in_time import POTENTIAL
 from stepscore.sim.rollout import Rollout
 from stepscore.sim.tasks import Task
 
 AUTHOR = "simulator"
-POTENTIAL = "potential"
 
 
 def rollout_labels(rollout: Rollout, task: Task) -> list[Label]:
