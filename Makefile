@@ -27,9 +27,12 @@ $(READY): pyproject.toml constraints.txt
 	@# torch first, at the pinned release: left to another package, pip may take a build with gigabytes of CUDA.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@$(PYTHON) -c 'import sys; from ctypes.util import find_library; sys.exit(find_library("OSMesa") is None)' || \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends libosmesa6; \
-	  else echo "The simulator draws with OSMesa; to use it: sudo apt-get install libosmesa6"; fi
+	@missing=; $(PYTHON) -c 'import sys; from ctypes.util import find_library; sys.exit(find_library("OSMesa") is None)' || missing="libosmesa6"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v npm >/dev/null || missing="$$missing nodejs npm"; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; \
+	  else echo "The simulator draws with OSMesa, tests of the page use Chromium and npm. To have all: sudo apt-get install $$missing"; fi; fi
 	@touch $@
 
 clean:

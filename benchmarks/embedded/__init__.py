@@ -1,0 +1,1 @@
+"""The evaluation of the embedded judge, a file for each group of figures; see ``benchmarks/embedded_judge.py``."""

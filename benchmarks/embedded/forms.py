@@ -1,0 +1,287 @@
+"""The other forms it answers: remaining actions and progress, hops, subgoals in three strategies, stages."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.episodes.subgoals import Subgoal, TaskSubgoals
+from stepscore.judges import Judge
+from stepscore.judges.cascade import Cascade
+from stepscore.judges.hop import Hop
+from stepscore.judges.procvlm import ProcVlm
+from stepscore.judges.stepeval import StepEval
+from stepscore.judges.topreward import TopReward
+from stepscore.metrics.calibration import mae
+from stepscore.metrics.pairs import make_pairs
+from stepscore.metrics.stages import boundary_f1
+from stepscore.models import Model
+from stepscore.procedures.annotate import AnnotateOptions, annotate_episodes
+from stepscore.runs.asking import Spending
+from stepscore.sim import get_task
+from stepscore.training.embedded_tasks import SIZE, VIEW
+from stepscore.training.oracle import DIRECT, without_steps
+from stepscore.types import Curve, FloatArray
+
+from .asked import Asked, asked
+from .figures import Figure, Units, average, over_points, plain
+from .moments import balanced
+from .scoring import held
+
+GROUP = "Other forms, as measured"
+POINTS = 8
+"""Moments of an episode that procvlm and hop judge."""
+FRAMES = 8
+"""Pictures that stepeval shows."""
+LEAST_CHANGE = 0.1
+"""True change of progress from which on a pair of moments counts for hop."""
+
+
+def chosen_episodes(episodes: Sequence[Episode], count: int) -> list[Episode]:
+    """So many episodes by the main camera, tasks in turn and, within each, successes and failures in turn."""
+    queues: dict[tuple[str, bool], list[Episode]] = defaultdict(list)
+    for episode in sorted(episodes, key=lambda e: hashlib.sha256(e.id.encode()).digest()):
+        queues[str(episode.task), bool(episode.labels.success)].append(episode)
+    turns = sorted(queues, key=lambda key: (not key[1], key[0]))
+    kept: list[Episode] = []
+    while len(kept) < min(count, len(episodes)):
+        for key in turns:
+            if queues[key] and len(kept) < count:
+                kept.append(queues[key].pop(0).with_views([VIEW]))
+    return kept
+
+
+def form_figures(episodes: Sequence[Episode], count: int, model: Model, judge: TopReward) -> list[Figure]:
+    """Every form on ``count`` episodes."""
+    chosen = [held(episode) for episode in chosen_episodes(episodes, count)]
+    if not chosen:
+        return []
+    return [
+        *procvlm_figures(chosen, model),
+        *hop_figures(chosen, episodes, model),
+        *stepeval_figures(chosen, model),
+        *cascade_figures(chosen, model, judge),
+        *annotate_figures(chosen, model),
+    ]
+
+
+def units_of(episodes: Sequence[Episode]) -> Units:
+    """Scenes and tasks of episodes."""
+    return Units([e.pair for e in episodes], [str(e.task) for e in episodes])
+
+
+def procvlm_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
+    """Error of stated progress with the remaining actions named first, and without."""
+    judge = ProcVlm(model, points=POINTS, size=SIZE, max_tokens=160)
+    forms: dict[str, dict[str, Any]] = {
+        "remaining actions first": {},
+        "the percentage at once": {
+            "begun": DIRECT,
+            "turned": lambda request: replace(request, prompt=without_steps(request.prompt), max_tokens=12),
+        },
+    }
+    figures = []
+    for words, how in forms.items():
+        curves = [_curve(asked(judge, episode, model, **how)) for episode in episodes]
+        errors = np.array([_error(curve, e) for curve, e in zip(curves, episodes, strict=True)])
+        kinds = np.array([_kind(episode) for episode in episodes])
+        for kind in ("all", "success", "stall", "failure"):
+            mine = np.flatnonzero(np.isin(kinds, [kind]) | (kind == "all"))
+            estimate = average(errors[mine], units_of([episodes[int(i)] for i in mine]))
+            figures.append(Figure(GROUP, f"procvlm, MAE of progress, {words}: {kind}", estimate))
+        read = [math.nan if c is None else c.coverage for c in curves]
+        figures.append(
+            Figure(GROUP, f"procvlm, answers that can be read, {words}", average(read, units_of(episodes)))
+        )
+    return figures
+
+
+def _kind(episode: Episode) -> str:
+    if episode.labels.success:
+        return "success"
+    return "stall" if episode.policy == "freeze" else "failure"
+
+
+def _curve(found: Asked) -> Curve | None:
+    return None if found.judgement is None else found.judgement.curve
+
+
+def _truth(episode: Episode, times: FloatArray) -> FloatArray:
+    return np.interp(times, *episode.labels.progress())
+
+
+def _error(curve: Curve | None, episode: Episode) -> float:
+    return math.nan if curve is None else mae(curve.progress, _truth(episode, curve.times))
+
+
+def hop_figures(episodes: Sequence[Episode], all_episodes: Sequence[Episode], model: Model) -> list[Figure]:
+    """Which of two moments is further along, by hops of each mode and fused, on as many falls as rises.
+
+    The goal image is the last frame of a success in the same scene; episodes without one do not enter.
+    """
+    done = {e.pair: e for e in all_episodes if e.labels.success}
+    judge = Hop(model, mode="fused", points=POINTS, size=SIZE, max_tokens=16)
+    changes: dict[str, list[FloatArray]] = defaultdict(list)
+    kept: list[Episode] = []
+    unread = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, episode in enumerate(e for e in episodes if e.pair in done):
+            goal = _last_frame(done[episode.pair], Path(folder) / f"{number}.png")
+            found = asked(judge, replace(episode, goals={VIEW: goal}), model).judgement
+            if found is None or found.curve is None:
+                continue
+            kept.append(episode)
+            unread.append(found.facts["unread"] / (3 * len(found.curve)))
+            series = {**found.curve.channels, "fused": found.curve.progress}
+            truth = _truth(episode, found.curve.times)
+            for mode in ("incremental", "forward", "backward", "fused"):
+                values = series.get(mode, np.full(len(truth), np.nan))
+                pairs = make_pairs(found.curve.times, truth, values)
+                known = (np.abs(pairs.true_delta) >= LEAST_CHANGE) & ~np.isnan(pairs.judged_delta)
+                changes[mode].append(np.column_stack([pairs.true_delta, pairs.judged_delta])[known])
+    figures = []
+    for mode, found_pairs in changes.items():
+        right = [np.where(c[:, 1] == 0, 0.5, (c[:, 0] * c[:, 1] > 0).astype(float)) for c in found_pairs]
+        rises = [(c[:, 0] > 0).astype(float) for c in found_pairs]
+        estimate = over_points(balanced, (right, rises), units_of(kept), resamples=300)
+        note = f"{sum(map(len, right))} pairs with a true change of {LEAST_CHANGE:g} or more"
+        figures.append(
+            Figure(
+                GROUP,
+                f"hop, balanced accuracy on pairs, {mode}",
+                estimate,
+                baselines={"linear time": 0.5},
+                note=note,
+            )
+        )
+    figures.append(Figure(GROUP, "hop, answers that cannot be read", average(unread, units_of(kept))))
+    return figures
+
+
+def _last_frame(episode: Episode, path: Path) -> Path:
+    from PIL import Image
+
+    view = episode.views[VIEW]
+    Image.fromarray(view.read([view.info().n_frames - 1])[0]).save(path)
+    return path
+
+
+def stepeval_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
+    """Verdicts on subgoals at the end, by strategy: right answers among those given, and calls."""
+    options: Mapping[str, dict[str, Any]] = {
+        "all-at-once, in words": {"strategy": "all-at-once"},
+        "per-subgoal, in words": {"strategy": "per-subgoal"},
+        "sequential, in words": {"strategy": "sequential"},
+        "per-subgoal, by tokens": {"strategy": "per-subgoal", "answer": "tokens"},
+        "sequential, by tokens": {"strategy": "sequential", "answer": "tokens"},
+    }
+    figures = []
+    for words, how in options.items():
+        judge = StepEval(model, frames=FRAMES, size=SIZE, max_tokens=260, **how)
+        found = [asked(judge, episode, model) for episode in episodes]
+        sides = [_verdicts(f, e) for f, e in zip(found, episodes, strict=True)]
+        right, true = [s[0] for s in sides], [s[1] for s in sides]
+        known = [~np.isnan(r) for r in right]
+        columns = (
+            [r[k] for r, k in zip(right, known, strict=True)],
+            [t[k] for t, k in zip(true, known, strict=True)],
+        )
+        estimate = over_points(balanced, columns, units_of(episodes), resamples=300)
+        total = sum(map(len, true))
+        answered = sum(int(k.sum()) for k in known) / total if total else math.nan
+        calls = np.mean([f.calls for f in found])
+        note = f"{calls:.1f} calls an episode, {answered:.0%} of {total} verdicts known"
+        figures.append(
+            Figure(
+                GROUP,
+                f"stepeval, balanced accuracy, {words}",
+                replace(estimate, coverage=answered),
+                note=note,
+            )
+        )
+    return figures
+
+
+def _verdicts(found: Asked, episode: Episode) -> tuple[FloatArray, FloatArray]:
+    """Of each subgoal of known truth: whether the verdict is right (NaN for unknown), and the truth."""
+    said = {v.subgoal: v.answer for v in found.judgement.verdicts} if found.judgement is not None else {}
+    truth = {s.name: episode.labels.subgoal(s.name) for s in episode.subgoals}
+    known = {name: true for name, true in truth.items() if true is not None}
+    right = [
+        math.nan if said.get(n, "unknown") == "unknown" else float((said[n] == "yes") == t)
+        for n, t in known.items()
+    ]
+    return np.array(right, dtype=np.float64), np.array(list(known.values()), dtype=np.float64)
+
+
+def cascade_figures(episodes: Sequence[Episode], model: Model, judge: TopReward) -> list[Figure]:
+    """Success by a cheap judge (one call), a dear one (a call a subgoal), and the dear one where unsure."""
+    dear = StepEval(model, strategy="per-subgoal", answer="tokens", frames=FRAMES, size=SIZE)
+    judges: dict[str, Judge] = {
+        "topreward alone": judge,
+        "stepeval alone": dear,
+        "cascade": Cascade(judge, dear),
+    }
+    units, truth = units_of(episodes), np.array([float(bool(e.labels.success)) for e in episodes])
+    figures, calls = [], {}
+    for words, one in judges.items():
+        found = [asked(one, episode, model) for episode in episodes]
+        scores = np.array([math.nan if f.judgement is None else f.judgement.success_score for f in found])
+        right = np.where(np.isnan(scores), np.nan, (scores >= 0.5) == (truth > 0.5))
+        calls[words] = float(np.mean([f.calls for f in found]))
+        note = f"{calls[words]:.2f} calls an episode"
+        figures.append(Figure(GROUP, f"success accuracy, {words}", average(right, units), note=note))
+    saved = 1 - calls["cascade"] / calls["stepeval alone"] if calls["stepeval alone"] else math.nan
+    name = "cascade, share of the dear judge's calls saved"
+    return [*figures, Figure(GROUP, name, plain(saved, len(episodes)), note="accuracies beside it, above")]
+
+
+def annotate_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
+    """Stage boundaries found against the simulator's, to half a second; episodes without stages find none."""
+    vocabulary = {
+        str(e.task): TaskSubgoals(tuple(Subgoal(m.stage) for m in get_task(str(e.task)).milestones))
+        for e in episodes
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        made = annotate_episodes(
+            episodes,
+            model,
+            Path(folder),
+            vocabulary=vocabulary,
+            options=AnnotateOptions(fps=10.0, max_frames=FRAMES, size=SIZE, max_tokens=400),
+            spending=Spending(cache=False),
+        )
+    pairs = [
+        (_boundaries(e.labels.stages), _boundaries(a.stages)) for e, a in zip(episodes, made, strict=True)
+    ]
+    known = [(e, true, found) for e, (true, found) in zip(episodes, pairs, strict=True) if true]
+    scores = [boundary_f1(true, found).f1 for _, true, found in known]
+    usable = sum(annotation.error is None for annotation in made)
+    even = [boundary_f1(true, _even(e, len(true))).f1 for e, true, _ in known]
+    return [
+        Figure(
+            GROUP,
+            "annotate, boundary F1 at 0.5 s",
+            average(scores, units_of([e for e, _, _ in known])),
+            baselines={"linear time": float(np.mean(even)) if even else math.nan},
+            note=f"{usable} of {len(made)} answers can be used; linear time: as many boundaries, evenly spaced",
+        )
+    ]
+
+
+def _boundaries(stages: Sequence[Any]) -> list[float]:
+    return [stage.start_s for stage in stages[1:]]
+
+
+def _even(episode: Episode, count: int) -> list[float]:
+    assert episode.info is not None
+    return [float(t) for t in np.linspace(0.0, episode.info.duration_s, count + 2)[1:-1]]

@@ -1,0 +1,175 @@
+"""Progress: does the calibrated curve follow the privileged potential, and does OPD made of it say the same?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from stepscore.metrics.calibration import MonotoneMap, mae
+from stepscore.metrics.fingerprints import fingerprint
+from stepscore.metrics.opd_revisions import opd
+from stepscore.metrics.order import ccc, voc
+from stepscore.types import Estimate, FloatArray
+
+from .figures import Figure, Units, average, over_points, plain
+from .rows import Scored
+
+GROUP, OPD, PRINTS = (
+    "Calibrated progress against the potential",
+    "OPD from the judge against OPD from the potential",
+    "Fingerprints",
+)
+PLANTED = {
+    "freeze": "stagnation",
+    "undo": "regression",
+    "short:1": "last mile",
+    "short:2": "last mile",
+    "short:4": "last mile",
+}
+"""What each of five policies does to a rollout, by the name its fingerprint should have."""
+COLLAPSED = {"early collapse": "regression"}
+"""An early collapse is a regression in the first 40 % of the time."""
+PRINTED_TASKS = (
+    "assembly",
+    "bin-picking",
+    "button-press",
+    "coffee-pull",
+    "coffee-push",
+    "door-open",
+    "drawer-open",
+)
+"""Seven tasks on which all five policies mostly fail."""
+
+Curve = Callable[[Scored], FloatArray]
+
+
+def progress_figures(rows: Sequence[Scored], fitted: MonotoneMap, group: str = GROUP) -> list[Figure]:
+    """MAE and CCC of calibrated progress, successes and failures apart."""
+    figures = []
+    for words, success in (("successes", 1.0), ("failures", 0.0)):
+        chosen = [row for row in rows if row.variant == "recorded" and row.success == success]
+        truth = [row.potential for row in chosen]
+        curves: dict[str, Curve] = {
+            "judge": lambda row: fitted.apply(row.own.margins),
+            "linear time": linear_time,
+            "constant": lambda row: np.full(len(row.times), 0.5),
+        }
+        errors = {name: [mae(curve(r), r.potential) for r in chosen] for name, curve in curves.items()}
+        others = {n: float(np.nanmean(v)) if v else math.nan for n, v in errors.items() if n != "judge"}
+        estimate = average(errors["judge"], Units.of(chosen))
+        figures.append(Figure(group, f"MAE, {words}", estimate, 0.1, at_most=True, baselines=others))
+        said = [fitted.apply(row.own.margins) for row in chosen]
+        level = over_points(ccc, (said, truth), Units.of(chosen), resamples=300)
+        clock = pooled([linear_time(row) for row in chosen], truth)
+        figures.append(
+            Figure(group, f"CCC, {words}", level, 0.85, baselines={"linear time": clock, "constant": 0.0})
+        )
+    return figures
+
+
+def linear_time(row: Scored) -> FloatArray:
+    """The clock as a judge: time over duration."""
+    return np.asarray(row.times / row.times[-1] if row.times[-1] > 0 else np.zeros(len(row.times)))
+
+
+def pooled(said: Sequence[FloatArray], truth: Sequence[FloatArray]) -> float:
+    """Concordance over all points."""
+    return ccc(np.concatenate(said), np.concatenate(truth)) if said else math.nan
+
+
+def opd_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Figure]:
+    """MP, MC and the order of policies, of the judge's curve and of the potential at the same moments."""
+    chosen = [row for row in rows if row.variant == "recorded" and not np.isnan(row.potential).any()]
+    units = Units.of(chosen)
+    figures = []
+    judged = {r: [_opd(row, fitted.apply(row.own.margins), r) for row in chosen] for r in ("v1.0", "robust")}
+    true = {r: [_opd(row, row.potential, r) for row in chosen] for r in ("v1.0", "robust")}
+    clock = {r: [_opd(row, linear_time(row), r) for row in chosen] for r in ("v1.0", "robust")}
+    error = [abs(a["MP"] - b["MP"]) for a, b in zip(judged["v1.0"], true["v1.0"], strict=True)]
+    by_clock = [abs(a["MP"] - b["MP"]) for a, b in zip(clock["v1.0"], true["v1.0"], strict=True)]
+    others = {"linear time": float(np.mean(by_clock)) if by_clock else math.nan}
+    figures.append(Figure(OPD, "error of MP", average(error, units), 0.1, at_most=True, baselines=others))
+    for name in ("MC50", "MC75"):
+        agree = [float(a[name] == b[name]) for a, b in zip(judged["v1.0"], true["v1.0"], strict=True)]
+        timed = [float(a[name] == b[name]) for a, b in zip(clock["v1.0"], true["v1.0"], strict=True)]
+        others = {"linear time": float(np.mean(timed)) if timed else math.nan}
+        label = f"agreement on {name.replace('MC', 'MC@')}"
+        figures.append(Figure(OPD, label, average(agree, units), 0.9, baselines=others))
+    codes = {policy: float(n) for n, policy in enumerate(sorted({row.policy for row in chosen}))}
+    for revision in ("v1.0", "robust"):
+        for name in ("CRA", "STR"):
+            said, stated, timed = ([v[name] for v in values[revision]] for values in (judged, true, clock))
+            columns = [[[v] for v in said], [[v] for v in stated], [[codes[row.policy]] for row in chosen]]
+            rho = over_points(policy_rho, columns, units, resamples=500)
+            by_time = policy_rho(
+                *(np.array(c) for c in (timed, stated, [codes[row.policy] for row in chosen]))
+            )
+            label = f"rho of {len(codes)} policies by {name} ({revision})"
+            figures.append(Figure(OPD, label, rho, 0.8, baselines={"linear time": by_time}))
+    return figures
+
+
+def _opd(row: Scored, curve: FloatArray, revision: str) -> dict[str, float]:
+    return opd(curve, revision=revision, times=row.times)
+
+
+def policy_rho(said: FloatArray, true: FloatArray, policies: FloatArray) -> float:
+    """Spearman's correlation of the policies' means."""
+    known = ~(np.isnan(said) | np.isnan(true))
+    said, true, policies = said[known], true[known], policies[known]
+    names = np.unique(policies)
+    if len(names) < 2:
+        return math.nan
+    means = [[float(values[policies == name].mean()) for name in names] for values in (said, true)]
+    return voc(means[0], means[1])
+
+
+def fingerprint_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Figure]:
+    """How often planted ways of failing get their name, over five policies and seven tasks.
+
+    A cell is a policy on a task; its name is the commonest among its failed episodes.
+    """
+    tasks = [task for task in PRINTED_TASKS if any(row.task == task for row in rows)] or sorted(
+        {row.task for row in rows}
+    )
+    chosen = [
+        row
+        for row in rows
+        if row.variant == "recorded" and row.success == 0 and row.policy in PLANTED and row.task in tasks
+    ]
+    figures = []
+    sources: tuple[tuple[str, Curve, float | None], ...] = (
+        ("the potential", lambda row: row.potential, 0.8),
+        ("the judge", lambda row: fitted.apply(row.own.margins), None),
+    )
+    for source, curve, target in sources:
+        names = [named(curve(row), row.times) for row in chosen]
+        right = [float(name == PLANTED[row.policy]) for name, row in zip(names, chosen, strict=True)]
+        figures.append(Figure(PRINTS, f"cells named right from {source}", _cells(chosen, names), target))
+        figures.append(
+            Figure(PRINTS, f"episodes named right from {source}", average(right, Units.of(chosen)))
+        )
+    if figures:
+        note = f"policies {', '.join(PLANTED)}; tasks {', '.join(tasks)}"
+        figures[0] = replace(figures[0], note=note)
+    return figures
+
+
+def named(curve: FloatArray, times: FloatArray) -> str:
+    """The fingerprint of a failed episode."""
+    name = fingerprint(curve, times, success=False).name
+    return COLLAPSED.get(name, name)
+
+
+def _cells(rows: Sequence[Scored], names: Sequence[str]) -> Estimate:
+    said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row, name in zip(rows, names, strict=True):
+        said[row.policy, row.task][name] += 1
+    right = [PLANTED[policy] == counts.most_common(1)[0][0] for (policy, _), counts in said.items()]
+    if not right:
+        return plain(math.nan, 0, "no cells")
+    return average(np.array(right, dtype=float), Units([None] * len(right), ["cell"] * len(right)))

@@ -1,0 +1,75 @@
+"""Which simulated tasks the embedded judge knows, which it was taught to refuse, and which it never met.
+
+The training recipe and its evaluation read the same lists, so that a task cannot be held out in one and
+trained in the other. Names are those of ``stepscore.sim.get_task``.
+"""
+
+from __future__ import annotations
+
+TRAINED: tuple[str, ...] = (
+    "assembly",
+    "basketball",
+    "bin-picking",
+    "box-close",
+    "button-press",
+    "button-press-topdown",
+    "coffee-push",
+    "coffee-pull",
+    "door-open",
+    "drawer-close",
+    "drawer-open",
+    "faucet-close",
+    "faucet-open",
+    "hammer",
+    "handle-press",
+    "handle-pull",
+    "lever-pull",
+    "peg-insert-side",
+    "plate-slide",
+    "push",
+    "shelf-place",
+    "soccer",
+    "stick-push",
+    "window-close",
+    "window-open",
+)
+"""Tasks it was trained on. Its answers mean something for these."""
+
+OUTLIERS: tuple[str, ...] = (
+    "button-press-wall",
+    "hand-insert",
+    "handle-press-side",
+    "sweep",
+    "pick-place-wall",
+    "pick-out-of-hole",
+    "door-lock",
+    "plate-slide-back",
+)
+"""Scenes shown to the domain gate alone, as examples of what to refuse. The judge never saw them."""
+
+HELD_OUT: tuple[str, ...] = (
+    "peg-unplug-side",
+    "dial-turn",
+    "coffee-button",
+    "disassemble",
+    "handle-pull-side",
+    "reach-wall",
+    "push-wall",
+    "sweep-into",
+    "door-unlock",
+    "plate-slide-side",
+    "button-press-topdown-wall",
+    "stick-pull",
+)
+"""Tasks that no part of it has seen, judge or gate."""
+
+VIEW, SECOND_VIEW = "close", "left"
+"""The simulator's cameras it was trained with: the main one, and the other."""
+
+SIZE, FPS, MAX_PIXELS = 224, 10, 96 * 96
+"""Pixels a side and frames a second of its films, and the most pixels of a frame that the model reads."""
+
+TRAINING_SEEDS: tuple[int, ...] = (1001, 1002, 1003, 1004, 1005, 1006)
+VALIDATION_SEED = 2001
+FIRST_TEST_SEED = 50001
+"""Seeds of the simulator. A final evaluation takes the next test seed that was never used: 50001, 50002 ..."""

@@ -1,0 +1,80 @@
+"""Questions of the judges that show single pictures (stepeval, procvlm, hop), as batches to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stepscore.judges.judge import Judge
+from stepscore.models.prefix_plan import Layout
+from stepscore.models.qwen3vl_inputs import Geometry, patches
+from stepscore.models.request import Still
+from stepscore.training.augment import augmented
+from stepscore.training.clips import SURE
+from stepscore.training.films import LabelledFilm
+from stepscore.training.forms import Lesson, random_lesson
+from stepscore.training.trees import Batch, Question, Tree, batch, picture_tree
+from stepscore.types import Frames
+
+
+@dataclass(frozen=True, eq=False)
+class PictureLessons:
+    """Draws batches of questions.
+
+    Attributes:
+        judges: Whose questions, with the options they are to be learned in.
+        films: What they are asked about.
+        layout: How the model's prompts are put together.
+        geometry: How it cuts pictures up.
+        blocks: Pictures of a batch, about.
+    """
+
+    judges: Sequence[Judge]
+    films: Sequence[LabelledFilm]
+    layout: Layout
+    geometry: Geometry
+    blocks: int = 48
+
+    def draw(self, rng: np.random.Generator) -> tuple[Batch, Tensor]:
+        """A batch of one judge's questions, and the patches of its pictures."""
+        judge = self.judges[int(rng.integers(len(self.judges)))]
+        trees: list[Tree] = []
+        pictures: list[Frames] = []
+        while sum(map(len, pictures)) < 2 * self.blocks:
+            film = self.films[int(rng.integers(len(self.films)))]
+            views = list(film.views)
+            episode = film.episode.with_views([views[int(rng.integers(len(views)))]])
+            lesson = random_lesson(judge, episode, rng)
+            if lesson is None:
+                continue
+            trees.append(picture_tree(self.layout, question_of(lesson)))
+            # A picture shown alone fills both frames of its block.
+            pictures.append(np.repeat(augmented(_stills(lesson, film), rng), 2, axis=0))
+        pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
+        return batch(trees, self.layout.tokens.end), pixels
+
+
+def question_of(lesson: Lesson) -> Question:
+    """The lesson as texts and places for pictures, in ChatML."""
+    parts: list[str | None] = []
+    last = len(lesson.prompt.turns) - 1
+    for number, turn in enumerate(lesson.prompt.turns):
+        parts.append(f"<|im_start|>{turn.role}\n")
+        parts += [part if isinstance(part, str) else None for part in turn.parts]
+        if not (lesson.prompt.continued and number == last):
+            parts.append("<|im_end|>\n")
+    if not lesson.prompt.continued:
+        parts.append("<|im_start|>assistant\n")
+    if not lesson.candidates:
+        return Question(tuple(parts), lesson.answer)
+    yes, no = lesson.candidates
+    return Question(tuple(parts), "", (yes, no), SURE if lesson.answer == yes else -SURE)
+
+
+def _stills(lesson: Lesson, film: LabelledFilm) -> Frames:
+    stills = [part for turn in lesson.prompt.turns for part in turn.parts if isinstance(part, Still)]
+    return np.stack([film.views[still.view][still.index] for still in stills])

@@ -1,0 +1,247 @@
+"""Training a vision-language judge on labelled films: from nothing, or from a checkpoint, whole or by LoRA."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from stepscore.errors import OptionError
+from stepscore.models.prefix_plan import Layout
+from stepscore.models.qwen3vl_inputs import Geometry, patches
+from stepscore.training.augment import augmented
+from stepscore.training.clips import Texts, show, statements
+from stepscore.training.films import LabelledFilm
+from stepscore.training.looking import Looking
+from stepscore.training.picture_lessons import PictureLessons
+from stepscore.training.trees import batch, film_tree
+from stepscore.training.vlm_loss import Teacher
+from stepscore.types import FloatArray
+
+STATE_FILE, LOG_FILE = "training.pt", "training.jsonl"
+CLIPS = {4: 10, 6: 7, 8: 5, 12: 3, 19: 2}
+"""Blocks of a clip, and how many such clips make a step: about forty blocks."""
+CHANCES = (0.25, 0.25, 0.25, 0.15, 0.1)
+USER = "<|im_start|>user\n"
+WORDS = (" True", " False")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How training goes.
+
+    Attributes:
+        look: First steps, in which the vision tower learns alone; see ``looking.py``.
+        steps: Steps after them.
+        rate: Highest learning rate; after the first steps it falls to a thirtieth by a cosine.
+        warmup: Steps in which it rises.
+        decay: Weight decay of matrices.
+        frozen: Share of clips that stand still.
+        reversed: Share of clips that run backwards.
+        pictures: Share of steps with the other judges' questions, from ``pictures_from`` on.
+        pictures_from: Share of the steps after which they begin: words are learned late, once eyes see.
+        most: Prefixes of a clip that are spoken of.
+        save_every: Steps between checkpoints.
+        seed: Of weights, order and choices.
+    """
+
+    look: int = 0
+    steps: int = 6000
+    rate: float = 1e-3
+    warmup: int = 100
+    decay: float = 0.05
+    frozen: float = 0.12
+    reversed: float = 0.1
+    pictures: float = 0.2
+    pictures_from: float = 0.4
+    most: int = 8
+    save_every: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.save_every < 1 or not 0 <= self.frozen + self.reversed <= 1:
+            raise OptionError(
+                f"steps is {self.steps} and save_every {self.save_every}, allowed from 1; frozen and reversed "
+                f"are {self.frozen} and {self.reversed}, together at most 1."
+            )
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+        if step < self.look:
+            return self.rate * min(1.0, (step + 1) / self.warmup)
+        step -= self.look
+        risen = min(1.0, (step + 1) / self.warmup)
+        return self.rate * risen * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * step / self.steps)))
+
+    @property
+    def last(self) -> int:
+        """Steps in all."""
+        return self.look + self.steps
+
+
+@dataclass
+class Training:
+    """A training run that can be stopped and taken up again.
+
+    Attributes:
+        teacher: The network and its loss.
+        layout: How its prompts are put together.
+        geometry: How it cuts pictures up.
+        films: What it learns from.
+        texts: What is said of films.
+        lessons: Questions of the other judges; ``None`` for statements alone.
+        looking: The first lessons; ``None`` without.
+        recipe: How it goes.
+        folder: Where its state and log are kept.
+    """
+
+    teacher: Teacher
+    layout: Layout
+    geometry: Geometry
+    films: Sequence[LabelledFilm]
+    texts: Texts
+    lessons: PictureLessons | None
+    looking: Looking | None
+    recipe: Recipe
+    folder: Path
+    step: int = 0
+    seconds: float = 0.0
+    _sums: dict[str, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = [film.states for film in self.films if film.states.shape[1]]
+        self._mean: FloatArray = np.zeros(0)
+        self._scale: FloatArray = np.ones(0)
+        if known and self.teacher.heads is not None:
+            every = np.concatenate([_numbers(film) for film in self.films if film.states.shape[1]])
+            self._mean, self._scale = every.mean(0), every.std(0) + 1e-3
+        self._rows = [(_numbers(film) - self._mean) / self._scale for film in self.films if len(self._mean)]
+        heads = [weights for module in self._heads() for weights in module.parameters()]
+        trained = [p for p in [*self.teacher.network.parameters(), *heads] if p.requires_grad]
+        groups = [
+            {"params": [p for p in trained if p.ndim >= 2], "weight_decay": self.recipe.decay},
+            {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        self._trained = trained
+        self._optimizer = torch.optim.AdamW(groups, lr=self.recipe.rate, betas=(0.9, 0.98))
+
+    def _heads(self) -> list[torch.nn.Module]:
+        """What exists in training alone."""
+        looking = None if self.looking is None else self.looking.heads
+        return [heads for heads in (self.teacher.heads, looking) if heads is not None]
+
+    def run(self, minutes: float = math.inf, on_step: Callable[[int, float], None] | None = None) -> bool:
+        """Go on until the last step or until the time is up; whether the last step was reached.
+
+        Args:
+            minutes: Time for this stage. The state is kept, and the next run goes on from it.
+            on_step: Told of every step and its loss.
+        """
+        self.teacher.network.train()
+        began, before = time.monotonic(), self.seconds
+        while self.step < self.recipe.last and time.monotonic() - began < 60 * minutes:
+            loss = self._step()
+            self.step += 1
+            self.seconds = before + time.monotonic() - began
+            if on_step is not None:
+                on_step(self.step, loss)
+            if self.step % 50 == 0:
+                self._log()
+            if self.step % self.recipe.save_every == 0:
+                self.save()
+        self.save()
+        return self.step >= self.recipe.last
+
+    def _step(self) -> float:
+        rng = np.random.default_rng([self.recipe.seed, self.step])
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.recipe.rate_at(self.step)
+        drawn = rng.random() < self.recipe.pictures
+        late = self.step >= self.recipe.look + self.recipe.pictures_from * self.recipe.steps
+        if self.looking is not None and self.step < self.recipe.look:
+            loss, parts = self.looking.loss(rng, self._rows)
+        elif self.lessons is not None and drawn and late:
+            loss, parts = self.teacher.loss(*self.lessons.draw(rng), None)
+        else:
+            loss, parts = self._clips(rng)
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        for name, value in parts.items():
+            self._sums.setdefault(name, []).append(value)
+        return float(loss.detach())
+
+    def _clips(self, rng: np.random.Generator) -> tuple[torch.Tensor, Mapping[str, float]]:
+        recipe = self.recipe
+        blocks = int(rng.choice(list(CLIPS), p=CHANCES))
+        controls = {"frozen": recipe.frozen, "reversed": recipe.reversed}
+        trees, pictures, numbers = [], [], []
+        for number in rng.integers(len(self.films), size=CLIPS[blocks]):
+            shown = show(self.films[number], blocks, rng, controls)
+            said = statements(shown, self.texts, rng, most=recipe.most)
+            trees.append(film_tree(self.layout, shown.times, said, WORDS))
+            pictures.append(augmented(shown.frames, rng, share=0.5))
+            if self._rows:
+                numbers.append(self._rows[number][shown.source[1::2]])
+        made = batch(trees, self.layout.tokens.end)
+        pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
+        states = torch.from_numpy(np.concatenate(numbers)).float() if numbers else None
+        return self.teacher.loss(made, pixels, states)
+
+    def _log(self) -> None:
+        line = {"step": self.step, "seconds": round(self.seconds, 1), "rate": self.recipe.rate_at(self.step)}
+        means = {name: round(float(np.mean(values)), 5) for name, values in self._sums.items()}
+        self._sums.clear()
+        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as log:
+            log.write(json.dumps({**line, **means}) + "\n")
+
+    def save(self) -> None:
+        """Keep all that is needed to go on, at once: a killed process finds the state before or after."""
+        state: dict[str, Any] = {
+            "step": self.step,
+            "seconds": self.seconds,
+            "recipe": asdict(self.recipe),
+            "network": self.teacher.network.state_dict(),
+            "heads": [heads.state_dict() for heads in self._heads()],
+            "optimizer": self._optimizer.state_dict(),
+            "scaling": torch.from_numpy(np.stack([self._mean, self._scale])),
+        }
+        temporary = self.folder / f".{STATE_FILE}.tmp"
+        torch.save(state, temporary)
+        os.replace(temporary, self.folder / STATE_FILE)
+
+    def resume(self) -> bool:
+        """Go on from the state in the folder, if there is one; whether there was."""
+        path = self.folder / STATE_FILE
+        if not path.is_file():
+            return False
+        state = torch.load(path, map_location=self.teacher.network.device, weights_only=True)
+        if state["recipe"] != asdict(self.recipe):
+            changed = [k for k, v in asdict(self.recipe).items() if state["recipe"].get(k) != v]
+            raise OptionError(
+                f"{self.folder} holds a training run with another recipe ({', '.join(changed)}). Go on with the "
+                "same options, or choose another folder."
+            )
+        self.teacher.network.load_state_dict(state["network"])
+        for heads, kept in zip(self._heads(), state["heads"], strict=True):
+            heads.load_state_dict(kept)
+        self._optimizer.load_state_dict(state["optimizer"])
+        # As it was when the heads began to learn, though the films may be others now.
+        self._mean, self._scale = state["scaling"].numpy()
+        self._rows = [(_numbers(film) - self._mean) / self._scale for film in self.films if len(self._mean)]
+        self.step, self.seconds = int(state["step"]), float(state["seconds"])
+        return True
+
+
+def _numbers(film: LabelledFilm) -> FloatArray:
+    """Recorded numbers of each frame, and its progress."""
+    return np.column_stack([film.states, film.potential])

@@ -1,0 +1,121 @@
+"""What a batch of trees teaches: one pass of the network, and the loss of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # the usual name
+from torch import Tensor, nn
+
+from stepscore.models.qwen3vl_inputs import VisionTokens
+from stepscore.training.trees import Batch
+from stepscore.training.vision_pass import VisionPass
+
+ODDS_SHARE, STILL_SHARE, STATE_SHARE, WORDS_SHARE = 0.1, 0.15, 0.5, 0.3
+"""Weights of the log-odds' own error, of drift over still films, of the states and of written answers, beside
+the statements' 1. Written answers have far larger gradients at first, and would drown the rest."""
+
+
+class StateHeads(nn.Module):
+    """Tell recorded numbers (hand, object, goal, progress) from pictures; thrown away after training.
+
+    They reach the vision tower directly, long before words can teach it where things are.
+
+    Args:
+        hidden: Width of the language model.
+        tokens: Tokens of a block.
+        states: How many numbers.
+    """
+
+    def __init__(self, hidden: int, tokens: int, states: int) -> None:
+        super().__init__()
+        self.seen = nn.Linear(hidden * tokens, states)
+        self.read = nn.Linear(hidden, states)
+
+
+@dataclass(frozen=True, eq=False)
+class Teacher:
+    """A network and what it takes to teach it.
+
+    Attributes:
+        network: A ``Qwen3VLForConditionalGeneration``.
+        vision: Its tower, for blocks of one size.
+        tokens: Ids that stand for pictures.
+        heads: Training-only heads; ``None`` without recorded states.
+    """
+
+    network: Any
+    vision: VisionPass
+    tokens: VisionTokens
+    heads: StateHeads | None
+
+    def read(self, batch: Batch, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """What the language model makes of every token, (n, length, hidden), and of every block's tokens."""
+        network = self.network
+        device = network.device
+        ids = torch.from_numpy(batch.ids).to(device)
+        embeddings, deep = self.vision(pixels.to(device))
+        pictures = (ids == self.tokens.image) | (ids == self.tokens.video)
+        text = network.model.language_model
+        embedded = text.embed_tokens(ids).masked_scatter(pictures[..., None], embeddings)
+        hidden: Tensor = text(
+            inputs_embeds=embedded,
+            position_ids=torch.from_numpy(batch.positions).to(device),
+            attention_mask=torch.from_numpy(batch.visible).to(device)[:, None],
+            use_cache=False,
+            visual_pos_masks=pictures,
+            deepstack_visual_embeds=deep,
+        ).last_hidden_state
+        return hidden, embeddings
+
+    def loss(self, batch: Batch, pixels: Tensor, states: Tensor | None) -> tuple[Tensor, Mapping[str, float]]:
+        """The loss of a batch, and its parts by name.
+
+        Args:
+            batch: The trees.
+            pixels: Patches of all blocks, in order.
+            states: Normalised numbers of each block that has a mark, (b, S); ``None`` to leave them out.
+        """
+        hidden, embeddings = self.read(batch, pixels)
+        parts: dict[str, Tensor] = {}
+        if len(batch.asked):
+            parts |= self._weighed(batch, hidden)
+        if len(batch.rows):
+            logits = self.network.lm_head(hidden[batch.rows[:, 0], batch.rows[:, 1]])
+            wanted = torch.from_numpy(batch.next_ids).to(logits.device)
+            parts["words"] = WORDS_SHARE * F.cross_entropy(logits, wanted)
+        if states is not None and self.heads is not None:
+            marked = hidden[batch.marks[:, 0], batch.marks[:, 1]]
+            seen = embeddings.reshape(len(marked), -1)
+            right = states.to(hidden.device)
+            errors = [
+                F.smooth_l1_loss(told, right) for told in (self.heads.read(marked), self.heads.seen(seen))
+            ]
+            parts["states"] = STATE_SHARE * torch.stack(errors).sum()
+        total = torch.stack(list(parts.values())).sum()
+        return total, {name: float(part.detach()) for name, part in parts.items()}
+
+    def _weighed(self, batch: Batch, hidden: Tensor) -> dict[str, Tensor]:
+        """Answers of two words: their cross entropy, their log-odds, and what moves while nothing moves."""
+        told = self.network.lm_head(hidden[batch.asked[:, 0], batch.asked[:, 1]]).log_softmax(-1)
+        yes, no = told.gather(1, torch.from_numpy(batch.words).to(told.device)).unbind(1)
+        wanted = torch.from_numpy(batch.log_odds).to(told)
+        true = torch.sigmoid(wanted)
+        least = F.binary_cross_entropy_with_logits(wanted, true)  # what even the right answer costs
+        odds = yes - no
+        parts = {
+            "statements": -(true * yes + (1 - true) * no).mean() - least,
+            "odds": ODDS_SHARE * F.smooth_l1_loss(odds, wanted),
+        }
+        still = torch.from_numpy(batch.still).to(told.device)
+        moves = [_spread(odds[still == tree]) for tree in torch.unique(still[still >= 0])]
+        if moves:
+            parts["still"] = STILL_SHARE * torch.stack(moves).mean()
+        return parts
+
+
+def _spread(values: Tensor) -> Tensor:
+    return (values - values.mean()).abs().mean()
