@@ -202,12 +202,5 @@ class TestListing:
         assert some in shown("ls", kind)
 
 
-def test_the_demo_runs_and_names_its_run_folder(tmp_path: Path) -> None:
-    result = run("demo", "-o", tmp_path / "demo", "--scenes", "2")
-    assert result.returncode == 0, result.stderr
-    assert "How each policy fails" in result.stdout
-    assert "Run folder" in result.stderr
-
-
 def test_the_version_is_printed() -> None:
     assert shown("--version").strip() == stepscore.__version__

@@ -22,8 +22,13 @@ from stepscore.cli import (
     listing,
     metrics,
     plan,
+    plot,
+    report,
     sim,
     templates,
+    train,
+    view,
+    weights,
 )
 from stepscore.errors import StepScoreError
 
@@ -38,14 +43,19 @@ app.command("inspect")(inspect.inspect)
 app.command("judge")(judge.judge)
 app.command("metrics")(metrics.metrics)
 app.command("compare")(compare.compare)
+app.command("plot")(plot.plot)
+app.command("report")(report.report)
+app.command("view")(view.view)
 app.command("plan")(plan.plan)
 app.command("annotate")(annotate.annotate)
 app.command("labels")(labels.labels)
 app.command("calibrate")(calibrate.calibrate)
 app.command("choose-template")(templates.choose_template)
+app.command("weights")(weights.weights)
 app.command("sim")(sim.sim)
 app.command("ls")(listing.ls)
 app.command("demo")(demo.demo)
+app.add_typer(train.app, name="train")
 app.add_typer(cache.app, name="cache")
 
 

@@ -1,46 +1,71 @@
-"""``stepscore demo``: the main job on rollouts that the demo makes itself."""
+"""``stepscore demo``: the main job on rollouts and with a model that come with the package.
+
+The rollouts were made by::
+
+    stepscore sim --tasks drawer-open,door-open,window-close,button-press-topdown \
+        --policies expert,noisy:1,freeze,undo --per-task 8 --views close --size 224 --fps 20 --crf 26 \
+        --seed 7001 -o src/stepscore/cli/demo_data
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stepscore.cli import compare, metrics
+from stepscore.cli import metrics
 from stepscore.cli.judge import summarise
 from stepscore.cli.show import err
 
+if TYPE_CHECKING:
+    from stepscore.judges import Judge
+
+ROLLOUTS = Path(__file__).parent / "demo_data"
+"""32 simulated rollouts: four policies meet the same two scenes of four tasks."""
+
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where to put rollouts and runs.")
-    ] = Path("demo"),
-    scenes: Annotated[int, typer.Option("--scenes", help="Scenes per task.")] = 8,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to put the runs.")] = Path(
+        "demo"
+    ),
 ) -> None:
-    """Make toy rollouts of three policies, score every step of them, and compare the policies."""
+    """Score every step of 32 bundled rollouts with the embedded judge, and compare their four policies."""
     from stepscore.episodes import open_episodes
-    from stepscore.episodes.toy import write_toy_rollouts
-    from stepscore.judges import get_judge
-    from stepscore.runs import score
+    from stepscore.report import write_report
+    from stepscore.runs import open_run, score
 
-    rollouts = out / "rollouts"
-    if not (rollouts / "manifest.jsonl").is_file():
-        err().print(f"Making toy rollouts in {rollouts} …")
-        write_toy_rollouts(rollouts, scenes=scenes)
-    episodes = open_episodes(rollouts)
+    labels, subgoals = ROLLOUTS / "labels.parquet", ROLLOUTS / "subgoals.yaml"
+    episodes = open_episodes(ROLLOUTS, labels=labels, subgoals=subgoals)
     failed = 0
-    for name in ("recorded", "linear-time"):
-        run = score(episodes, get_judge(name), out / name)
-        failed += summarise(run)
-    shown = out / "recorded"
-    metrics.metrics([shown], by="policy")
-    metrics.metrics([shown], by="policy", show=metrics.Show.DIAGNOSIS)
-    compare.compare([shown], by="policy", metric="success_label,MP,PPL,STR")
+    for judge in _judges():
+        err().print(f"Judging {len(episodes)} rollouts: {judge.name} on the embedded judge …")
+        failed += summarise(score(episodes, judge, out / judge.name))
+    progress, steps = out / "topreward", out / "stepeval"
+    metrics.metrics([progress], by="policy")
+    metrics.metrics([progress], by="policy", show=metrics.Show.DIAGNOSIS)
+    metrics.metrics([steps], by="policy", show=metrics.Show.SUBGOALS)
+    page = write_report([open_run(progress), open_run(steps)], out / "report")
     err().print(
-        f"\nThe clock as a judge, beside it: stepscore metrics {out / 'linear-time'}\n"
-        f"Every number as JSON:            stepscore metrics {shown} --show all --json\n"
-        f"Run folder:                      {shown}"
+        f"\nWhat the judge can be trusted with: stepscore metrics {steps} --show judge\n"
+        f"Every number as JSON:               stepscore metrics {progress} --show all --json\n"
+        f"Rollouts:                           {ROLLOUTS}\n"
+        f"Report:                             {page}\n"
+        f"Run folders:                        {progress} and {steps}",
+        soft_wrap=True,
     )
     if failed:
         raise typer.Exit(1)
+
+
+def _judges() -> list[Judge]:
+    """Progress by topreward and a verdict on every subgoal by stepeval, both by the embedded model."""
+    from stepscore.judges import get_judge
+    from stepscore.models import get_model
+    from stepscore.models.embedded import CALIBRATION
+
+    model = get_model("embedded")
+    return [
+        get_judge("topreward", model=model, min_first=2, calibration=str(CALIBRATION)),
+        get_judge("stepeval", model=model, strategy="per-subgoal", answer="tokens"),
+    ]

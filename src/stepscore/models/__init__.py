@@ -2,7 +2,7 @@
 
 A judge puts requests (``request.py``) to a model (``model.py``); every call goes through the ledger, which
 keeps answers, attempts and money. Each backend is one file, found by the first part of the model string:
-``hf/Qwen/Qwen3-VL-4B-Instruct``, ``openai-api/gpt-4o``.
+``hf/Qwen/Qwen3-VL-4B-Instruct``, ``openai-api/gpt-4o``. ``embedded`` is the small judge in the package itself.
 """
 
 from __future__ import annotations
@@ -56,14 +56,20 @@ __all__ = [
 models: Registry[Callable[..., Model]] = Registry(
     "model",
     {
+        "embedded": "stepscore.models.embedded:EmbeddedModel",
         "hf": "stepscore.models.hf:HfModel",
         "mock": "stepscore.models.mock:MockModel",
         "openai-api": "stepscore.models.openai_api:OpenAIModel",
+        "sarm": "stepscore.models.sarm:SarmModel",
         "sglang": "stepscore.models.sglang:SglangModel",
         "vllm": "stepscore.models.vllm:VllmModel",
     },
     group="stepscore.models",
 )
+
+
+WHOLE = frozenset({"embedded"})
+"""Backends that are one model, so that nothing stands after their name."""
 
 
 def get_model(name: str, **options: object) -> Model:
@@ -73,12 +79,14 @@ def get_model(name: str, **options: object) -> Model:
     'mock/yes'
 
     Args:
-        name: ``hf/PATH-OR-ID``, ``vllm/NAME``, ``openai-api/NAME``, ``sglang/NAME``, ``mock/ANSWER``.
+        name: ``embedded``, ``hf/PATH-OR-ID``, ``sarm/CHECKPOINT``, ``vllm/NAME``, ``openai-api/NAME``,
+            ``sglang/NAME``, ``mock/ANSWER``.
         options: The backend's keyword options (dtype, base_url ...); a wrong one lists the valid ones.
     """
     backend, slash, rest = name.partition("/")
-    if not slash or not rest or backend not in models.names():
-        forms = ", ".join(f"{known}/..." for known in models.names())
+    complete = not slash if backend in WHOLE else bool(rest)
+    if backend not in models.names() or not complete:
+        forms = ", ".join(known if known in WHOLE else f"{known}/..." for known in models.names())
         looks_local = Path(name).expanduser().exists()
         hint = f" That is a path: write hf/{name} to load a checkpoint from it." if looks_local else ""
         raise OptionError(f"{name!r} is no model string. Valid forms: {forms}.{hint}")
@@ -88,6 +96,6 @@ def get_model(name: str, **options: object) -> Model:
         if option not in valid:
             raise UnknownNameError(f"option of the model backend {backend!r}", option, valid)
     try:
-        return make(rest, **options)
+        return make(**options) if backend in WHOLE else make(rest, **options)
     except TypeError as error:
         raise OptionError(f"Model {name!r}: {error}.") from error

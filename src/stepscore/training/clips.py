@@ -15,6 +15,8 @@ from stepscore.types import FloatArray, Frames, IntArray
 Kind = Literal["played", "frozen", "reversed"]
 LOWEST, RISE, DONE = -4.6, 3.4, 4.0
 """Log-odds that a task is completed: at progress 0, what they gain up to just before success, and after it."""
+WRONG_OF_DONE = 2
+"""Statements about something else that are made of every prefix at whose end the task is done."""
 SURE = 3.9
 """Log-odds of a subgoal that is true; a false one has the negative."""
 
@@ -134,9 +136,9 @@ def statements(
     *,
     most: int,
     subgoals: float = 0.7,
-    wrong: float = 0.6,
+    wrong: float = 0.3,
 ) -> list[Statement]:
-    """Statements about prefixes: the instruction, a subgoal, and what is not so.
+    """Statements about prefixes: the instruction, a subgoal, which task it is, and what is not so.
 
     Args:
         shown: The frames.
@@ -144,7 +146,8 @@ def statements(
         rng: Where the choices come from.
         most: Prefixes that are spoken of, at most; the last one always.
         subgoals: Share of prefixes with a subgoal.
-        wrong: Share of prefixes with a statement about something else.
+        wrong: Share of prefixes with a statement about something else. Where the task is done there are always
+            ``WRONG_OF_DONE``: only there is the right instruction worth something that another is not.
     """
     film, blocks = shown.film, len(shown.times) // 2
     chosen = np.arange(1, blocks + 1)
@@ -161,10 +164,26 @@ def statements(
             said.append(Statement(block, text, odds, still=shown.kind == "frozen"))
         if film.subgoals and rng.random() < subgoals:
             said.append(_subgoal(shown, block, texts, rng))
-        other = texts.wrong(film.instruction, rng) if rng.random() < wrong else None
-        if other is not None:
-            said.append(Statement(block, texts.fill(other), LOWEST))
+        said.append(_named(shown, block, texts, rng))
+        for _ in range(WRONG_OF_DONE if done else int(rng.random() < wrong)):
+            other = texts.wrong(film.instruction, rng)
+            if other is not None:
+                said.append(Statement(block, texts.fill(other), LOWEST))
     return said
+
+
+def _named(shown: Shown, block: int, texts: Texts, rng: np.random.Generator) -> Statement:
+    """Whether this is the task that the film is of, done or not.
+
+    To weigh a task's completion is to know which task is meant and how far it is, both at once; a network that
+    knows neither learns the first by itself much sooner.
+    """
+    own = shown.film.instruction
+    others = [text for text in texts.instructions if text not in (own, texts.opposites.get(own))]
+    right = not others or rng.random() < 0.5
+    named = own if right else str(rng.choice(others))
+    text = texts.fill(texts.worded(named, rng)).removeprefix(texts.prompt.partition("{instruction}")[0])
+    return Statement(block, text, SURE if right else -SURE)
 
 
 def _subgoal(shown: Shown, block: int, texts: Texts, rng: np.random.Generator) -> Statement:

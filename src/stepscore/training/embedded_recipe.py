@@ -3,15 +3,18 @@
 ::
 
     python -m stepscore.training.embedded_recipe WORK [--seed 0] [--minutes 20]
+    python -m stepscore.training.embedded_recipe WORK --package
 
-Makes the training rollouts in ``WORK`` from their seeds where they are not there yet, trains for so many
-minutes or to the end, and writes the checkpoint to ``WORK/seed-0``. Run it again to go on.
+The first makes the rollouts in ``WORK`` from their seeds where they are not there yet, trains for so many
+minutes or to the end, and writes the checkpoint to ``WORK/seed-0``; run it again to go on. The second makes the
+domain gate and the calibration map of a finished checkpoint, and puts all of it into the package.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +45,18 @@ TRAINING = (
     Rollouts("C", ("slow", "drop", "short:1", "wrong-target"), 32, 1003),
     Rollouts("D", ("expert", "hesitate", "noisy:0.5", "retreat"), 16, 1004, (VIEW, SECOND_VIEW)),
 )
-OUTSIDE = Rollouts("O", ("expert", "noisy:1"), 12, 1005, tasks=OUTLIERS)
-"""Other scenes, shown to the domain gate alone."""
+OUTSIDE = (
+    Rollouts("O", ("expert", "noisy:1"), 12, 1005, tasks=OUTLIERS),
+    Rollouts(
+        "P",
+        ("expert", "noisy:1"),
+        4,
+        1007,
+        ("front", "top", "gripper"),
+        ("drawer-open", "push", "door-open", "hammer", "window-close", "assembly"),
+    ),
+)
+"""Other scenes and other cameras, shown to the domain gate alone."""
 HELD_OUT = Rollouts("V", ("expert", "noisy:1", "short:2", "undo", "retreat"), 5, 2001)
 """Other scenes of the same tasks: the checks while training, and the calibration map."""
 
@@ -78,6 +91,39 @@ def job(work: Path, seed: int, threads: int) -> VlmJob:
     )
 
 
+def package(work: Path, seed: int) -> None:
+    """Put a finished checkpoint into the package, with its gate and its calibration map."""
+    from stepscore.episodes import open_episodes
+    from stepscore.judges import get_judge
+    from stepscore.judges.calibration import write_calibration
+    from stepscore.models import get_model
+    from stepscore.models.domain_gate import GATE_FILE
+    from stepscore.models.embedded import CALIBRATION, FOLDER
+    from stepscore.runs import score
+    from stepscore.runs.asking import Spending
+    from stepscore.runs.calibrate import calibrate
+    from stepscore.training import domain_gate
+
+    FOLDER.mkdir(exist_ok=True)
+    for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors"):
+        shutil.copyfile(work / f"seed-{seed}" / name, FOLDER / name)
+    for name in (GATE_FILE, CALIBRATION.name):
+        (FOLDER / name).unlink(missing_ok=True)
+    inside = [str(work / rollouts.name) for rollouts in TRAINING]
+    outside = [str(work / rollouts.name) for rollouts in OUTSIDE]
+    domain_gate.main([str(FOLDER), "--inside", *inside, "--outside", *outside])
+    held_out = work / HELD_OUT.name
+    labels = held_out / "labels.parquet"
+    # The first prefix is one pair of frames: it was taught to judge from there on.
+    judge = get_judge("topreward", model=get_model("embedded"), min_first=2)
+    with tempfile.TemporaryDirectory() as folder:
+        run = score(
+            open_episodes(held_out, labels=labels), judge, Path(folder), spending=Spending(cache=False)
+        )
+        fitted = calibrate(run, labels=labels, channel="margin", share=0.9).fitted
+    write_calibration(fitted, CALIBRATION)
+
+
 def main() -> None:
     """Make what is missing, and train."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -86,11 +132,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=None, help="stop after so long; run again to go on")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--package", action="store_true", help="put the finished checkpoint into the package")
     given = parser.parse_args()
-    for rollouts in (*TRAINING, OUTSIDE, HELD_OUT):
+    for rollouts in (*TRAINING, *OUTSIDE, HELD_OUT):
         make(rollouts, given.work, given.workers)
-    done = job(given.work, given.seed, given.threads).run(given.minutes, say=print)
-    print("finished" if done["finished"] else "stopped; the same command goes on", done)
+    if given.package:
+        package(given.work, given.seed)
+    else:
+        done = job(given.work, given.seed, given.threads).run(given.minutes, say=print)
+        print("finished" if done["finished"] else "stopped; the same command goes on", done)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""The embedded judge: size on disk, seconds to load, and seconds for 16 prefixes of a bundled rollout.
+
+Limits: under 25 MB; loading under 2 s; topreward's 16 prefixes, the gate's look at the first frame included, under
+0.5 s beyond loading. Seconds are processor time of this process on one thread, importing torch and transformers
+apart, the median of several rollouts, each new to the model, so that nothing is remembered.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import torch
+import transformers  # noqa: F401 - importing the libraries is not the judge's time
+
+from stepscore.cli.demo import ROLLOUTS
+from stepscore.episodes import Episode, open_episodes
+from stepscore.judges import get_judge
+from stepscore.models import Request, Response
+from stepscore.models.embedded import FOLDER, EmbeddedModel
+from stepscore.models.model import run_blocking
+from stepscore.models.request import resolve, show_from
+
+EPISODES = 8
+
+
+def judged(model: EmbeddedModel, episode: Episode) -> float:
+    """Processor time that topreward's questions about an episode take, without decoding."""
+    took = 0.0
+
+    async def ask(request: Request, other: object = None) -> Response:
+        nonlocal took
+        shown = resolve(request, show_from(episode))
+        started = time.process_time()
+        response = await model.answer(shown)
+        took += time.process_time() - started
+        return response
+
+    judgement = run_blocking(get_judge("topreward", model=model).judge(episode, ask))
+    assert judgement.curve is not None
+    assert len(judgement.curve) == 16
+    return took
+
+
+def main() -> None:
+    if not (FOLDER / "model.safetensors").is_file():
+        sys.exit(f"No weights in {FOLDER}.")
+    torch.set_num_threads(1)
+    failed = []
+
+    def hold(what: str, value: float, limit: float, unit: str) -> None:
+        bad = value > limit
+        failed.extend([what] if bad else [])
+        print(f"{what}: {value:.2f} {unit} (at most {limit}){'  FAILED' if bad else ''}")
+
+    size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
+    hold("files of the judge", size / 2**20, 25, "MB")
+    model = EmbeddedModel()
+    started = time.process_time()
+    parameters = sum(p.numel() for p in model.network.model.parameters())
+    hold("loading, the check of sharing included", time.process_time() - started, 2.0, "s")
+    print(f"{parameters / 1e6:.2f} M parameters")
+    episodes = open_episodes(ROLLOUTS)
+    judged(model, episodes[0])  # the first call of any kind warms up the libraries
+    times = [judged(model, episodes[number]) for number in range(1, 1 + EPISODES)]
+    hold("16 prefixes of a bundled rollout, median", float(np.median(times)), 0.5, "s")
+    if failed:
+        sys.exit(f"Failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

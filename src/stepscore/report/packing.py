@@ -1,0 +1,110 @@
+"""Columns of numbers and strings in few bytes of JSON; ``web/src/contract.ts`` says how the page reads them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stepscore.types import FloatArray
+
+PROGRESS_SCALES = (("u16", 40_000.0), ("u32", 4e9))
+"""Both divide 1, .25, .005 and .99 without rest: a threshold decides on the page as it does in the metrics."""
+
+_TYPES: dict[str, np.dtype[Any]] = {
+    "u8": np.dtype("<u1"),
+    "u16": np.dtype("<u2"),
+    "u32": np.dtype("<u4"),
+    "f64": np.dtype("<f8"),
+}
+_MICROSECONDS = 1e6
+
+Row = TypeVar("Row", bound=Hashable)
+
+
+def pack_floats(values: ArrayLike) -> dict[str, Any]:
+    """The values as they are, 8 bytes each."""
+    return _packed("f64", np.asarray(values, dtype=np.float64))
+
+
+def pack_progress(values: FloatArray) -> dict[str, Any]:
+    """Values in 0..1 as q / scale: exact up to 4 decimals in 2 bytes, else up to 9 in 4 (within 1.3e-10)."""
+    for enc, scale in PROGRESS_SCALES:
+        codes = _codes(values, enc, scale)
+        if enc == "u32" or np.array_equal(unpack(_packed(enc, codes, scale)), values, equal_nan=True):
+            break
+    return _packed(enc, codes, scale)
+
+
+def pack_range(values: FloatArray) -> dict[str, Any]:
+    """Values over their own range in 2 bytes each: for drawing. The error is at most range / 131,068."""
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+    scale = 65_534 / (high - low) if high > low else 1.0
+    return {**_packed("u16", _codes(values - low, "u16", scale), scale), "offset": low}
+
+
+def pack_times(times: FloatArray, rates: FloatArray, lengths: Sequence[int]) -> tuple[dict[str, Any], Any]:
+    """Times of many curves end to end, and per curve the rate that they are divided by.
+
+    Where every time is a frame's (k / rate to a millionth of a second), k is kept in 2 or 4 bytes. Else the
+    times are kept in microseconds and there is no rate; past an hour, as they are.
+    """
+    per_point = np.repeat(rates, lengths)
+    if not np.any(np.isnan(per_point)):
+        frames = np.round(times * per_point)
+        if np.all(np.abs(frames / per_point - times) <= 1e-6):
+            enc = "u16" if frames.max(initial=0) < 65_535 else "u32"
+            return _packed(enc, frames.astype(_TYPES[enc])), pack_floats(rates)
+    if times.max(initial=0.0) * _MICROSECONDS >= 4e9 or times.min(initial=0.0) < 0:
+        return pack_floats(times), None
+    return _packed("u32", _codes(times, "u32", _MICROSECONDS), _MICROSECONDS), None
+
+
+def unpack(packed: dict[str, Any]) -> FloatArray:
+    """The numbers again, as the page sees them."""
+    raw = np.frombuffer(base64.b64decode(packed["b64"]), _TYPES[packed["enc"]])
+    if packed["enc"] == "f64":
+        return raw.astype(np.float64)
+    values = packed.get("offset", 0) + raw.astype(np.float64) / packed.get("scale", 1)
+    return np.where(raw == np.iinfo(raw.dtype).max, np.nan, values)
+
+
+def dictionary(values: Iterable[str | None]) -> dict[str, Any]:
+    """Strings as numbers into a list of the different ones, in order of appearance; -1 for ``None``."""
+    table = Table[str]()
+    codes = [-1 if value is None else table.number(value) for value in values]
+    return {"values": table.rows, "codes": codes}
+
+
+class Table(Generic[Row]):
+    """Rows of which each different one is kept once."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._numbers: dict[Row, int] = {}
+
+    def number(self, row: Row) -> int:
+        """Where the row stands, after adding it if it is new."""
+        found = self._numbers.setdefault(row, len(self.rows))
+        if found == len(self.rows):
+            self.rows.append(row)
+        return found
+
+
+def _codes(values: FloatArray, enc: str, scale: float) -> NDArray[np.unsignedinteger[Any]]:
+    kind = _TYPES[enc]
+    unknown = ~np.isfinite(values)
+    codes = np.round(np.where(unknown, 0.0, values) * scale)
+    return np.where(unknown, np.iinfo(kind).max, codes).astype(kind)
+
+
+def _packed(enc: str, values: NDArray[Any], scale: float = 1.0) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "enc": enc,
+        "b64": base64.b64encode(values.astype(_TYPES[enc]).tobytes()).decode(),
+    }
+    return found if scale == 1.0 else {**found, "scale": scale}

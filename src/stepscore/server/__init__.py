@@ -1,0 +1,12 @@
+"""The report page served live, on this machine alone.
+
+:func:`make_app` is the web application: the page, built anew when a run has grown, and the videos of its runs by
+number with byte ranges, which seeking needs. Nothing else is given out. Needs the ``server`` extra; importing
+this room imports no web framework.
+"""
+
+from stepscore.server.app import make_app as make_app
+from stepscore.server.app import serve as serve
+from stepscore.server.live_page import LivePage as LivePage
+
+__all__ = ["LivePage", "make_app", "serve"]

@@ -1,0 +1,115 @@
+"""A browser, and pages to open in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+Result = TypeVar("Result")
+PATIENCE = 60_000  # milliseconds; machines that run tests are busy
+
+
+def elsewhere(make: Callable[..., Result], *arguments: object) -> Result:
+    """Call in a thread of its own: Playwright keeps an event loop in this one, and judging starts another."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(make, *arguments).result()
+
+
+def absent(what: str) -> None:
+    """Skip loudly on a person's machine; fail where everything is supposed to be there."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} is required")
+    pytest.skip(f"NO {what.upper()}: the page was not tried in a browser")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        absent("playwright")
+    if chromium is None:
+        absent("chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Watched:
+    """A page with what went wrong on it and whom it called."""
+
+    page: Page
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def goto(self, address: str) -> Page:
+        """Open an address and wait until the view is drawn."""
+        self.page.goto(address)
+        self.page.wait_for_selector("body[data-ready]", timeout=PATIENCE)
+        return self.page
+
+    def hosts(self) -> set[str]:
+        """Names of the machines that were asked for something."""
+        return {urlsplit(address).hostname or "" for address in self.requests} - {""}
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Callable[..., Watched]]:
+    contexts = []
+
+    def make(**options: Any) -> Watched:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        seen = Watched(context.new_page())
+        seen.page.on(
+            "console", lambda message: seen.errors.append(message.text) if message.type == "error" else None
+        )
+        seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
+        seen.page.on("request", lambda request: seen.requests.append(request.url))
+        return seen
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A written page and the runs it shows."""
+
+    page: Path
+    runs: tuple[Path, ...]
+
+    @property
+    def address(self) -> str:
+        return self.page.as_uri()
+
+
+@pytest.fixture(scope="session")
+def showcase(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Three policies on three tasks, under two judges that look and one that does not."""
+    from stepscore.report import write_report
+    from stepscore.runs import open_run
+    from tests.web.showcase import write_runs
+
+    def make() -> Report:
+        folder = tmp_path_factory.mktemp("showcase")
+        runs = tuple(write_runs(folder, scenes=2))
+        return Report(write_report([open_run(run) for run in runs], folder / "page"), runs)
+
+    return elsewhere(make)

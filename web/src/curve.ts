@@ -1,0 +1,257 @@
+// Curves over real time with a cursor that is also a handle: press or drag anywhere to seek.
+import uPlot from "uplot";
+import type { FrameClock } from "./clock";
+import { css, h } from "./dom";
+import { percent } from "./format";
+
+export interface Line {
+  name: string;
+  colour: string;
+  times: ArrayLike<number>;
+  values: ArrayLike<number>;
+}
+
+export interface CurveOptions {
+  clock: FrameClock;
+  seek: (frame: number) => void;
+  /** Called before and after a drag, so that playback can rest. */
+  hold?: (held: boolean) => void;
+}
+
+export const AXIS = 46; // room for the labels at the left; the lanes below keep the same
+export const STILL = 0.005; // a smaller step is a stall, as in STR
+
+const SLACK = 1e-6;
+
+export type Trend = "rise" | "fall" | "stall" | "unknown";
+
+export function trend(from: number, to: number): Trend {
+  if (!Number.isFinite(from) || !Number.isFinite(to)) return "unknown";
+  const step = to - from;
+  if (Math.abs(step) < STILL - 0.5e-9) return "stall";
+  return step > 0 ? "rise" : "fall";
+}
+
+/** Index of the last sample at or before `time`; -1 before the first. */
+export function sampleAt(times: ArrayLike<number>, time: number): number {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= time + SLACK) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+export class CurvePlot {
+  readonly element: HTMLElement;
+  private plot: uPlot | null = null;
+  private lines: Line[] = [];
+  private range: [number, number] = [0, 1];
+  private frame = 0;
+  private mark: [number, number] | null = null;
+  private readonly resize: ResizeObserver;
+  private readonly cursor = h("div", { class: "cursor" });
+  private readonly dot = h("div", { class: "cursor-dot" });
+
+  constructor(private readonly options: CurveOptions) {
+    this.element = h("div", {
+      class: "curve",
+      role: "slider",
+      tabindex: 0,
+      "aria-label": "Position in the episode",
+      "aria-valuemin": 0,
+      "aria-valuemax": options.clock.frames - 1,
+      "aria-orientation": "horizontal",
+    });
+    this.resize = new ResizeObserver(() => this.fit());
+    this.resize.observe(this.element);
+    this.element.addEventListener("pointerdown", (event) => this.drag(event));
+  }
+
+  /** Draw these lines; the first is the one whose played part is coloured. */
+  show(lines: Line[], range: [number, number] = [0, 1]): void {
+    this.lines = lines;
+    this.mark = null;
+    this.range = range;
+    this.plot?.destroy();
+    this.plot = null;
+    this.fit();
+  }
+
+  /** Put the cursor on a frame. */
+  at(frame: number): void {
+    this.frame = frame;
+    this.plot?.redraw(false, false);
+    const { clock } = this.options;
+    const value = this.valueAt(clock.time(frame));
+    this.element.setAttribute("aria-valuenow", String(frame));
+    this.element.setAttribute(
+      "aria-valuetext",
+      `frame ${frame} of ${clock.frames}, ${clock.time(frame).toFixed(2)} seconds, progress ${percent(value)} %`,
+    );
+  }
+
+  /** Shade a stretch of time until other lines are shown. */
+  shade(from: number, to: number): void {
+    this.mark = [from, to];
+    this.plot?.redraw(false, false);
+  }
+
+  redraw(): void {
+    this.plot?.redraw(false, true);
+  }
+
+  close(): void {
+    this.resize.disconnect();
+    this.plot?.destroy();
+    this.plot = null;
+  }
+
+  /** Progress of the first line between its samples; NaN outside them and beside unknown ones. */
+  valueAt(time: number): number {
+    const line = this.lines[0];
+    if (!line?.times.length) return NaN;
+    const i = sampleAt(line.times, time);
+    if (i < 0) return NaN;
+    if (i >= line.times.length - 1) return line.values[line.times.length - 1];
+    const share = (time - line.times[i]) / (line.times[i + 1] - line.times[i]);
+    return share === 0 ? line.values[i] : line.values[i] + share * (line.values[i + 1] - line.values[i]);
+  }
+
+  private fit(): void {
+    const width = this.element.clientWidth;
+    const height = this.element.clientHeight;
+    if (width < 60 || height < 40) return;
+    if (this.plot) this.plot.setSize({ width, height });
+    else this.build(width, height);
+  }
+
+  private build(width: number, height: number): void {
+    const tables = this.lines.map((line): uPlot.AlignedData => [
+      Array.from(line.times),
+      Array.from(line.values, (v) => (Number.isFinite(v) ? v : null)),
+    ]);
+    const data = tables.length ? uPlot.join(tables) : ([[0, this.options.clock.duration]] as uPlot.AlignedData);
+    const faint = () => css("--line");
+    const text = () => css("--muted");
+    const font = `11px ${css("--font")}`;
+    this.plot = new uPlot(
+      {
+        width,
+        height,
+        padding: [8, 12, 0, 0],
+        legend: { show: false },
+        cursor: { show: false },
+        scales: {
+          x: { time: false, range: () => [0, this.options.clock.duration] },
+          y: { range: () => this.range },
+        },
+        axes: [
+          {
+            stroke: text,
+            font,
+            size: 26,
+            gap: 4,
+            space: 64,
+            grid: { stroke: faint, width: 1 },
+            ticks: { stroke: faint, size: 4 },
+            values: (_u, ticks) => ticks.map((t) => `${+t.toFixed(2)} s`),
+          },
+          {
+            stroke: text,
+            font,
+            size: AXIS,
+            gap: 6,
+            space: 30,
+            grid: { stroke: faint, width: 1 },
+            ticks: { show: false },
+            values: (_u, ticks) =>
+              ticks.map((t) => (this.isShare() ? `${Math.round(100 * t)} %` : String(+t.toFixed(3)))),
+          },
+        ],
+        series: [
+          {},
+          ...this.lines.map((line, i): uPlot.Series => ({
+            label: line.name,
+            stroke: () => line.colour,
+            width: i ? 1.25 : 1.5,
+            dash: i ? undefined : [3, 3],
+            points: { show: line.times.length < 2 },
+            spanGaps: false,
+          })),
+        ],
+        hooks: { drawClear: [(u) => this.shaded(u)], draw: [(u) => this.played(u)] },
+      },
+      data,
+      this.element,
+    );
+    this.plot.over.append(this.cursor, this.dot);
+    this.played(this.plot);
+  }
+
+  private isShare(): boolean {
+    return this.range[0] === 0 && this.range[1] === 1;
+  }
+
+  private shaded(u: uPlot): void {
+    if (!this.mark) return;
+    const [left, right] = this.mark.map((time) => u.valToPos(time, "x", true));
+    u.ctx.fillStyle = css("--shade");
+    u.ctx.fillRect(left - 2, u.bbox.top, Math.max(right - left, 1) + 4, u.bbox.height);
+  }
+
+  /** The part of the first line up to the cursor, coloured by its trend, and the cursor itself. */
+  private played(u: uPlot): void {
+    const now = this.options.clock.time(this.frame);
+    const line = this.lines[0];
+    if (line) this.colourPlayed(u, line, now);
+    const x = u.valToPos(now, "x");
+    const value = this.valueAt(now);
+    this.cursor.style.transform = `translateX(${x}px)`;
+    this.dot.style.visibility = Number.isFinite(value) ? "visible" : "hidden";
+    if (Number.isFinite(value)) this.dot.style.transform = `translate(${x}px, ${u.valToPos(value, "y")}px)`;
+  }
+
+  private colourPlayed(u: uPlot, line: Line, now: number): void {
+    const colours = { rise: css("--rise"), fall: css("--fall"), stall: css("--stall") };
+    const { ctx } = u;
+    ctx.save();
+    ctx.lineCap = "round";
+    ctx.lineWidth = 3 * devicePixelRatio;
+    for (let i = 1; i < line.times.length && line.times[i - 1] < now; i += 1) {
+      const way = trend(line.values[i - 1], line.values[i]);
+      if (way === "unknown") continue;
+      const share = Math.min(1, (now - line.times[i - 1]) / (line.times[i] - line.times[i - 1]));
+      const end = line.times[i - 1] + share * (line.times[i] - line.times[i - 1]);
+      const value = line.values[i - 1] + share * (line.values[i] - line.values[i - 1]);
+      ctx.strokeStyle = colours[way];
+      ctx.beginPath();
+      ctx.moveTo(u.valToPos(line.times[i - 1], "x", true), u.valToPos(line.values[i - 1], "y", true));
+      ctx.lineTo(u.valToPos(end, "x", true), u.valToPos(value, "y", true));
+      ctx.stroke();
+    }
+    ctx.restore();
+  }
+
+  private drag(press: PointerEvent): void {
+    if (press.button !== 0 || !this.plot) return;
+    press.preventDefault();
+    this.element.focus({ preventScroll: true });
+    this.element.setPointerCapture(press.pointerId);
+    this.options.hold?.(true);
+    const go = (event: PointerEvent): void => {
+      const box = this.plot!.over.getBoundingClientRect();
+      const time = ((event.clientX - box.left) / box.width) * this.options.clock.duration;
+      this.options.seek(this.options.clock.at(time));
+    };
+    go(press);
+    const done = (): void => {
+      this.element.removeEventListener("pointermove", go);
+      this.options.hold?.(false);
+    };
+    this.element.addEventListener("pointermove", go);
+    this.element.addEventListener("lostpointercapture", done, { once: true });
+  }
+}

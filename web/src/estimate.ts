@@ -1,0 +1,67 @@
+// An Estimate in a table: value, interval and n, with all the rest in its tooltip.
+import type { Est, MetricInfo } from "./contract";
+import type { Data } from "./data";
+import { h } from "./dom";
+import { count, decimal, known, NONE, percent } from "./format";
+
+type Shape = Pick<MetricInfo, "percent"> | undefined;
+
+export function number(value: number | null, metric: Shape): string {
+  return metric?.percent === false ? decimal(value) : percent(value);
+}
+
+export function interval(estimate: Est, metric: Shape): string {
+  const [, lo, hi] = estimate;
+  return known(lo) && known(hi) ? `${number(lo, metric)} to ${number(hi, metric)}` : "no interval";
+}
+
+/** The sentence behind a cell. */
+export function sentence(data: Data, label: string, estimate: Est, metric: Shape): string {
+  const [value, , , n, clusters, coverage] = estimate;
+  const unit = metric?.percent === false ? "" : " %";
+  const parts = [
+    `${label}: ${number(value, metric)}${known(value) ? unit : ""}`,
+    interval(estimate, metric),
+    `n = ${count(n)}`,
+  ];
+  if (clusters !== n) parts.push(`${count(clusters)} scenes`);
+  if (known(coverage) && coverage < 1) parts.push(`coverage ${percent(coverage, 0)} %`);
+  if (data.method(estimate)) parts.push(data.method(estimate));
+  return parts.join(", ");
+}
+
+/** A table cell; `href` leads to the episodes behind it. */
+export function estimateCell(
+  data: Data,
+  label: string,
+  estimate: Est | undefined,
+  metric: Shape,
+  href: string | null,
+  marked = false,
+): HTMLTableCellElement {
+  if (!estimate) return h("td", { class: "est none", "data-label": label }, NONE);
+  const [value, lo, hi, n] = estimate;
+  const content = [
+    h("span", { class: "n" }, `n ${count(n)}`),
+    h("span", { class: "value" }, number(value, metric)),
+    h(
+      "span",
+      { class: "range" },
+      known(lo) && known(hi) ? `${number(lo, metric)}–${number(hi, metric)}` : "no interval",
+    ),
+  ];
+  const text = sentence(data, label, estimate, metric);
+  return h(
+    "td",
+    {
+      class: `est${marked ? " sorted" : ""}`,
+      title: text,
+      "data-label": label,
+      "data-value": value,
+      "data-lo": lo,
+      "data-hi": hi,
+      "data-n": n,
+    },
+    href && n ? h("a", { href, "aria-label": `${text}. Show the episodes.` }, content) : content,
+  );
+}

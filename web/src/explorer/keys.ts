@@ -1,0 +1,36 @@
+// The keyboard of the explorer.
+import type { EpisodePane } from "./pane";
+
+export const KEYS =
+  "Space plays, ← and → step a frame (with Shift ten), Home and End, n and p next and previous episode, d s g jump to drop, stall, disagreement, [ and ] speed, / search.";
+
+export function onKey(
+  event: KeyboardEvent,
+  pane: EpisodePane | null,
+  go: (by: number) => void,
+  controls: HTMLElement,
+): void {
+  const target = event.target instanceof Element ? event.target : document.body;
+  if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea")) return;
+  if (event.key === " " && target.closest("button, a, summary")) return;
+  const far = event.shiftKey ? 10 : 1;
+  const acts: Record<string, (() => void) | undefined> = {
+    " ": () => pane?.player.toggle(),
+    ArrowRight: () => pane?.player.step(far),
+    ArrowLeft: () => pane?.player.step(-far),
+    Home: () => pane?.seek(0),
+    End: () => pane?.seek(Infinity),
+    n: () => go(1),
+    p: () => go(-1),
+    d: () => pane?.jump("drop"),
+    s: () => pane?.jump("stall"),
+    g: () => pane?.jump("apart"),
+    "[": () => pane?.changeSpeed(-1),
+    "]": () => pane?.changeSpeed(1),
+    "/": () => controls.querySelector("input")?.focus(),
+  };
+  const act = acts[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+}

@@ -1,0 +1,100 @@
+// Stages and verdicts below the curve, on the same time axis.
+import type { Context } from "../app";
+import type { Item, VerdictRow } from "../data";
+import { h } from "../dom";
+import { known } from "../format";
+
+const SIGNS = { yes: "✓", no: "✗", unknown: "?" };
+
+export interface JudgeVerdicts {
+  judge: string;
+  verdicts: VerdictRow[];
+}
+
+/** Annotated stages of an episode: [name, from, to]. */
+export function stagesOf({ data }: Context, item: Item): [string, number, number][] {
+  const { stages, stage_names } = data.page.episodes;
+  return stages
+    .filter(([episode]) => episode === item.episode)
+    .map(([, name, from, to]) => [stage_names[name], from ?? NaN, to ?? NaN]);
+}
+
+export function lanes(
+  stages: [string, number, number][],
+  judges: JudgeVerdicts[],
+  labels: Map<string, string>,
+  duration: number,
+  seek: (time: number) => void,
+  tell: (judge: string, subgoal: string) => void,
+): HTMLElement {
+  return h(
+    "div",
+    { class: "lanes" },
+    stages.length > 0 &&
+      h(
+        "div",
+        { class: "lane stages", role: "group", "aria-label": "Annotated stages" },
+        stages.map(([name, from, to], i) => {
+          const begin = known(from) ? from : 0;
+          const end = known(to) ? to : duration;
+          const part = h(
+            "button",
+            {
+              type: "button",
+              class: `stage s${i % 2}`,
+              title: `Stage: ${name}, ${begin.toFixed(1)} to ${end.toFixed(1)} s`,
+              onclick: () => seek(begin),
+            },
+            name,
+          );
+          part.style.left = `${(100 * begin) / duration}%`;
+          part.style.width = `${(100 * (end - begin)) / duration}%`;
+          return part;
+        }),
+      ),
+    judges.map(({ judge, verdicts }, i) => {
+      const rows = verdicts.map((verdict) => verdictLane(judge, verdict, labels, duration, seek, tell));
+      return i
+        ? h("details", { class: "other-lanes" }, h("summary", {}, `Verdicts of ${judge}`), rows)
+        : h("div", { class: "own-lanes" }, rows);
+    }),
+  );
+}
+
+function verdictLane(
+  judge: string,
+  verdict: VerdictRow,
+  labels: Map<string, string>,
+  duration: number,
+  seek: (time: number) => void,
+  tell: (judge: string, subgoal: string) => void,
+): HTMLElement {
+  const { subgoal, answer, whenS, score } = verdict;
+  const label = labels.get(subgoal);
+  const since = h("i", { class: "since" });
+  if (known(whenS)) since.style.left = `${(100 * whenS) / duration}%`;
+  else since.classList.add(answer === "yes" ? "whole" : "nowhere");
+  const facts = [
+    known(whenS) ? `at ${whenS.toFixed(1)} s` : "",
+    known(score) ? `score ${score.toFixed(2)}` : "",
+    label && label !== "unknown" && label !== answer ? `label says ${label}` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+  return h(
+    "button",
+    {
+      type: "button",
+      class: `lane verdict ${answer}`,
+      title: verdict.why || "No reason was given",
+      "data-subgoal": subgoal,
+      "data-answer": answer,
+      onclick: () => {
+        if (known(whenS)) seek(whenS);
+        tell(judge, subgoal);
+      },
+    },
+    since,
+    h("span", { class: "lane-text" }, h("b", {}, SIGNS[answer]), ` ${subgoal}`, h("small", {}, facts)),
+  );
+}

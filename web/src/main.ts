@@ -1,0 +1,120 @@
+// The frame of the page: title, navigation, judge, colours; the views fill the rest.
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import type { Context, View } from "./app";
+import { readPage, type Data } from "./data";
+import { choice, fill, h } from "./dom";
+import { readRoute, routeHash } from "./route";
+import { themeButton } from "./theme";
+import { explorer } from "./views/explorer";
+import { leaderboard } from "./views/leaderboard";
+import { overview } from "./views/overview";
+import { processView } from "./views/process";
+import { subgoals } from "./views/subgoals";
+
+const VIEWS: Record<string, { title: string; make: (context: Context) => View }> = {
+  overview: { title: "Overview", make: overview },
+  leaderboard: { title: "Leaderboard", make: leaderboard },
+  subgoals: { title: "Subgoals", make: subgoals },
+  process: { title: "Process", make: processView },
+  explorer: { title: "Explorer", make: explorer },
+};
+
+function start(root: HTMLElement): void {
+  let data: Data;
+  try {
+    data = readPage();
+  } catch (error) {
+    fill(root, h("p", { class: "empty", role: "alert" }, error instanceof Error ? error.message : String(error)));
+    return;
+  }
+  let view: View | null = null;
+  let name = "";
+  let boardId = "";
+  const main = h("main", { id: "main", tabindex: -1 });
+  const nav = h("nav", { "aria-label": "Views" });
+  const judge = h("div", { class: "judge" });
+  document.title = `${data.page.title} · StepScore`;
+  fill(
+    root,
+    h(
+      "a",
+      {
+        class: "skip",
+        href: "#main",
+        onclick: (event: Event) => {
+          event.preventDefault();
+          main.focus();
+        },
+      },
+      "Skip to content",
+    ),
+    h(
+      "header",
+      { class: "top" },
+      h("a", { class: "brand", href: routeHash("overview"), title: data.page.title }, "StepScore"),
+      nav,
+      judge,
+      themeButton(() => view?.repaint?.()),
+    ),
+    main,
+  );
+
+  function show(): void {
+    const route = readRoute();
+    const wanted = route.view in VIEWS ? route.view : "overview";
+    const board = boardOf(data, route);
+    const context: Context = { data, route, board };
+    if (wanted === name && board.id === boardId && view?.update?.(context)) return;
+    view?.close?.();
+    if (wanted !== name) scrollTo(0, 0);
+    [name, boardId] = [wanted, board.id];
+    drawFrame(board.id);
+    view = VIEWS[wanted].make(context);
+    main.className = `view-${wanted}`;
+    fill(main, view.element);
+    document.body.dataset.ready = wanted;
+  }
+
+  function drawFrame(current: string): void {
+    const options: Record<string, string> = current === data.firstBoard().id ? {} : { judge: current };
+    fill(
+      nav,
+      Object.entries(VIEWS).map(([key, { title }]) =>
+        h("a", { href: routeHash(key, [], options), "aria-current": key === name ? "page" : null }, title),
+      ),
+    );
+    const [here] = nav.querySelectorAll("[aria-current]");
+    if (here instanceof HTMLElement) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - 60;
+    fill(
+      judge,
+      data.page.boards.length < 2
+        ? null
+        : choice(
+            "Judge",
+            data.page.boards.map((board): [string, string] => [
+              board.id,
+              board.trivial ? `${board.label} (baseline)` : board.label,
+            ]),
+            current,
+            (id) => {
+              location.hash = routeHash(name, [], {
+                ...(name === "explorer" ? {} : readRoute().options),
+                judge: id,
+              });
+            },
+          ),
+    );
+  }
+
+  addEventListener("hashchange", show);
+  show();
+}
+
+/** The judge in the address: by name, or the one of the run that an episode's address begins with. */
+function boardOf(data: Data, route: Context["route"]): Context["board"] {
+  const run = route.view === "explorer" ? data.page.runs.find(({ id }) => id === route.path[0]) : undefined;
+  return run ? data.page.boards[run.board] : data.board(route.options.judge);
+}
+
+start(document.getElementById("app")!);

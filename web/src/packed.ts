@@ -1,0 +1,60 @@
+// Columns as the contract packs them, decoded when first asked for.
+import type { Dict, Packed } from "./contract";
+
+const WIDTHS = { f64: 8, u8: 1, u16: 2, u32: 4 };
+
+/** A packed column of numbers; NaN is unknown. The base64 is read at the first access. */
+export class Numbers {
+  private array: Float64Array | Uint8Array | Uint16Array | Uint32Array | null = null;
+
+  constructor(private readonly packed: Packed) {}
+
+  get length(): number {
+    return this.decoded().length;
+  }
+
+  get(i: number): number {
+    const q = this.decoded()[i];
+    if (this.packed.enc === "f64") return q;
+    if (q === 2 ** (8 * WIDTHS[this.packed.enc]) - 1) return NaN;
+    return (this.packed.offset ?? 0) + q / (this.packed.scale ?? 1);
+  }
+
+  slice(from: number, to: number): Float64Array {
+    const values = new Float64Array(to - from);
+    for (let i = from; i < to; i += 1) values[i - from] = this.get(i);
+    return values;
+  }
+
+  all(): Float64Array {
+    return this.slice(0, this.length);
+  }
+
+  private decoded(): Float64Array | Uint8Array | Uint16Array | Uint32Array {
+    return (this.array ??= decode(this.packed));
+  }
+}
+
+function decode({ enc, b64 }: Packed): Float64Array | Uint8Array | Uint16Array | Uint32Array {
+  const text = atob(b64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+  if (enc === "u8") return bytes;
+  const view = new DataView(bytes.buffer);
+  const n = bytes.length / WIDTHS[enc];
+  // Read byte by byte where the machine is not little-endian, as the packed numbers are.
+  if (new Uint8Array(new Uint16Array([1]).buffer)[0] === 1) {
+    if (enc === "u16") return new Uint16Array(bytes.buffer, 0, n);
+    if (enc === "u32") return new Uint32Array(bytes.buffer, 0, n);
+    return new Float64Array(bytes.buffer, 0, n);
+  }
+  if (enc === "u16") return Uint16Array.from({ length: n }, (_, i) => view.getUint16(2 * i, true));
+  if (enc === "u32") return Uint32Array.from({ length: n }, (_, i) => view.getUint32(4 * i, true));
+  return Float64Array.from({ length: n }, (_, i) => view.getFloat64(8 * i, true));
+}
+
+/** The string of row `i`; null where there is none. */
+export function word(column: Dict, i: number): string | null {
+  const code = column.codes[i];
+  return code < 0 ? null : column.values[code];
+}

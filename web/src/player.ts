@@ -1,0 +1,213 @@
+// The videos of one episode, all views in step, addressed by frame.
+//
+// Frame i is on screen from start + its time on. A seek aims at the middle of that interval, where no rounding of
+// time stamps can land on a neighbour; which frame is on screen comes from requestVideoFrameCallback.
+import type { FrameClock } from "./clock";
+import { h } from "./dom";
+
+export interface Film {
+  name: string;
+  src: string | null;
+  /** Where the episode begins in its file, in seconds; one file may hold many episodes. */
+  startS: number;
+  clock: FrameClock;
+  /** Why there is no picture. */
+  note: string;
+}
+
+interface Screen {
+  film: Film;
+  video: HTMLVideoElement;
+  usable: boolean;
+  wanted: number | null;
+}
+
+export class Player {
+  readonly element: HTMLElement;
+  frame = 0;
+  playing = false;
+  private screens: Screen[] = [];
+  private speed = 1;
+  private timer = 0;
+  private closed = false;
+
+  constructor(
+    films: Film[],
+    private readonly clock: FrameClock,
+    private readonly changed: () => void,
+  ) {
+    this.element = h("div", { class: "screens", "data-count": Math.max(films.length, 1) });
+    for (const film of films) this.element.append(this.screen(film));
+    if (!films.length) this.element.append(h("p", { class: "empty" }, "This episode has no video here."));
+  }
+
+  /** Show frame `i`; it is on every view as soon as the browser has decoded it. */
+  seek(i: number): void {
+    this.frame = Math.min(this.clock.frames - 1, Math.max(0, Math.round(i)));
+    for (const screen of this.screens) this.aim(screen, this.frame);
+    this.changed();
+  }
+
+  step(by: number): void {
+    this.pause();
+    this.seek(this.frame + by);
+  }
+
+  toggle(): void {
+    if (this.playing) this.pause();
+    else this.play();
+  }
+
+  play(): void {
+    if (this.frame >= this.clock.frames - 1) this.seek(0);
+    this.playing = true;
+    const lead = this.lead();
+    if (lead) for (const screen of this.screens) if (screen.usable) this.start(screen, screen === lead);
+    if (!lead) this.tick();
+    this.changed();
+  }
+
+  pause(): void {
+    if (!this.playing) return;
+    this.playing = false;
+    cancelAnimationFrame(this.timer);
+    for (const { video } of this.screens) video.pause();
+    this.seek(this.frame);
+  }
+
+  setSpeed(speed: number): void {
+    this.speed = speed;
+    for (const { video } of this.screens) video.playbackRate = speed;
+  }
+
+  /** Let go of the files; the player is not used again. */
+  close(): void {
+    this.closed = true;
+    this.playing = false;
+    cancelAnimationFrame(this.timer);
+    for (const { video } of this.screens) {
+      video.pause();
+      video.removeAttribute("src");
+      video.load();
+    }
+    this.screens = [];
+  }
+
+  private screen(film: Film): HTMLElement {
+    const caption = h("figcaption", {}, h("span", {}, film.name));
+    if (film.src === null) {
+      return h(
+        "figure",
+        { class: "screen" },
+        h("div", { class: "no-video" }, film.note || "The video is not part of this report."),
+        caption,
+      );
+    }
+    const video = h("video", {
+      preload: "auto",
+      playsinline: true,
+      "aria-label": `Video, view ${film.name}`,
+      tabindex: -1,
+    });
+    video.muted = true;
+    video.disablePictureInPicture = true;
+    const screen: Screen = { film, video, usable: true, wanted: null };
+    const figure = h("figure", { class: "screen" }, video, caption);
+    video.addEventListener("seeked", () => {
+      if (screen.wanted === null) return;
+      const wanted = screen.wanted;
+      screen.wanted = null;
+      this.aim(screen, wanted);
+    });
+    video.addEventListener("error", () => {
+      if (this.closed) return;
+      screen.usable = false;
+      video.replaceWith(
+        h(
+          "div",
+          { class: "no-video" },
+          film.note || "The browser cannot play this video. Try: stepscore report --copy-videos",
+        ),
+      );
+      if (this.playing && !this.lead()) this.tick();
+    });
+    video.addEventListener("click", () => this.toggle());
+    this.screens.push(screen);
+    video.src = film.src;
+    this.aim(screen, 0);
+    this.watch(screen);
+    return figure;
+  }
+
+  private lead(): Screen | undefined {
+    return this.screens.find((screen) => screen.usable);
+  }
+
+  /** One seek at a time: while the browser is at one, only the newest wish is kept. */
+  private aim(screen: Screen, frame: number): void {
+    if (screen.video.seeking) {
+      screen.wanted = frame;
+      return;
+    }
+    screen.video.currentTime = this.aimOf(screen, frame);
+  }
+
+  /** The middle of the time for which a view shows frame `frame` of the main view. */
+  private aimOf({ film }: Screen, frame: number): number {
+    return film.startS + film.clock.middle(film.clock.at(this.clock.middle(frame)));
+  }
+
+  private start(screen: Screen, leads: boolean): void {
+    screen.video.playbackRate = this.speed;
+    screen.video.play().catch(() => {
+      // Refused or interrupted by a pause; only the leading view decides whether anything plays.
+      if (leads && this.playing && screen.video.paused) this.pause();
+    });
+  }
+
+  private watch(screen: Screen): void {
+    const shown = (_now: number, meta: VideoFrameCallbackMetadata): void => {
+      if (this.closed) return;
+      const frame = screen.film.clock.nearest(meta.mediaTime - screen.film.startS);
+      screen.video.dataset.shown = String(frame);
+      if (this.playing && screen === this.lead() && !screen.video.seeking)
+        this.follow(this.clock.at(screen.film.clock.middle(frame)));
+      screen.video.requestVideoFrameCallback(shown);
+    };
+    screen.video.requestVideoFrameCallback(shown);
+  }
+
+  /** The leading view shows `frame`: move the cursor there and pull the other views along. */
+  private follow(frame: number): void {
+    this.frame = Math.min(this.clock.frames - 1, Math.max(0, frame));
+    if (frame >= this.clock.frames - 1) {
+      this.pause();
+      return;
+    }
+    for (const screen of this.screens) {
+      if (screen === this.lead() || !screen.usable) continue;
+      const behind = this.aimOf(screen, frame) - screen.video.currentTime;
+      if (Math.abs(behind) > 2.5 * this.clock.step && !screen.video.seeking) screen.video.currentTime += behind;
+    }
+    this.changed();
+  }
+
+  /** Without a video the cursor runs by the clock. */
+  private tick(): void {
+    let before = performance.now();
+    let position = this.clock.time(this.frame);
+    const run = (now: number): void => {
+      if (!this.playing || this.closed) return;
+      position += (Math.max(0, now - before) / 1000) * this.speed;
+      before = now;
+      const frame = this.clock.at(position);
+      this.frame = Math.min(this.clock.frames - 1, frame);
+      if (frame >= this.clock.frames - 1) this.pause();
+      else {
+        this.changed();
+        this.timer = requestAnimationFrame(run);
+      }
+    };
+    this.timer = requestAnimationFrame(run);
+  }
+}

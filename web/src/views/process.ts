@@ -1,0 +1,226 @@
+// How policies succeed and how they fail: quality among successes, fingerprints of failures, curves overlaid.
+import type { Context, View } from "../app";
+import type { Diagnosis, Est } from "../contract";
+import { h } from "../dom";
+import { dotRows, legend } from "../dots";
+import { estimateCell } from "../estimate";
+import { conditionedName } from "../conditions";
+import { decimal, fixed, known, plural } from "../format";
+import { overlay } from "../overlay";
+import { colourVariable, distinct, packName, shown } from "../names";
+import { routeHash } from "../route";
+
+const QUALITY = ["MP", "PPL", "CRA", "STR", "DRR", "SQS", "VOC"];
+const NEARNESS = ["MC50", "MC75", "MP", "PPL", "CRA", "STR", "DRR", "FNS"];
+
+export function processView(context: Context): View {
+  const curves = overlay(context);
+  const { source } = context.board.diagnosis;
+  return {
+    element: h(
+      "div",
+      { class: "stack" },
+      h("h1", {}, "Process and diagnosis"),
+      h(
+        "p",
+        { class: "muted" },
+        `Judged by ${context.board.label}; success by ${source === "label" ? "label" : "the judge, as there are no labels"}.`,
+      ),
+      conditioned(context, "Quality among successes", `${source}1`, QUALITY),
+      fingerprints(context),
+      conditioned(context, "How near failures come", `${source}0`, NEARNESS),
+      zScores(context),
+      curves.element,
+    ),
+    repaint: curves.repaint,
+    close: curves.close,
+  };
+}
+
+function conditioned({ data, board }: Context, title: string, condition: string, names: string[]): HTMLElement {
+  const metrics = names
+    .flatMap((name) => data.metric(name) ?? [])
+    .filter(({ name }) => board.overall.some((group) => group.cells[conditionedName(name, condition)]));
+  const rows = board.overall.filter((group) =>
+    metrics.some(({ name }) => (group.cells[conditionedName(name, condition)]?.[3] ?? 0) > 0),
+  );
+  if (!rows.length) return h("section", {}, h("h2", {}, title), h("p", { class: "empty" }, "There are none."));
+  return h(
+    "section",
+    {},
+    h("h2", {}, title),
+    h(
+      "div",
+      { class: "scroll" },
+      h(
+        "table",
+        { class: "numbers" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "Policy"),
+            metrics.map((metric) =>
+              h(
+                "th",
+                { scope: "col", class: "num", title: metric.summary },
+                metric.label,
+                h("span", { class: "arrow" }, metric.better === "lower" ? " ↓" : " ↑"),
+              ),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.map((group) =>
+            h(
+              "tr",
+              { "data-policy": shown(group.policy) },
+              h("th", { scope: "row" }, shown(group.policy)),
+              metrics.map((metric) => {
+                const name = conditionedName(metric.name, condition);
+                return estimateCell(
+                  data,
+                  name,
+                  group.cells[name],
+                  metric,
+                  routeHash("explorer", [], {
+                    judge: board.id,
+                    policy: packName(group.policy),
+                    success: condition,
+                    sort: metric.name,
+                  }),
+                );
+              }),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function fingerprints({ data, board }: Context): HTMLElement {
+  const { diagnosis } = board;
+  const names = distinct(diagnosis.policies.flatMap(({ shares }) => Object.keys(shares)));
+  const failing = diagnosis.policies.filter(({ failures }) => failures > 0);
+  if (!failing.length)
+    return h("section", {}, h("h2", {}, "Fingerprints of failures"), h("p", { class: "empty" }, "No episode failed."));
+  const policies = distinct(board.overall.map((group) => group.policy));
+  const colour = (policy: string | null): string => colourVariable(policies.indexOf(policy));
+  const rule = (name: string): string => data.page.rules.find((found) => found.name === name)?.when ?? "";
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Fingerprints of failures"),
+    legend(failing.map(({ policy }) => ({ name: shown(policy), colour: colour(policy) }))),
+    dotRows(
+      data,
+      names.map((text) => ({ text, title: rule(text) })),
+      failing.map(({ policy, shares }) => ({
+        name: shown(policy),
+        colour: colour(policy),
+        estimates: names.map((name) => shares[name] ?? noneOf(shares)),
+        href: (row: number) =>
+          routeHash("explorer", [], {
+            judge: board.id,
+            policy: packName(policy),
+            success: `${diagnosis.source}0`,
+            fingerprint: names[row],
+          }),
+      })),
+      "bar",
+    ),
+    h(
+      "ul",
+      { class: "advice" },
+      failing.map((policy) => adviceLine(policy)),
+    ),
+    h(
+      "details",
+      {},
+      h("summary", {}, "What the names mean"),
+      h(
+        "dl",
+        { class: "rules" },
+        data.page.rules.flatMap(({ name, of, when }) => [
+          h("dt", {}, name),
+          h("dd", {}, `${when}${of === "any" ? "" : ` (${of} only)`}`),
+        ]),
+      ),
+    ),
+  );
+}
+
+/** A mechanism that no failure of a policy shows is left out of its shares: it is 0 of the same episodes. */
+function noneOf(shares: Record<string, Est>): Est {
+  const [, , , n, clusters, coverage] = Object.values(shares)[0] ?? [0, null, null, 0, 0, null, -1];
+  return [n ? 0 : null, null, null, n, clusters, coverage, -1];
+}
+
+function adviceLine({ policy, failures, stability, inefficient, advice }: Diagnosis["policies"][number]): HTMLElement {
+  const facts = [plural(failures, "failure")];
+  facts.push(known(stability) ? `tasks alike ${decimal(stability)}` : "one task only, so no stability");
+  if (known(inefficient[0]) && inefficient[0] > 0)
+    facts.push(`${Math.round(100 * inefficient[0])} % of successes by detours (n ${inefficient[3]})`);
+  return h(
+    "li",
+    {},
+    h("strong", {}, shown(policy)),
+    " ",
+    h("span", { class: "muted" }, `(${facts.join("; ")})`),
+    advice ? ` ${advice}` : "",
+  );
+}
+
+/** Failures of each policy against those of the others, in standard deviations. */
+function zScores({ data, board }: Context): HTMLElement | null {
+  const { diagnosis } = board;
+  if (!diagnosis.z.flat().some(known)) return null;
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Failures against the other policies"),
+    h("p", { class: "muted" }, "Standard deviations from the mean over policies; upwards is better in every column."),
+    h(
+      "div",
+      { class: "scroll" },
+      h(
+        "table",
+        { class: "numbers heat" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "Policy"),
+            diagnosis.z_metrics.map((name) =>
+              h("th", { scope: "col", class: "num" }, data.metric(name)?.label ?? name),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          diagnosis.policies.map(({ policy }, i) =>
+            h("tr", {}, h("th", { scope: "row" }, shown(policy)), diagnosis.z[i].map(heatCell)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function heatCell(z: number | null): HTMLElement {
+  const text = known(z) ? fixed(z, 1) : "–";
+  const cell = h("td", { class: "num", "data-value": z }, known(z) && Number(text) > 0 ? `+${text}` : text);
+  if (known(z)) {
+    cell.classList.add(z >= 0 ? "up" : "down");
+    cell.style.setProperty("--strength", `${Math.round(Math.min(1, Math.abs(z) / 2) * 45)}%`);
+  }
+  return cell;
+}

@@ -1,0 +1,164 @@
+// Which step fails: a row a task, with the success vector, conditional success and where episodes fail first.
+import type { Context, View } from "../app";
+import type { Est, StepTable } from "../contract";
+import { choice, fill, h } from "../dom";
+import { dotRows, legend } from "../dots";
+import { percent } from "../format";
+import { colourVariable, distinct, packName, shown, unpackName } from "../names";
+import { replaceRoute, routeHash } from "../route";
+
+type Part = "reached" | "given_previous" | "fails_first";
+
+const PARTS: { part: Part; title: string; text: string; answer: string }[] = [
+  { part: "reached", title: "Reached", text: "share of episodes that reached the subgoal", answer: "yes" },
+  {
+    part: "given_previous",
+    title: "Reached, given the one before",
+    text: "of the episodes that reached the one before",
+    answer: "yes",
+  },
+  {
+    part: "fails_first",
+    title: "Fails first here",
+    text: "share of episodes whose first failure is this subgoal",
+    answer: "first",
+  },
+];
+
+export function subgoals(context: Context): View {
+  const { board, route, data } = context;
+  const tasks = distinct(board.steps.map((table) => table.task));
+  const body = h("div", { class: "stack" });
+  function draw(wanted: string): void {
+    const only = unpackName(wanted);
+    fill(
+      body,
+      (only === undefined ? tasks : tasks.filter((task) => task === only)).map((task) => taskRow(context, task)),
+    );
+  }
+  if (!tasks.length) {
+    return {
+      element: h(
+        "div",
+        { class: "stack" },
+        h("h1", {}, "Subgoals"),
+        h(
+          "p",
+          { class: "empty" },
+          `${board.label} gives no verdicts on subgoals, and no subgoal is labelled. A judge that does: stepscore judge SOURCE --judge stepeval`,
+        ),
+      ),
+    };
+  }
+  draw(route.options.task ?? "");
+  return {
+    element: h(
+      "div",
+      { class: "stack" },
+      h("h1", {}, "Subgoals"),
+      h(
+        "p",
+        { class: "muted" },
+        `Verdicts by ${board.label} and by labels, never mixed. Dots with 95 % intervals; each leads to its episodes.`,
+      ),
+      tasks.length > 1 &&
+        h(
+          "div",
+          { class: "controls" },
+          choice(
+            "Task",
+            [["", "All tasks"], ...tasks.map((task): [string, string] => [packName(task), shown(task)])],
+            route.options.task ?? "",
+            (task) => {
+              replaceRoute(
+                routeHash("subgoals", [], { judge: board.id === data.firstBoard().id ? "" : board.id, task }),
+              );
+              draw(task);
+            },
+          ),
+        ),
+      body,
+    ),
+  };
+}
+
+function taskRow(context: Context, task: string | null): HTMLElement {
+  const tables = context.board.steps.filter((table) => table.task === task);
+  const sources = distinct(tables.map((table) => table.source));
+  return h(
+    "section",
+    { class: "task", "data-task": shown(task) },
+    h("h2", {}, shown(task)),
+    sources.map((source) =>
+      sourceRow(
+        context,
+        source,
+        tables.filter((table) => table.source === source),
+        sources.length > 1,
+      ),
+    ),
+  );
+}
+
+function sourceRow(context: Context, source: string, tables: StepTable[], named: boolean): HTMLElement {
+  const policies = distinct(context.board.overall.map((group) => group.policy));
+  const colour = (table: StepTable): string => colourVariable(policies.indexOf(table.policy));
+  const labels = tables[0].names.map((text, i) => ({
+    text,
+    title: tables[0].criteria[i] ? `${text}: ${tables[0].criteria[i]}` : text,
+  }));
+  return h(
+    "div",
+    { class: "source", "data-source": source },
+    h(
+      "div",
+      { class: "source-head" },
+      (named || source === "label") && h("h3", {}, source === "judge" ? "By the judge" : "By label"),
+      legend(tables.map((table) => ({ name: shown(table.policy), colour: colour(table) }))),
+      !tables.every((table) => table.reviewed) && h("span", { class: "tag" }, "subgoals not reviewed by a person"),
+    ),
+    h(
+      "div",
+      { class: "panels" },
+      PARTS.map(({ part, title, text, answer }) =>
+        h(
+          "div",
+          { class: "panel", "data-part": part },
+          h("h4", { title: text }, title),
+          dotRows(
+            context.data,
+            labels,
+            tables.map((table) => ({
+              name: shown(table.policy),
+              colour: colour(table),
+              estimates: table[part],
+              href: (row: number) =>
+                routeHash("explorer", [], {
+                  judge: context.board.id,
+                  policy: packName(table.policy),
+                  task: packName(table.task),
+                  subgoal: table.names[row],
+                  answer,
+                  source,
+                }),
+            })),
+            part === "fails_first" ? "bar" : "dot",
+          ),
+        ),
+      ),
+    ),
+    violations(tables),
+  );
+}
+
+function violations(tables: StepTable[]): HTMLElement | null {
+  const found = tables.filter(({ violations: [value] }) => value !== null && value > 0);
+  if (!found.length) return null;
+  const part = (policy: string | null, [value, , , n]: Est): string =>
+    `${shown(policy)} ${percent(value, 0)} % (n ${n})`;
+  return h(
+    "p",
+    { class: "muted" },
+    `A later subgoal reached without an earlier one: ${found.map((table) => part(table.policy, table.violations)).join(", ")}.`,
+  );
+}
