@@ -43,7 +43,8 @@ def pack_range(values: FloatArray) -> dict[str, Any]:
     """Values over their own range in 2 bytes each: for drawing. The error is at most range / 131,068."""
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-    scale = 65_534 / (high - low) if high > low else 1.0
+    # A range too small to divide by is drawn as a level line.
+    scale = 65_534 / (high - low) if high - low > 1e-300 else 1.0
     return {**_packed("u16", _codes(values - low, "u16", scale), scale), "offset": low}
 
 

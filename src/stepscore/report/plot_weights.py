@@ -97,9 +97,9 @@ def _episodes(axes: Axes, weighting: Weighting, spread: Distribution) -> None:
     failed = [row + 0.5 for row, i in enumerate(order) if frames.episodes[i].success is False]
     marks: Any = {"color": RED, "marker": "_", "linestyle": "none", "clip_on": False}
     axes.plot([-1.5] * len(failed), failed, markersize=3, **marks)
-    percent_axis(axes, "x")
-    axes.set(xlim=(0, 100), xlabel="time in the episode, %", yticks=[])
-    axes.set_ylabel(f"{len(order)} of {len(frames.episodes)} episodes" if len(at) > MOST else "episodes")
+    axes.set(xlim=(0, 100), xticks=(0, 50, 100), xlabel="time in the episode, %", yticks=[])
+    counted = f"{len(order)} of {len(at)} episodes" if len(at) > MOST else f"{len(at)} episodes"
+    axes.set_ylabel(f"{counted}{' (red: failed)' if failed else ''}", fontsize=SMALL)
     axes.yaxis.set_label_coords(-0.05, 0.5)
     if axes.figure is not None:
         axes.figure.colorbar(shown, ax=axes, label="weight", fraction=0.05, pad=0.02)
