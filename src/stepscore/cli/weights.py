@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepscore.cli import options
-from stepscore.cli.show import err, percent, print_json, table
-from stepscore.cli.show import out as stdout
+from stepscore.cli.show import err, print_json
+from stepscore.cli.weights_shown import as_row, how_to_train, print_weights
 from stepscore.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
-    from stepscore.curation import Distribution, RunFrames, Weighting
+    from stepscore.curation import RunFrames, Weighting
     from stepscore.curation.selection import Selection
     from stepscore.runs import Run
-
-SHOWN = 5
-"""Episodes shown at either end."""
-
-_BAR = 40
 
 
 class Method(StrEnum):
@@ -139,11 +134,11 @@ def weights(
     With rabc as LeRobot has it, the file is the progress that `lerobot-train` reads unchanged, and the exact
     command is printed. The other forms write a weight a frame, for stepscore.curation.FrameWeights.
     """
-    from stepscore.curation import distribution, run_frames, write_progress, write_weights
-    from stepscore.curation.selection import select_episodes
+    from stepscore.curation import distribution, run_frames
     from stepscore.runs import open_run
-    from stepscore.runs.measure import measure_episodes
 
+    named = _form(method, form)
+    stall = _stall_options(named, stalls, still, done)
     given = {
         "chunk_size": chunk_size,
         "kappa": kappa,
@@ -151,48 +146,44 @@ def weights(
         "share": share,
         "pace": pace,
         "noise": noise,
+        # The form that does not take it may have it for its stalls.
+        "done": done if named == "corrected" or not stall else None,
         "tau": tau,
         "delta_max": delta_max,
         "subtract_mean": subtract_mean or None,
         "temperature": temperature,
-        "done": done,
     }
-    named = _form(method, form)
-    stall = _stall_options(named, stalls, still, done)
-    taken = _taken(
-        named, {k: v for k, v in given.items() if k != "done" or stalls is None or named == "corrected"}
-    )
+    taken = _taken(named, given)
+    _check_files(named, dense, picture)
     opened = open_run(run)
-    measures = measure_episodes(opened, revision=revision, channel=channel)
-    chosen = select_episodes(
-        measures, top=top, by=by, per_task=per_task, failures=failures.value, success_by=success_by.value
+    chosen = _choose(
+        opened,
+        revision,
+        top=top,
+        by=by,
+        per_task=per_task,
+        failures=failures.value,
+        success_by=success_by.value,
     )
     if not chosen.kept:
         raise OptionError(f"No episode of {run} is left: all {len(chosen.dropped)} were dropped.")
-    frames = run_frames(opened, channel).select(chosen.kept)
-    weighting = _weigh(named, frames, taken, stall)
+    weighting = _weigh(named, run_frames(opened, channel).select(chosen.kept), taken, stall)
     spread = distribution(weighting)
-    made_by = _made_by(opened, weighting, chosen)
-    if weighting.by_lerobot:
-        second = run_frames(opened, dense).select(chosen.kept).progress if dense else None
-        write_progress(out, frames, dense=second, made_by=made_by)
-    elif dense:
-        raise OptionError(
-            "--dense-channel is a column of LeRobot's progress file: --method rabc --form lerobot."
-        )
-    else:
-        write_weights(out, weighting, made_by=made_by)
-    files = _other_files(out, weighting, spread, picture)
+    files = _write(opened, weighting, chosen, out, dense)
+    if picture is not None:
+        from stepscore.report.plot_weights import plot_weights
+
+        files.append(plot_weights(picture, weighting, spread))
     command = _command(opened, weighting, policy, out)
     if json:
-        print_json(_row(weighting, spread, chosen, files, command))
+        print_json(as_row(weighting, spread, chosen, files, command))
     else:
-        _print(weighting, spread, chosen)
+        print_weights(weighting, spread, chosen)
     for warning in spread.warnings:
         err().print(f"Warning: {warning}", style="yellow", soft_wrap=True, markup=False)
     for name in files:
         err().print(f"Wrote {name}", soft_wrap=True, markup=False)
-    err().print(_how_to_train(weighting, command, out), soft_wrap=True, markup=False)
+    err().print(how_to_train(weighting, command, out), soft_wrap=True, markup=False)
 
 
 def _form(method: Method, form: str | None) -> str:
@@ -232,7 +223,7 @@ def _taken(form: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if form in ("lerobot", "corrected") and "chunk_size" not in said:
         raise OptionError(
             "RA-BC weighs a frame by the gain over the policy's chunk: say --chunk-size N, the policy's own "
-            "(LeRobot: 50 for smolvla and pi0, 100 for act)."
+            "(in LeRobot 50 for smolvla, pi0 and pi05, unless you set it)."
         )
     return said
 
@@ -251,6 +242,17 @@ def _weigh(form: str, frames: RunFrames, taken: dict[str, Any], stall: dict[str,
     return curation.without_stalls(weighting, **stall) if stall else weighting
 
 
+def _choose(run: Run, revision: str, **filters: Any) -> Selection:
+    """The episodes to train on, measured by their progress, whichever channel the weights are of."""
+    from stepscore.curation.selection import Selection, select_episodes
+    from stepscore.runs.measure import measure_episodes
+
+    if filters["top"] is None and filters["by"] is None and filters["failures"] == "keep":
+        # Nothing to measure for, and measuring many episodes takes a while.
+        return Selection(tuple(run.episodes().column("episode_id").to_pylist()), {})
+    return select_episodes(measure_episodes(run, revision=revision), **filters)
+
+
 def _made_by(run: Run, weighting: Weighting, chosen: Selection) -> dict[str, Any]:
     return {
         "run": run.path.name,
@@ -265,19 +267,31 @@ def _made_by(run: Run, weighting: Weighting, chosen: Selection) -> dict[str, Any
     }
 
 
-def _other_files(out: Path, weighting: Weighting, spread: Distribution, picture: Path | None) -> list[Path]:
-    """Write the list of episodes and the picture; all files written."""
-    from stepscore.curation import write_episodes
+def _check_files(form: str, dense: str | None, picture: Path | None) -> None:
+    """Mistakes about files, before the run is read."""
+    if dense is not None and form != "lerobot":
+        raise OptionError(
+            "--dense-channel is a column of LeRobot's progress file: --method rabc --form lerobot."
+        )
+    if picture is not None and picture.suffix not in (".svg", ".png"):
+        raise OptionError(f"--picture {picture}: a picture ends in .svg or .png.")
 
-    written = [out]
-    if weighting.frames.numbered:
-        written.append(out.with_name(f"{out.stem}.episodes.json"))
-        write_episodes(written[-1], weighting.frames)
-    if picture is not None:
-        from stepscore.report.plot_weights import plot_weights
 
-        written.append(plot_weights(picture, weighting, spread))
-    return written
+def _write(run: Run, weighting: Weighting, chosen: Selection, out: Path, dense: str | None) -> list[Path]:
+    """Write the table and the list of episodes; the files written."""
+    from stepscore.curation import run_frames, write_episodes, write_progress, write_weights
+
+    made_by = _made_by(run, weighting, chosen)
+    if weighting.by_lerobot:
+        second = run_frames(run, dense).select(chosen.kept).progress if dense else None
+        write_progress(out, weighting.frames, dense=second, made_by=made_by)
+    else:
+        write_weights(out, weighting, made_by=made_by)
+    if not weighting.frames.numbered:
+        return [out]
+    episodes = out.with_name(f"{out.stem}.episodes.json")
+    write_episodes(episodes, weighting.frames)
+    return [out, episodes]
 
 
 def _command(run: Run, weighting: Weighting, policy: str, out: Path) -> str | None:
@@ -288,85 +302,3 @@ def _command(run: Run, weighting: Weighting, policy: str, out: Path) -> str | No
         return None
     by_lerobot = weighting if weighting.by_lerobot else None
     return train_command(run, weighting.frames, policy=policy, weighting=by_lerobot, progress=out)
-
-
-def _how_to_train(weighting: Weighting, command: str | None, out: Path) -> str:
-    if not weighting.frames.numbered:
-        return "The source is no LeRobot dataset: index and episode_index count the run's episodes by id."
-    if command is not None:
-        return f"Train (LeRobot 0.6 or later):\n{command}"
-    return (
-        "LeRobot cannot read these weights. In a PyTorch loop:\n"
-        f"from stepscore.curation import FrameWeights\nweights = FrameWeights.read({str(out)!r}, unknown=0.0)"
-    )
-
-
-def _row(
-    weighting: Weighting, spread: Distribution, chosen: Selection, files: list[Path], command: str | None
-) -> dict[str, Any]:
-    return {
-        "method": weighting.method,
-        "form": weighting.form,
-        "options": dict(weighting.options),
-        "facts": dict(weighting.facts),
-        **spread.row(),
-        "kept": len(chosen.kept),
-        "dropped": dict(chosen.dropped),
-        "left_out": dict(weighting.frames.left_out or {}),
-        "files": [str(path) for path in files],
-        "command": command,
-    }
-
-
-def _print(weighting: Weighting, spread: Distribution, chosen: Selection) -> None:
-    console = stdout()
-    frames = weighting.frames
-    what = " ".join(dict.fromkeys((weighting.method, weighting.form)))
-    options_text = ", ".join(
-        f"{name} {value}" for name, value in weighting.options.items() if value is not None
-    )
-    console.print(
-        f"{what} on {frames.channel}{f' ({options_text})' if options_text else ''}: {spread.n} frames of "
-        f"{len(frames.episodes)} episodes; {len(chosen.dropped)} dropped, "
-        f"{len(frames.left_out or {})} without frames",
-        soft_wrap=True,
-        markup=False,
-    )
-    most = max(int(spread.counts.max(initial=0)), 1)
-    total = max(int(spread.counts.sum()), 1)
-    rows = [
-        [f"{low:.2f}…{high:.2f}", str(count), percent(count / total), "█" * round(_BAR * int(count) / most)]
-        for low, high, count in zip(spread.edges[:-1], spread.edges[1:], spread.counts, strict=True)
-    ]
-    shown = table("Weights", ["weight", "frames", "%", ""], rows)
-    shown.columns[3].justify = "left"
-    console.print(shown)
-    figures = {
-        "at 0": spread.at_zero,
-        "at 1": spread.at_one,
-        "at the largest": spread.at_most,
-        "unknown": spread.unknown,
-        "frames that count, as if all weighed the same": spread.effective,
-    }
-    console.print(
-        table("Shares", ["of the frames", "%"], [[name, percent(v)] for name, v in figures.items()])
-    )
-    console.print(f"mean weight {spread.mean:.3f}", markup=False)
-    for name, value in weighting.facts.items():
-        console.print(f"{name} {value:.4g}", markup=False)
-    _print_episodes(spread)
-
-
-def _print_episodes(spread: Distribution) -> None:
-    console = stdout()
-    known = [episode for episode in spread.episodes if episode.mean == episode.mean]
-    rows = [
-        [e.id, f"{e.mean:.3f}", f"{e.relative:.2f}", {True: "yes", False: "no", None: "–"}[e.success]]
-        for e in known
-    ]
-    heads = ["episode", "mean weight", "of the mean", "success\nby label"]
-    if len(rows) <= 2 * SHOWN:
-        console.print(table("Episodes, most up-weighted first", heads, rows))
-    else:
-        console.print(table("Most up-weighted", heads, rows[:SHOWN]))
-        console.print(table("Most down-weighted", heads, rows[: -SHOWN - 1 : -1]))

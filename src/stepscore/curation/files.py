@@ -1,0 +1,113 @@
+"""What training reads: LeRobot's progress file, a table of weights by index, and a list of episodes.
+
+Every file appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stepscore.curation.frames import RunFrames
+from stepscore.curation.weighting import Weighting
+from stepscore.errors import OptionError, RunError
+from stepscore.types import FloatArray, IntArray
+
+METADATA = "stepscore"
+
+
+def write_progress(
+    path: Path, frames: RunFrames, *, dense: FloatArray | None = None, made_by: Mapping[str, object]
+) -> None:
+    """The progress file that LeRobot's RA-BC reads unchanged: a row a frame, by index.
+
+    Columns ``index``, ``episode_index`` and ``frame_index`` (int64) and ``progress_sparse`` (float32; null
+    for unknown), and with ``dense`` a second head, ``progress_dense``. LeRobot takes the statistics of its
+    weights from the rows of this file, so it holds the chosen episodes alone.
+
+    Args:
+        path: Ends in ``.parquet``.
+        frames: The chosen episodes.
+        dense: Progress of another head, one value a frame.
+        made_by: Run, judge, protocol and options, kept as JSON in the file's metadata.
+    """
+    columns = _places(frames) | {"progress_sparse": _floats(frames.progress)}
+    if dense is not None:
+        columns["progress_dense"] = _floats(dense)
+    _write_table(path, columns, made_by)
+
+
+def write_weights(path: Path, weighting: Weighting, *, made_by: Mapping[str, object]) -> None:
+    """A weight a frame, for :class:`stepscore.curation.sampler.FrameWeights`.
+
+    Columns ``index``, ``episode_index``, ``frame_index`` (int64), ``weight`` (float32; null for unknown) and
+    ``success`` (by label; null where no label says).
+    """
+    frames = weighting.frames
+    successes = pa.array([e.success for e in frames.episodes], pa.bool_())
+    rows = pa.array(frames.per_frame(list(range(len(frames.episodes)))))
+    columns = _places(frames) | {"weight": _floats(weighting.weights), "success": successes.take(rows)}
+    _write_table(path, columns, made_by)
+
+
+def write_episodes(path: Path, frames: RunFrames) -> None:
+    """The numbers of the chosen episodes as a JSON list, as ``--dataset.episodes`` takes it."""
+    _whole(path, lambda temporary: temporary.write_text(episode_list(frames) + "\n", encoding="utf-8"))
+
+
+def episode_list(frames: RunFrames) -> str:
+    """``[0, 3, 7]``."""
+    return json.dumps(sorted(episode.number for episode in frames.episodes))
+
+
+def read_weights(path: str | Path) -> tuple[IntArray, FloatArray]:
+    """Index and weight of every row of a table with these two columns; NaN for unknown."""
+    try:
+        table = pq.read_table(path, columns=["index", "weight"])
+    except FileNotFoundError as error:
+        raise OptionError(
+            f"There is no file {path}. Make one: stepscore weights RUN ... -o {path}"
+        ) from error
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise OptionError(
+            f"{path} is no table of weights with the columns index and weight ({error}). "
+            "Make one: stepscore weights RUN --method awr -o weights.parquet"
+        ) from error
+    index = np.asarray(table.column("index").to_numpy(), dtype=np.int64)
+    return index, np.asarray(table.column("weight").to_numpy(), dtype=np.float64)
+
+
+def _places(frames: RunFrames) -> dict[str, pa.Array]:
+    return {
+        "index": pa.array(frames.index()),
+        "episode_index": pa.array(frames.episode_index()),
+        "frame_index": pa.array(frames.frame_index()),
+    }
+
+
+def _floats(values: FloatArray) -> pa.Array:
+    return pa.array(values.astype(np.float32), pa.float32(), mask=np.isnan(values))
+
+
+def _write_table(path: Path, columns: Mapping[str, pa.Array], made_by: Mapping[str, object]) -> None:
+    if path.suffix != ".parquet":
+        raise OptionError(f"The table is Parquet: name the file {path.stem}.parquet, not {path.name}.")
+    text = json.dumps(made_by, sort_keys=True, default=str)
+    table = pa.table(dict(columns)).replace_schema_metadata({METADATA: text})
+    _whole(path, lambda temporary: pq.write_table(table, temporary))
+
+
+def _whole(path: Path, write: Callable[[Path], object]) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error

@@ -1,0 +1,162 @@
+"""A table of weights in a PyTorch training loop: draw frames by weight, or weight their loss.
+
+::
+
+    weights = FrameWeights.read("weights.parquet", unknown=0.0)
+    loader = DataLoader(dataset, batch_size=32, sampler=weights.sampler(dataset_index))      # either
+    loss = (policy_loss_per_sample * weights.of(batch["index"])).mean()                      # or
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.curation.files import read_weights
+from stepscore.errors import MissingExtraError, OptionError
+from stepscore.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class FrameWeights:
+    """Weights of a dataset's frames by index, scaled to mean 1 over the table.
+
+    They are scaled once, not in every batch: a batch of poor frames stays a small step, and the gradient is
+    that of the weighted loss over the dataset.
+
+    Attributes:
+        index: The dataset's index of every row, ascending.
+        weight: Its weight; unknown ones have been replaced.
+    """
+
+    index: IntArray
+    weight: FloatArray
+
+    @classmethod
+    def read(cls, path: str | Path, *, unknown: float | None = None) -> FrameWeights:
+        """From a file of ``stepscore weights``, or any Parquet table with the columns index and weight.
+
+        Args:
+            path: The file.
+            unknown: Weight of frames whose weight is unknown, on the scale of the file: 1.0 is LeRobot's
+                choice for RA-BC, 0.0 leaves them out. Must be said where there are any.
+        """
+        index, weight = read_weights(path)
+        missing = np.isnan(weight)
+        if np.any(missing) and unknown is None:
+            raise OptionError(
+                f"{path}: the weight of {int(missing.sum())} of {len(weight)} frames is unknown. "
+                "Say what they count: unknown=0.0 leaves them out, unknown=1.0 is LeRobot's choice."
+            )
+        return cls.of_arrays(index, np.where(missing, unknown or 0.0, weight))
+
+    @classmethod
+    def of_arrays(cls, index: ArrayLike, weight: ArrayLike) -> FrameWeights:
+        """From two arrays of one length; weights are finite, 0 or above, and not all 0."""
+        places, values = np.asarray(index, dtype=np.int64), np.asarray(weight, dtype=np.float64)
+        if places.shape != values.shape or places.ndim != 1:
+            raise OptionError(f"index has shape {places.shape} and weight {values.shape}; expected one (n,).")
+        if not np.all(np.isfinite(values)) or np.any(values < 0) or not np.any(values > 0):
+            raise OptionError("Weights must be finite and 0 or above, and at least one must be above 0.")
+        order = np.argsort(places, kind="stable")
+        places, values = places[order], values[order]
+        if np.any(np.diff(places) == 0):
+            raise OptionError(f"index {places[:-1][np.diff(places) == 0][0]} stands in the table twice.")
+        return cls(places, values / values.mean())
+
+    def of(self, index: Any) -> torch.Tensor:
+        """The weights of a batch's frames, by the dataset's index: float32, on the device of ``index``.
+
+        Multiply the loss of each sample with them. A frame that is not in the table is an error: it was not
+        chosen, or belongs to another dataset.
+        """
+        try:
+            import torch
+        except ImportError as error:
+            raise MissingExtraError("Weighting a loss", "local") from error
+        asked = torch.as_tensor(index)
+        found = self._lookup(asked.detach().cpu().numpy().reshape(-1))
+        return torch.as_tensor(found, dtype=torch.float32, device=asked.device).reshape(asked.shape)
+
+    def sampler(
+        self,
+        dataset_index: ArrayLike,
+        *,
+        seed: int = 0,
+        num_samples: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+    ) -> WeightedSampler:
+        """A sampler over a dataset for ``torch.utils.data.DataLoader(sampler=...)``.
+
+        Args:
+            dataset_index: The dataset's ``index`` column, in its order: places in it are what is drawn, so a
+                dataset of chosen episodes works too. A frame that is not in the table is never drawn.
+            seed: Another seed draws others.
+            num_samples: Draws an epoch, over all processes; as many as there are frames, if not given.
+            rank: The number of this process, where several train together.
+            world: How many there are.
+        """
+        asked = np.asarray(dataset_index, dtype=np.int64).reshape(-1)
+        place, there = self._places(asked)
+        weights = np.where(there, self.weight[place], 0.0)
+        if not np.any(weights > 0):
+            raise OptionError(
+                "No frame of this dataset has a weight above 0. Is it the dataset of the table?"
+            )
+        if not 0 <= rank < world:
+            raise OptionError(f"rank is {rank} of {world}; it must be 0..{world - 1}.")
+        return WeightedSampler(weights, len(asked) if num_samples is None else num_samples, seed, rank, world)
+
+    def _places(self, asked: IntArray) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+        place = np.minimum(np.searchsorted(self.index, asked), len(self.index) - 1)
+        return place, self.index[place] == asked
+
+    def _lookup(self, asked: IntArray) -> FloatArray:
+        place, there = self._places(asked)
+        if not np.all(there):
+            raise OptionError(
+                f"Frame {asked[~there][0]} is not in the table of weights, which holds {len(self.index)} frames."
+                " Train on the episodes it was made for (--dataset.episodes)."
+            )
+        return self.weight[place]
+
+
+class WeightedSampler:
+    """Places in a dataset, each drawn in proportion to its weight; an epoch at a time.
+
+    The draws are systematic: one random offset, then equal steps along the summed weights, in random order. So
+    a frame that is expected k times in an epoch comes floor(k) or ceil(k) times, where independent draws would
+    leave out a third of the frames of weight 1. Any number of frames will do; ``torch.multinomial`` ends at
+    2^24. ``set_epoch`` gives another order, the same in every process.
+    """
+
+    def __init__(self, weights: FloatArray, num_samples: int, seed: int = 0, rank: int = 0, world: int = 1):
+        if num_samples < 1:
+            raise OptionError(f"num_samples is {num_samples}; it must be at least 1.")
+        self.num_samples, self.seed, self.rank, self.world = num_samples, seed, rank, world
+        self.epoch = 0
+        self._summed = np.cumsum(weights / np.sum(weights))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw anew for this epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(range(self.rank, self.num_samples, self.world))
+
+    def __iter__(self) -> Iterator[int]:
+        rng = np.random.default_rng([self.seed, self.epoch])
+        steps = (rng.uniform() + np.arange(self.num_samples)) / self.num_samples
+        # The sum may end a rounding below 1; side "right" passes over places of weight 0.
+        drawn = np.searchsorted(self._summed, steps * self._summed[-1], side="right")
+        drawn = rng.permutation(np.minimum(drawn, int(np.searchsorted(self._summed, self._summed[-1]))))
+        yield from drawn[self.rank :: self.world].tolist()

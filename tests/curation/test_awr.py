@@ -1,0 +1,78 @@
+"""TOPReward's weights are at their cap for every step that does not fall; the logistic form is not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscore.curation.awr import logistic_weights, topreward_weights
+from stepscore.errors import OptionError
+from stepscore.metrics.token_rewards import dense_reward, minmax
+
+PUBLISHED = [-18.75, -17.125, -11.0, -12.0, -11.625, -12.125, -10.75, -11.25, -9.5, -9.0, -9.25, -8.75, -8.0]
+PUBLISHED += [-7.625, -6.375]
+"""log P(True) of 15 prefixes, as published with TOPReward's prefix cache."""
+
+changes = st.lists(st.floats(-1, 1) | st.just(math.nan), max_size=40).map(np.array)
+
+
+def test_a_step_without_change_weighs_tau_and_a_fall_less() -> None:
+    found = topreward_weights(np.array([0.0, 0.3, -0.5, -1.0, math.nan]))
+    np.testing.assert_allclose(found.weights, [2, 2, 2 * math.exp(-0.5), 2 * math.exp(-1), math.nan])
+    assert found.at_cap == 0.5
+
+
+def test_the_weights_are_the_dense_reward_of_the_paper() -> None:
+    scaled = minmax(PUBLISHED)
+    found = topreward_weights(np.diff(scaled))
+    np.testing.assert_allclose(found.weights, dense_reward(scaled)[1:])
+    # 10 of the 14 steps rise; every one of them is at the cap.
+    assert found.at_cap == pytest.approx(10 / 14)
+
+
+def test_tau_exp_of_any_change_spans_what_the_formula_says() -> None:
+    found = topreward_weights(np.array([-1.0, 1.0]), delta_max=10.0).weights
+    np.testing.assert_allclose(found, [0.7358, 5.4366], atol=1e-4)
+
+
+def test_with_the_mean_subtracted_a_step_below_the_average_loses_weight() -> None:
+    rises = np.array([0.1, 0.3])
+    assert topreward_weights(rises).at_cap == 1
+    less = topreward_weights(rises, subtract_mean=True)
+    np.testing.assert_allclose(less.weights, [2 * math.exp(-0.1), 2])
+    assert less.mean == pytest.approx(0.2)
+
+
+@given(changes)
+def test_the_logistic_form_rises_with_the_change_and_stays_off_its_bounds(given_changes: np.ndarray) -> None:
+    found = logistic_weights(given_changes)
+    known = ~np.isnan(given_changes)
+    assert np.array_equal(known, ~np.isnan(found.weights))
+    assert np.all((found.weights[known] > 0) & (found.weights[known] < 2))
+    order = np.argsort(given_changes[known])
+    assert np.all(np.diff(found.weights[known][order]) >= 0)
+
+
+def test_the_logistic_form_tells_rises_apart_and_does_not_depend_on_their_scale() -> None:
+    rises = np.array([0.01, 0.02, 0.06])
+    found = logistic_weights(rises).weights
+    assert np.all(np.diff(found) > 0.1)
+    np.testing.assert_allclose(logistic_weights(rises / 100).weights, found)
+    np.testing.assert_allclose(logistic_weights(np.array([0.1, 0.1])).weights, 1.0)
+
+
+def test_one_deviation_above_the_mean_weighs_as_documented() -> None:
+    found = logistic_weights(np.array([-1.0, 1.0]))
+    assert found.weights[1] / 2 == pytest.approx(0.731, abs=1e-3)
+
+
+def test_wrong_options_are_refused() -> None:
+    for wrong in ({"tau": 0.0}, {"delta_max": -1.0}):
+        with pytest.raises(OptionError):
+            topreward_weights(np.zeros(2), **wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="temperature"):
+        logistic_weights(np.zeros(2), temperature=0.0)
