@@ -16,17 +16,18 @@ import typer
 
 from stepscore.cli import metrics
 from stepscore.cli.judge import summarise
-from stepscore.cli.show import err
+from stepscore.cli.show import err, out, table
 
 if TYPE_CHECKING:
     from stepscore.judges import Judge
+    from stepscore.runs import Run
 
 ROLLOUTS = Path(__file__).parent / "demo_data"
 """32 simulated rollouts: four policies meet the same two scenes of four tasks."""
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to put the runs.")] = Path(
+    folder: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to put the runs.")] = Path(
         "demo"
     ),
 ) -> None:
@@ -40,14 +41,14 @@ def demo(
     failed = 0
     for judge in _judges():
         err().print(f"Judging {len(episodes)} rollouts: {judge.name} on the embedded judge …")
-        failed += summarise(score(episodes, judge, out / judge.name))
-    progress, steps = out / "topreward", out / "stepeval"
+        failed += summarise(score(episodes, judge, folder / judge.name))
+    progress, steps = folder / "topreward", folder / "stepeval"
     metrics.metrics([progress], by="policy")
-    metrics.metrics([progress], by="policy", show=metrics.Show.DIAGNOSIS)
-    metrics.metrics([steps], by="policy", show=metrics.Show.SUBGOALS)
-    page = write_report([open_run(progress), open_run(steps)], out / "report")
+    _print_vectors(open_run(steps))
+    page = write_report([open_run(progress), open_run(steps)], folder / "report")
     err().print(
         f"\nWhat the judge can be trusted with: stepscore metrics {steps} --show judge\n"
+        f"Each subgoal, with intervals:       stepscore metrics {steps} --show subgoals\n"
         f"Every number as JSON:               stepscore metrics {progress} --show all --json\n"
         f"Rollouts:                           {ROLLOUTS}\n"
         f"Report:                             {page}\n"
@@ -56,6 +57,24 @@ def demo(
     )
     if failed:
         raise typer.Exit(1)
+
+
+def _print_vectors(run: Run) -> None:
+    """The success vector of every task: the share of episodes that reached each subgoal, policy by policy."""
+    from stepscore.runs.steps import step_tables
+
+    found = step_tables(run, ("policy",))
+    by = {(made.group["task"], made.group["policy"], made.source): made for made in found}
+    policies = sorted({str(policy) for _, policy, _ in by})
+    said = "percent of a policy's episodes that reached it: by judge / by label"
+    for task in dict.fromkeys(made.group["task"] for made in found):
+        names = next(made.names for made in found if made.group["task"] == task)
+        rows = []
+        for number, name in enumerate(names):
+            pairs = [[by[task, policy, source] for source in ("judge", "label")] for policy in policies]
+            cells = [" / ".join(f"{100 * one.reached[number].value:.0f}" for one in pair) for pair in pairs]
+            rows.append([name, *cells])
+        out().print(table(f"Subgoals: {task}", ["subgoal", *policies], rows, caption=said))
 
 
 def _judges() -> list[Judge]:
@@ -67,5 +86,5 @@ def _judges() -> list[Judge]:
     model = get_model("embedded")
     return [
         get_judge("topreward", model=model, min_first=2, calibration=str(CALIBRATION)),
-        get_judge("stepeval", model=model, strategy="per-subgoal", answer="tokens"),
+        get_judge("stepeval", model=model, strategy="per-subgoal", answer="tokens", frames=8),
     ]

@@ -96,7 +96,9 @@ def metrics(
             if chosen:
                 _grouped(console, f"Among {word} by {source}", chosen, caption=note)
     for made in steps:
-        console.print(_steps(made))
+        # What the labels say of each subgoal is the same for every run: for who asks for it.
+        if show is not Show.MAIN or made.source == "judge":
+            console.print(_steps(made))
     if show is Show.SUBGOALS and not steps:
         console.print("Nothing is known of any subgoal: no verdict of the judge and no label says yes or no.")
     if diagnosis is not None:

@@ -108,3 +108,129 @@ def vlm(
     )
     if done["finished"]:
         out().print(f"Next: stepscore judge SOURCE --judge topreward --model hf/{folder} -o RUN")
+
+
+@app.command("sarm")
+def sarm(
+    datasets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATASET...", help="Rollouts with stage or progress labels, success and failure."
+        ),
+    ],
+    folder: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="CHECKPOINT", help="Folder of the checkpoint and its state."),
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", metavar="FILE", help="Labels; else DATASET/labels.parquet."),
+    ] = None,
+    sparse_labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--sparse-labels", metavar="FILE", help="With --mode dual: labels of the sparse stages."
+        ),
+    ] = None,
+    encoder: Annotated[
+        str,
+        typer.Option("--encoder", help="What it sees with: embedded, or hf/PATH-OR-ID of a vision model."),
+    ] = "embedded",
+    mode: Annotated[
+        str,
+        typer.Option("--mode", help="single (no stages), dense (stages), dual (sparse and dense stages)."),
+    ] = "dense",
+    progress: Annotated[
+        str | None,
+        typer.Option(
+            "--progress",
+            metavar="NAME",
+            help="Learn this labelled progress; or stages, or linear (frame index).",
+        ),
+    ] = None,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Look at the past alone, for online use; else on both sides.")
+    ] = False,
+    views: Annotated[str | None, typer.Option("--views", help="Cameras, by commas; else all.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="COLUMN", help="Recorded columns to look at too, by commas."),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", help="Steps of training.")] = 2000,
+    batch: Annotated[int, typer.Option("--batch", help="Windows in a step.")] = 32,
+    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 3e-4,
+    rewind: Annotated[float, typer.Option("--rewind", help="Share of windows that are rewound.")] = 0.8,
+    wrong_text: Annotated[
+        float, typer.Option("--wrong-text", help="Share of windows with the text of something else.")
+    ] = 0.2,
+    frames: Annotated[int, typer.Option("--frames", help="Frames of a window beside the first one.")] = 8,
+    gap: Annotated[
+        float | None,
+        typer.Option(
+            "--gap", metavar="S", help="Seconds between them; else half of the median episode is seen."
+        ),
+    ] = None,
+    width: Annotated[int, typer.Option("--width", help="Numbers of a token; the paper's is 768.")] = 128,
+    layers: Annotated[int, typer.Option("--layers", help="Layers of each network; the paper's is 8.")] = 3,
+    heads: Annotated[int, typer.Option("--heads", help="Attention heads; the paper's is 12.")] = 4,
+    copies: Annotated[
+        int,
+        typer.Option("--copies", help="Copies with shifted camera and other light to learn from besides."),
+    ] = 0,
+    held_out: Annotated[
+        list[Path] | None,
+        typer.Option("--held-out", metavar="DATASET", help="Check on this one; may be repeated."),
+    ] = None,
+    hold: Annotated[
+        float, typer.Option("--hold", help="Without --held-out: share of scenes kept apart to check on.")
+    ] = 0.1,
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", metavar="DIR", help="Where encoded frames are kept; else in the checkpoint."),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", help="Stop after so long; the same command goes on from there."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed, another network.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", help="Processor threads.")] = 2,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Teach a stage-aware reward model (SARM) to tell stage and progress from video.
+
+    Every frame is encoded once by a frozen encoder; the two small networks learn from what it saw. Stop it at any
+    time: the same command goes on. `--judge sarm --model sarm/CHECKPOINT` judges with the result.
+    """
+    from stepscore.training.sarm_job import SarmJob
+
+    recipe = {"steps": steps, "batch": batch, "rate": rate, "rewind": rewind, "wrong_text": wrong_text}
+    job = SarmJob(
+        tuple(datasets),
+        folder,
+        labels=labels,
+        sparse_labels=sparse_labels,
+        encoder=encoder,
+        mode=mode,  # type: ignore[arg-type]  # checked there
+        progress=progress,
+        causal=causal,
+        views=tuple(views.split(",")) if views else (),
+        state=tuple(state.split(",")) if state else (),
+        frames=frames,
+        gap_s=gap,
+        width=width,
+        layers=layers,
+        attention_heads=heads,
+        copies=copies,
+        recipe={**recipe, "seed": seed},
+        held_out=tuple(held_out or ()),
+        hold=hold,
+        cache=cache,
+        threads=threads,
+    )
+    done = job.run(minutes, say=lambda text: err().print(text))
+    if json:
+        print_json(done)
+        return
+    told = "Finished" if done["finished"] else "Stopped; the same command goes on"
+    out().print(f"{told} at step {done['step']} of {steps}, after {done['seconds'] / 60:.1f} minutes.")
+    out().print(f"Next: stepscore judge SOURCE --judge sarm --model sarm/{folder} -o RUN")

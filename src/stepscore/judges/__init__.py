@@ -29,6 +29,7 @@ judges: Registry[Callable[..., Judge]] = Registry(
         "procvlm": "stepscore.judges.procvlm:ProcVlm",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",
         "recorded": "stepscore.judges.recorded:Recorded",
+        "sarm": "stepscore.judges.sarm:Sarm",
         "stepeval": "stepscore.judges.stepeval:StepEval",
         "topreward": "stepscore.judges.topreward:TopReward",
     },

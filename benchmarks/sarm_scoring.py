@@ -1,0 +1,114 @@
+"""SARM: scoring an episode with every frame encoded once, against encoding a window for every frame.
+
+::
+
+    python benchmarks/sarm_scoring.py [--encoder embedded|hf/PATH] [--frames 120]
+
+Both score every frame of one film with the same random network of the usual size and must give the same progress.
+A window is the published one: the first frame, 8 more, and 4 slots that stay black outside of training.
+Seconds are processor time on one thread. Limit: at least 8 times as fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from stepscore.models.sarm import SarmModel
+from stepscore.models.sarm_checkpoint import Procedure, SarmConfig, save_checkpoint
+from stepscore.models.sarm_encoders import get_encoder
+from stepscore.models.sarm_network import SarmNetwork, SarmShape
+from stepscore.models.sarm_window import Window
+from stepscore.types import Frames
+
+TASK, FPS, FASTER = "open the drawer", 10.0, 8.0
+
+
+def random_checkpoint(folder: Path, encoder: str) -> SarmModel:
+    """A checkpoint of the usual size with random weights."""
+    eyes = get_encoder(encoder)
+    picture = np.zeros((1, eyes.side, eyes.side, 3), np.uint8)
+    window = Window(8, 0.5, causal=True)
+    procedures = {"sparse": {TASK: Procedure(("task",), (0.0, 1.0))}}
+    procedures["dense"] = {TASK: Procedure(("reach", "grasp", "pull"), (0.0, 0.3, 0.6, 1.0))}
+    shape = SarmShape(
+        features=eyes.see(picture).shape[1],
+        text=eyes.read([TASK]).shape[1],
+        views=1,
+        state=0,
+        stages={"sparse": 1, "dense": 3},
+        slots=window.slots,
+        causal=True,
+    )
+    torch.manual_seed(0)
+    config = SarmConfig(
+        "dense",
+        window,
+        ("top",),
+        (),
+        dict(eyes.describe()),
+        dataclasses.asdict(shape),
+        procedures,
+        {},
+        "stages",
+    )
+    save_checkpoint(folder, config, SarmNetwork(shape))
+    return SarmModel(str(folder))
+
+
+def once(model: SarmModel, frames: Frames) -> np.ndarray:
+    """Progress at every frame, each encoded once."""
+    times = np.arange(len(frames)) / FPS
+    return model.tell(times, model.see([frames]), TASK, TASK, np.arange(len(frames)))["dense"].progress
+
+
+def window_by_window(model: SarmModel, frames: Frames) -> np.ndarray:
+    """Progress at every frame, the frames of its window encoded for it."""
+    times, found = np.arange(len(frames)) / FPS, []
+    # As LeRobot's code does: every slot is encoded, repeats and the black pictures of rewind slots included.
+    black = np.zeros((model.config.window.rewind, *frames.shape[1:]), np.uint8)
+    for moment in range(len(frames)):
+        looked, _ = model.config.window.look(times, np.array([moment]))
+        seen = model.see([np.concatenate([frames[looked[0]], black])])
+        shown, first = np.unique(looked[0], return_index=True)
+        last = np.array([len(shown) - 1])
+        found.append(model.tell(times[shown], seen[first], TASK, TASK, last)["dense"].progress[0])
+    return np.array(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", default="embedded")
+    parser.add_argument("--frames", type=int, default=120)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        model = random_checkpoint(Path(folder), options.encoder)
+        shape = (options.frames, model.eyes.side, model.eyes.side, 3)
+        frames = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+        once(model, frames[:8])
+        took, curves = [], []
+        for score in (once, window_by_window):
+            started = time.process_time()
+            curves.append(score(model, frames))
+            took.append(time.process_time() - started)
+    ratio = took[1] / took[0]
+    error = float(np.abs(curves[0] - curves[1]).max())
+    print(f"{options.frames} frames, encoder {options.encoder}")
+    print(
+        f"every frame once: {took[0]:.2f} s; a window for every frame: {took[1]:.2f} s; {ratio:.1f} times as fast"
+    )
+    print(f"largest difference of progress: {error:.1e}")
+    if ratio < FASTER or error > 1e-3:
+        sys.exit(f"FAILED: at least {FASTER:g} times, and the same progress to 1e-3.")
+
+
+if __name__ == "__main__":
+    main()

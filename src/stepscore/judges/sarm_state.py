@@ -1,0 +1,55 @@
+"""The robot's recorded state at each frame of an episode, out of a LeRobot dataset's data files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.errors import EpisodeError, UnknownNameError
+from stepscore.types import FloatArray
+
+
+def read_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
+    """The columns side by side, one row a frame of the main view, (n, numbers).
+
+    Raises:
+        EpisodeError: The source records no state, or another number of rows than frames.
+        UnknownNameError: It records no such column.
+    """
+    data = Path(episode.source).expanduser() / "data"
+    if episode.source_index is None or not data.is_dir():
+        raise EpisodeError(
+            f"Episode {episode.id}: the state ({', '.join(columns)}) is wanted, and {episode.source or 'its source'} "
+            "is no LeRobot dataset on disk. Train without --state to score such sources."
+        )
+    rows = _episodes(data, tuple(columns)).get(episode.source_index)
+    frames = len(next(iter(episode.views.values())).timestamps())
+    if rows is None or len(rows) != frames:
+        has = "none" if rows is None else str(len(rows))
+        raise EpisodeError(
+            f"Episode {episode.id} has {frames} frames and {has} rows of {', '.join(columns)}."
+        )
+    return rows
+
+
+@lru_cache(maxsize=4)
+def _episodes(data: Path, columns: tuple[str, ...]) -> Mapping[int, FloatArray]:
+    import pyarrow.parquet as pq
+
+    found: dict[int, list[FloatArray]] = {}
+    for path in sorted(data.glob("**/*.parquet")):
+        names = pq.read_schema(path).names
+        unknown = next((name for name in columns if name not in names), None)
+        if unknown is not None:
+            raise UnknownNameError("column", unknown, names, where=str(path))
+        table = pq.read_table(path, columns=["episode_index", *columns])
+        parts = [np.stack(table[name].to_numpy()).reshape(table.num_rows, -1) for name in columns]
+        rows = np.concatenate(parts, axis=1).astype(np.float64)
+        indices = table["episode_index"].to_numpy()
+        for episode in np.unique(indices):
+            found.setdefault(int(episode), []).append(rows[indices == episode])
+    return {episode: np.concatenate(parts) for episode, parts in found.items()}

@@ -1,0 +1,80 @@
+"""Which frames SARM looks at around a moment: the episode's first frame, then a window of frames in time.
+
+A window has slots. Slot 0 is the anchor, the episode's first frame. Slots 1..n hold frames ``gap_s`` seconds
+apart: up to the moment itself (causal), or on both sides of it (bidirectional). A slot whose second lies outside
+the episode is padding: it is seen by no one and counts in no loss. In training further slots may follow, in which
+the film is played backwards (rewind).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscore.errors import OptionError
+from stepscore.types import FloatArray, IntArray
+
+SLACK_S = 5e-7
+"""Sums of 1/fps may fall this far short of a frame's time."""
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The frames of one window.
+
+    Attributes:
+        frames: Frames beside the anchor (n).
+        gap_s: Seconds between two of them.
+        causal: Whether the last of them is the moment itself, or the middle one.
+        rewind: Further slots for a rewound film; used in training alone.
+    """
+
+    frames: int = 8
+    gap_s: float = 1.0
+    causal: bool = True
+    rewind: int = 4
+
+    def __post_init__(self) -> None:
+        if self.frames < 1 or self.rewind < 0:
+            raise OptionError(
+                f"A window has {self.frames} frames and {self.rewind} rewind slots; allowed are at least 1 and 0."
+            )
+        if not 0 < self.gap_s < np.inf:
+            raise OptionError(f"The gap of a window is {self.gap_s} s; it must be above 0 and finite.")
+
+    @property
+    def slots(self) -> int:
+        """Slots in all: anchor, frames, rewind."""
+        return 1 + self.frames + self.rewind
+
+    @property
+    def moment_slot(self) -> int:
+        """The slot that holds the moment a window is about."""
+        return self.frames if self.causal else 1 + self.frames // 2
+
+    @property
+    def reach_s(self) -> float:
+        """Seconds before the moment that a window may look back, the anchor aside."""
+        return (self.moment_slot - 1) * self.gap_s
+
+    def look(self, times: FloatArray, moments: IntArray) -> tuple[IntArray, Flags]:
+        """The frame in each slot of the windows around some frames, and which slots are no padding.
+
+        A slot shows the last frame recorded by its second. Both arrays have shape (moments, 1 + frames); a padded
+        slot names frame 0.
+
+        Args:
+            times: Seconds of all frames, strictly increasing.
+            moments: Frames the windows are about.
+        """
+        offsets = (np.arange(1, self.frames + 1) - self.moment_slot) * self.gap_s
+        wanted = times[moments][:, None] + offsets
+        shown = np.searchsorted(times, wanted + SLACK_S, side="right") - 1
+        inside = (wanted >= times[0] - SLACK_S) & (wanted <= times[-1] + SLACK_S)
+        anchor = np.zeros((len(moments), 1), dtype=np.int64)
+        frames = np.concatenate([anchor, np.where(inside, shown, 0)], axis=1).astype(np.int64)
+        return frames, np.concatenate([np.ones_like(anchor, dtype=np.bool_), inside], axis=1)
