@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -63,11 +62,10 @@ class TestTheBundledRollouts:
     reason=f"EMBEDDED JUDGE ABSENT: no {FOLDER / 'model.safetensors'}; the demo did not run",
 )
 def test_the_demo_judges_compares_and_names_its_folders(tmp_path: Path) -> None:
-    started = time.monotonic()
     result = demo(tmp_path / "demo")
     assert result.returncode == 0, result.stderr
-    assert time.monotonic() - started < 120  # a minute on two idle cores
     assert "How each policy fails" in result.stdout
+    assert "Subgoals: open the drawer" in result.stdout
     for policy in ("expert", "noisy:1", "freeze", "undo"):
         assert policy in result.stdout
     assert "Run folders" in result.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import time
 import warnings
 from pathlib import Path
 
@@ -258,21 +257,17 @@ class TestTheJudgeInThePackage:
     def test_it_is_small(self) -> None:
         assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 25 * 2**20
 
-    def test_it_loads_in_two_seconds_and_answers_in_half_a_second(self, demo: Episodes) -> None:
-        model = EmbeddedModel()
-        import torch  # noqa: F401 - what importing the libraries takes is not the judge's
-
-        started = time.process_time()
-        assert model.network is not None
-        assert time.process_time() - started < 4  # seconds of two threads
-        clip = demo[0].clip(count=32, size=224)
-        request = ScorePrefixes(
-            Shown(clip, True), tuple(range(2, 33, 2)), tiny.HEAD, tiny.tails(), tiny.CANDIDATES
-        )
-        model.score_prefixes(request)
-        started = time.process_time()
-        model.score_prefixes(request)
-        assert time.process_time() - started < 0.5
+    def test_it_answers_sixteen_prefixes_of_a_bundled_rollout(
+        self, packaged: EmbeddedModel, demo: Episodes
+    ) -> None:
+        episode = next(e for e in demo if e.info is not None and e.info.n_frames >= 32)
+        clip = episode.clip(count=32, size=224)
+        lengths = tuple(range(2, 33, 2))
+        request = ScorePrefixes(Shown(clip, True), lengths, tiny.HEAD, tiny.tails(), tiny.CANDIDATES)
+        told = packaged.score_prefixes(request)
+        assert isinstance(told, PrefixScores)
+        assert told.logprobs.shape == (1, 16, 2)
+        assert np.isfinite(told.logprobs).all()
 
     def test_bundled_rollouts_pass_the_gate_also_when_changed(
         self, packaged: EmbeddedModel, demo: Episodes
@@ -304,7 +299,7 @@ class TestTheJudgeInThePackage:
             clip = episode.clip(count=24, size=224)
             tail = tiny.tails(episode.instruction)
             told = packaged.score_prefixes(
-                ScorePrefixes(Shown(clip, True), (24,), tiny.HEAD, tail, tiny.CANDIDATES)
+                ScorePrefixes(Shown(clip, True), (len(clip),), tiny.HEAD, tail, tiny.CANDIDATES)
             )
             assert isinstance(told, PrefixScores)
             scores[bool(episode.labels.success)].append(
@@ -313,4 +308,4 @@ class TestTheJudgeInThePackage:
         assert np.median(scores[True]) > np.median(scores[False]) + 1
 
     def test_its_calibration_map_fits_topreward(self, packaged: EmbeddedModel) -> None:
-        stepscore.get_judge("topreward", model=packaged, calibration=str(CALIBRATION))
+        stepscore.get_judge("topreward", model=packaged, min_first=2, calibration=str(CALIBRATION))

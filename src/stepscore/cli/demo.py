@@ -44,6 +44,7 @@ def demo(
         failed += summarise(score(episodes, judge, folder / judge.name))
     progress, steps = folder / "topreward", folder / "stepeval"
     metrics.metrics([progress], by="policy")
+    metrics.metrics([progress], by="policy", show=metrics.Show.DIAGNOSIS)
     _print_vectors(open_run(steps))
     page = write_report([open_run(progress), open_run(steps)], folder / "report")
     err().print(
