@@ -85,6 +85,8 @@ def test_milestones_light_up_when_the_best_so_far_reaches_them(
     page = watched().goto(address + "#/explorer")
     page.locator(f".list-row[data-episode='{name}']").click()
     page.wait_for_selector(f"article[data-episode='{name}']")
+    # The address follows a little later; changed before that, it would lead back to the episode before.
+    page.wait_for_function("name => decodeURIComponent(location.hash).includes(name)", arg=name)
     for i in (0, 5, STEPS - 1):
         page.evaluate("i => { location.hash = location.hash.replace(/\\/\\d+$/, `/${i}`); }", i)
         page.wait_for_selector(f"article[data-frame='{i}']")

@@ -131,6 +131,12 @@ export class Player {
       );
       if (this.playing && !this.lead()) this.tick();
     });
+    // A browser may pause a silent video by itself; whoever pressed Play wants it to go on.
+    video.addEventListener("pause", () => {
+      if (!this.playing || this.closed || document.hidden) return;
+      if (!video.ended) video.play().catch(() => undefined);
+      else if (screen === this.lead()) this.follow(this.clock.frames - 1);
+    });
     video.addEventListener("click", () => this.toggle());
     this.screens.push(screen);
     video.src = film.src;
@@ -159,9 +165,11 @@ export class Player {
 
   private start(screen: Screen, leads: boolean): void {
     screen.video.playbackRate = this.speed;
-    screen.video.play().catch(() => {
-      // Refused or interrupted by a pause; only the leading view decides whether anything plays.
-      if (leads && this.playing && screen.video.paused) this.pause();
+    screen.video.play().catch((error: DOMException) => {
+      // Only the leading view decides whether anything plays. An interrupted start is tried again.
+      if (!leads || !this.playing || !screen.video.paused) return;
+      if (error.name === "AbortError") setTimeout(() => this.playing && this.start(screen, leads), 100);
+      else this.pause();
     });
   }
 
