@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import Page, TimeoutError
 
 from tests.web.conftest import Watched, elsewhere
 from tests.web.films import (
@@ -77,25 +78,36 @@ def test_pressing_and_dragging_on_the_curve_seeks_to_the_frame_there(
 def test_the_cursor_follows_playback_and_stops_at_the_end_of_the_episode(
     address: str, watched: Callable[..., Watched]
 ) -> None:
-    page = watched().goto(address + link(1, 5))
+    # On a busy machine the browser may drop a page's playback altogether; a fresh page then plays.
+    for attempt in range(4):
+        page = watched().goto(address + link(1, 5))
+        try:
+            play_to_the_end(page)
+            break
+        except TimeoutError:
+            assert attempt < 3, "none of four pages played to the end of the episode"
+    wait_for_frame(page, FRAMES - 1)
+    assert page.get_by_role("button", name="Play", exact=True).is_visible()
+    assert [shown_number(video) for video in page.locator("video").all()] == [2 * FRAMES - 1] * 2
+
+
+def play_to_the_end(page: Page) -> None:
+    """Play from frame 5 on; cursor and picture agree on the way, and the cursor comes to the last frame."""
     wait_for_frame(page, 5)
-    page.locator(".pane").click(position={"x": 3, "y": 3})
     page.locator("select[name=speed]").select_option("0.25")
     page.locator(".pane").click(position={"x": 3, "y": 3})
     page.keyboard.press("Space")
-    # Cursor and picture at one moment, while it plays.
     page.wait_for_function(
         """() => {
              const cursor = Number(document.querySelector("article").dataset.frame);
              const shown = Number(document.querySelector("video").dataset.shown);
              return cursor >= 8 && Math.abs(cursor - shown) <= 1;
-           }"""
+           }""",
+        timeout=20_000,
     )
     page.locator("select[name=speed]").select_option("2")
-    page.wait_for_function(f"() => document.querySelector('article').dataset.frame === '{FRAMES - 1}'")
-    wait_for_frame(page, FRAMES - 1)
-    assert page.get_by_role("button", name="Play", exact=True).is_visible()
-    assert [shown_number(video) for video in page.locator("video").all()] == [2 * FRAMES - 1] * 2
+    last = f"() => document.querySelector('article').dataset.frame === '{FRAMES - 1}'"
+    page.wait_for_function(last, timeout=20_000)
 
 
 def test_frames_are_exact_in_a_page_opened_from_disk(
