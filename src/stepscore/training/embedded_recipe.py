@@ -23,7 +23,8 @@ from stepscore.training.vlm_job import VlmJob
 
 PIXELS = 96
 """Pixels a side that the judge sees."""
-LOOK, STEPS = 1500, 3300
+LOOK, STEPS, PICTURES = 1500, 3500, 0.1
+"""Steps of the vision tower alone, steps after them, and the share of these with the picture judges' questions."""
 WORDINGS = Path(__file__).with_name("embedded_wordings.yaml")
 
 
@@ -84,6 +85,7 @@ def job(work: Path, seed: int, threads: int) -> VlmJob:
         look=LOOK,
         seed=seed,
         size=PIXELS,
+        pictures=PICTURES,
         held_out=(work / HELD_OUT.name,),
         wordings=WORDINGS,
         frames=work / "frames",
