@@ -25,7 +25,7 @@ WALK = """(positions) => {
   const frame = () => Number(document.querySelector("article").dataset.frame);
   press("Home");
   return positions.map((position) => {
-    while (frame() < position) press("ArrowRight");
+    for (let tries = 0; frame() < position && tries < 1000; tries++) press("ArrowRight");
     return [...document.querySelectorAll(".live-table td")].map(
       ({ dataset }) => [dataset.revision, dataset.metric, dataset.value]);
   });
