@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-web lint bench clean
 
 demo: $(READY)
 	$(BIN)/stepscore demo
 
 test: $(READY) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --ignore tests/web
-	@# One browser at a time, with the machine to itself: two of them starve each other's video.
+
+# One browser at a time, with the machine to itself: two of them starve each other's video.
+test-web: $(READY)
 	$(BIN)/python -m pytest tests/web -q
 
 lint: $(READY)
