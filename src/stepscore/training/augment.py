@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  # the usual name
+from torch import Tensor
 
 from stepscore.types import Frames
 
@@ -28,9 +29,8 @@ def augmented(frames: Frames, rng: np.random.Generator, share: float = 0.7) -> F
         if moved:
             scale = 1.0 + rng.uniform(-ZOOM, ZOOM)
             dx, dy = rng.uniform(-2 * SHIFT, 2 * SHIFT, 2)
-            turn = torch.tensor([[[scale, 0.0, dx], [0.0, scale, dy]]], dtype=torch.float32)
-            grid = F.affine_grid(turn, [1, 3, *x.shape[2:]], align_corners=False).expand(len(x), -1, -1, -1)
-            x = F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
+            # A shift and a zoom take rows and columns apart: two products, several times faster than a grid.
+            x = _sampling(x.shape[2], scale, dy) @ x @ _sampling(x.shape[3], scale, dx).T
         if coarse:
             small = F.avg_pool2d(x, 2)
             x = F.interpolate(small, size=list(x.shape[2:]), mode="bilinear", align_corners=False)
@@ -42,3 +42,18 @@ def augmented(frames: Frames, rng: np.random.Generator, share: float = 0.7) -> F
         return frames
     changed: Frames = picture.round().clamp(0, 255).to(torch.uint8).numpy()
     return changed
+
+
+def _sampling(size: int, scale: float, shift: float) -> Tensor:
+    """Weights with which each pixel along one side reads the old ones: linear between two, the border beyond.
+
+    The side runs from -1 to 1; its point u comes from ``scale * u + shift``.
+    """
+    u = (torch.arange(size) + 0.5) * (2.0 / size) - 1.0
+    at = (((scale * u + shift + 1.0) * size - 1.0) / 2.0).clamp(0, size - 1)
+    below = at.floor().long().clamp(max=size - 2)
+    weights = torch.zeros(size, size)
+    rows = torch.arange(size)
+    weights[rows, below] = 1.0 - (at - below)
+    weights[rows, below + 1] = at - below
+    return weights

@@ -20,7 +20,8 @@ from stepscore.training.films import LabelledFilm
 from stepscore.training.vision_pass import VisionPass
 from stepscore.types import FloatArray
 
-TASK_SHARE = 0.3
+TASK_SHARE, LATE_SHARE = 0.3, 0.4
+"""Weight of the task's name beside the rest, and share of pairs from the second half of a film alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,9 @@ class Looking:
         truths = np.full((self.pairs, self.facts.subgoals), np.nan, dtype=np.float32)
         for row, number in enumerate(rng.integers(len(self.films), size=self.pairs)):
             film = self.films[number]
-            at = int(rng.integers(len(film)))
+            # Done and nearly done look alike, and both are found near the end.
+            first = len(film) // 2 if rng.random() < LATE_SHARE else 0
+            at = int(rng.integers(first, len(film)))
             views = list(film.views)
             frames = film.views[views[int(rng.integers(len(views)))]][[max(0, at - 1), at]]
             pictures.append(augmented(frames, rng, share=0.4))
