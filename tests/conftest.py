@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("stepscore", deadline=None)
+settings.load_profile("stepscore")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,10 +216,10 @@ def test_braces_in_an_instruction_are_left_alone() -> None:
 
 @dataclass
 class Telling(MockModel):
-    """A model that tells its tokens: three letters each."""
+    """A model that tells its tokens: up to four letters each, with the space before a word."""
 
     def pieces(self, text: str) -> list[str]:
-        return [text[i : i + 3] for i in range(0, len(text), 3)]
+        return re.findall(r" ?\S{1,4}", text)
 
 
 def likelihood(request: ScorePrefixes) -> PrefixScores:
@@ -231,18 +232,24 @@ def likelihood(request: ScorePrefixes) -> PrefixScores:
     return PrefixScores(values)
 
 
-@pytest.mark.parametrize("kind", [MockModel, Telling])
+@pytest.mark.parametrize(
+    ("kind", "pieces", "calls"),
+    [
+        (MockModel, [" open", " the", " open", " drawer"], 4),
+        # "er" is a token after " draw" and not after " the" (" thee", "r"), so it is asked alone.
+        (Telling, [" open", " the", " open", " draw", "er"], 2),
+    ],
+)
 def test_the_instruction_variant_is_the_mean_over_its_tokens_each_after_those_before_it(
-    kind: type[MockModel],
+    kind: type[MockModel], pieces: list[str], calls: int
 ) -> None:
     model = kind(script=likelihood)  # type: ignore[arg-type]
     result = judged(
-        TopReward(model, variant="instruction", form="paper"), episode(instruction="open the open box.")
+        TopReward(model, variant="instruction", form="paper"), episode(instruction="open the open drawer.")
     )
     curve = result.curve
     assert curve is not None
-    text = " open the open box"
-    pieces = model.pieces(text) if isinstance(model, Telling) else [" open", " the", " open", " box"]
+    text = " open the open drawer"
     before = "The above video shows a robot manipulation trajectory that completes the following task:"
     by_hand = []
     for length in requests(model)[0].lengths:
@@ -252,7 +259,7 @@ def test_the_instruction_variant_is_the_mean_over_its_tokens_each_after_those_be
             said += piece
         assert said == before + text
         by_hand.append(total / len(pieces))
-    assert len(model.seen) == len(pieces)
+    assert len(model.seen) == calls
     np.testing.assert_allclose(curve.channels["raw"], by_hand)
     assert np.all(np.isnan(curve.progress))
     assert math.isnan(result.success_score)

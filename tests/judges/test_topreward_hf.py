@@ -69,15 +69,19 @@ def test_the_judge_doubts_a_task_that_the_model_was_never_trained_on(
     assert run.calls().column("tokens_in").to_pylist()[0] > 0
 
 
-def test_the_instructions_own_likelihood_is_scored_token_by_token(
-    model: Model, drawer: list[Episode], tmp_path: Path
+def test_the_instructions_tokens_in_one_pass_score_what_each_scores_alone(
+    model: Model, drawer: list[Episode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = [replace(e, instruction="open the drawer") for e in drawer]
-    run = scored(TopReward(model, form="paper", variant="instruction", **SMALL), told, tmp_path / "run")
-    assert run.usage().column("calls").to_pylist() == [3]
-    raw = run.curves().column("raw").to_numpy()
+    judge = TopReward(model, form="paper", variant="instruction", **SMALL)
+    together = scored(judge, told, tmp_path / "together")
+    monkeypatch.setattr(TopReward, "_askable_together", lambda self, said, pieces: [[0], [1], [2]])
+    alone = scored(judge, told, tmp_path / "alone")
+    assert [run.usage().column("calls").to_pylist() for run in (together, alone)] == [[1], [3]]
+    raw, expected = (run.curves().column("raw").to_numpy() for run in (together, alone))
     assert np.all(raw < 0)
-    assert run.curves().column("progress").null_count == 5
+    np.testing.assert_allclose(raw, expected, atol=1e-4)
+    assert together.curves().column("progress").null_count == 5
 
 
 def test_a_word_that_is_not_one_token_is_refused_and_named(

@@ -13,7 +13,7 @@ import pytest
 from stepscore.episodes import open_episodes
 from stepscore.episodes.video import VideoView
 from stepscore.judges import get_judge
-from stepscore.report.media import encode_h264, probe
+from stepscore.report.media import probe
 from stepscore.report.packing import unpack
 from stepscore.report.page_episodes import index_episodes
 from stepscore.report.page_videos import video_tables
@@ -67,11 +67,12 @@ def test_uneven_frame_times_and_odd_sides_survive(tmp_path: Path) -> None:
         size=(97, 65),
         pix_fmt="yuv444p",
     )
-    encode_h264(VideoView(path), tmp_path / "b.mp4")
-    copy = VideoView(tmp_path / "b.mp4")
+    placed = Copied(tmp_path).file(path, probe(path))
+    copy = VideoView(tmp_path / placed.src)
     np.testing.assert_allclose(copy.timestamps(), np.array(ticks) / 30, atol=1e-4)
     assert numbers_of(copy.read(range(6))) == list(range(6))
-    assert list(tmp_path.glob(".*")) == []
+    assert copy.info().duration_s == pytest.approx(VideoView(path).info().duration_s)
+    assert [path.name for path in copy.path.parent.iterdir()] == [copy.path.name]
 
 
 def test_times_off_the_rate_are_told_frame_by_frame(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, UnknownNameError
 from stepscore.judges.judge import Ask
-from stepscore.report import overlay_video
+from stepscore.report import h264, overlay_video
 from stepscore.report.contact_sheet import draw_sheet, sheet_frames
-from stepscore.report.h264 import write_h264
+from stepscore.report.h264 import stream_frames, write_h264
 from stepscore.report.one_episode import OneEpisode, one_episode, pictures_of
-from stepscore.report.overlay_video import draw_panel, panel_at, stream_frames, value_at
+from stepscore.report.overlay_video import draw_panel, overlay_frames, panel_at, value_at
 from stepscore.report.plot_style import look, paper_style
 from stepscore.report.plots import plot
 from stepscore.runs import Run
@@ -165,6 +165,18 @@ class TestOverlay:
         told = [value_at(TIMES, PROGRESS, t) for t in (0.4, 0.5, 2.4, 2.5, 3.9)]
         np.testing.assert_array_equal(told, [np.nan, 0.1, 0.6, np.nan, 0.9])
 
+    def test_the_drawing_is_made_twice_however_many_frames_there_are(
+        self, episode: OneEpisode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        drawn: list[Frames] = []
+        render = overlay_video._render
+        monkeypatch.setattr(
+            overlay_video, "_render", lambda canvas: drawn.append(render(canvas)) or drawn[-1]
+        )
+        for n in (2, 30):
+            assert len(list(overlay_frames(episode, FakeView(n=n)))) == n
+        assert len(drawn) == 4
+
     def test_memory_does_not_grow_with_the_video(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[int] = []
 
@@ -173,7 +185,7 @@ class TestOverlay:
                 asked.append(len(indices))
                 return super().read(indices, size)
 
-        monkeypatch.setattr(overlay_video, "BYTES", 10 * 8 * 6 * 3)
+        monkeypatch.setattr(h264, "BYTES", 10 * 8 * 6 * 3)
         frames = [int(frame[0, 0, 0]) for frame in stream_frames(Counting(n=95), 8)]
         assert frames == list(range(95))
         assert max(asked) == 10

@@ -1,6 +1,7 @@
 // Numbers among successes or failures only, with the source of success in the name.
-import type { Board, Est, Group } from "./contract";
+import type { Board, Est, Group, MetricInfo } from "./contract";
 import type { Data, Item } from "./data";
+import { Draws, meanInterval, none } from "./interval";
 
 export const CONDITIONS = [
   { key: "", text: "All episodes" },
@@ -25,24 +26,35 @@ export function meets(data: Data, item: Item, condition: string): boolean {
   return data.runs[item.run].value(`success_${condition.slice(0, -1)}`, item.row) === Number(condition.slice(-1));
 }
 
-/** The plain mean over a group's episodes that meet the condition; it has no interval. */
-export function meanOver(data: Data, board: Board, group: Group, metric: string, condition: string): Est | undefined {
-  let sum = 0;
-  let n = 0;
-  let all = 0;
+/**
+ * Estimates of a board's groups over their episodes that meet the condition. They have an interval where episodes are
+ * independent; where scenes repeat, or tasks are only told apart by instruction, that is left to Python.
+ */
+export function conditionedCells(
+  data: Data,
+  board: Board,
+  condition: string,
+): (group: Group, metric: MetricInfo) => Est | undefined {
+  const key = (policy: string | null, task: string | null): string => JSON.stringify([policy, task]);
+  const members = new Map<string, Item[]>();
   for (const item of data.items(board)) {
-    if (
-      data.policy(item.episode) !== group.policy ||
-      data.task(item.episode) !== group.task ||
-      !meets(data, item, condition)
-    )
-      continue;
-    all += 1;
-    const value = data.runs[item.run].value(metric, item.row);
-    if (Number.isFinite(value)) {
-      sum += value;
-      n += 1;
-    }
+    if (!meets(data, item, condition)) continue;
+    const name = key(data.policy(item.episode), data.task(item.episode));
+    members.get(name)?.push(item) ?? members.set(name, [item]);
   }
-  return all ? [n ? sum / n : null, null, null, n, n, n / all, -1] : undefined;
+  const draws = new Draws();
+  return (group, metric) => {
+    const items = members.get(key(group.policy, group.task));
+    if (!items) return undefined;
+    const known = items.filter((item) => Number.isFinite(data.runs[item.run].value(metric.name, item.row)));
+    const values = known.map((item) => data.runs[item.run].value(metric.name, item.row));
+    const mean = values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
+    const units = new Set(known.map((item, i) => data.scene(item.episode) ?? i)).size;
+    const made =
+      mean === null || (units === values.length && group.task !== null)
+        ? meanInterval(values, mean ?? NaN, metric.kind === "rate", draws)
+        : none("not in the page; see stepscore metrics --show conditioned --by task,policy");
+    const method = data.methodNumber(made.method);
+    return [mean, made.lo, made.hi, values.length, units, values.length / items.length, method];
+  };
 }

@@ -213,6 +213,11 @@ export class Data {
     return word(this.page.episodes.policy, episode);
   }
 
+  /** The scene that an episode shares with others. */
+  scene(episode: number): string | null {
+    return word(this.page.episodes.pair, episode);
+  }
+
   /** The views of an episode, the main one first. */
   films(episode: number): FilmRow[] {
     const table = this.page.videos;
@@ -243,6 +248,12 @@ export class Data {
 
   method(estimate: Est): string {
     return this.page.methods[estimate[6]] ?? "";
+  }
+
+  /** The number of a method; one that only the page used joins the others. */
+  methodNumber(method: string): number {
+    const at = this.page.methods.indexOf(method);
+    return at < 0 ? this.page.methods.push(method) - 1 : at;
   }
 }
 

@@ -1,6 +1,6 @@
 // The rows of the leaderboard: which policies, which columns, in what order and rank.
 import type { Context } from "./app";
-import { conditionedName, meanOver } from "./conditions";
+import { conditionedCells, conditionedName } from "./conditions";
 import type { Board, Est, Group, MetricInfo, Rank } from "./contract";
 import type { Row } from "./download";
 import { distinct, shown, unpackName } from "./names";
@@ -56,12 +56,11 @@ export function linesOf(
   const metrics = columnsOf(context, state);
   const sorted = metrics.find(({ name }) => name === state.sort) ?? metrics.find(({ better }) => better !== "neither");
   const groups = groupsOf(board, state);
-  const cellOf = (group: Group, metric: MetricInfo): Est | undefined =>
-    state.success === ""
-      ? group.cells[metric.name]
-      : state.task === ""
-        ? group.cells[conditionedName(metric.name, state.success)]
-        : meanOver(data, board, group, metric.name, state.success);
+  const cellOf =
+    state.success !== "" && state.task !== ""
+      ? conditionedCells(data, board, state.success)
+      : (group: Group, metric: MetricInfo): Est | undefined =>
+          group.cells[state.success ? conditionedName(metric.name, state.success) : metric.name];
   const all = groups.map((group): Line => ({
     group,
     cells: metrics.map((metric) => cellOf(group, metric)),

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepscore.cli.show import err, out, print_json
 
+if TYPE_CHECKING:
+    from stepscore.training.sarm_job import SarmJob
+    from stepscore.training.vlm_job import VlmJob
+
 app = typer.Typer(help="Train a judge on labelled rollouts.", no_args_is_help=True)
+
+Folder = Annotated[
+    Path, typer.Option("--out", "-o", metavar="CHECKPOINT", help="Folder of the checkpoint and its state.")
+]
+HeldOut = Annotated[
+    list[Path] | None,
+    typer.Option("--held-out", metavar="DATASET", help="Check on this one at every save; may be repeated."),
+]
+Minutes = Annotated[
+    float | None, typer.Option("--minutes", help="Stop after so long; the same command goes on from there.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Another seed, another network.")]
+Threads = Annotated[int, typer.Option("--threads", help="Processor threads.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("vlm")
@@ -21,10 +39,7 @@ def vlm(
             help="Datasets with labels.parquet and subgoals.yaml, as `stepscore sim` writes.",
         ),
     ],
-    folder: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="CHECKPOINT", help="Folder of the checkpoint and its state."),
-    ],
+    folder: Folder,
     base: Annotated[
         str | None,
         typer.Option(
@@ -40,11 +55,8 @@ def vlm(
     look: Annotated[
         int, typer.Option("--look", help="Steps before them in which the vision tower learns alone.")
     ] = 0,
-    minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", help="Stop after so long; the same command goes on from there."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed, another network.")] = 0,
+    minutes: Minutes = None,
+    seed: Seed = 0,
     size: Annotated[
         int, typer.Option("--size", metavar="PX", help="Pixels a side that the network sees.")
     ] = 96,
@@ -53,12 +65,7 @@ def vlm(
         float,
         typer.Option("--pictures", help="Share of steps with stepeval's, procvlm's and hop's questions."),
     ] = 0.2,
-    held_out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--held-out", metavar="DATASET", help="Check on this one at every save; may be repeated."
-        ),
-    ] = None,
+    held_out: HeldOut = None,
     wordings: Annotated[
         Path | None,
         typer.Option(
@@ -71,8 +78,8 @@ def vlm(
             "--frames", metavar="DIR", help="Where decoded pictures are kept; else in the checkpoint."
         ),
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", help="Processor threads.")] = 2,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    threads: Threads = 2,
+    json: Json = False,
 ) -> None:
     """Teach a vision-language model to tell from video what is done.
 
@@ -98,16 +105,7 @@ def vlm(
         frames=frames,
         threads=threads,
     )
-    done = job.run(minutes, say=lambda text: err().print(text))
-    if json:
-        print_json(done)
-        return
-    state = "Finished" if done["finished"] else "Stopped; the same command goes on"
-    out().print(
-        f"{state} at step {done['step']} of {look + steps}, after {done['seconds'] / 60:.1f} minutes."
-    )
-    if done["finished"]:
-        out().print(f"Next: stepscore judge SOURCE --judge topreward --model hf/{folder} -o RUN")
+    _train(job, minutes, json, f"--judge topreward --model hf/{folder}")
 
 
 @app.command("sarm")
@@ -118,10 +116,7 @@ def sarm(
             metavar="DATASET...", help="Rollouts with stage or progress labels, success and failure."
         ),
     ],
-    folder: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="CHECKPOINT", help="Folder of the checkpoint and its state."),
-    ],
+    folder: Folder,
     labels: Annotated[
         Path | None,
         typer.Option("--labels", metavar="FILE", help="Labels; else DATASET/labels.parquet."),
@@ -177,10 +172,7 @@ def sarm(
         int,
         typer.Option("--copies", help="Copies with shifted camera and other light to learn from besides."),
     ] = 0,
-    held_out: Annotated[
-        list[Path] | None,
-        typer.Option("--held-out", metavar="DATASET", help="Check on this one; may be repeated."),
-    ] = None,
+    held_out: HeldOut = None,
     hold: Annotated[
         float, typer.Option("--hold", help="Without --held-out: share of scenes kept apart to check on.")
     ] = 0.1,
@@ -188,13 +180,10 @@ def sarm(
         Path | None,
         typer.Option("--cache", metavar="DIR", help="Where encoded frames are kept; else in the checkpoint."),
     ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", help="Stop after so long; the same command goes on from there."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed, another network.")] = 0,
-    threads: Annotated[int, typer.Option("--threads", help="Processor threads.")] = 2,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    minutes: Minutes = None,
+    seed: Seed = 0,
+    threads: Threads = 2,
+    json: Json = False,
 ) -> None:
     """Teach a stage-aware reward model (SARM) to tell stage and progress from video.
 
@@ -227,10 +216,36 @@ def sarm(
         cache=cache,
         threads=threads,
     )
-    done = job.run(minutes, say=lambda text: err().print(text))
+    _train(job, minutes, json, f"--judge sarm --model sarm/{folder}")
+
+
+def _train(job: VlmJob | SarmJob, minutes: float | None, json: bool, judge: str) -> None:
+    """Train with a bar in a terminal and a line now and then elsewhere, and say what came of it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = err()
+    bar = Progress(
+        TextColumn("step"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("loss {task.fields[loss]:.4f}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        row = bar.add_task("", total=None, loss=float("nan"))
+
+        def told(step: int, last: int, loss: float) -> None:
+            bar.update(row, completed=step, total=last, loss=loss)
+            if bar.disable and (step % 50 == 0 or step == last):
+                console.print(f"step {step} of {last}, loss {loss:.4f}")
+
+        done = job.run(minutes, say=lambda text: console.print(text), on_step=told)
     if json:
         print_json(done)
         return
-    told = "Finished" if done["finished"] else "Stopped; the same command goes on"
-    out().print(f"{told} at step {done['step']} of {steps}, after {done['seconds'] / 60:.1f} minutes.")
-    out().print(f"Next: stepscore judge SOURCE --judge sarm --model sarm/{folder} -o RUN")
+    state = "Finished" if done["finished"] else "Stopped; the same command goes on"
+    out().print(f"{state} at step {done['step']}, after {done['seconds'] / 60:.1f} minutes.")
+    if done["finished"]:
+        out().print(f"Next: stepscore judge SOURCE {judge} -o RUN")

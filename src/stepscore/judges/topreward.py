@@ -147,15 +147,20 @@ class TopReward:
         """One view's log-probabilities, shape (K, 2); (K, tokens) for the instruction's own."""
         head, tail = self._texts(instruction)
         if self.variant == "token":
-            return await _scores(ScorePrefixes(film, lengths, head, (tail,), self._words()), ask)
-        said, pieces = self._pieces(instruction)
-        found = []
-        # A question for each token: a request scores all its words after all its texts, and a piece of one
-        # word need not be a token after another.
-        for piece in pieces:
-            found.append(await _scores(ScorePrefixes(film, lengths, head, (said,), (piece,)), ask))
-            said += piece
-        return np.concatenate(found, axis=1)
+            both: FloatArray = (
+                await _scores(ScorePrefixes(film, lengths, head, (tail,), self._words()), ask)
+            )[0]
+            return both
+        before, pieces = self._pieces(instruction)
+        said = [before + "".join(pieces[:number]) for number in range(len(pieces))]
+        found = np.full((len(lengths), len(pieces)), np.nan)
+        for group in self._askable_together(said, pieces):
+            words = tuple(dict.fromkeys(pieces[number] for number in group))
+            texts = tuple(said[number] for number in group)
+            scores = await _scores(ScorePrefixes(film, lengths, head, texts, words), ask)
+            for row, number in enumerate(group):
+                found[:, number] = scores[row, :, words.index(pieces[number])]
+        return found
 
     def _texts(self, instruction: str) -> tuple[str, str]:
         """What stands before the video and after it."""
@@ -182,6 +187,22 @@ class TopReward:
         if isinstance(self.model, TellsPieces):
             return before, self.model.pieces(" " + " ".join(words))
         return before, [f" {word}" for word in words]
+
+    def _askable_together(self, said: Sequence[str], pieces: Sequence[str]) -> list[list[int]]:
+        """Which tokens of the instruction one request can score; each token is in one group.
+
+        A request scores all its words after all its texts. What begins a word is one token after any of them;
+        the second piece of a word need not be, and is asked alone. So is every token of a model that does not
+        tell how it cuts.
+        """
+        if not isinstance(self.model, TellsPieces):
+            return [[number] for number in range(len(pieces))]
+        cut = self.model.pieces
+        before = {text: list(cut(text)) for text in said}
+        free = [all(list(cut(text + piece)) == [*before[text], piece] for text in said) for piece in pieces]
+        together = [number for number, fits in enumerate(free) if fits]
+        alone = [[number] for number, fits in enumerate(free) if not fits]
+        return [together, *alone] if together else alone
 
 
 def plan_prefixes(
@@ -211,10 +232,10 @@ def plan_prefixes(
 
 
 async def _scores(request: ScorePrefixes, ask: Ask) -> FloatArray:
-    """Log-probabilities by prefix and word, for a request of one text."""
+    """Log-probabilities by text, prefix and word."""
     response = await ask(request)
     assert isinstance(response, PrefixScores)
-    return np.asarray(response.logprobs[0], dtype=np.float64)
+    return np.asarray(response.logprobs, dtype=np.float64)
 
 
 def _token_curve(times: FloatArray, scored: Mapping[str, FloatArray]) -> Curve:

@@ -10,20 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 from stepscore.errors import TransientModelError
 from stepscore.models.chat import scores_of, spelled_out
 from stepscore.models.model import Capabilities, PrefixScores, Scores
-from stepscore.models.openai_api import OpenAIModel
+from stepscore.models.own_server import OwnServerModel
 from stepscore.models.request import Part, Prompt, ScorePrefixes
 from stepscore.models.served_prefixes import of_scores
-from stepscore.models.vllm import token_id
 
 
 @dataclass(frozen=True)
-class SglangModel(OpenAIModel):
+class SglangModel(OwnServerModel):
     """A model of the Qwen family behind an SGLang server. Options as of :class:`OpenAIModel`, and one more.
 
     The server is ``base_url``, else ``SGLANG_BASE_URL``, else ``http://localhost:30000/v1``; the key, where
@@ -36,21 +34,7 @@ class SglangModel(OpenAIModel):
     image_token: str = "<|vision_start|><|image_pad|><|vision_end|>"
 
     backend: ClassVar[str] = "sglang"
-    prefill: ClassVar[bool] = True
-    lists_all: ClassVar[bool] = True
-
-    @property
-    def provider(self) -> str:
-        """Names the environment variables."""
-        return self.backend
-
-    @property
-    def asked(self) -> str:
-        """The model's name as the server knows it."""
-        return self.model
-
-    def _default_url(self) -> str | None:
-        return "http://localhost:30000/v1"
+    home: ClassVar[str] = "http://localhost:30000/v1"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -60,10 +44,6 @@ class SglangModel(OpenAIModel):
     def describe(self) -> dict[str, object]:
         """As of :class:`OpenAIModel`, and what stands for a picture."""
         return {**super().describe(), "image_token": self.image_token}
-
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {}
 
     async def _score(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
         parts: list[Part] = []
@@ -77,10 +57,7 @@ class SglangModel(OpenAIModel):
         return of_scores(await self._score_text(parts, request.candidates))
 
     async def _score_text(self, parts: Sequence[Part], candidates: tuple[str, ...]) -> Scores:
-        for word in candidates:
-            if word not in self._ids:
-                self._ids[word] = await token_id(self, word)
-        ids = [self._ids[word] for word in candidates]
+        ids = await self._token_ids(candidates)
         text, images = await asyncio.to_thread(self._spell, parts)
         body = {
             "text": text,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from stepscore.errors import OptionError, RefusedError, StatusError, TransientModelError
+from stepscore.errors import RefusedError, StatusError, TransientModelError
 from stepscore.models.chat import read_told, read_usage, scores_of
 from stepscore.models.model import Capabilities, Scores, run_blocking
-from stepscore.models.openai_api import OpenAIModel
+from stepscore.models.own_server import OwnServerModel
 from stepscore.models.request import Prompt
 
 FIELD = "logprob_token_ids"
@@ -24,7 +24,7 @@ _ID = "token_id:"
 
 
 @dataclass(frozen=True)
-class VllmModel(OpenAIModel):
+class VllmModel(OwnServerModel):
     """A model behind a vLLM server. Options as of :class:`OpenAIModel`.
 
     The server is ``base_url``, else ``VLLM_BASE_URL``, else ``http://localhost:8000/v1``; the key, where it
@@ -32,21 +32,7 @@ class VllmModel(OpenAIModel):
     """
 
     backend: ClassVar[str] = "vllm"
-    prefill: ClassVar[bool] = True
-    lists_all: ClassVar[bool] = True
-
-    @property
-    def provider(self) -> str:
-        """Names the environment variables."""
-        return self.backend
-
-    @property
-    def asked(self) -> str:
-        """The model's name as the server knows it."""
-        return self.model
-
-    def _default_url(self) -> str | None:
-        return "http://localhost:8000/v1"
+    home: ClassVar[str] = "http://localhost:8000/v1"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -84,10 +70,6 @@ class VllmModel(OpenAIModel):
         """What the server's answers showed of it."""
         return {}
 
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {}
-
     async def _score(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
         if not self._asks_ids:
             return await super()._score(prompt, candidates)
@@ -101,10 +83,7 @@ class VllmModel(OpenAIModel):
             raise RefusedError(f"{error} Asking for the likeliest tokens instead.", 0.0) from None
 
     async def _score_ids(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
-        for word in candidates:
-            if word not in self._ids:
-                self._ids[word] = await token_id(self, word)
-        ids = [self._ids[word] for word in candidates]
+        ids = await self._token_ids(candidates)
         body = {
             self.limit_field: 1,
             "temperature": 0.0,
@@ -136,17 +115,3 @@ class VllmModel(OpenAIModel):
         if not prompt.continued:
             return {}
         return {"continue_final_message": True, "add_generation_prompt": False}
-
-
-async def token_id(model: OpenAIModel, word: str) -> int:
-    """The one token that a word is, by the server's own ``/tokenize``."""
-    body = {"model": model.asked, "prompt": word, "add_special_tokens": False}
-    tokens = (await model.server.post("tokenize", body, at_root=True)).get("tokens")
-    if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-        raise TransientModelError(f"{model.name}: /tokenize answered no list of tokens.")
-    if len(tokens) != 1:
-        raise OptionError(
-            f"{model.name}: {word!r} is {len(tokens)} tokens, and only a single token can be scored. "
-            "Choose another word, and mind its leading space."
-        )
-    return int(tokens[0])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscore.episodes import View
 from stepscore.errors import RunError
 from stepscore.types import FloatArray, Frames
 
@@ -19,23 +20,54 @@ if TYPE_CHECKING:
 CLOCK = 90_000
 """Ticks a second: every usual frame rate is a whole number of them."""
 
+BYTES = 48 * 2**20
+"""Decoded frames held at a time."""
+
+# Without B-frames packet i is frame i. A fixed number of threads, so that the bytes do not depend on the
+# machine's cores; several, so that pictures are encoded while the next ones are made.
+_OPTIONS = {"crf": "20", "preset": "veryfast", "bf": "0", "threads": "4"}
+
+
+def stream_frames(view: View, size: int | None = None) -> Iterator[Frames]:
+    """All frames of a view in order, a bounded number of them in memory.
+
+    Args:
+        view: The camera.
+        size: Longer side in pixels; ``None`` keeps the recorded size.
+    """
+    info = view.info()
+    scale = 1.0 if size is None else size / max(info.width, info.height)
+    count = max(1, int(BYTES / (info.width * info.height * scale**2 * 3)))
+    for start in range(0, info.n_frames, count):
+        yield from view.read(range(start, min(start + count, info.n_frames)), size)
+
 
 def write_h264(
-    path: Path, frames: Iterable[Frames], times: FloatArray, *, duration_s: float, fps: float
+    path: Path,
+    frames: Iterable[Frames],
+    times: FloatArray,
+    *,
+    duration_s: float,
+    fps: float,
+    keyframe_s: float = 1.0,
 ) -> Path:
     """Write a video that any browser plays; the same pictures give the same bytes.
 
     Args:
         path: The file; replaced once the new one is whole.
-        frames: RGB pictures of one size with even sides, shape (h, w, 3); taken one at a time.
+        frames: RGB pictures of one size, shape (h, w, 3); taken one at a time. Those of odd size get their
+            last column or row twice, since 4:2:0 needs even sides.
         times: Seconds of each.
         duration_s: When the last one ends.
-        fps: Usual frames a second, which the file states; also the frames from keyframe to keyframe.
+        fps: Usual frames a second, which the file states.
+        keyframe_s: Seconds from keyframe to keyframe: a seek decodes no more than this.
     """
     temporary = path.with_name(f".{path.name}.tmp")
+    rate = Fraction(fps).limit_denominator(1001)
+    options = {**_OPTIONS, "g": str(max(1, round(fps * keyframe_s)))}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _encode(temporary, frames, times, duration_s, Fraction(fps).limit_denominator(1001))
+        _encode(temporary, frames, times, duration_s, rate, options)
         os.replace(temporary, path)
     except OSError as error:
         raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
@@ -45,14 +77,17 @@ def write_h264(
 
 
 def _encode(
-    path: Path, frames: Iterable[Frames], times: FloatArray, duration_s: float, rate: Fraction
+    path: Path,
+    frames: Iterable[Frames],
+    times: FloatArray,
+    duration_s: float,
+    rate: Fraction,
+    options: dict[str, str],
 ) -> None:
     import av
 
     ticks = [round(float(t) * CLOCK) for t in (*times, duration_s)]
     lasts = dict(zip(ticks[:-1], np.diff(ticks).tolist(), strict=True))
-    # Without B-frames packet i is frame i. With one thread the bytes do not depend on the machine's cores.
-    options = {"crf": "20", "preset": "veryfast", "bf": "0", "g": str(max(1, round(rate))), "threads": "1"}
     with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
         stream = container.add_stream("libx264", rate=rate, options=options)
         stream.codec_context.time_base = Fraction(1, CLOCK)
@@ -64,10 +99,17 @@ def _encode(
                     packet.duration = lasts[packet.pts]
                 container.mux(packet)
 
-        for tick, picture in zip(ticks[:-1], frames, strict=True):
+        for tick, picture in zip(ticks[:-1], map(_even, frames), strict=True):
             if tick == ticks[0]:
                 stream.height, stream.width = picture.shape[:2]
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
             frame.pts, frame.time_base = tick, Fraction(1, CLOCK)
             mux(frame)
         mux(None)
+
+
+def _even(picture: Frames) -> Frames:
+    height, width = picture.shape[:2]
+    if height % 2 or width % 2:
+        picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    return np.ascontiguousarray(picture)

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscore.episodes import Episode, View
 from stepscore.report.episode_lanes import draw_lanes, lanes_inches
-from stepscore.report.h264 import write_h264
+from stepscore.report.h264 import stream_frames, write_h264
 from stepscore.report.one_episode import OneEpisode
 from stepscore.report.plot_style import BASE, GREY, SMALL, fit_lines, inch_text, paper_style, plain
 from stepscore.types import FloatArray, Frames
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
 
 WIDTH, DPI = 640, 160
-BYTES = 48 * 2**20
-"""Decoded frames held at a time."""
 
 
 class Panel(NamedTuple):
@@ -80,15 +78,6 @@ def overlay_frames(episode: OneEpisode, view: View) -> Iterator[Frames]:
         _write(under, panel.readout, _readout(episode, float(times[number])), font)
         page[high:total] = under
         yield page.copy()
-
-
-def stream_frames(view: View, size: int) -> Iterator[Frames]:
-    """All frames of a view in order, with this longer side, a bounded number of them in memory."""
-    info = view.info()
-    shorter = size * min(info.width, info.height) / max(info.width, info.height)
-    count = max(1, int(BYTES / (size * shorter * 3)))
-    for start in range(0, info.n_frames, count):
-        yield from view.read(range(start, min(start + count, info.n_frames)), size)
 
 
 def draw_panel(episode: OneEpisode) -> Panel:

@@ -12,7 +12,11 @@ from urllib.parse import quote
 from stepscore.episodes.video import VideoView
 from stepscore.episodes.view import View
 from stepscore.errors import RunError
-from stepscore.report.media import Probe, encode_h264
+from stepscore.report.h264 import stream_frames, write_h264
+from stepscore.report.media import Probe, probe
+
+KEYFRAME_S = 0.5
+"""Between keyframes of the videos made for a page: a jump to a moment is to be quick."""
 
 
 class Placed(NamedTuple):
@@ -71,8 +75,16 @@ class Copied:
         return self._encoded(view, name)
 
     def _encoded(self, view: View, name: str) -> Placed:
-        target = self._next(name, ".mp4")
-        return Placed(f"videos/{target.name}", encode_h264(view, target))
+        info, target = view.info(), self._next(name, ".mp4")
+        write_h264(
+            target,
+            stream_frames(view),
+            view.timestamps(),
+            duration_s=info.duration_s,
+            fps=info.fps,
+            keyframe_s=KEYFRAME_S,
+        )
+        return Placed(f"videos/{target.name}", probe(target))
 
     def _next(self, name: str, suffix: str) -> Path:
         self._count += 1

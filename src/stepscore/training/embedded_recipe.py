@@ -141,8 +141,13 @@ def main() -> None:
     if given.package:
         package(given.work, given.seed)
     else:
-        done = job(given.work, given.seed, given.threads).run(given.minutes, say=print)
+        done = job(given.work, given.seed, given.threads).run(given.minutes, say=print, on_step=_print_step)
         print("finished" if done["finished"] else "stopped; the same command goes on", done)
+
+
+def _print_step(step: int, last: int, loss: float) -> None:
+    if step % 50 == 0:
+        print(f"step {step} of {last}, loss {loss:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +23,9 @@ from stepscore.errors import OptionError
 from stepscore.models.sarm_checkpoint import SarmConfig
 from stepscore.models.sarm_encoders import Float32
 from stepscore.models.sarm_network import SarmNetwork
+from stepscore.training.course import Course, adamw
 from stepscore.training.sarm_batches import Batch, Lies, draw, make_batch
 from stepscore.training.sarm_films import SarmFilm
-
-STATE_FILE, LOG_FILE = "training.pt", "training.jsonl"
-LOG_EVERY = 50
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ def sarm_loss(network: SarmNetwork, batch: Batch, given: Tensor) -> tuple[Tensor
 
 
 @dataclass
-class SarmTraining:
+class SarmTraining(Course):
     """A training run that can be stopped and taken up again.
 
     Attributes:
@@ -138,42 +134,28 @@ class SarmTraining:
     folder: Path
     step: int = 0
     seconds: float = 0.0
-    _sums: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        weights = list(self.network.parameters())
-        groups = [
-            {"params": [p for p in weights if p.ndim >= 2], "weight_decay": self.recipe.decay},
-            {"params": [p for p in weights if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        self._optimizer = torch.optim.AdamW(groups, lr=self.recipe.rate)
+        self.optimizer = adamw(self.network.parameters(), self.recipe.rate, self.recipe.decay, (0.9, 0.999))
 
-    def run(self, minutes: float = math.inf, on_step: Callable[[int, float], None] | None = None) -> bool:
-        """Go on until the last step or until the time is up; whether the last step was reached.
+    @property
+    def last(self) -> int:
+        """Steps in all."""
+        return self.recipe.steps
 
-        Args:
-            minutes: Time for this stage. The state is kept, and the next run goes on from it.
-            on_step: Told of every step and its loss.
-        """
-        began, before = time.monotonic(), self.seconds
-        while self.step < self.recipe.steps and time.monotonic() - began < 60 * minutes:
-            loss = self._step()
-            self.step += 1
-            self.seconds = before + time.monotonic() - began
-            if self.step % LOG_EVERY == 0 or self.step == self.recipe.steps:
-                self._log()
-            if self.step % self.recipe.save_every == 0:
-                self.save()
-            if on_step is not None:
-                on_step(self.step, loss)
-        self.save()
-        return self.step >= self.recipe.steps
+    @property
+    def save_every(self) -> int:
+        """Steps between saves."""
+        return self.recipe.save_every
 
-    def _step(self) -> float:
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+        return self.recipe.rate_at(step)
+
+    def loss(self) -> tuple[Tensor, Mapping[str, float]]:
+        """The loss of the windows that are due."""
         recipe = self.recipe
         rng = np.random.default_rng([recipe.seed, self.step])
-        for group in self._optimizer.param_groups:
-            group["lr"] = recipe.rate_at(self.step)
         lies = Lies(recipe.rewind, recipe.wrong_text)
         window = self.config.window
         drawn = [
@@ -186,57 +168,18 @@ class SarmTraining:
         with torch.random.fork_rng(devices=[]):
             # Dropout too is drawn from the step's number, so that a run taken up again draws the same.
             torch.manual_seed(int(rng.integers(2**62)))
-            loss, parts = sarm_loss(self.network, batch, given)
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        for name, value in parts.items():
-            self._sums.setdefault(name, []).append(value)
-        return float(loss.detach())
+            return sarm_loss(self.network, batch, given)
 
-    def _log(self) -> None:
-        line = {"step": self.step, "seconds": round(self.seconds, 1), "rate": self.recipe.rate_at(self.step)}
-        means = {name: round(float(np.mean(values)), 6) for name, values in self._sums.items()}
-        self._sums.clear()
-        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as log:
-            log.write(json.dumps({**line, **means}) + "\n")
-
-    def _setting(self) -> dict[str, Any]:
+    def setting(self) -> dict[str, Any]:
         """What must be the same for a run to go on."""
         plain: dict[str, Any] = json.loads(json.dumps({**asdict(self.recipe), "config": asdict(self.config)}))
         plain["config"].pop("facts")
         return plain
 
-    def save(self) -> None:
-        """Keep all that is needed to go on, at once: a killed process finds the state before or after."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        state: dict[str, Any] = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "setting": self._setting(),
-            "network": self.network.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-        }
-        temporary = self.folder / f".{STATE_FILE}.tmp"
-        torch.save(state, temporary)
-        os.replace(temporary, self.folder / STATE_FILE)
+    def weights(self) -> dict[str, Any]:
+        """The network."""
+        return {"network": self.network.state_dict()}
 
-    def resume(self) -> bool:
-        """Go on from the state in the folder, if there is one; whether there was."""
-        path = self.folder / STATE_FILE
-        if not path.is_file():
-            return False
-        state = torch.load(path, weights_only=True)
-        now = self._setting()
-        if state["setting"] != now:
-            changed = [name for name, value in now.items() if state["setting"].get(name) != value]
-            of_config = [k for k, v in now["config"].items() if state["setting"]["config"].get(k) != v]
-            raise OptionError(
-                f"{self.folder} holds a training run with other options or data ({', '.join(changed + of_config)}). "
-                "Go on with the same, or choose another folder."
-            )
-        self.network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self.step, self.seconds = int(state["step"]), float(state["seconds"])
-        return True
+    def take(self, weights: Mapping[str, Any]) -> None:
+        """Put what was learned back."""
+        self.network.load_state_dict(weights["network"])

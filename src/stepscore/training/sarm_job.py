@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,7 +15,6 @@ from stepscore.models.sarm_checkpoint import Mode, SarmConfig, save_checkpoint
 if TYPE_CHECKING:
     from stepscore.training.sarm import SarmTraining
 
-CHECKS_FILE = "checks.jsonl"
 Say = Callable[[str], None]
 
 
@@ -87,12 +85,19 @@ class SarmJob:
                 f"hold is {self.hold} and copies {self.copies}; allowed are 0 <= hold < 1 and from 0."
             )
 
-    def run(self, minutes: float | None = None, *, say: Say = lambda text: None) -> dict[str, Any]:
+    def run(
+        self,
+        minutes: float | None = None,
+        *,
+        say: Say = lambda text: None,
+        on_step: Callable[[int, int, float], None] = lambda step, last, loss: None,
+    ) -> dict[str, Any]:
         """Train, or go on training, for some minutes or to the end.
 
         Args:
             minutes: Time for this stage; ``None`` to go to the last step.
             say: Told a line now and then.
+            on_step: Told of every step: its number, the last one's number, its loss.
 
         Returns:
             ``step``, ``seconds``, ``finished``, and the figures of the last check.
@@ -100,6 +105,7 @@ class SarmJob:
         try:
             import torch
 
+            from stepscore.training.course import teller
             from stepscore.training.sarm_check import check
             from stepscore.training.sarm_setup import set_up
         except ImportError as error:
@@ -109,22 +115,11 @@ class SarmJob:
         training, held_out = set_up(self, say)
         if training.resume():
             say(f"Going on from step {training.step}.")
-        recipe, figures = training.recipe, dict[str, float]()
 
-        def told(step: int, loss: float) -> None:
-            last = step == recipe.steps
-            if step % 50 == 0 or last:
-                say(f"step {step} of {recipe.steps}, {training.seconds / 60:.1f} min, loss {loss:.4f}")
-            if held_out and (last or step % recipe.save_every == 0):
-                figures.update(check(training.network, training.config, held_out, training.read))
-                say(f"held out: {figures}")
-                line = {"step": step, "seconds": round(training.seconds, 1), **figures}
-                with (self.folder / CHECKS_FILE).open("a", encoding="utf-8") as checks:
-                    known = {
-                        k: None if isinstance(v, float) and math.isnan(v) else v for k, v in line.items()
-                    }
-                    checks.write(json.dumps(known) + "\n")
+        def checked() -> Mapping[str, float]:
+            return check(training.network, training.config, held_out, training.read)
 
+        told, figures = teller(training, say, on_step, checked if held_out else None)
         finished = training.run(math.inf if minutes is None else minutes, told)
         save_checkpoint(self.folder, _with_facts(training, self), training.network)
         return {"step": training.step, "seconds": training.seconds, "finished": finished, **figures}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from stepscore.models.prefix_plan import Layout
 from stepscore.models.qwen3vl_inputs import Geometry, patches
 from stepscore.training.augment import augmented
 from stepscore.training.clips import Texts, show, statements
+from stepscore.training.course import Course, adamw
 from stepscore.training.films import LabelledFilm
 from stepscore.training.looking import Looking
 from stepscore.training.picture_lessons import PictureLessons
@@ -26,7 +24,6 @@ from stepscore.training.trees import batch, film_tree
 from stepscore.training.vlm_loss import Teacher
 from stepscore.types import FloatArray
 
-STATE_FILE, LOG_FILE = "training.pt", "training.jsonl"
 CLIPS = {4: 10, 6: 7, 8: 5, 12: 3, 19: 2}
 """Blocks of a clip, and how many such clips make a step: about forty blocks."""
 CHANCES = (0.25, 0.25, 0.25, 0.15, 0.1)
@@ -88,7 +85,7 @@ class Recipe:
 
 
 @dataclass
-class Training:
+class Training(Course):
     """A training run that can be stopped and taken up again.
 
     Attributes:
@@ -114,7 +111,6 @@ class Training:
     folder: Path
     step: int = 0
     seconds: float = 0.0
-    _sums: dict[str, list[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = [film.states for film in self.films if film.states.shape[1]]
@@ -126,59 +122,38 @@ class Training:
         self._rows = [(_numbers(film) - self._mean) / self._scale for film in self.films if len(self._mean)]
         heads = [weights for module in self._heads() for weights in module.parameters()]
         trained = [p for p in [*self.teacher.network.parameters(), *heads] if p.requires_grad]
-        groups = [
-            {"params": [p for p in trained if p.ndim >= 2], "weight_decay": self.recipe.decay},
-            {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-        ]
-        self._trained = trained
-        self._optimizer = torch.optim.AdamW(groups, lr=self.recipe.rate, betas=(0.9, 0.98))
+        self.optimizer = adamw(trained, self.recipe.rate, self.recipe.decay, (0.9, 0.98))
 
     def _heads(self) -> list[torch.nn.Module]:
         """What exists in training alone."""
         looking = None if self.looking is None else self.looking.heads
         return [heads for heads in (self.teacher.heads, looking) if heads is not None]
 
-    def run(self, minutes: float = math.inf, on_step: Callable[[int, float], None] | None = None) -> bool:
-        """Go on until the last step or until the time is up; whether the last step was reached.
+    @property
+    def last(self) -> int:
+        """Steps in all."""
+        return self.recipe.last
 
-        Args:
-            minutes: Time for this stage. The state is kept, and the next run goes on from it.
-            on_step: Told of every step and its loss.
-        """
+    @property
+    def save_every(self) -> int:
+        """Steps between saves."""
+        return self.recipe.save_every
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+        return self.recipe.rate_at(step)
+
+    def loss(self) -> tuple[torch.Tensor, Mapping[str, float]]:
+        """The loss of the step that is due: of looking, of the other judges' questions, or of statements."""
         self.teacher.network.train()
-        began, before = time.monotonic(), self.seconds
-        while self.step < self.recipe.last and time.monotonic() - began < 60 * minutes:
-            loss = self._step()
-            self.step += 1
-            self.seconds = before + time.monotonic() - began
-            if on_step is not None:
-                on_step(self.step, loss)
-            if self.step % 50 == 0:
-                self._log()
-            if self.step % self.recipe.save_every == 0:
-                self.save()
-        self.save()
-        return self.step >= self.recipe.last
-
-    def _step(self) -> float:
         rng = np.random.default_rng([self.recipe.seed, self.step])
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.recipe.rate_at(self.step)
         drawn = rng.random() < self.recipe.pictures
         late = self.step >= self.recipe.look + self.recipe.pictures_from * self.recipe.steps
         if self.looking is not None and self.step < self.recipe.look:
-            loss, parts = self.looking.loss(rng, self._rows)
-        elif self.lessons is not None and drawn and late:
-            loss, parts = self.teacher.loss(*self.lessons.draw(rng), None)
-        else:
-            loss, parts = self._clips(rng)
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        for name, value in parts.items():
-            self._sums.setdefault(name, []).append(value)
-        return float(loss.detach())
+            return self.looking.loss(rng, self._rows)
+        if self.lessons is not None and drawn and late:
+            return self.teacher.loss(*self.lessons.draw(rng), None)
+        return self._clips(rng)
 
     def _clips(self, rng: np.random.Generator) -> tuple[torch.Tensor, Mapping[str, float]]:
         recipe = self.recipe
@@ -197,49 +172,26 @@ class Training:
         states = torch.from_numpy(np.concatenate(numbers)).float() if numbers else None
         return self.teacher.loss(made, pixels, states)
 
-    def _log(self) -> None:
-        line = {"step": self.step, "seconds": round(self.seconds, 1), "rate": self.recipe.rate_at(self.step)}
-        means = {name: round(float(np.mean(values)), 5) for name, values in self._sums.items()}
-        self._sums.clear()
-        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as log:
-            log.write(json.dumps({**line, **means}) + "\n")
+    def setting(self) -> dict[str, Any]:
+        """What must be the same for a run to go on: the recipe. The films may be others."""
+        return asdict(self.recipe)
 
-    def save(self) -> None:
-        """Keep all that is needed to go on, at once: a killed process finds the state before or after."""
-        state: dict[str, Any] = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "recipe": asdict(self.recipe),
+    def weights(self) -> dict[str, Any]:
+        """The network, what exists in training alone, and how recorded numbers were scaled."""
+        return {
             "network": self.teacher.network.state_dict(),
             "heads": [heads.state_dict() for heads in self._heads()],
-            "optimizer": self._optimizer.state_dict(),
             "scaling": torch.from_numpy(np.stack([self._mean, self._scale])),
         }
-        temporary = self.folder / f".{STATE_FILE}.tmp"
-        torch.save(state, temporary)
-        os.replace(temporary, self.folder / STATE_FILE)
 
-    def resume(self) -> bool:
-        """Go on from the state in the folder, if there is one; whether there was."""
-        path = self.folder / STATE_FILE
-        if not path.is_file():
-            return False
-        state = torch.load(path, map_location=self.teacher.network.device, weights_only=True)
-        if state["recipe"] != asdict(self.recipe):
-            changed = [k for k, v in asdict(self.recipe).items() if state["recipe"].get(k) != v]
-            raise OptionError(
-                f"{self.folder} holds a training run with another recipe ({', '.join(changed)}). Go on with the "
-                "same options, or choose another folder."
-            )
-        self.teacher.network.load_state_dict(state["network"])
-        for heads, kept in zip(self._heads(), state["heads"], strict=True):
+    def take(self, weights: Mapping[str, Any]) -> None:
+        """Put what was learned back."""
+        self.teacher.network.load_state_dict(weights["network"])
+        for heads, kept in zip(self._heads(), weights["heads"], strict=True):
             heads.load_state_dict(kept)
-        self._optimizer.load_state_dict(state["optimizer"])
         # As it was when the heads began to learn, though the films may be others now.
-        self._mean, self._scale = state["scaling"].numpy()
+        self._mean, self._scale = weights["scaling"].numpy()
         self._rows = [(_numbers(film) - self._mean) / self._scale for film in self.films if len(self._mean)]
-        self.step, self.seconds = int(state["step"]), float(state["seconds"])
-        return True
 
 
 def _numbers(film: LabelledFilm) -> FloatArray:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stepscore.errors import MissingExtraError, OptionError, SourceError
-
-CHECKS_FILE = "checks.jsonl"
 
 
 @dataclass(frozen=True)
@@ -59,13 +56,18 @@ class VlmJob:
             raise OptionError(f"size is {self.size}; it must be a multiple of 32, the side of a token.")
 
     def run(
-        self, minutes: float | None = None, *, say: Callable[[str], None] = lambda text: None
+        self,
+        minutes: float | None = None,
+        *,
+        say: Callable[[str], None] = lambda text: None,
+        on_step: Callable[[int, int, float], None] = lambda step, last, loss: None,
     ) -> dict[str, Any]:
         """Train, or go on training, for some minutes or to the end.
 
         Args:
             minutes: Time for this stage; ``None`` to go to the last step.
             say: Told a line now and then.
+            on_step: Told of every step: its number, the last one's number, its loss.
 
         Returns:
             ``step``, ``seconds``, ``finished``, and the figures of the last check.
@@ -73,8 +75,8 @@ class VlmJob:
         try:
             import torch
 
+            from stepscore.training.course import teller
             from stepscore.training.films import read_films
-            from stepscore.training.vlm import Training
             from stepscore.training.vlm_check import check
             from stepscore.training.vlm_setup import merge_lora, write_checkpoint
         except ImportError as error:
@@ -90,26 +92,11 @@ class VlmJob:
         training, tokenizer = self._training(films)
         if training.resume():
             say(f"Going on from step {training.step}.")
-        figures: dict[str, float] = {}
 
-        def told(step: int, loss: float) -> None:
-            nonlocal figures
-            if step % 50 == 0:
-                say(
-                    f"step {step} of {training.recipe.last}, {training.seconds / 60:.1f} min, loss {loss:.3f}"
-                )
-            if (
-                held_out
-                and step > self.look
-                and (step % training.recipe.save_every == 0 or step == training.recipe.last)
-            ):
-                figures = check(training, held_out)
-                say(f"held out: {figures}")
-                line = json.dumps({"step": step, "seconds": round(training.seconds, 1), **figures})
-                with (self.folder / CHECKS_FILE).open("a", encoding="utf-8") as checks:
-                    checks.write(line + "\n")
+        def checked() -> Mapping[str, float]:
+            return check(training, held_out) if training.step > self.look else {}
 
-        assert isinstance(training, Training)
+        told, figures = teller(training, say, on_step, checked if held_out else None)
         finished = training.run(math.inf if minutes is None else minutes, told)
         network = training.teacher.network
         if finished and self.lora is not None:

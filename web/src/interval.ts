@@ -1,0 +1,146 @@
+// Intervals of a mean over independent episodes, as stepscore.metrics.intervals makes them: Wilson's for a rate, a
+// BCa bootstrap for other values. The draws are the page's own, so that ends differ from Python's by their noise.
+
+export const RESAMPLES = 1000;
+const LEAST = 5; // MIN_EPISODES of stepscore.metrics.intervals
+const Z = 1.959963984540054; // 2.5 % of a normal distribution lie above
+
+export interface Interval {
+  lo: number | null;
+  hi: number | null;
+  method: string;
+}
+
+export const none = (method: string): Interval => ({ lo: null, hi: null, method });
+
+/** Makes the interval of a mean of known numbers; `draws` are shared by samples of one size. */
+export function meanInterval(values: number[], mean: number, rate: boolean, draws: Draws): Interval {
+  const n = values.length;
+  if (!n) return none("no known values");
+  if (rate || values.every((value) => value === 0 || value === 1)) return wilson(mean, n);
+  if (n < LEAST) return none(`too few episodes (${n} < ${LEAST})`);
+  const off = values.map((value) => value - mean);
+  const scale = largest(values);
+  if (largest(off) <= 1e-12 * scale) return none("no variation");
+  const ends = bca(off, draws.of(n));
+  if (!ends) return none("the estimate lies outside its own resamples");
+  return { lo: mean + ends[0], hi: mean + ends[1], method: `BCa bootstrap 95% (${RESAMPLES} resamples in the page)` };
+}
+
+/** Bootknife draws: one place is left out, and as many as there are are drawn from the rest. */
+export class Draws {
+  private n = 0;
+  private places = new Uint32Array();
+
+  /** Places in a sample of n, one resample after the other; the same for every sample of this size. */
+  of(n: number): Uint32Array {
+    if (n === this.n) return this.places;
+    const random = seeded();
+    this.n = n;
+    this.places = new Uint32Array(RESAMPLES * n);
+    for (let start = 0; start < this.places.length; start += n) {
+      const out = Math.floor(random() * n);
+      for (let at = start; at < start + n; at += 1) {
+        const drawn = Math.floor(random() * (n - 1));
+        this.places[at] = drawn < out ? drawn : drawn + 1;
+      }
+    }
+    return this.places;
+  }
+}
+
+function wilson(rate: number, n: number): Interval {
+  const q = Z ** 2 / n;
+  const centre = (rate + q / 2) / (1 + q);
+  const half = (Z * Math.sqrt((rate * (1 - rate) + q / 4) / n)) / (1 + q);
+  return {
+    lo: rate > 0 ? Math.max(0, centre - half) : 0,
+    hi: rate < 1 ? Math.min(1, centre + half) : 1,
+    method: "wilson 95%",
+  };
+}
+
+/** Ends around the mean of what each value is off by; null where the mean lies outside its replicates. */
+function bca(off: number[], places: Uint32Array): [number, number] | null {
+  const n = off.length;
+  const replicates = new Float64Array(RESAMPLES);
+  for (let i = 0, at = 0; i < RESAMPLES; i += 1) {
+    let sum = 0;
+    for (const end = at + n; at < end; at += 1) sum += off[places[at]];
+    replicates[i] = sum / n;
+  }
+  const tolerance = 1e-12 * largest(replicates);
+  let below = 0;
+  for (const value of replicates) below += value < -tolerance ? 1 : value <= tolerance ? 0.5 : 0;
+  const z0 = normalQuantile(below / RESAMPLES);
+  if (!Number.isFinite(z0)) return null;
+  const [squares, cubes] = [2, 3].map((power) => off.reduce((sum, value) => sum + value ** power, 0));
+  const acceleration = cubes / (6 * squares ** 1.5);
+  const t = studentQuantile(n - 1);
+  replicates.sort();
+  const [lo, hi] = [-t, t].map((q) => {
+    const shifted = z0 + q;
+    const room = 1 - acceleration * shifted;
+    return quantile(replicates, room > 0 ? normalShare(z0 + shifted / room) : shifted > 0 ? 1 : 0);
+  });
+  return [lo, hi];
+}
+
+function largest(values: Iterable<number>): number {
+  let found = 0;
+  for (const value of values) found = Math.max(found, Math.abs(value));
+  return found;
+}
+
+/** Mulberry32 from a fixed seed: the same episodes always have the same interval. */
+function seeded(): () => number {
+  let state = 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+function quantile(sorted: Float64Array, share: number): number {
+  const at = share * (sorted.length - 1);
+  const low = Math.floor(at);
+  const high = Math.min(low + 1, sorted.length - 1);
+  return sorted[low] + (at - low) * (sorted[high] - sorted[low]);
+}
+
+/** Share of a normal distribution below z, within 1e-7 (Abramowitz and Stegun 7.1.26). */
+function normalShare(z: number): number {
+  const x = Math.abs(z) / Math.SQRT2;
+  const t = 1 / (1 + 0.3275911 * x);
+  const poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const above = (poly * Math.exp(-x * x)) / 2;
+  return z < 0 ? above : 1 - above;
+}
+
+/** The inverse of the normal share, within 4.5e-4 (Abramowitz and Stegun 26.2.23), sharpened by Newton's steps. */
+function normalQuantile(share: number): number {
+  if (share <= 0 || share >= 1) return share <= 0 ? -Infinity : Infinity;
+  if (share === 0.5) return 0;
+  const t = Math.sqrt(-2 * Math.log(Math.min(share, 1 - share)));
+  const top = 2.515517 + t * (0.802853 + t * 0.010328);
+  let z = t - top / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  if (share < 0.5) z = -z;
+  for (let i = 0; i < 3; i += 1) {
+    z -= (normalShare(z) - share) * Math.sqrt(2 * Math.PI) * Math.exp((z * z) / 2);
+  }
+  return z;
+}
+
+/** Student's t with 2.5 % above, within 1e-3 from 4 degrees of freedom on (Abramowitz and Stegun 26.7.5). */
+function studentQuantile(df: number): number {
+  const [z3, z5, z7, z9] = [3, 5, 7, 9].map((power) => Z ** power);
+  return (
+    Z +
+    (z3 + Z) / (4 * df) +
+    (5 * z5 + 16 * z3 + 3 * Z) / (96 * df ** 2) +
+    (3 * z7 + 19 * z5 + 17 * z3 - 15 * Z) / (384 * df ** 3) +
+    (79 * z9 + 776 * z7 + 1482 * z5 - 1920 * z3 - 945 * Z) / (92160 * df ** 4)
+  );
+}
