@@ -17,6 +17,7 @@ from stepscore.models.qwen3vl_inputs import Geometry, patches
 from stepscore.training.augment import augmented
 from stepscore.training.clips import Texts, show, statements
 from stepscore.training.course import Course, adamw
+from stepscore.training.facts import Facts, Known
 from stepscore.training.films import LabelledFilm
 from stepscore.training.looking import Looking
 from stepscore.training.picture_lessons import PictureLessons
@@ -94,6 +95,7 @@ class Training(Course):
         geometry: How it cuts pictures up.
         films: What it learns from.
         texts: What is said of films.
+        facts: What is told of frames in numbers, while it learns.
         lessons: Questions of the other judges; ``None`` for statements alone.
         looking: The first lessons; ``None`` without.
         recipe: How it goes.
@@ -105,6 +107,7 @@ class Training(Course):
     geometry: Geometry
     films: Sequence[LabelledFilm]
     texts: Texts
+    facts: Facts
     lessons: PictureLessons | None
     looking: Looking | None
     recipe: Recipe
@@ -120,14 +123,10 @@ class Training(Course):
             every = np.concatenate([_numbers(film) for film in self.films if film.states.shape[1]])
             self._mean, self._scale = every.mean(0), every.std(0) + 1e-3
         self._rows = [(_numbers(film) - self._mean) / self._scale for film in self.films if len(self._mean)]
-        heads = [weights for module in self._heads() for weights in module.parameters()]
-        trained = [p for p in [*self.teacher.network.parameters(), *heads] if p.requires_grad]
+        heads = self.teacher.heads
+        every_weight = [*self.teacher.network.parameters(), *([] if heads is None else heads.parameters())]
+        trained = [p for p in every_weight if p.requires_grad]
         self.optimizer = adamw(trained, self.recipe.rate, self.recipe.decay, (0.9, 0.98))
-
-    def _heads(self) -> list[torch.nn.Module]:
-        """What exists in training alone."""
-        looking = None if self.looking is None else self.looking.heads
-        return [heads for heads in (self.teacher.heads, looking) if heads is not None]
 
     @property
     def last(self) -> int:
@@ -159,18 +158,17 @@ class Training(Course):
         recipe = self.recipe
         blocks = int(rng.choice(list(CLIPS), p=CHANCES))
         controls = {"frozen": recipe.frozen, "reversed": recipe.reversed}
-        trees, pictures, numbers = [], [], []
+        trees, pictures, known = [], [], Known(self.facts)
         for number in rng.integers(len(self.films), size=CLIPS[blocks]):
             shown = show(self.films[number], blocks, rng, controls)
             said = statements(shown, self.texts, rng, most=recipe.most)
             trees.append(film_tree(self.layout, shown.times, said, WORDS))
             pictures.append(augmented(shown.frames, rng, share=0.5))
             if self._rows:
-                numbers.append(self._rows[number][shown.source[1::2]])
+                known.add(shown.film, self._rows[number], shown.source[1::2].tolist())
         made = batch(trees, self.layout.tokens.end)
         pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
-        states = torch.from_numpy(np.concatenate(numbers)).float() if numbers else None
-        return self.teacher.loss(made, pixels, states)
+        return self.teacher.loss(made, pixels, known if self._rows else None)
 
     def setting(self) -> dict[str, Any]:
         """What must be the same for a run to go on: the recipe. The films may be others."""
@@ -180,15 +178,15 @@ class Training(Course):
         """The network, what exists in training alone, and how recorded numbers were scaled."""
         return {
             "network": self.teacher.network.state_dict(),
-            "heads": [heads.state_dict() for heads in self._heads()],
+            "heads": {} if self.teacher.heads is None else self.teacher.heads.state_dict(),
             "scaling": torch.from_numpy(np.stack([self._mean, self._scale])),
         }
 
     def take(self, weights: Mapping[str, Any]) -> None:
         """Put what was learned back."""
         self.teacher.network.load_state_dict(weights["network"])
-        for heads, kept in zip(self._heads(), weights["heads"], strict=True):
-            heads.load_state_dict(kept)
+        if self.teacher.heads is not None:
+            self.teacher.heads.load_state_dict(weights["heads"])
         # As it was when the heads began to learn, though the films may be others now.
         self._mean, self._scale = weights["scaling"].numpy()
         self._rows = [(_numbers(film) - self._mean) / self._scale for film in self.films if len(self._mean)]

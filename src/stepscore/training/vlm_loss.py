@@ -11,29 +11,32 @@ import torch.nn.functional as F  # noqa: N812  # the usual name
 from torch import Tensor, nn
 
 from stepscore.models.qwen3vl_inputs import VisionTokens
+from stepscore.training.facts import FactHeads, Facts, Known
 from stepscore.training.trees import Batch
 from stepscore.training.vision_pass import VisionPass
 
-ODDS_SHARE, STILL_SHARE, STATE_SHARE, WORDS_SHARE = 0.1, 0.15, 0.5, 0.3
-"""Weights of the log-odds' own error, of drift over still films, of the states and of written answers, beside
+ODDS_SHARE, STILL_SHARE, FACT_SHARE, WORDS_SHARE = 0.1, 0.15, 0.5, 0.3
+"""Weights of the log-odds' own error, of drift over still films, of the facts and of written answers, beside
 the statements' 1. Written answers have far larger gradients at first, and would drown the rest."""
 
 
-class StateHeads(nn.Module):
-    """Tell recorded numbers (hand, object, goal, progress) from pictures; thrown away after training.
+class TwoHeads(nn.Module):
+    """Tell the facts of each block twice: from its tokens, and where the language model has read it.
 
-    They reach the vision tower directly, long before words can teach it where things are.
+    The first reaches the vision tower directly. The second has the language model gather what it saw of a block
+    in one place, where a sentence that asks for it finds it.
 
     Args:
         hidden: Width of the language model.
         tokens: Tokens of a block.
-        states: How many numbers.
+        states: How many recorded numbers.
+        facts: Tasks and subgoals.
     """
 
-    def __init__(self, hidden: int, tokens: int, states: int) -> None:
+    def __init__(self, hidden: int, tokens: int, states: int, facts: Facts) -> None:
         super().__init__()
-        self.seen = nn.Linear(hidden * tokens, states)
-        self.read = nn.Linear(hidden, states)
+        self.seen = FactHeads(hidden * tokens, states, facts)
+        self.read = FactHeads(hidden, states, facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class Teacher:
     network: Any
     vision: VisionPass
     tokens: VisionTokens
-    heads: StateHeads | None
+    heads: TwoHeads | None
 
     def read(self, batch: Batch, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """What the language model makes of every token, (n, length, hidden), and of every block's tokens."""
@@ -71,13 +74,13 @@ class Teacher:
         ).last_hidden_state
         return hidden, embeddings
 
-    def loss(self, batch: Batch, pixels: Tensor, states: Tensor | None) -> tuple[Tensor, Mapping[str, float]]:
+    def loss(self, batch: Batch, pixels: Tensor, known: Known | None) -> tuple[Tensor, Mapping[str, float]]:
         """The loss of a batch, and its parts by name.
 
         Args:
             batch: The trees.
             pixels: Patches of all blocks, in order.
-            states: Normalised numbers of each block that has a mark, (b, S); ``None`` to leave them out.
+            known: What is true of each block that has a mark; ``None`` to leave it out.
         """
         hidden, embeddings = self.read(batch, pixels)
         parts: dict[str, Tensor] = {}
@@ -87,14 +90,10 @@ class Teacher:
             logits = self.network.lm_head(hidden[batch.rows[:, 0], batch.rows[:, 1]])
             wanted = torch.from_numpy(batch.next_ids).to(logits.device)
             parts["words"] = WORDS_SHARE * F.cross_entropy(logits, wanted)
-        if states is not None and self.heads is not None:
+        if known is not None and self.heads is not None:
             marked = hidden[batch.marks[:, 0], batch.marks[:, 1]]
-            seen = embeddings.reshape(len(marked), -1)
-            right = states.to(hidden.device)
-            errors = [
-                F.smooth_l1_loss(told, right) for told in (self.heads.read(marked), self.heads.seen(seen))
-            ]
-            parts["states"] = STATE_SHARE * torch.stack(errors).sum()
+            told = [self.heads.read(marked), self.heads.seen(embeddings.reshape(len(marked), -1))]
+            parts |= {name: FACT_SHARE * part for name, part in known.losses(told).items()}
         total = torch.stack(list(parts.values())).sum()
         return total, {name: float(part.detach()) for name, part in parts.items()}
 

@@ -20,13 +20,14 @@ from stepscore.models.hf_files import checkpoint_folder, load_tokenizer, read_js
 from stepscore.models.prefix_plan import Layout
 from stepscore.models.qwen3vl_inputs import Geometry, VisionTokens, geometry_of
 from stepscore.training.clips import Texts
+from stepscore.training.facts import facts_of
 from stepscore.training.films import LabelledFilm
-from stepscore.training.looking import LookHeads, Looking, facts_of
+from stepscore.training.looking import Looking
 from stepscore.training.picture_lessons import PictureLessons
 from stepscore.training.small_vlm import Shape, all_texts, make_network, make_tokenizer
 from stepscore.training.vision_pass import VisionPass
 from stepscore.training.vlm import USER, Recipe, Training
-from stepscore.training.vlm_loss import StateHeads, Teacher
+from stepscore.training.vlm_loss import Teacher, TwoHeads
 
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -171,22 +172,18 @@ def set_up(
     grid = geometry.grid((size, size))
     layout = Layout(encode, tokens, grid, geometry.temporal, USER)
     states = max((film.states.shape[1] for film in films), default=0)
-    heads = None
+    patches = size // geometry.patch
+    vision = VisionPass(network.model.visual, patches, patches)
+    facts, heads, looking = facts_of(films), None, None
     if states and all(film.states.shape[1] == states for film in films):
         torch.manual_seed(recipe.seed)
         hidden = network.config.text_config.hidden_size
-        heads = StateHeads(hidden, grid[0] * grid[1], states + 1).to(network.device)
-    patches = size // geometry.patch
-    vision = VisionPass(network.model.visual, patches, patches)
+        heads = TwoHeads(hidden, grid[0] * grid[1], states + 1, facts).to(network.device)
+        if recipe.look:
+            looking = Looking(films, facts, heads.seen, vision, geometry)
     teacher = Teacher(network, vision, tokens, heads)
-    looking = None
-    if recipe.look and heads is not None:
-        facts = facts_of(films)
-        width = network.config.text_config.hidden_size * grid[0] * grid[1]
-        look_heads = LookHeads(width, states + 1, facts).to(network.device)
-        looking = Looking(films, facts, look_heads, vision, geometry)
     lessons = PictureLessons(taught_judges(), films, layout, geometry) if recipe.pictures else None
-    return Training(teacher, layout, geometry, films, texts, lessons, looking, recipe, folder)
+    return Training(teacher, layout, geometry, films, texts, facts, lessons, looking, recipe, folder)
 
 
 def taught_judges() -> list[Judge]:

@@ -1,0 +1,115 @@
+"""What can be told of every frame in numbers, and the heads that tell it; thrown away after training.
+
+Numbers reach a network densely, everything at every frame; words tell one thing at a time. A tower, or a language
+model, that has to tell these of a frame has them at hand when a sentence asks for one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812  # the usual name
+from torch import Tensor, nn
+
+from stepscore.training.films import LabelledFilm
+from stepscore.types import FloatArray
+
+TASK_SHARE = 0.3
+"""Weight of the task's name beside the rest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What can be asked of a frame of any film, as columns.
+
+    Attributes:
+        tasks: Number of each instruction.
+        first: Column of each instruction's first subgoal.
+        subgoals: Columns in all.
+    """
+
+    tasks: Mapping[str, int]
+    first: Mapping[str, int]
+    subgoals: int
+
+
+def facts_of(films: Sequence[LabelledFilm]) -> Facts:
+    """Columns for the tasks and subgoals of these films."""
+    counts = {film.instruction: len(film.subgoals) for film in films}
+    tasks, first, at = {}, {}, 0
+    for number, instruction in enumerate(sorted(counts)):
+        tasks[instruction], first[instruction] = number, at
+        at += counts[instruction]
+    return Facts(tasks, first, at)
+
+
+class FactHeads(nn.Module):
+    """Tell the facts of a pair of frames from what a network made of it.
+
+    Args:
+        width: Numbers a pair has become.
+        states: Recorded numbers to be told.
+        facts: Tasks and subgoals to be told.
+    """
+
+    def __init__(self, width: int, states: int, facts: Facts) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, 256)
+        self.states = nn.Linear(256, states)
+        self.task = nn.Linear(256, len(facts.tasks))
+        self.subgoals = nn.Linear(256, facts.subgoals)
+
+    def forward(self, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Numbers, task and subgoals, each a row a pair."""
+        hidden = F.gelu(self.inner(seen))
+        return self.states(hidden), self.task(hidden), self.subgoals(hidden)
+
+
+class Known:
+    """What is true of some frames, gathered frame by frame.
+
+    Args:
+        facts: The columns.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._states: list[FloatArray] = []
+        self._tasks: list[int] = []
+        self._truths: list[FloatArray] = []
+
+    def add(self, film: LabelledFilm, states: FloatArray, frames: Sequence[int]) -> None:
+        """Frames of a film.
+
+        Args:
+            film: The film.
+            states: Its normalised recorded numbers, a row a frame.
+            frames: Which frames.
+        """
+        start = self._facts.first[film.instruction]
+        for at in frames:
+            row = np.full(self._facts.subgoals, np.nan)
+            row[start : start + film.truths.shape[1]] = film.truths[at]
+            self._states.append(states[at])
+            self._tasks.append(self._facts.tasks[film.instruction])
+            self._truths.append(row)
+
+    def losses(self, told: Sequence[tuple[Tensor, Tensor, Tensor]]) -> dict[str, Tensor]:
+        """How wrong the heads are, a mean over all that tell: numbers, task and subgoals."""
+        device = told[0][0].device
+        states = torch.from_numpy(np.stack(self._states)).float().to(device)
+        tasks = torch.tensor(self._tasks, device=device)
+        truths = torch.from_numpy(np.stack(self._truths)).float().to(device)
+        known = ~torch.isnan(truths)
+        losses = {
+            "states": [F.smooth_l1_loss(s, states) for s, _, _ in told],
+            "tasks": [TASK_SHARE * F.cross_entropy(t, tasks) for _, t, _ in told],
+        }
+        if known.any():
+            losses["subgoals"] = [
+                F.binary_cross_entropy_with_logits(g[known], truths[known]) for _, _, g in told
+            ]
+        return {name: torch.stack(each).mean() for name, each in losses.items()}
