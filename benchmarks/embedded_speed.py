@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import torch
-import transformers  # noqa: F401 - importing the libraries is not the judge's time
+from transformers import Qwen3VLForConditionalGeneration  # noqa: F401 - libraries are not the judge's time
 
 from stepscore.cli.demo import ROLLOUTS
 from stepscore.episodes import Episode, open_episodes
@@ -22,7 +22,8 @@ from stepscore.models.embedded import FOLDER, EmbeddedModel
 from stepscore.models.model import run_blocking
 from stepscore.models.request import resolve, show_from
 
-EPISODES = 8
+EPISODES, LONG = 8, 38
+"""Rollouts that are judged, and the frames that topreward's 16 prefixes take."""
 
 
 def judged(model: EmbeddedModel, episode: Episode) -> float:
@@ -61,7 +62,7 @@ def main() -> None:
     parameters = sum(p.numel() for p in model.network.model.parameters())
     hold("loading, the check of sharing included", time.process_time() - started, 2.0, "s")
     print(f"{parameters / 1e6:.2f} M parameters")
-    episodes = open_episodes(ROLLOUTS)
+    episodes = [e for e in open_episodes(ROLLOUTS) if e.info is not None and e.info.n_frames >= LONG]
     judged(model, episodes[0])  # the first call of any kind warms up the libraries
     times = [judged(model, episodes[number]) for number in range(1, 1 + EPISODES)]
     hold("16 prefixes of a bundled rollout, median", float(np.median(times)), 0.5, "s")

@@ -14,6 +14,8 @@ from stepscore.models.request import resolve, show_from
 from stepscore.types import Judgement
 
 Turned = Callable[[Generate], Generate]
+Known = dict[tuple[str, Request], Response]
+"""Answers that were given before, by episode and question."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,13 @@ class Asked:
 
 
 def asked(
-    judge: Judge, episode: Episode, answers: Model, *, begun: str = "", turned: Turned | None = None
+    judge: Judge,
+    episode: Episode,
+    answers: Model,
+    *,
+    begun: str = "",
+    turned: Turned | None = None,
+    known: Known | None = None,
 ) -> Asked:
     """Ask a judge about an episode.
 
@@ -35,6 +43,7 @@ def asked(
         answers: Who answers it.
         begun: What ``turned`` puts at the beginning of an answer; the judge reads it as part of the answer.
         turned: Changes every question that is answered in words.
+        known: Answers to take from and to add to; a question in it counts as a call and costs nothing.
     """
     calls = 0
 
@@ -43,7 +52,11 @@ def asked(
         calls += 1
         if turned is not None and isinstance(request, Generate):
             request = turned(request)
-        answer = await (model or answers).answer(resolve(request, show_from(episode)))
+        remembered = {} if known is None else known
+        answer = remembered.get((episode.id, request))
+        if answer is None:
+            answer = await (model or answers).answer(resolve(request, show_from(episode)))
+            remembered[episode.id, request] = answer
         return Answer(begun + answer.text, answer.finish) if begun and isinstance(answer, Answer) else answer
 
     try:

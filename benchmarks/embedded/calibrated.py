@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stepscore.judges.calibration import FittedMap, check_calibration, read_calibration, write_calibration
 from stepscore.judges.topreward import TopReward
+from stepscore.models.embedded import CALIBRATION
 from stepscore.procedures.labels_table import write_labels
 from stepscore.runs.asking import Spending
 from stepscore.runs.calibrate import calibrate
@@ -26,10 +27,13 @@ def calibration_map(judge: TopReward, datasets: Sequence[Path], out: Path) -> Fi
 
     Args:
         judge: The judge as it is evaluated.
-        datasets: Simulated datasets whose seeds are neither trained on (in the main) nor tested on.
+        datasets: Simulated datasets whose seeds are neither trained on (in the main) nor tested on; without any,
+            the map is the one in the package.
         out: The map's file.
     """
-    if not out.is_file():
+    if not out.is_file() and not datasets:
+        write_calibration(read_calibration(CALIBRATION), out)
+    elif not out.is_file():
         episodes = [e.with_views([VIEW]) for dataset in datasets for e in read_any(dataset)]
         with tempfile.TemporaryDirectory() as folder:
             labels = Path(folder) / "labels.parquet"

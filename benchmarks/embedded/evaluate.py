@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,20 +16,22 @@ from stepscore.judges.calibration import FittedMap
 from stepscore.judges.topreward import TopReward
 from stepscore.models import Model, get_model
 from stepscore.models.domain_gate import GATE_FILE
-from stepscore.models.embedded import FOLDER, EmbeddedModel
-from stepscore.training.embedded_tasks import FPS, HELD_OUT, MAX_PIXELS, SIZE, TRAINED
+from stepscore.models.embedded import FOLDER, EmbeddedModel, trained_side
+from stepscore.training.embedded_tasks import HELD_OUT, SIZE, TRAINED
 
 from .controls import instruction_figures, picture_figures, rise_figures
-from .figures import Figure
+from .figures import HELD_OUT_GROUP, Figure
 from .looks import Matched, match_all, plan_looks
 from .moments import pair_figures
 from .progress import fingerprint_figures, opd_figures, progress_figures
 from .rows import Scored, read_rows, write_rows
-from .scoring import Scorer
+from .scoring import Look, Scorer
 from .statements import subgoal_figures
 from .success import success_figures
-from .testset import Wanted, make_task
+from .testset import Wanted, make_tests, scene_of
 
+AT_ONCE = 48
+"""Episodes that a worker scores before their rows are written."""
 PREFIXES, MIN_FIRST = 16, 2
 """How films are shown: prefixes from the first two frames on, sixteen in a film that is long enough."""
 
@@ -38,27 +42,29 @@ class Evaluation:
 
     Attributes:
         model: ``embedded`` or ``hf/FOLDER``.
-        out: Where the test set, the scores and the figures are kept.
+        out: Where the scores and the figures are kept.
+        test: Where the test set is, or is made.
         wanted: How much is made of a trained task.
         tasks: Trained tasks.
         held_out: Tasks that were never trained.
-        held_out_episodes: Episodes of each of these.
+        held_out_scenes: Scenes of each of these, over which the policies are dealt out.
         changed_pairs: Matched pairs of a task that are also scored under changed pictures.
         controls: Successes of a task that are frozen and reversed.
         batch: Films in one pass.
-        max_pixels: Most pixels of a frame, for ``hf/``.
+        max_pixels: Most pixels of a frame, for ``hf/``; ``None`` for those that the checkpoint was trained at.
     """
 
     model: str
-    out: Path
-    wanted: Wanted
+    out: Path = Path()
+    test: Path = Path()
+    wanted: Wanted = field(default_factory=Wanted)
     tasks: tuple[str, ...] = TRAINED
     held_out: tuple[str, ...] = HELD_OUT
-    held_out_episodes: int = 26
-    changed_pairs: int = 5
-    controls: int = 6
+    held_out_scenes: int = 5
+    changed_pairs: int = 3
+    controls: int = 4
     batch: int = 4
-    max_pixels: int = MAX_PIXELS
+    max_pixels: int | None = None
 
     @property
     def checkpoint(self) -> Path:
@@ -75,13 +81,18 @@ class Evaluation:
         films = self.batch if batch is None else batch
         if self.model == "embedded":
             return cast(Model, EmbeddedModel(gate=False, batch=films))
-        return get_model(self.model, max_pixels=self.max_pixels, batch=films)
+        pixels = self.max_pixels or trained_side(self.checkpoint) ** 2
+        return get_model(self.model, max_pixels=pixels, batch=films)
 
     def gated_model(self) -> Model | None:
         """The model behind its gate; ``None`` where the checkpoint has none."""
         if not (self.checkpoint / GATE_FILE).is_file():
             return None
         return cast(Model, EmbeddedModel(checkpoint=str(self.checkpoint)))
+
+    def product_model(self) -> Model:
+        """The model as users have it: behind its gate where there is one."""
+        return self.gated_model() or self.judge_model(batch=1)
 
 
 def judge_of(model: Model) -> TopReward:
@@ -101,10 +112,10 @@ class TestEpisodes:
 
 def make_episodes(evaluation: Evaluation) -> TestEpisodes:
     """The test set, made or found."""
-    folder, wanted = evaluation.out / "test", evaluation.wanted
-    few = replace(wanted, per_task=evaluation.held_out_episodes, scenes=1)
-    trained = [e for task in evaluation.tasks for e in make_task(folder, task, wanted)]
-    others = [e for task in evaluation.held_out for e in make_task(folder, task, few)]
+    wanted = evaluation.wanted
+    few = replace(wanted, pairs=0, scenes=evaluation.held_out_scenes, two_views=0, dealt=True)
+    trained = make_tests(evaluation.test / "trained", evaluation.tasks, wanted)
+    others = make_tests(evaluation.test / "held-out", evaluation.held_out, few)
     return TestEpisodes(
         tuple(trained), tuple(others), match_all(trained, evaluation.changed_pairs), match_all(others, 0)
     )
@@ -113,57 +124,78 @@ def make_episodes(evaluation: Evaluation) -> TestEpisodes:
 def score_once(evaluation: Evaluation, found: TestEpisodes) -> list[Scored]:
     """Every film's scores; those in the file are not asked again."""
     known = {(row.id, row.variant) for row in read_rows(evaluation.scores)}
+    scenes = evaluation.wanted.scenes
     work = [
-        *plan_looks(found.trained, found.matched, evaluation.controls),
-        *plan_looks(found.held_out, found.held_out_matched, controls=5),
+        *plan_looks(found.trained, found.matched, evaluation.controls, scenes),
+        *plan_looks(found.held_out, found.held_out_matched, evaluation.controls, evaluation.held_out_scenes),
     ]
     left = [(e, [look for look in looks if (e.id, look.variant) not in known]) for e, looks in work]
     left = [(e, looks) for e, looks in left if looks]
-    films, done, started = sum(len(looks) for _, looks in left), 0, time.process_time()
-
-    def keep(rows: list[Scored]) -> None:
-        nonlocal done
-        write_rows(evaluation.scores, rows)
-        done += len(rows)
-        if done % 500 < len(rows):
-            spent = time.process_time() - started
+    films, done, spent = sum(len(looks) for _, looks in left), 0, 0.0
+    parts = [left[i : i + AT_ONCE] for i in range(0, len(left), AT_ONCE)]
+    workers = evaluation.wanted.workers
+    with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (evaluation,)) as pool:
+        for rows, seconds in pool.map(_score, parts):
+            write_rows(evaluation.scores, rows)
+            done, spent = done + len(rows), spent + seconds
             print(f"{done} of {films} films, {spent:.0f} CPU s", file=sys.stderr, flush=True)
-
-    model = evaluation.judge_model()
-    Scorer(model, judge_of(model)).score(left, keep)
     return read_rows(evaluation.scores)
 
 
-def score_figures(rows: Sequence[Scored], found: TestEpisodes, fitted: FittedMap) -> list[Figure]:
+_SCORERS: list[Scorer] = []
+"""The scorer of this worker process."""
+
+
+def _begin(evaluation: Evaluation) -> None:
+    """Make a worker's scorer: each computes on one thread, so that workers do not wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
+    model = evaluation.judge_model()
+    _SCORERS[:] = [Scorer(model, judge_of(model))]
+
+
+def _score(work: Sequence[tuple[Episode, list[Look]]]) -> tuple[list[Scored], float]:
+    """Rows of some episodes, and the processor time of this worker that they took."""
+    rows: list[Scored] = []
+    started = time.process_time()
+    _SCORERS[0].score(work, rows.extend)
+    return rows, time.process_time() - started
+
+
+def score_figures(
+    evaluation: Evaluation, rows: Sequence[Scored], found: TestEpisodes, fitted: FittedMap
+) -> list[Figure]:
     """Every figure that follows from the scores, of trained and of held-out tasks."""
     ids = {e.id for e in found.trained}
     trained = [row for row in rows if row.id in ids]
     others = [row for row in rows if row.id not in ids]
-    figures = _of(trained, found.matched, fitted)
-    for figure in _of(others, found.held_out_matched, fitted) if others else []:
-        figures.append(
-            replace(figure, group=f"Held-out tasks, gate off: {figure.group}", target=None, at_most=False)
-        )
+    figures = _of(trained, found.matched, fitted, evaluation.wanted.scenes)
+    scenes = evaluation.held_out_scenes
+    for figure in _of(others, found.held_out_matched, fitted, scenes) if others else []:
+        if figure.estimate.n:
+            group = f"{HELD_OUT_GROUP}: {figure.group}"
+            figures.append(replace(figure, group=group, target=None, at_most=False))
     return figures
 
 
-def _of(rows: Sequence[Scored], matched: Matched, fitted: FittedMap) -> list[Figure]:
-    prints = fingerprint_figures(rows, fitted.map)
-    pictures = picture_figures(rows, matched)
+def _of(rows: Sequence[Scored], matched: Matched, fitted: FittedMap, scenes: int) -> list[Figure]:
+    """Figures of some tasks; ``scenes`` of each were met by every policy, the others serve matched pairs alone."""
+    met = [row for row in rows if scene_of(row) < scenes]
     return [
         *success_figures(rows, matched),
-        *progress_figures(rows, fitted.map),
-        *opd_figures(rows, fitted.map),
-        *prints,
-        *subgoal_figures(rows),
+        *progress_figures(met, fitted.map),
+        *opd_figures(met, fitted.map),
+        *fingerprint_figures(met, fitted.map),
+        *subgoal_figures(met),
         *rise_figures(rows),
         *instruction_figures(rows),
-        *pictures,
-        *pair_figures(rows),
+        *picture_figures(rows, matched),
+        *pair_figures(met),
     ]
 
 
-def about(evaluation: Evaluation, found: TestEpisodes, rows: Sequence[Scored]) -> dict[str, Any]:
+def about(evaluation: Evaluation, found: TestEpisodes) -> dict[str, Any]:
     """What the figures were made with."""
     judge = judge_of(evaluation.judge_model())
     pairs: dict[str, int] = {}
@@ -175,8 +207,7 @@ def about(evaluation: Evaluation, found: TestEpisodes, rows: Sequence[Scored]) -
         "model": dict(judge.model.describe()),
         "judge": {"name": judge.name, "version": judge.version, "options": options},
         "test_seed": evaluation.wanted.seed,
-        "fps": evaluation.wanted.fps or FPS,
+        "fps": evaluation.wanted.fps,
         "episodes": {"trained tasks": len(found.trained), "held-out tasks": len(found.held_out)},
         "matched_pairs": pairs,
-        "films": len(rows),
     }

@@ -18,6 +18,8 @@ from stepscore.types import Estimate
 
 BASELINES = ("length alone", "linear time", "constant")
 RESAMPLES = 1000
+HELD_OUT_GROUP = "Held-out tasks, gate off"
+"""What the headings of figures on tasks that were never trained begin with."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,16 @@ class Figure:
             return "unknown"
         return "pass" if (value <= self.target if self.at_most else value >= self.target) else "short"
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Figure:
+        """The figure that :meth:`row` told."""
+        estimate = Estimate(
+            **{end: _known(row[end]) for end in ("value", "lo", "hi", "coverage")},
+            **{name: row[name] for name in ("n", "clusters", "method")},
+        )
+        baselines = {name: _known(value) for name, value in row["baselines"].items()}
+        return cls(row["group"], row["name"], estimate, row["target"], row["at_most"], baselines, row["note"])
+
     def row(self) -> dict[str, Any]:
         """As JSON values; null where not known."""
         e = self.estimate
@@ -73,6 +85,10 @@ class Figure:
 def number(value: float) -> float | None:
     """A JSON number; null where it is not known."""
     return float(value) if math.isfinite(value) else None
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def plain(value: float, n: int, method: str = "") -> Estimate:
@@ -135,6 +151,14 @@ def write_json(path: Path, figures: Sequence[Figure], about: Mapping[str, Any]) 
     """All figures and what they were made with."""
     content = {**about, "figures": [figure.row() for figure in figures]}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> tuple[list[Figure], dict[str, Any]]:
+    """Figures of a file and what they were made with; neither where there is none."""
+    if not path.is_file():
+        return [], {}
+    about = json.loads(path.read_text(encoding="utf-8"))
+    return [Figure.of_row(row) for row in about.pop("figures")], about
 
 
 def markdown(figures: Sequence[Figure]) -> str:

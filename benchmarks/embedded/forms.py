@@ -8,6 +8,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -32,44 +33,43 @@ from stepscore.training.embedded_tasks import SIZE, VIEW
 from stepscore.training.oracle import DIRECT, without_steps
 from stepscore.types import Curve, FloatArray
 
-from .asked import Asked, asked
+from .asked import Asked, Known, asked
 from .figures import Figure, Units, average, over_points, plain
 from .moments import balanced
 from .scoring import held
 
 GROUP = "Other forms, as measured"
-POINTS = 8
+POINTS = 6
 """Moments of an episode that procvlm and hop judge."""
-FRAMES = 8
-"""Pictures that stepeval shows."""
+FRAMES, WORDS = 8, 260
+"""Pictures that stepeval shows, and the most tokens of its answers."""
+KINDS = ("success", "stall", "failure")
 LEAST_CHANGE = 0.1
 """True change of progress from which on a pair of moments counts for hop."""
 
 
 def chosen_episodes(episodes: Sequence[Episode], count: int) -> list[Episode]:
-    """So many episodes by the main camera, tasks in turn and, within each, successes and failures in turn."""
-    queues: dict[tuple[str, bool], list[Episode]] = defaultdict(list)
+    """So many episodes by the main camera: successes, stalls and failures in turn and, of each, tasks in turn."""
+    seen: dict[tuple[str, str], int] = defaultdict(int)
+    queues: dict[str, list[tuple[int, Episode]]] = {kind: [] for kind in KINDS}
     for episode in sorted(episodes, key=lambda e: hashlib.sha256(e.id.encode()).digest()):
-        queues[str(episode.task), bool(episode.labels.success)].append(episode)
-    turns = sorted(queues, key=lambda key: (not key[1], key[0]))
-    kept: list[Episode] = []
-    while len(kept) < min(count, len(episodes)):
-        for key in turns:
-            if queues[key] and len(kept) < count:
-                kept.append(queues[key].pop(0).with_views([VIEW]))
-    return kept
+        kind = _kind(episode)
+        queues[kind].append((seen[kind, str(episode.task)], episode))
+        seen[kind, str(episode.task)] += 1
+    turns = [sorted(queue, key=lambda one: one[0]) for queue in queues.values()]
+    mixed = [one[1] for some in zip_longest(*turns) for one in some if one is not None]
+    return [episode.with_views([VIEW]) for episode in mixed[:count]]
 
 
 def form_figures(episodes: Sequence[Episode], count: int, model: Model, judge: TopReward) -> list[Figure]:
-    """Every form on ``count`` episodes."""
+    """Every form on ``count`` episodes; no question is asked twice."""
     chosen = [held(episode) for episode in chosen_episodes(episodes, count)]
-    if not chosen:
-        return []
+    known: Known = {}
     return [
         *procvlm_figures(chosen, model),
         *hop_figures(chosen, episodes, model),
-        *stepeval_figures(chosen, model),
-        *cascade_figures(chosen, model, judge),
+        *stepeval_figures(chosen, model, known),
+        *cascade_figures(chosen, model, judge, known),
         *annotate_figures(chosen, model),
     ]
 
@@ -94,7 +94,7 @@ def procvlm_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
         curves = [_curve(asked(judge, episode, model, **how)) for episode in episodes]
         errors = np.array([_error(curve, e) for curve, e in zip(curves, episodes, strict=True)])
         kinds = np.array([_kind(episode) for episode in episodes])
-        for kind in ("all", "success", "stall", "failure"):
+        for kind in ("all", *KINDS):
             mine = np.flatnonzero(np.isin(kinds, [kind]) | (kind == "all"))
             estimate = average(errors[mine], units_of([episodes[int(i)] for i in mine]))
             figures.append(Figure(GROUP, f"procvlm, MAE of progress, {words}: {kind}", estimate))
@@ -126,7 +126,8 @@ def _error(curve: Curve | None, episode: Episode) -> float:
 def hop_figures(episodes: Sequence[Episode], all_episodes: Sequence[Episode], model: Model) -> list[Figure]:
     """Which of two moments is further along, by hops of each mode and fused, on as many falls as rises.
 
-    The goal image is the last frame of a success in the same scene; episodes without one do not enter.
+    The goal image is the last frame of a success in the same scene. Episodes without one do not enter, nor those
+    whose goal looks like their start: hop judges them in one mode alone.
     """
     done = {e.pair: e for e in all_episodes if e.labels.success}
     judge = Hop(model, mode="fused", points=POINTS, size=SIZE, max_tokens=16)
@@ -137,7 +138,7 @@ def hop_figures(episodes: Sequence[Episode], all_episodes: Sequence[Episode], mo
         for number, episode in enumerate(e for e in episodes if e.pair in done):
             goal = _last_frame(done[episode.pair], Path(folder) / f"{number}.png")
             found = asked(judge, replace(episode, goals={VIEW: goal}), model).judgement
-            if found is None or found.curve is None:
+            if found is None or found.curve is None or not found.facts["goal_used"]:
                 continue
             kept.append(episode)
             unread.append(found.facts["unread"] / (3 * len(found.curve)))
@@ -175,7 +176,7 @@ def _last_frame(episode: Episode, path: Path) -> Path:
     return path
 
 
-def stepeval_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
+def stepeval_figures(episodes: Sequence[Episode], model: Model, known: Known) -> list[Figure]:
     """Verdicts on subgoals at the end, by strategy: right answers among those given, and calls."""
     options: Mapping[str, dict[str, Any]] = {
         "all-at-once, in words": {"strategy": "all-at-once"},
@@ -186,18 +187,18 @@ def stepeval_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
     }
     figures = []
     for words, how in options.items():
-        judge = StepEval(model, frames=FRAMES, size=SIZE, max_tokens=260, **how)
-        found = [asked(judge, episode, model) for episode in episodes]
+        judge = StepEval(model, frames=FRAMES, size=SIZE, max_tokens=WORDS, **how)
+        found = [asked(judge, episode, model, known=known) for episode in episodes]
         sides = [_verdicts(f, e) for f, e in zip(found, episodes, strict=True)]
         right, true = [s[0] for s in sides], [s[1] for s in sides]
-        known = [~np.isnan(r) for r in right]
+        told = [~np.isnan(r) for r in right]
         columns = (
-            [r[k] for r, k in zip(right, known, strict=True)],
-            [t[k] for t, k in zip(true, known, strict=True)],
+            [r[k] for r, k in zip(right, told, strict=True)],
+            [t[k] for t, k in zip(true, told, strict=True)],
         )
         estimate = over_points(balanced, columns, units_of(episodes), resamples=300)
         total = sum(map(len, true))
-        answered = sum(int(k.sum()) for k in known) / total if total else math.nan
+        answered = sum(int(k.sum()) for k in told) / total if total else math.nan
         calls = np.mean([f.calls for f in found])
         note = f"{calls:.1f} calls an episode, {answered:.0%} of {total} verdicts known"
         figures.append(
@@ -223,26 +224,39 @@ def _verdicts(found: Asked, episode: Episode) -> tuple[FloatArray, FloatArray]:
     return np.array(right, dtype=np.float64), np.array(list(known.values()), dtype=np.float64)
 
 
-def cascade_figures(episodes: Sequence[Episode], model: Model, judge: TopReward) -> list[Figure]:
+def cascade_figures(
+    episodes: Sequence[Episode], model: Model, judge: TopReward, known: Known
+) -> list[Figure]:
     """Success by a cheap judge (one call), a dear one (a call a subgoal), and the dear one where unsure."""
-    dear = StepEval(model, strategy="per-subgoal", answer="tokens", frames=FRAMES, size=SIZE)
+    dear = StepEval(
+        model, strategy="per-subgoal", answer="tokens", frames=FRAMES, size=SIZE, max_tokens=WORDS
+    )
     judges: dict[str, Judge] = {
         "topreward alone": judge,
         "stepeval alone": dear,
         "cascade": Cascade(judge, dear),
     }
     units, truth = units_of(episodes), np.array([float(bool(e.labels.success)) for e in episodes])
-    figures, calls = [], {}
+    figures: dict[str, Figure] = {}
+    calls: dict[str, float] = {}
     for words, one in judges.items():
-        found = [asked(one, episode, model) for episode in episodes]
+        found = [asked(one, episode, model, known=known) for episode in episodes]
         scores = np.array([math.nan if f.judgement is None else f.judgement.success_score for f in found])
         right = np.where(np.isnan(scores), np.nan, (scores >= 0.5) == (truth > 0.5))
-        calls[words] = float(np.mean([f.calls for f in found]))
+        calls[words] = float(np.mean([f.calls for f in found])) if found else math.nan
         note = f"{calls[words]:.2f} calls an episode"
-        figures.append(Figure(GROUP, f"success accuracy, {words}", average(right, units), note=note))
+        figures[words] = Figure(GROUP, f"success accuracy, {words}", average(right, units), note=note)
     saved = 1 - calls["cascade"] / calls["stepeval alone"] if calls["stepeval alone"] else math.nan
-    name = "cascade, share of the dear judge's calls saved"
-    return [*figures, Figure(GROUP, name, plain(saved, len(episodes)), note="accuracies beside it, above")]
+    cost = figures["cascade"].estimate.value - figures["stepeval alone"].estimate.value
+    return [
+        *figures.values(),
+        Figure(
+            GROUP,
+            "cascade, share of the dear judge's calls saved",
+            plain(saved, len(episodes)),
+            note=f"at an accuracy {abs(cost):.3f} {'below' if cost < 0 else 'above'} the dear judge's",
+        ),
+    ]
 
 
 def annotate_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:

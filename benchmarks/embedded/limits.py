@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -24,14 +25,15 @@ from stepscore.types import FloatArray, Frames
 
 from .asked import asked
 from .figures import Figure, Units, average
-from .looks import trained_instructions
+from .looks import SHIFTS, trained_instructions
 from .paraphrases import unseen
+from .scoring import held
 
 GROUP = "Knows its limits"
 REAL, HELD_OUT, PAINTED = 5, 10, 20
 """Instructions a real film, episodes a held-out task, and films of blank pictures and of noise each."""
-PER_TASK = 4
-"""Episodes of a trained task under each of its paraphrases."""
+SCENES = 6
+"""Scenes of a trained task. The gate looks at how a film begins, so that one rollout of a scene says it all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,23 +100,20 @@ def foreign_cases(held_out: Sequence[Episode], real: Path | None) -> list[Case]:
     return cases
 
 
-def trained_cases(trained: Sequence[Episode]) -> list[Case]:
-    """Trained scenes under paraphrases that no recipe used, as recorded, shifted and zoomed in turn."""
-    cases: list[Case] = []
-    seen: dict[str, int] = defaultdict(int)
+def trained_cases(trained: Sequence[Episode]) -> Iterator[Case]:
+    """Scenes of trained tasks, each in words that no recipe used: as recorded, shifted and zoomed."""
+    scenes: dict[str, dict[str, Episode]] = defaultdict(dict)
     for episode in trained:
-        seen[str(episode.task)] += 1
-        if seen[str(episode.task)] > PER_TASK:
-            continue
-        film = replace(episode.with_views([VIEW]), subgoals=())
-        for text in unseen(str(episode.task)):
-            looks = {
-                "as recorded": film,
-                "shifted 8 px": changed(film, "shifted", dx=8 if len(cases) % 2 else -8),
-                "zoomed 15 %": changed(film, "zoomed"),
-            }
-            cases += [Case(kind, replace(look, instruction=text)) for kind, look in looks.items()]
-    return cases
+        scenes[str(episode.task)].setdefault(str(episode.pair), episode)
+    for task, found in scenes.items():
+        for number, episode in enumerate(list(found.values())[:SCENES]):
+            words = unseen(task)
+            film = held(replace(episode.with_views([VIEW]), subgoals=()))
+            film = replace(film, instruction=words[number % len(words)])
+            dx, dy = SHIFTS[number % len(SHIFTS)]
+            yield Case("as recorded", film)
+            yield Case("shifted 8 px", changed(film, "shifted", dx=8 * dx, dy=8 * dy))
+            yield Case("zoomed 15 %", changed(film, "zoomed"))
 
 
 def _real(folder: Path | None) -> list[Episode]:
@@ -137,35 +136,45 @@ def limit_figures(
     films = replace(judge, model=model, prefixes=2, max_frames=8)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        foreign = foreign_cases(held_out, real)
-        refused = [unknown(films, case.episode) for case in foreign]
+        foreign = [(case, answer(films, case.episode)) for case in foreign_cases(held_out, real)]
     named = any("--model" in str(warning.message) for warning in said)
-    figures = _shares(foreign, refused, "foreign films answered with unknown", 0.95, at_most=False)
-    note = f"{'' if real else 'without the real rollouts; '}the message names --model: {'yes' if named else 'NO'}"
-    figures[0] = replace(figures[0], note=note)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        own = trained_cases(trained)
-        kept = [unknown(films, case.episode) for case in own]
-    return figures + _shares(own, kept, "trained scenes in unseen words refused", 0.05, at_most=True)
+        own = [(case, answer(films, case.episode)) for case in trained_cases(trained)]
+    figures = _shares(
+        [(case, said == "unknown") for case, said in foreign],
+        "foreign films answered with unknown",
+        0.95,
+        at_most=False,
+    )
+    note = f"{'' if real else 'without the real rollouts; '}the message names --model: {'yes' if named else 'NO'}"
+    figures[0] = replace(figures[0], note=note)
+    return figures + _shares(
+        [(case, said != "known") for case, said in own],
+        "trained scenes in unseen words refused",
+        0.05,
+        at_most=True,
+    )
 
 
-def unknown(judge: TopReward, episode: Episode) -> bool:
-    """Whether the judge answers unknown: no known point on the curve, or an error instead of one."""
+def answer(judge: TopReward, episode: Episode) -> Literal["known", "unknown", "error"]:
+    """Whether any point of the judge's curve is known; an error is neither an answer nor unknown."""
     found = asked(judge, episode, judge.model).judgement
-    return found is None or found.curve is None or bool(np.isnan(found.curve.progress).all())
+    if found is None or found.curve is None:
+        return "error"
+    return "unknown" if np.isnan(found.curve.progress).all() else "known"
 
 
-def _shares(
-    cases: Sequence[Case], refused: Sequence[bool], name: str, target: float, *, at_most: bool
-) -> list[Figure]:
+def _shares(refused: Sequence[tuple[Case, bool]], name: str, target: float, *, at_most: bool) -> list[Figure]:
+    """The share over all, then by kind."""
     figures = []
-    for kind in ("", *dict.fromkeys(case.kind for case in cases)):
-        chosen = [(c, r) for c, r in zip(cases, refused, strict=True) if kind in ("", c.kind)]
-        # Films of one scene stand and fall together; a film without a scene is one by itself.
+    for kind in ("", *dict.fromkeys(case.kind for case, _ in refused)):
+        chosen = [(c, r) for c, r in refused if kind in ("", c.kind)]
+        # Films of one scene stand and fall together, also where it is shifted or zoomed; a film without a scene
+        # is one by itself.
         units = Units(
             [c.episode.pair or str(c.episode.metadata.get("changed_from", c.episode.id)) for c, _ in chosen],
-            [c.kind for c, _ in chosen],
+            ["films"] * len(chosen),
         )
         estimate = average([float(r) for _, r in chosen], units)
         label = f"{name}, {kind}" if kind else name

@@ -145,7 +145,7 @@ class Scorer:
             lengths = lengths[-TRAILING:]
         film = Film(look.view, tuple(frames.tolist()), self.judge.size)
         asked = [s.name for s in episode.subgoals if look.subgoals]
-        texts = (episode.instruction, look.reworded or episode.instruction, *asked)
+        texts = (episode.instruction, *([look.reworded] if look.reworded else []), *asked)
         margins = await self._margins(shown, film, lengths, texts)
         others = (
             await self._margins(shown, film, lengths[-1:], look.others) if look.others else np.empty((0, 1))
@@ -190,6 +190,7 @@ def _row(
     others: Mapping[str, float],
 ) -> Scored:
     names = [s.name for s in episode.subgoals] if look.subgoals else []
+    first = 2 if look.reworded else 1
     _, recorded = episode.labels.progress()
     return Scored(
         episode.id,
@@ -204,7 +205,7 @@ def _row(
         found["potential"],
         Statement(margins[0], found["own"]),
         {
-            name: Statement(margins[2 + number], found["subgoals"].get(name, np.full(len(times), np.nan)))
+            name: Statement(margins[first + number], found["subgoals"].get(name, np.full(len(times), np.nan)))
             for number, name in enumerate(names)
         },
         others,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from stepscore.types import FloatArray
+from stepscore.metrics.intervals import mean_estimate
+from stepscore.types import Estimate, FloatArray
 
-from .figures import Figure, Units, over_points, plain
+from .figures import Figure, Units, over_points
 from .rows import Scored
 
 GROUP = "Subgoal verdicts"
@@ -29,9 +31,6 @@ def fast_balanced(margins: FloatArray, truth: FloatArray) -> float:
     return float((said[true].mean() + (~said[~true]).mean()) / 2)
 
 
-Said = tuple[FloatArray, FloatArray]
-
-
 def by_subgoal(rows: Sequence[Scored]) -> dict[tuple[str, str], list[tuple[Scored, FloatArray, FloatArray]]]:
     """Of each subgoal of each task, the episodes with log-odds and truth at the prefixes where it is known."""
     found: dict[tuple[str, str], list[tuple[Scored, FloatArray, FloatArray]]] = defaultdict(list)
@@ -44,78 +43,100 @@ def by_subgoal(rows: Sequence[Scored]) -> dict[tuple[str, str], list[tuple[Score
 
 def subgoal_figures(rows: Sequence[Scored]) -> list[Figure]:
     """Balanced accuracy over prefixes of each subgoal; their mean and the worst; at the episode's end."""
-    recorded = [row for row in rows if row.variant == "recorded"]
-    each = []
-    for (task, name), found in by_subgoal(recorded).items():
+    recorded = by_subgoal([row for row in rows if row.variant == "recorded"])
+    each, ends = {}, {}
+    for (task, name), found in recorded.items():
         truth = np.concatenate([t for _, _, t in found])
         if min(truth.sum(), len(truth) - truth.sum()) < LEAST:
             continue
         units = Units.of([row for row, _, _ in found])
         columns = ([m for _, m, _ in found], [t for _, _, t in found])
         estimate = over_points(fast_balanced, columns, units, resamples=200)
-        each.append(Figure(GROUP, f"balanced accuracy, {task}: {name}", estimate, 0.75))
+        each[task, name] = Figure(GROUP, f"balanced accuracy, {task}: {name}", estimate, 0.75)
+        last = [(m[-1], t[-1]) for _, m, t in found if len(t)]
+        ends[task, name] = fast_balanced(*np.array(last).T)
     if not each:
         return []
-    values = np.array([figure.estimate.value for figure in each])
-    worst = min(each, key=lambda figure: figure.estimate.value)
-    ends = [[(m[-1:], t[-1:]) for _, m, t in found if len(t)] for found in by_subgoal(recorded).values()]
-    at_end = [fast_balanced(*(np.concatenate(c) for c in zip(*said, strict=True))) for said in ends if said]
-    known = [value for value in at_end if not math.isnan(value)]
-    mean = plain(float(values.mean()), len(values), "mean over subgoals; n counts them")
+    worst = min(each.values(), key=lambda figure: figure.estimate.value)
+    mean = _over_subgoals({key: figure.estimate.value for key, figure in each.items()})
     return [
         Figure(GROUP, "balanced accuracy, mean of subgoals", mean, 0.92, baselines={"constant": 0.5}),
         Figure(GROUP, "balanced accuracy, worst subgoal", worst.estimate, 0.75, note=worst.name),
-        Figure(
-            GROUP,
-            "balanced accuracy at the end, mean of subgoals",
-            plain(float(np.mean(known)) if known else math.nan, len(known)),
-        ),
+        Figure(GROUP, "balanced accuracy at the end, mean of subgoals", _over_subgoals(ends)),
         *hidden_figures(rows),
-        *sorted(each, key=lambda figure: figure.name),
+        *sorted(each.values(), key=lambda figure: figure.name),
     ]
 
 
-def hidden_figures(rows: Sequence[Scored]) -> list[Figure]:
-    """Subgoals that one camera shows badly, judged by it, by the other, and by both (log-odds averaged).
+def _over_subgoals(values: Mapping[tuple[str, str], float]) -> Estimate:
+    """Mean over subgoals, those of a task together; n counts subgoals."""
+    return mean_estimate(list(values.values()), clusters=[task for task, _ in values])
 
-    Which subgoals a camera shows badly is found on every second scene and measured on the others, and the
-    other way round, so that none is chosen by the very prefixes it is measured on.
-    """
-    views = {
-        variant: {row.id: row for row in rows if row.variant == variant} for variant in ("recorded", "left")
-    }
-    shared = [i for i in views["recorded"] if i in views["left"]]
-    scenes = sorted({str(views["recorded"][i].pair) for i in shared})
+
+@dataclass(frozen=True)
+class Views:
+    """What two cameras said of a subgoal in one episode, and what was true."""
+
+    row: Scored
+    weak: FloatArray
+    other: FloatArray
+    truth: FloatArray
+
+    @property
+    def both(self) -> FloatArray:
+        """Log-odds averaged."""
+        return (self.weak + self.other) / 2
+
+
+def hidden_figures(rows: Sequence[Scored]) -> list[Figure]:
+    """Subgoals that one camera shows badly, judged by it, by the other, and by both (log-odds averaged)."""
     figures = []
     for weak, other, words in (("recorded", "left", "main"), ("left", "recorded", "second")):
-        kept: dict[str, list[Said]] = {"weak": [], "other": [], "both": []}
-        units: list[Scored] = []
-        for side in (0, 1):
-            sides = {scene: number % 2 for number, scene in enumerate(scenes)}
-            choose = [i for i in shared if sides[str(views["recorded"][i].pair)] == side]
-            measure = [i for i in shared if i not in set(choose)]
-            for task, name in worst_subgoals([views[weak][i] for i in choose]):
-                for i in measure:
-                    a, b = views[weak][i], views[other][i]
-                    if a.task != task or name not in a.subgoals or name not in b.subgoals:
-                        continue
+        found = hidden_in(rows, weak, other)
+        if not found:
+            continue
+        label = f"balanced accuracy, subgoals that the {words} camera shows worst, "
+        units, truth = Units.of([one.row for one in found]), [one.truth for one in found]
+        said = {
+            "by it alone": [one.weak for one in found],
+            "by the other camera": [one.other for one in found],
+            "by both": [one.both for one in found],
+        }
+        for how, margins in said.items():
+            estimate = over_points(fast_balanced, (margins, truth), units, resamples=300)
+            figures.append(Figure(GROUP, label + how, estimate))
+        columns = (said["by both"], said["by it alone"], truth)
+        gained = over_points(_gain, columns, units, resamples=300)
+        figures.append(Figure(GROUP, label + "gain by the second view", gained, 0.0))
+    return figures
+
+
+def _gain(both: FloatArray, alone: FloatArray, truth: FloatArray) -> float:
+    return fast_balanced(both, truth) - fast_balanced(alone, truth)
+
+
+def hidden_in(rows: Sequence[Scored], weak: str, other: str) -> list[Views]:
+    """Episodes under the subgoals that the camera of the variant ``weak`` shows worst.
+
+    Which these are is found on every second scene and measured on the others, and the other way round, so that
+    none is chosen by the very prefixes it is measured on.
+    """
+    views = {variant: {r.id: r for r in rows if r.variant == variant} for variant in (weak, other)}
+    shared = [i for i in views[weak] if i in views[other]]
+    scenes = sorted({str(views[weak][i].pair) for i in shared})
+    side = {scene: number % 2 for number, scene in enumerate(scenes)}
+    found = []
+    for chosen_on in (0, 1):
+        choose = [views[weak][i] for i in shared if side[str(views[weak][i].pair)] == chosen_on]
+        measure = [i for i in shared if side[str(views[weak][i].pair)] != chosen_on]
+        for task, name in worst_subgoals(choose):
+            for i in measure:
+                a, b = views[weak][i], views[other][i]
+                if a.task == task and name in a.subgoals and name in b.subgoals:
                     x, y = a.subgoals[name], b.subgoals[name]
                     known = ~np.isnan(x.truth)
-                    kept["weak"].append((x.margins[known], x.truth[known]))
-                    kept["other"].append((y.margins[known], x.truth[known]))
-                    kept["both"].append(((x.margins[known] + y.margins[known]) / 2, x.truth[known]))
-                    units.append(a)
-        names = {"weak": "by it alone", "other": "by the other camera", "both": "by both"}
-        for key, how in names.items():
-            columns = ([m for m, _ in kept[key]], [t for _, t in kept[key]])
-            estimate = (
-                over_points(fast_balanced, columns, Units.of(units), resamples=300)
-                if units
-                else plain(math.nan, 0)
-            )
-            label = f"balanced accuracy, subgoals that the {words} camera shows worst, {how}"
-            figures.append(Figure(GROUP, label, estimate))
-    return figures
+                    found.append(Views(a, x.margins[known], y.margins[known], x.truth[known]))
+    return found
 
 
 def worst_subgoals(rows: Sequence[Scored]) -> list[tuple[str, str]]:

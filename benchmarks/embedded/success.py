@@ -12,14 +12,12 @@ from stepscore.metrics.success import roc_auc
 from stepscore.types import Estimate, FloatArray
 
 from .figures import Figure, Units, average, over_points, plain
-from .looks import Match, Matched
+from .looks import ARRIVED, Match, Matched
 from .rows import Scored
 
 GROUP = "Success, lengths matched"
 ENOUGH = 50
 """Pairs of a task from which its own figure is held against the target."""
-ARRIVED = 0.02
-"""A rollout that stops short has arrived where its potential is within this of its highest."""
 
 Index = Mapping[tuple[str, str], Scored]
 
@@ -114,7 +112,7 @@ def _macro(shown: Shown) -> Figure:
         [[codes[r.task]] for r in shown.rows],
     )
     estimate = over_points(macro_auc, columns, Units.of(shown.rows), resamples=500)
-    return Figure(GROUP, f"success AUC, mean of {len(codes)} tasks", estimate)
+    return Figure(GROUP, f"success AUC, mean of {len(codes)} tasks", estimate, baselines=shown.baselines())
 
 
 def _product(shown: Shown) -> Figure:
@@ -152,22 +150,24 @@ def _prefixes(rows: Sequence[Scored]) -> Figure:
 
 
 def _by_task(pairs: Sequence[tuple[Scored, Scored]]) -> list[Figure]:
-    figures, worst = [], []
+    """The AUC of each task, and before them the lowest of those with enough pairs."""
+    figures: dict[str, Figure] = {}
+    counts: dict[str, int] = {}
     for task in sorted({pair[0].task for pair in pairs}):
         mine = [pair for pair in pairs if pair[0].task == task]
         shown = Shown.of(mine)
-        enough = len(mine) >= ENOUGH
-        note = "" if enough else f"{len(mine)} pairs, under {ENOUGH}"
-        estimate = shown.auc()
-        worst.append(estimate)
-        figures.append(
-            Figure(GROUP, f"success AUC, {task}", estimate, 0.9, baselines=shown.baselines(), note=note)
-        )
-    known = [estimate for estimate in worst if not math.isnan(estimate.value)]
-    if known:
-        low = min(known, key=lambda estimate: estimate.value)
-        figures.insert(0, Figure(GROUP, "success AUC, worst task", low, 0.9))
-    return figures
+        note = "" if len(mine) >= ENOUGH else f"{len(mine)} pairs, under {ENOUGH}"
+        name = f"success AUC, {task}"
+        figures[task] = Figure(GROUP, name, shown.auc(), 0.9, baselines=shown.baselines(), note=note)
+        counts[task] = len(mine)
+    enough = [task for task in figures if counts[task] >= ENOUGH] or list(figures)
+    known = [task for task in enough if not math.isnan(figures[task].estimate.value)]
+    if not known:
+        return list(figures.values())
+    low = min(known, key=lambda task: figures[task].estimate.value)
+    told = f"{low}; {len([t for t in figures if counts[t] >= ENOUGH])} of {len(figures)} tasks have {ENOUGH} pairs"
+    worst = Figure(GROUP, "success AUC, worst task", figures[low].estimate, 0.9, note=told)
+    return [worst, *figures.values()]
 
 
 def _near_misses(by: Index, matched: Matched, everything: Sequence[tuple[Scored, Scored]]) -> list[Figure]:

@@ -1,25 +1,31 @@
-"""The test set: just as many simulated rollouts as the figures need, made chunk by chunk.
+"""The test set: just as many simulated rollouts as the figures need, made round by round.
 
-A chunk is some scenes of one task, a dataset of its own: one that is complete is never made again, so that the
-work can be stopped and continued. The first two chunks of a task play every policy on every scene, the first
-with both cameras. Further ones are made until there are enough pairs of a success and a failure of the same
-length, and play the policies that mostly gave what is missing. What stops the work is the simulator's
-truth alone; no judge has a say in it.
+First every policy meets the same few scenes of a trained task, the first two of them under both cameras; of a
+held-out task each policy meets one scene. Then, until a trained task has enough pairs of a success and a failure
+of the same length, further scenes are played by the policies that mostly gave what is missing. What stops the
+work is the simulator's truth alone; no judge has a say in it.
+
+A round is written as some datasets. One that is complete is never made again, so that the work can be stopped
+and continued, and several checkpoints can be scored on the same films.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from stepscore import open_episodes
 from stepscore.episodes import Episode
 from stepscore.episodes.length_matching import match_lengths
 from stepscore.sim import Filming, Plan, write_dataset
-from stepscore.training.embedded_tasks import SECOND_VIEW, SIZE, VIEW
+from stepscore.training.embedded_tasks import FIRST_TEST_SEED, SECOND_VIEW, SIZE, VIEW
 
 POLICIES = (
     "expert",
@@ -36,8 +42,14 @@ POLICIES = (
     "drop",
     "wrong-target",
 )
-MIXED = 2
-"""Chunks that play every policy."""
+SPARE = 1.04
+"""So many times the pairs that are wanted are aimed at: not every success finds a failure of its length."""
+USUAL = 0.4
+"""Share of a policy's rollouts that must end as is wanted for it to be played for that."""
+LONG = ("hesitate", "undo")
+"""Policies whose rollouts take the longest; the shared scenes have enough of them."""
+AT_ONCE = 160
+"""Rollouts of a dataset at most: what is lost if the work is stopped."""
 
 
 @dataclass(frozen=True)
@@ -46,74 +58,101 @@ class Wanted:
 
     Attributes:
         seed: The block of seeds.
-        pairs: Pairs of matched length that are enough.
+        pairs: Pairs of matched length that are enough; 0 for the shared scenes alone.
         per_task: Episodes at most.
-        scenes: Scenes of a chunk.
+        scenes: Scenes that every policy meets.
+        dealt: The policies are dealt out over these scenes instead, so that each plays one of them.
+        two_views: The first of them, so many, are filmed by both cameras.
         fps: Frames a second.
         workers: Processes.
     """
 
-    seed: int
+    seed: int = FIRST_TEST_SEED
     pairs: int = 50
-    per_task: int = 234
+    per_task: int = 140
     scenes: int = 3
+    two_views: int = 2
+    dealt: bool = False
     fps: int = 10
     workers: int = 2
 
 
-def make_task(folder: Path, task: str, wanted: Wanted) -> list[Episode]:
-    """The episodes of one task, made or found; ids begin with the task."""
-    episodes: list[Episode] = []
-    chunk = first = 0
-    while len(episodes) < wanted.per_task:
-        policies = _policies(episodes, chunk, wanted.pairs)
-        if not policies:
-            break
-        scenes = -(-wanted.scenes * len(POLICIES) // len(policies))
-        plans = [
-            Plan(task, policy, scene, wanted.seed)
-            for scene in range(first, first + scenes)
-            for policy in policies
-        ][: wanted.per_task - len(episodes)]
-        views = (VIEW, SECOND_VIEW) if chunk == 0 else (VIEW,)
-        made = _dataset(
-            folder / task / f"chunk-{chunk}", plans, Filming(views, SIZE, wanted.fps), wanted.workers
-        )
-        episodes += read_chunk(made, task)
-        chunk, first = chunk + 1, first + scenes
-    return episodes
+def make_tests(folder: Path, tasks: Sequence[str], wanted: Wanted) -> list[Episode]:
+    """The episodes of these tasks, made or found, those of a task next to each other.
+
+    Raises:
+        SystemExit: The folder holds a test set of other tasks, seeds or sizes.
+    """
+    _check_same(folder, tasks, wanted)
+    both = min(wanted.two_views, wanted.scenes)
+    episodes = _round(folder / "round-0", _shared(tasks, wanted, range(both)), (VIEW, SECOND_VIEW), wanted)
+    rest = _shared(tasks, wanted, range(both, wanted.scenes))
+    episodes += _round(folder / "round-1", rest, (VIEW,), wanted)
+    number = 2
+    while plans := [plan for task in tasks for plan in top_up(_of_task(episodes, task), task, wanted)]:
+        episodes += _round(folder / f"round-{number}", plans, (VIEW,), wanted)
+        number += 1
+    return [episode for task in tasks for episode in _of_task(episodes, task)]
 
 
-def read_chunk(dataset: Path, task: str) -> list[Episode]:
-    """The episodes of a dataset under ids that name task and chunk."""
-    found = open_episodes(dataset, labels=dataset / "labels.parquet", subgoals=dataset / "subgoals.yaml")
-    return [replace(e, id=f"{task}/{dataset.name}/{e.id}", task=task) for e in found]
+def top_up(episodes: Sequence[Episode], task: str, wanted: Wanted) -> list[Plan]:
+    """What is still to be played of a task: nothing where there is enough, or as much as there may be."""
+    room = wanted.per_task - len(episodes)
+    if room <= 0 or not wanted.pairs or len(match_lengths(main_view(episodes)).pairs) >= wanted.pairs:
+        return []
+    ended: Mapping[str, list[bool]] = defaultdict(list)
+    for episode in episodes:
+        ended[str(episode.policy)].append(bool(episode.labels.success))
+    first = 1 + max(scene_of(episode) for episode in episodes)
+    plans: list[Plan] = []
+    for kind in (True, False):
+        there = sum(ends.count(kind) for ends in ended.values())
+        shares = {
+            policy: ended[policy].count(kind) / len(ended[policy]) for policy in POLICIES if ended[policy]
+        }
+        usual = {policy: share for policy, share in shares.items() if share >= USUAL and policy not in LONG}
+        missing = math.ceil(SPARE * wanted.pairs) - there
+        if missing > 0 and usual:
+            count = math.ceil(missing / (sum(usual.values()) / len(usual)))
+            plans += _played(task, tuple(usual), first, count, wanted.seed)
+    # Where there are enough of both and their lengths do not fit, whatever comes may fit.
+    plans = plans or _played(task, POLICIES, first, len(POLICIES), wanted.seed)
+    # A scene is played in one go: a policy that is usual for both kinds plays it once.
+    return sorted(dict.fromkeys(plans), key=lambda plan: plan.scene)[:room]
 
 
-def read_any(dataset: Path) -> list[Episode]:
-    """The episodes of any simulated dataset, with the simulator's names of their tasks."""
-    found = open_episodes(dataset, labels=dataset / "labels.parquet", subgoals=dataset / "subgoals.yaml")
+def _played(task: str, policies: Sequence[str], first: int, count: int, seed: int) -> list[Plan]:
+    """So many rollouts, the policies in turn on one scene after another."""
     return [
-        replace(e, id=f"{dataset.parent.name}/{dataset.name}/{e.id}", task=str(e.pair).partition("/")[0])
-        for e in found
+        Plan(task, policies[n % len(policies)], first + n // len(policies), seed)
+        for n in range(max(count, 1))
     ]
 
 
-def _policies(episodes: Sequence[Episode], chunk: int, pairs: int) -> tuple[str, ...]:
-    """What the next chunk plays; nothing where there is enough."""
-    if chunk < MIXED:
-        return POLICIES
-    if len(match_lengths(main_view(episodes)).pairs) >= pairs:
-        return ()
-    ended: dict[str, list[bool]] = {policy: [] for policy in POLICIES}
-    for episode in episodes:
-        ended[str(episode.policy)].append(bool(episode.labels.success))
-    successes = sum(map(sum, ended.values()))
-    wanted = successes < len(episodes) - successes
-    if min(successes, len(episodes) - successes) >= 1.2 * pairs:
-        return POLICIES  # there are enough of both, and their lengths do not fit
-    usual = (policy for policy, ends in ended.items() if ends and 2 * ends.count(wanted) >= len(ends))
-    return tuple(usual) or POLICIES
+def _shared(tasks: Sequence[str], wanted: Wanted, scenes: range) -> list[Plan]:
+    """The policies on these scenes: every one on each, or dealt out."""
+    plans = []
+    for task in tasks:
+        mine = [
+            Plan(task, policy, scene, wanted.seed)
+            for scene in scenes
+            for policy in (POLICIES[scene :: wanted.scenes] if wanted.dealt else POLICIES)
+        ]
+        plans += mine[: wanted.per_task]
+    return plans
+
+
+class InScene(Protocol):
+    """An episode, or its scores."""
+
+    @property
+    def pair(self) -> str | None:
+        """The key of its scene."""
+
+
+def scene_of(episode: InScene) -> int:
+    """The number of an episode's scene."""
+    return int(str(episode.pair).rpartition("scene-")[2])
 
 
 def main_view(episodes: Sequence[Episode]) -> list[Episode]:
@@ -121,8 +160,34 @@ def main_view(episodes: Sequence[Episode]) -> list[Episode]:
     return [episode.with_views([VIEW]) for episode in episodes]
 
 
+def read_any(dataset: Path) -> list[Episode]:
+    """The episodes of a simulated dataset, with the simulator's names of their tasks; ids name the dataset."""
+    found = open_episodes(dataset, labels=dataset / "labels.parquet", subgoals=dataset / "subgoals.yaml")
+    where = "/".join(dataset.parts[-3:])
+    return [replace(e, id=f"{where}/{e.id}", task=str(e.pair).partition("/")[0]) for e in found]
+
+
+def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
+    return [episode for episode in episodes if episode.task == task]
+
+
+def _round(folder: Path, plans: Sequence[Plan], views: tuple[str, ...], wanted: Wanted) -> list[Episode]:
+    """The rollouts of these plans, made or found, in datasets that end where a scene does."""
+    parts: list[list[Plan]] = [[]]
+    for plan in plans:
+        if len(parts[-1]) >= AT_ONCE and plan.pair != parts[-1][-1].pair:
+            parts.append([])
+        parts[-1].append(plan)
+    filming = Filming(views, SIZE, wanted.fps)
+    return [
+        episode
+        for number, part in enumerate(parts if plans else [])
+        for episode in read_any(_dataset(folder / f"part-{number}", part, filming, wanted.workers))
+    ]
+
+
 def _dataset(root: Path, plans: Sequence[Plan], filming: Filming, workers: int) -> Path:
-    """The chunk's dataset; made under another name first, so that one that is there is complete."""
+    """The dataset; made under another name first, so that one that is there is complete."""
     if not root.exists():
         part = root.with_name(f".{root.name}.part")
         shutil.rmtree(part, ignore_errors=True)
@@ -131,3 +196,19 @@ def _dataset(root: Path, plans: Sequence[Plan], filming: Filming, workers: int) 
         write_dataset(part, plans, filming, workers=workers)
         part.rename(root)
     return root
+
+
+def _check_same(folder: Path, tasks: Sequence[str], wanted: Wanted) -> None:
+    """A folder belongs to one choice of tasks, seed and sizes; how many processes made it does not matter."""
+    asked = {**asdict(wanted), "tasks": list(tasks)}
+    del asked["workers"]
+    path = folder / "wanted.json"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asked, indent=1) + "\n", encoding="utf-8")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if found != asked:
+        differ = ", ".join(
+            f"{name} is {found.get(name)!r}" for name in asked if found.get(name) != asked[name]
+        )
+        sys.exit(f"{folder} holds another test set: {differ}. Give the same options, or another folder.")

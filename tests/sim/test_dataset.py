@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from stepscore.cli.sim import sim
 from stepscore.episodes import open_episodes
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.sim import Filming, make_plans, simulate
+from stepscore.sim import VIEWS, Filming, make_plans, simulate
+from stepscore.sim.policies import POLICIES
 
 app = typer.Typer()
 app.command()(sim)
@@ -28,6 +29,14 @@ def made(simulator: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     shown = CliRunner().invoke(app, given, catch_exceptions=False)
     assert shown.exit_code == 0, shown.output
     return root, json.loads(shown.stdout)
+
+
+def test_the_help_names_every_view_and_policy() -> None:
+    # Written out in the command: reading them from the simulator would load numpy for `stepscore --help`.
+    told = {option.name: getattr(option, "help", None) for option in typer.main.get_command(app).params}
+    policies = [f"{name}:{kind.unit}" if kind.unit else name for name, kind in POLICIES.items()]
+    assert told["views"] == f"Cameras: {', '.join(VIEWS)}."
+    assert told["policies"] == f"{', '.join(policies)}."
 
 
 def test_the_dataset_is_read_back_with_policy_pair_labels_and_subgoals(made: tuple[Path, object]) -> None:

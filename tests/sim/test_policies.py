@@ -84,6 +84,30 @@ def test_the_slow_hand_takes_the_last_hand_width_to_the_thing_at_full_speed() ->
     assert near[0] == 1.0
 
 
+def test_a_detour_goes_aside_once_and_then_on() -> None:
+    disturbance = make_disturbance("detour", np.random.default_rng(0))
+    actions = [disturbance.act(FORWARD, moment(0.8)) for _ in range(60)]
+    aside = [not (action == FORWARD).all() for action in actions]
+    assert aside == [True] * 40 + [False] * 20, (
+        "a place that is never reached is given up after half a second"
+    )
+    assert 1.0 <= np.hypot(*actions[0][:2]) <= 1.8, "10 to 18 cm at a gain of 10"
+    assert actions[0][3] == FORWARD[3], "with the fingers as the expert wants them"
+    with_start = make_disturbance("detour", np.random.default_rng(0))
+    assert with_start.act(FORWARD, moment(-1.0)) is FORWARD
+
+
+def test_redo_goes_back_a_part_of_the_way_and_does_it_again() -> None:
+    for seed in range(10):
+        disturbance = make_disturbance("redo", np.random.default_rng(seed))
+        assert all(disturbance.act(FORWARD, moment(0.0)) is FORWARD for _ in range(19))
+        actions = [disturbance.act(FORWARD, moment(0.8)) for _ in range(30)]
+        back = sum(action is not FORWARD for action in actions)
+        assert 8 <= back <= 20, "two fifths of the twenty steps to all of them"
+        assert all(action is not FORWARD for action in actions[:back])
+        assert all(action is FORWARD for action in actions[back:])
+
+
 def test_the_same_seed_makes_the_same_choices() -> None:
     for name in POLICIES:
         twice = [np.array(acts(name, [moment(p / 40) for p in range(40)], seed=3)) for _ in range(2)]

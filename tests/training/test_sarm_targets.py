@@ -217,3 +217,10 @@ def test_the_labels_of_an_episode_are_not_those_of_another_task(labelled: list[L
     other = replace(labelled[-1])
     with pytest.raises(OptionError, match="not trained on"):
         head_targets([other], procedures)
+
+
+def test_episodes_without_labels_are_all_counted_though_two_datasets_use_the_same_ids() -> None:
+    episodes = Source(DATASET).episodes()
+    found, why = read_labelled([*episodes, *episodes], "robust", scheme=None, staged=False)
+    assert not found
+    assert len(why) == 2 * len(episodes)

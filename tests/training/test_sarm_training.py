@@ -14,10 +14,12 @@ from typer.testing import CliRunner
 
 from stepscore.cli.app import app
 from stepscore.episodes import open_episodes
+from stepscore.episodes.labels import read_labels
 from stepscore.errors import OptionError, SourceError, UnknownNameError
 from stepscore.models.sarm import SarmModel
 from stepscore.models.sarm_checkpoint import read_config
 from stepscore.models.sarm_encoders import get_encoder
+from stepscore.procedures.labels_table import write_labels
 from stepscore.training.sarm import Recipe, SarmTraining, sarm_loss
 from stepscore.training.sarm_batches import Batch, Lies, draw, make_batch
 from stepscore.training.sarm_check import check
@@ -266,3 +268,15 @@ def test_a_dataset_without_labels_says_so(place: Path, tmp_path: Path) -> None:
     (bare / "labels.parquet").unlink()
     with pytest.raises(SourceError, match="No episode has the labels"):
         dataclasses.replace(job(place, tmp_path / "out"), datasets=(bare,)).run()
+
+
+def test_episodes_that_are_left_out_are_told_once(place: Path, tmp_path: Path) -> None:
+    rows = dict(read_labels(DATASET / "labels.parquet"))
+    rows.pop(sorted(rows)[0])
+    write_labels(tmp_path / "labels.parquet", rows)
+    said: list[str] = []
+    chosen = job(place, tmp_path, labels=tmp_path / "labels.parquet", mode="single", progress="potential")
+    set_up(chosen, said.append)
+    told = [text for text in said if "left out" in text]
+    assert len(told) == 1
+    assert told[0].startswith(f"1 of {len(rows) + 1} episodes")

@@ -47,7 +47,7 @@ def training(films: list[LabelledFilm], folder: Path, **recipe: float) -> Traini
 def log_odds(run: Training, tree: object, frames: np.ndarray) -> list[float]:
     made = batch([tree], run.layout.tokens.end)  # type: ignore[list-item]
     with torch.no_grad():
-        hidden, _ = run.teacher.read(made, torch.from_numpy(patches(frames, Geometry())))
+        hidden, _, _ = run.teacher.read(made, torch.from_numpy(patches(frames, Geometry())))
         told = run.teacher.network.lm_head(hidden[made.asked[:, 0], made.asked[:, 1]]).log_softmax(-1)
     yes, no = told.gather(1, torch.from_numpy(made.words)).unbind(1)
     return (yes - no).tolist()

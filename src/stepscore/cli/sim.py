@@ -28,14 +28,15 @@ def sim(
         typer.Option(
             "--policies",
             metavar="A,B",
-            help="expert, noisy:LEVEL, drop, freeze, wrong-target, retreat, short:CM, undo, slow, hesitate.",
+            help="expert, noisy:LEVEL, drop, freeze, wrong-target, retreat, short:CM, undo, slow, hesitate, "
+            "detour, redo.",
         ),
     ] = POLICIES,
     per_task: Annotated[
         int, typer.Option("--per-task", metavar="N", help="Episodes of each task; the policies take turns.")
     ] = 20,
     views: Annotated[
-        str, typer.Option("--views", metavar="A,B", help="Cameras: corner, left, front, top, gripper.")
+        str, typer.Option("--views", metavar="A,B", help="Cameras: corner, close, left, front, top, gripper.")
     ] = "corner",
     size: Annotated[int, typer.Option("--size", metavar="PX", help="Width and height of the videos.")] = 224,
     fps: Annotated[int, typer.Option("--fps", metavar="N", help="Frames a second; a divisor of 80.")] = 20,

@@ -55,6 +55,10 @@ def vlm(
     look: Annotated[
         int, typer.Option("--look", help="Steps before them in which the vision tower learns alone.")
     ] = 0,
+    settled: Annotated[
+        int,
+        typer.Option("--settled", help="How many of the steps, at the end, leave the vision tower as it is."),
+    ] = 0,
     minutes: Minutes = None,
     seed: Seed = 0,
     size: Annotated[
@@ -96,6 +100,7 @@ def vlm(
         lora=rank if lora else None,
         steps=steps,
         look=look,
+        settled=settled,
         seed=seed,
         size=size,
         rate=rate,

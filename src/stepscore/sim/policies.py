@@ -12,6 +12,8 @@ undo               some time after success (at once where it would not last) the
                    expert of the opposite task where there is one, else by going the same way back
 slow               everything at 45 to 75 % of the speed
 hesitate           pauses of random length at random times
+detour             at some point of the way the hand first goes to a place 10 to 18 cm aside, then on
+redo               at some point of the way the hand goes back a part of it, and does that part again
 =================  ==========================================================================================
 
 A name says what was done to the expert, and nothing of how it ended: labels come from the simulator alone.
@@ -19,6 +21,7 @@ A name says what was done to the expert, and nothing of how it ended: labels com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -186,6 +189,50 @@ class _Hesitate(Disturbance):
         return action if self._moves else np.array([0.0, 0.0, 0.0, action[3]])
 
 
+class _Detour(Disturbance):
+    patience = 2.5
+
+    def __init__(self, rng: np.random.Generator, value: float) -> None:
+        super().__init__(rng, value)
+        # Heights that every way to success passes: a detour that never begins would be no detour.
+        self._height = rng.uniform(-0.2, 0.7)
+        angle = rng.uniform(0.0, 2.0 * np.pi)
+        self._aside = rng.uniform(0.1, 0.18) * np.array([np.cos(angle), np.sin(angle), rng.uniform(0.0, 0.5)])
+        self._place: FloatArray | None = None
+        self._left = 40
+
+    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
+        if self._place is None and moment.reading.potential >= self._height:
+            self._place = moment.hand + self._aside
+        if self._place is None or self._left == 0:
+            return action
+        way = self._place - moment.hand
+        self._left = 0 if np.linalg.norm(way) < 0.03 else self._left - 1
+        return np.array([*way * _GAIN, action[3]])
+
+
+class _Redo(Disturbance):
+    patience = 2.5
+
+    def __init__(self, rng: np.random.Generator, value: float) -> None:
+        super().__init__(rng, value)
+        self._height, self._part = rng.uniform(0.1, 0.75), rng.uniform(0.4, 1.0)
+        self._path: list[tuple[FloatArray, float]] = []
+        self._back: int | None = None
+
+    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
+        if self._back is None:
+            self._path.append((moment.hand, float(action[3])))
+            if moment.reading.potential < self._height:
+                return action
+            self._back = math.ceil(self._part * len(self._path))
+        if self._back == 0:
+            return action
+        self._back -= 1
+        place, fingers = self._path.pop()
+        return np.array([*(place - moment.hand) * _GAIN, fingers])
+
+
 class _Undo(Disturbance):
     patience = 2.5
     lingers = True
@@ -228,6 +275,8 @@ POLICIES: Mapping[str, _Kind] = {
     "undo": _Kind(_Undo),
     "slow": _Kind(_Slow),
     "hesitate": _Kind(_Hesitate),
+    "detour": _Kind(_Detour),
+    "redo": _Kind(_Redo),
 }
 
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from stepscore.training.embedded_tasks import FPS, OUTLIERS, SECOND_VIEW, SIZE, TRAINED, VIEW
 from stepscore.training.vlm_job import VlmJob
 
-PIXELS = 96
+PIXELS = 128
 """Pixels a side that the judge sees."""
-LOOK, STEPS, PICTURES = 1500, 3500, 0.1
+LOOK, STEPS, PICTURES = 2200, 3400, 0.15
 """Steps of the vision tower alone, steps after them, and the share of these with the picture judges' questions."""
 WORDINGS = Path(__file__).with_name("embedded_wordings.yaml")
 

@@ -66,7 +66,7 @@ HELD_OUT: tuple[str, ...] = (
 VIEW, SECOND_VIEW = "close", "left"
 """The simulator's cameras it was trained with: the main one, and the other."""
 
-SIZE, FPS, MAX_PIXELS = 224, 10, 96 * 96
+SIZE, FPS, MAX_PIXELS = 224, 10, 128 * 128
 """Pixels a side and frames a second of its films, and the most pixels of a frame that the model reads."""
 
 TRAINING_SEEDS: tuple[int, ...] = (1001, 1002, 1003, 1004, 1005, 1006)

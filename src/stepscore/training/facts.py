@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,8 +18,8 @@ from torch import Tensor, nn
 from stepscore.training.films import LabelledFilm
 from stepscore.types import FloatArray
 
-TASK_SHARE = 0.3
-"""Weight of the task's name beside the rest."""
+TASK_SHARE, DONE_SHARE = 0.3, 0.5
+"""Weights of the task's name and of its being done, beside the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,19 @@ def facts_of(films: Sequence[LabelledFilm]) -> Facts:
     return Facts(tasks, first, at)
 
 
+class Told(NamedTuple):
+    """What heads tell of some frames: numbers, and logits of the task, of each subgoal, of the task being done.
+
+    The last is one for all tasks: a single direction in which a network finds that whatever is to be done here
+    is done.
+    """
+
+    states: Tensor
+    task: Tensor
+    subgoals: Tensor
+    done: Tensor
+
+
 class FactHeads(nn.Module):
     """Tell the facts of a pair of frames from what a network made of it.
 
@@ -61,11 +75,12 @@ class FactHeads(nn.Module):
         self.states = nn.Linear(256, states)
         self.task = nn.Linear(256, len(facts.tasks))
         self.subgoals = nn.Linear(256, facts.subgoals)
+        self.done = nn.Linear(256, 1)
 
-    def forward(self, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Numbers, task and subgoals, each a row a pair."""
+    def forward(self, seen: Tensor) -> Told:
+        """What is told, each a row a pair."""
         hidden = F.gelu(self.inner(seen))
-        return self.states(hidden), self.task(hidden), self.subgoals(hidden)
+        return Told(self.states(hidden), self.task(hidden), self.subgoals(hidden), self.done(hidden)[:, 0])
 
 
 class Known:
@@ -80,6 +95,7 @@ class Known:
         self._states: list[FloatArray] = []
         self._tasks: list[int] = []
         self._truths: list[FloatArray] = []
+        self._done: list[bool] = []
 
     def add(self, film: LabelledFilm, states: FloatArray, frames: Sequence[int]) -> None:
         """Frames of a film.
@@ -96,20 +112,22 @@ class Known:
             self._states.append(states[at])
             self._tasks.append(self._facts.tasks[film.instruction])
             self._truths.append(row)
+            self._done.append(bool(film.success[at]))
 
-    def losses(self, told: Sequence[tuple[Tensor, Tensor, Tensor]]) -> dict[str, Tensor]:
-        """How wrong the heads are, a mean over all that tell: numbers, task and subgoals."""
-        device = told[0][0].device
+    def losses(self, told: Sequence[Told]) -> dict[str, Tensor]:
+        """How wrong the heads are, a mean over all that tell."""
+        device = told[0].states.device
         states = torch.from_numpy(np.stack(self._states)).float().to(device)
         tasks = torch.tensor(self._tasks, device=device)
+        done = torch.tensor(self._done, dtype=torch.float32, device=device)
         truths = torch.from_numpy(np.stack(self._truths)).float().to(device)
         known = ~torch.isnan(truths)
+        weigh = F.binary_cross_entropy_with_logits
         losses = {
-            "states": [F.smooth_l1_loss(s, states) for s, _, _ in told],
-            "tasks": [TASK_SHARE * F.cross_entropy(t, tasks) for _, t, _ in told],
+            "states": [F.smooth_l1_loss(one.states, states) for one in told],
+            "tasks": [TASK_SHARE * F.cross_entropy(one.task, tasks) for one in told],
+            "done": [DONE_SHARE * weigh(one.done, done) for one in told],
         }
         if known.any():
-            losses["subgoals"] = [
-                F.binary_cross_entropy_with_logits(g[known], truths[known]) for _, _, g in told
-            ]
+            losses["subgoals"] = [weigh(one.subgoals[known], truths[known]) for one in told]
         return {name: torch.stack(each).mean() for name, each in losses.items()}

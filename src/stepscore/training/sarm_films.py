@@ -93,14 +93,14 @@ def progress_kind(episodes: Sequence[Episode], asked: str | None) -> str:
 
 def read_labelled(
     episodes: Sequence[Episode], progress: str, *, scheme: str | None, staged: bool
-) -> tuple[list[Labelled], dict[str, str]]:
-    """The episodes that have labels, and why others do not, by id."""
-    found, errors = [], {}
+) -> tuple[list[Labelled], list[str]]:
+    """The episodes that have labels, and why each other one is not among them."""
+    found, errors = [], []
     for episode in episodes:
         try:
             found.append(read_labels_of(episode, progress, scheme=scheme, staged=staged))
         except EpisodeError as error:
-            errors[episode.id] = str(error)
+            errors.append(str(error))
     return found, errors
 
 

@@ -120,16 +120,12 @@ def _labelled(job: SarmJob, say: Say) -> tuple[list[Labelled], list[Labelled], s
     scheme = "dense" if job.mode == "dual" and job.sparse_labels is None else None
     found, errors = read_labelled(episodes, progress, scheme=scheme, staged=staged)
     if not found:
-        why = next(iter(errors.values()), "There are no episodes.")
+        why = errors[0] if errors else "There are no episodes."
         raise SourceError(f"No episode has the labels to learn from. The first: {why}")
-    if errors:
-        say(
-            f"{len(errors)} of {len(episodes)} episodes are left out. The first: {next(iter(errors.values()))}"
-        )
     if job.held_out:
         others = [episode for path in job.held_out for episode in Source(path).episodes()]
         checked, lacking = read_labelled(others, progress, scheme=scheme, staged=staged)
-        errors |= lacking
+        errors += lacking
         episodes += others
     else:
         apart = held_scenes([one.episode for one in found], job.hold)
@@ -140,9 +136,7 @@ def _labelled(job: SarmJob, say: Say) -> tuple[list[Labelled], list[Labelled], s
     if foreign:
         raise OptionError(f"Held out, and not trained on: {', '.join(foreign)}. Their stages are not known.")
     if errors:
-        say(
-            f"{len(errors)} of {len(episodes)} episodes are left out. The first: {next(iter(errors.values()))}"
-        )
+        say(f"{len(errors)} of {len(episodes)} episodes are left out. The first: {errors[0]}")
     say(f"{len(found)} episodes to learn from, {len(checked)} to check on; progress labels: {progress}.")
     return found, checked, progress
 

@@ -28,6 +28,8 @@ from stepscore.types import FloatArray
 CLIPS = {4: 10, 6: 7, 8: 5, 12: 3, 19: 2}
 """Blocks of a clip, and how many such clips make a step: about forty blocks."""
 CHANCES = (0.25, 0.25, 0.25, 0.15, 0.1)
+SETTLED_RATE = 0.7
+"""The highest rate once the vision tower has settled, as a share of the one before."""
 USER = "<|im_start|>user\n"
 WORDS = (" True", " False")
 
@@ -39,7 +41,10 @@ class Recipe:
     Attributes:
         look: First steps, in which the vision tower learns alone; see ``looking.py``.
         steps: Steps after them.
-        rate: Highest learning rate; after the first steps it falls to a thirtieth by a cosine.
+        settled: How many of these, at the end, leave the vision tower as it is: the language model is what learns
+            last, and such a step costs half.
+        rate: Highest learning rate; after the first steps it falls to a thirtieth by a cosine, and again once
+            the tower has settled.
         warmup: Steps in which it rises.
         decay: Weight decay of matrices.
         frozen: Share of clips that stand still.
@@ -53,6 +58,7 @@ class Recipe:
 
     look: int = 0
     steps: int = 6000
+    settled: int = 0
     rate: float = 1e-3
     warmup: int = 100
     decay: float = 0.05
@@ -76,8 +82,11 @@ class Recipe:
         if step < self.look:
             return self.rate * min(1.0, (step + 1) / self.warmup)
         step -= self.look
+        whole, highest = self.steps - self.settled, self.rate
+        if step >= whole:
+            step, whole, highest = step - whole, self.settled, self.rate * SETTLED_RATE
         risen = min(1.0, (step + 1) / self.warmup)
-        return self.rate * risen * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * step / self.steps)))
+        return highest * risen * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * step / max(1, whole))))
 
     @property
     def last(self) -> int:
@@ -151,8 +160,12 @@ class Training(Course):
         if self.looking is not None and self.step < self.recipe.look:
             return self.looking.loss(rng, self._rows)
         if self.lessons is not None and drawn and late:
-            return self.teacher.loss(*self.lessons.draw(rng), None)
+            return self.teacher.loss(*self.lessons.draw(rng), None, settled=self._settled)
         return self._clips(rng)
+
+    @property
+    def _settled(self) -> bool:
+        return self.step >= self.last - self.recipe.settled
 
     def _clips(self, rng: np.random.Generator) -> tuple[torch.Tensor, Mapping[str, float]]:
         recipe = self.recipe
@@ -168,7 +181,7 @@ class Training(Course):
                 known.add(shown.film, self._rows[number], shown.source[1::2].tolist())
         made = batch(trees, self.layout.tokens.end)
         pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
-        return self.teacher.loss(made, pixels, known if self._rows else None)
+        return self.teacher.loss(made, pixels, known if self._rows else None, settled=self._settled)
 
     def setting(self) -> dict[str, Any]:
         """What must be the same for a run to go on: the recipe. The films may be others."""

@@ -92,7 +92,7 @@ def _scores(
     tree = film_tree(training.layout, times, said, WORDS)
     made = batch([tree], training.layout.tokens.end)
     pixels = torch.from_numpy(patches(np.ascontiguousarray(frames), training.geometry))
-    hidden, _ = training.teacher.read(made, pixels)
+    hidden, _, _ = training.teacher.read(made, pixels)
     told = training.teacher.network.lm_head(hidden[made.asked[:, 0], made.asked[:, 1]])
     yes, no = told.gather(1, torch.from_numpy(made.words).to(told.device)).unbind(1)
     return torch.sigmoid(yes - no).double().cpu().numpy()

@@ -22,6 +22,7 @@ class VlmJob:
         lora: Rank of LoRA adapters; ``None`` trains all weights.
         steps: Steps, each of about 40 pairs of frames.
         look: Steps before them in which the vision tower learns alone.
+        settled: How many of the steps, at the end, leave the vision tower as it is.
         seed: Of weights and choices.
         size: Pixels a side that the network sees.
         rate: Highest learning rate; by default 1e-3 from nothing, 1e-4 for LoRA, 2e-5 for a whole checkpoint.
@@ -38,6 +39,7 @@ class VlmJob:
     lora: int | None = None
     steps: int = 6000
     look: int = 0
+    settled: int = 0
     seed: int = 0
     size: int = 96
     rate: float | None = None
@@ -120,7 +122,12 @@ class VlmJob:
             network, tokenizer, geometry = vlm_setup.from_checkpoint(checkpoint, lora=self.lora)
         usual = 1e-3 if self.base is None else 2e-5 if self.lora is None else 1e-4
         recipe = Recipe(
-            look=self.look, steps=self.steps, rate=self.rate or usual, pictures=self.pictures, seed=self.seed
+            look=self.look,
+            steps=self.steps,
+            settled=self.settled,
+            rate=self.rate or usual,
+            pictures=self.pictures,
+            seed=self.seed,
         )
         training = vlm_setup.set_up(
             network,

@@ -55,34 +55,45 @@ class Teacher:
     tokens: VisionTokens
     heads: TwoHeads | None
 
-    def read(self, batch: Batch, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """What the language model makes of every token, (n, length, hidden), and of every block's tokens."""
+    def read(self, batch: Batch, pixels: Tensor, *, settled: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """What the language model makes of every token, in the end and half-way, and every block's tokens.
+
+        Args:
+            batch: The trees.
+            pixels: Patches of all blocks, in order.
+            settled: The vision tower learns no more.
+        """
         network = self.network
         device = network.device
         ids = torch.from_numpy(batch.ids).to(device)
-        embeddings, deep = self.vision(pixels.to(device))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not settled):
+            embeddings, deep = self.vision(pixels.to(device))
         pictures = (ids == self.tokens.image) | (ids == self.tokens.video)
         text = network.model.language_model
         embedded = text.embed_tokens(ids).masked_scatter(pictures[..., None], embeddings)
-        hidden: Tensor = text(
+        out = text(
             inputs_embeds=embedded,
             position_ids=torch.from_numpy(batch.positions).to(device),
             attention_mask=torch.from_numpy(batch.visible).to(device)[:, None],
             use_cache=False,
             visual_pos_masks=pictures,
             deepstack_visual_embeds=deep,
-        ).last_hidden_state
-        return hidden, embeddings
+            output_hidden_states=True,
+        )
+        return out.last_hidden_state, out.hidden_states[len(text.layers) // 2], embeddings
 
-    def loss(self, batch: Batch, pixels: Tensor, known: Known | None) -> tuple[Tensor, Mapping[str, float]]:
+    def loss(
+        self, batch: Batch, pixels: Tensor, known: Known | None, *, settled: bool = False
+    ) -> tuple[Tensor, Mapping[str, float]]:
         """The loss of a batch, and its parts by name.
 
         Args:
             batch: The trees.
             pixels: Patches of all blocks, in order.
             known: What is true of each block that has a mark; ``None`` to leave it out.
+            settled: The vision tower learns no more.
         """
-        hidden, embeddings = self.read(batch, pixels)
+        hidden, halfway, embeddings = self.read(batch, pixels, settled=settled)
         parts: dict[str, Tensor] = {}
         if len(batch.asked):
             parts |= self._weighed(batch, hidden)
@@ -91,7 +102,8 @@ class Teacher:
             wanted = torch.from_numpy(batch.next_ids).to(logits.device)
             parts["words"] = WORDS_SHARE * F.cross_entropy(logits, wanted)
         if known is not None and self.heads is not None:
-            marked = hidden[batch.marks[:, 0], batch.marks[:, 1]]
+            # Half-way up: the layers above let later words read it there.
+            marked = halfway[batch.marks[:, 0], batch.marks[:, 1]]
             told = [self.heads.read(marked), self.heads.seen(embeddings.reshape(len(marked), -1))]
             parts |= {name: FACT_SHARE * part for name, part in known.losses(told).items()}
         total = torch.stack(list(parts.values())).sum()

@@ -1,0 +1,1 @@
+"""SARM's figures, a file for each step; see ``benchmarks/sarm_quality.py``."""
