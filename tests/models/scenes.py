@@ -1,4 +1,4 @@
-"""Drawn scenes, for gates: a table with a block and an arm; and what is something else."""
+"""Drawn scenes, for gates: a table with a red block or a blue ring and an arm; and what is something else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from stepscore.training.domain_gate import Picture
 from stepscore.types import Frames
 
 SIDE = 128
+INSTRUCTIONS = {"trained": "push the red block", "ring": "hang the blue ring up", "foreign": "tidy the room"}
+WORDINGS = {"push the red block": ["shove the cube away"]}
 
 
 def trained(rng: np.random.Generator) -> Frames:
@@ -18,6 +20,16 @@ def trained(rng: np.random.Generator) -> Frames:
     made[y : y + 18, x : x + 18] = (200, 40, 40)
     arm = rng.integers(30, 90)
     made[: rng.integers(30, 60), arm : arm + 10] = (40, 40, 45)
+    return made
+
+
+def ring(rng: np.random.Generator) -> Frames:
+    """The same without the block, and with a blue ring on the wall."""
+    made = trained(rng)
+    made[70:] = (120, 85, 50)
+    x, y = rng.integers(10, 80), rng.integers(8, 30)
+    made[y : y + 34, x : x + 34] = (30, 60, 220)
+    made[y + 10 : y + 24, x + 10 : x + 24] = (150, 155, 160)
     return made
 
 
@@ -32,5 +44,9 @@ def foreign(rng: np.random.Generator) -> Frames:
 
 def pictures(kind: str, n: int, seed: int = 0) -> list[Picture]:
     rng = np.random.default_rng(seed)
-    draw = trained if kind == "trained" else foreign
-    return [Picture(draw(rng), f"{kind}/{i}", "close") for i in range(n)]
+    draw = {"trained": trained, "ring": ring, "foreign": foreign}[kind]
+    return [Picture(draw(rng), INSTRUCTIONS[kind], f"{kind}/{i}", "close") for i in range(n)]
+
+
+def inside() -> list[Picture]:
+    return [*pictures("trained", 48), *pictures("ring", 48)]

@@ -11,10 +11,10 @@ import pytest
 
 from stepscore.errors import ModelError, OptionError
 from stepscore.models import Generate, Prompt, Score, ScorePrefixes, Shown, Turn
+from stepscore.models.domain_check import decisive_pictures, request_text
 from stepscore.models.domain_gate import (
     GATE_FILE,
     DomainGate,
-    decisive_pictures,
     gate_digest,
     load_gate,
     picture_features,
@@ -22,11 +22,13 @@ from stepscore.models.domain_gate import (
 )
 from stepscore.models.qwen3vl_network import Qwen3VLNetwork
 from stepscore.training.domain_gate import Recipe, make_gate
-from stepscore.training.gate_evaluation import CHANGES, Refusals, evaluate_gate
+from stepscore.training.gate_evaluation import CHANGES, TEXTS, Refusals, Told, evaluate_gate
+from stepscore.training.gate_fit import Samples, fit_components, fit_network, scene_words, shared_scenes
 from stepscore.training.gate_pictures import SPOILS, spoiled, varied
 from tests.models import scenes, tiny
 
-RECIPE = Recipe(copies=2, foreign_copies=1, spoils=1, components=48, hidden=32, epochs=15)
+RECIPE = Recipe(copies=2, foreign_copies=1, spoils=1, components=16, hidden=32, steps=400, per_scene=60)
+BLOCK, RING = (scenes.INSTRUCTIONS[kind] for kind in ("trained", "ring"))
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +36,13 @@ def network() -> Qwen3VLNetwork:
     return tiny.network()
 
 
+def made(network: Qwen3VLNetwork) -> DomainGate:
+    return make_gate(network, scenes.inside(), scenes.pictures("foreign", 24), RECIPE, scenes.WORDINGS)
+
+
 @pytest.fixture(scope="module")
 def gate(network: Qwen3VLNetwork) -> DomainGate:
-    return make_gate(network, scenes.pictures("trained", 48), scenes.pictures("foreign", 24), RECIPE)
+    return made(network)
 
 
 def features(network: Qwen3VLNetwork, kind: str, seed: int = 9) -> np.ndarray:
@@ -44,48 +50,89 @@ def features(network: Qwen3VLNetwork, kind: str, seed: int = 9) -> np.ndarray:
 
 
 class TestDecisions:
-    def test_new_pictures_of_the_trained_kind_pass_and_others_do_not(
-        self, network: Qwen3VLNetwork, gate: DomainGate
+    @pytest.mark.parametrize(("kind", "own", "other"), [("trained", BLOCK, RING), ("ring", RING, BLOCK)])
+    def test_new_pictures_pass_under_their_instruction_and_not_under_another(
+        self, network: Qwen3VLNetwork, gate: DomainGate, kind: str, own: str, other: str
     ) -> None:
-        assert gate.passes(features(network, "trained")).mean() >= 0.9
-        assert gate.passes(features(network, "foreign")).mean() <= 0.05
+        fits = gate.fits(features(network, kind))
+        assert gate.passes(fits, own).mean() >= 0.85
+        assert gate.passes(fits, other).mean() <= 0.05
+
+    @pytest.mark.parametrize("text", ["", BLOCK, RING, "sing a song"])
+    def test_foreign_ones_pass_under_none(self, network: Qwen3VLNetwork, gate: DomainGate, text: str) -> None:
+        assert gate.passes(gate.fits(features(network, "foreign")), text).mean() <= 0.05
 
     def test_blank_and_noisy_pictures_are_refused(self, network: Qwen3VLNetwork, gate: DomainGate) -> None:
         rng = np.random.default_rng(0)
         base = scenes.trained(rng)
-        made = [SPOILS[kind](base, base, rng) for kind in ("blank", "noise") for _ in range(10)]
-        assert gate.passes(picture_features(network, made)).mean() <= 0.1
+        spoilt = [SPOILS[kind](base, base, rng) for kind in ("blank", "noise") for _ in range(10)]
+        assert gate.passes(gate.fits(picture_features(network, spoilt))).mean() <= 0.1
 
     def test_few_pictures_kept_apart_are_refused_and_the_facts_say_how_many(self, gate: DomainGate) -> None:
-        assert 0 <= gate.facts["refused_of_kept_apart"] <= 0.06  # 2 %, of few pictures
-        assert gate.facts["kept_apart"] == 12 * (1 + RECIPE.copies)
+        assert 0 <= gate.facts["refused_of_kept_apart"] <= 0.06
+        assert gate.facts["kept_apart"] == 24 * (1 + RECIPE.copies)
 
-    def test_far_away_is_refused_whatever_the_log_odds_say(
+    def test_what_is_near_no_trained_picture_is_refused_whatever_the_log_odds_say(
         self, network: Qwen3VLNetwork, gate: DomainGate
     ) -> None:
-        sure = replace(gate, threshold=-np.inf)
-        far = gate.mean + 40 * gate.scale[0] ** 2 * gate.basis[:, 0]  # 40 deviations along one component
-        assert not sure.passes(far[None])[0]
-        assert sure.passes(gate.mean[None])[0]
+        shown = features(network, "trained")
+        lost = replace(gate, bank=-gate.bank)
+        assert gate.passes(gate.fits(shown)).mean() >= 0.85
+        assert not lost.passes(lost.fits(shown)).any()
 
     def test_the_same_seed_makes_the_same_gate(self, network: Qwen3VLNetwork, gate: DomainGate) -> None:
-        again = make_gate(network, scenes.pictures("trained", 48), scenes.pictures("foreign", 24), RECIPE)
-        assert (again.threshold, again.farthest) == (gate.threshold, gate.farthest)
+        again = made(network)
+        np.testing.assert_array_equal(again.thresholds, gate.thresholds)
         np.testing.assert_array_equal(again.first, gate.first)
+        assert again.words == gate.words
 
     def test_log_odds_are_those_of_the_plain_formula(self, network: Qwen3VLNetwork, gate: DomainGate) -> None:
         import torch
 
-        z = gate.coordinates(features(network, "trained"))
+        shown = features(network, "trained")
+        x = torch.from_numpy(gate.components(shown))
         hidden = torch.nn.functional.gelu(
-            torch.from_numpy(np.clip(z, -10, 10) @ gate.first + gate.first_bias), approximate="tanh"
+            x @ torch.from_numpy(gate.first) + torch.from_numpy(gate.first_bias), approximate="tanh"
         )
-        told = (hidden @ torch.from_numpy(gate.last) + torch.from_numpy(gate.last_bias))[:, 0]
-        np.testing.assert_allclose(gate.log_odds(z), told.numpy(), atol=1e-4)
+        chances = torch.softmax(hidden @ torch.from_numpy(gate.last) + torch.from_numpy(gate.last_bias), 1)
+        told = torch.logit(chances.double())[:, : len(gate)]
+        np.testing.assert_allclose(gate.measures(shown)[0], told.numpy(), atol=2e-2)
 
     def test_too_few_scenes_make_no_gate(self, network: Qwen3VLNetwork) -> None:
         with pytest.raises(OptionError, match="at least 4 scenes"):
             make_gate(network, scenes.pictures("trained", 3), scenes.pictures("foreign", 5))
+
+
+class TestWords:
+    def test_an_instruction_names_its_scene_in_taught_and_in_new_words(self, gate: DomainGate) -> None:
+        block, ring = gate.named(BLOCK), gate.named(RING)
+        assert (block.sum(), ring.sum()) == (1, 1)
+        assert not (block & ring).any()
+        np.testing.assert_array_equal(gate.named("Shove that cube!"), block)
+        np.testing.assert_array_equal(gate.named("the ring should hang"), ring)
+
+    def test_a_text_with_none_of_its_words_leaves_all_scenes(self, gate: DomainGate) -> None:
+        assert gate.named("make coffee").all()
+        assert gate.named("").all()
+
+    def test_words_of_the_judges_own_prompts_name_nothing(self, gate: DomainGate) -> None:
+        assert not {"the", "a", "robot", "video"} & set(gate.words)
+
+    def test_a_word_of_many_scenes_does_not_outweigh_one_of_few(self) -> None:
+        words = scene_words(["lift the cup", "lift the plate", "lift the lid"], {}, [0, 1, 2])
+        assert words == {"cup": [0], "lid": [2], "lift": [0, 1, 2], "plate": [1]}
+
+
+class TestScenesThatTasksShare:
+    def test_tasks_taken_for_each_other_are_one_and_others_stay(self) -> None:
+        """Four tasks; of the third and fourth the pictures are the same."""
+        rng = np.random.default_rng(0)
+        numbers = np.repeat(np.arange(4), 40)
+        centres = np.repeat(np.eye(3, dtype=np.float32)[[0, 1, 2, 2]] * 6, 8, axis=1)
+        seen = (centres[numbers] + rng.normal(0, 0.5, (160, 24))).astype(np.float32)
+        samples = Samples(seen, numbers, np.ones(160))
+        taught = fit_network(fit_components(seen, 24, 24), samples, hidden=32, steps=300, seed=0)
+        assert shared_scenes(taught, samples, 0.05) == [0, 1, 2, 2]
 
 
 class TestFiles:
@@ -94,20 +141,18 @@ class TestFiles:
     ) -> None:
         save_gate(gate, tmp_path / GATE_FILE)
         read = load_gate(tmp_path / GATE_FILE)
-        assert read.facts == gate.facts
-        for kind in ("trained", "foreign"):
-            shown = features(network, kind)
-            assert (
-                np.mean(read.passes(shown) == gate.passes(shown)) >= 0.96
-            )  # float16 may turn a borderline one
-            near = np.abs(read.log_odds(read.coordinates(shown)) - gate.log_odds(gate.coordinates(shown)))
-            assert near.max() < 0.3
+        assert (read.facts, read.words, read.usual) == (gate.facts, gate.words, gate.usual)
+        for kind in ("trained", "ring"):
+            fits, again = (one.fits(features(network, kind)) for one in (gate, read))
+            # float16 may turn a borderline one.
+            assert np.mean(read.passes(again, BLOCK) == gate.passes(fits, BLOCK)) >= 0.96
+            assert np.abs(fits - again).max() < 0.1
 
     def test_the_digest_tells_gates_apart(self, gate: DomainGate, tmp_path: Path) -> None:
         assert gate_digest(tmp_path) is None
         save_gate(gate, tmp_path / GATE_FILE)
         first = gate_digest(tmp_path)
-        save_gate(replace(gate, threshold=gate.threshold + 1), tmp_path / GATE_FILE)
+        save_gate(replace(gate, thresholds=gate.thresholds + 1), tmp_path / GATE_FILE)
         assert None not in (first, gate_digest(tmp_path))
         assert first != gate_digest(tmp_path)
 
@@ -133,6 +178,13 @@ class TestWhichPicturesDecide:
         prompt = Prompt((Turn("user", ("Look: ", *stills, " Is it open?")),))
         for request in (Generate(prompt), Score(prompt, (" Yes", " No"))):
             assert len(decisive_pictures(request)) == 3
+            assert request_text(request).split() == ["Look:", "Is", "it", "open?"]
+
+    def test_the_words_of_a_film_stand_after_it(self) -> None:
+        request = ScorePrefixes(
+            Shown(tiny.clip(5), True), (2, 5), tiny.HEAD, ("open it", "close it"), tiny.CANDIDATES
+        )
+        assert request_text(request).endswith("open it close it")
 
 
 class TestPictures:
@@ -156,14 +208,16 @@ class TestEvaluation:
     def test_it_counts_by_change_and_by_kind_and_adds_up(
         self, network: Qwen3VLNetwork, gate: DomainGate
     ) -> None:
-        inside = [p.pixels for p in scenes.pictures("trained", 12, seed=5)]
+        inside = [Told(p.pixels, (BLOCK, "shove it")) for p in scenes.pictures("trained", 12, seed=5)]
         rooms = [p.pixels for p in scenes.pictures("foreign", 8, seed=6)]
-        found = evaluate_gate(gate, network, inside, {"rooms": rooms}, made=4)
+        found = evaluate_gate(gate, network, inside, {"rooms": rooms}, [BLOCK, RING], made=4)
         own = [one for one in found if one.side == "inside"]
         assert [one.kind for one in own] == [*CHANGES, "all"]
-        assert own[-1].n == 12 * len(CHANGES)
+        assert own[-1].n == 2 * 12 * len(CHANGES)
         assert own[-1].refused == sum(one.refused for one in own[:-1])
-        assert next(one for one in found if one.kind == "rooms").n == 8
+        strange = next(one for one in found if one.kind == "rooms")
+        assert strange.n == 8 * min(TEXTS, 2)
+        assert strange.refused >= 15
 
     def test_a_share_has_its_wilson_interval(self) -> None:
         row = Refusals("foreign", "rooms", 8, 10).row()

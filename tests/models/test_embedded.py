@@ -44,9 +44,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tiny.tokenizer()
     place = tiny.save(tmp_path_factory.mktemp("embedded"), tiny.qwen3vl(made), made)
     network = EmbeddedModel(checkpoint=str(place), gate=False).network
-    recipe = Recipe(copies=2, foreign_copies=1, spoils=1, components=48, hidden=32, epochs=15)
-    inside, outside = scenes.pictures("trained", 48), scenes.pictures("foreign", 24)
-    save_gate(make_gate(network, inside, outside, recipe), place / GATE_FILE)
+    recipe = Recipe(copies=2, foreign_copies=1, spoils=1, components=16, hidden=32, steps=400, per_scene=60)
+    made_gate = make_gate(network, scenes.inside(), scenes.pictures("foreign", 24), recipe, scenes.WORDINGS)
+    save_gate(made_gate, place / GATE_FILE)
     return place
 
 
@@ -160,10 +160,10 @@ class TestAnswers:
         model = EmbeddedModel(checkpoint=str(folder))
         for kind, known in (("trained", True), ("foreign", False)):
             stream = model.open_stream(tiny.HEAD)
+            stream.append(film(kind).clip)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                stream.append(film(kind).clip)
-            told = stream.score(tiny.tails(), tiny.CANDIDATES)
+                told = stream.score(tiny.tails(), tiny.CANDIDATES)
             assert np.isfinite(told).all() == known
             if known:
                 whole = model.score_prefixes(prefixes(kind)).logprobs[:, -1]
@@ -215,6 +215,14 @@ class TestJudges:
         progress = run.curves().column("progress").to_pylist()
         assert progress
         assert all(value is None for value in progress)
+
+    def test_the_warning_is_given_again_when_every_answer_comes_from_the_cache(
+        self, folder: Path, rooms: Episodes, tmp_path: Path
+    ) -> None:
+        self.run(folder, rooms, tmp_path, "topreward", prefixes=3)
+        (tmp_path / "topreward").rename(tmp_path / "before")
+        run = self.run(folder, rooms, tmp_path, "topreward", prefixes=3)
+        assert [row["attempts"] for row in run.usage().to_pylist()] == [0, 0]
 
     def test_verdicts_are_unknown(self, folder: Path, rooms: Episodes, tmp_path: Path) -> None:
         from dataclasses import replace
@@ -281,7 +289,9 @@ class TestTheJudgeInThePackage:
         check = packaged._check
         assert check is not None
         shown = [*demo, *(changed(episode, name, **how) for name, how in changes for episode in demo)]
-        passed = [check.admits_pictures([e.clip(indices=[0], size=224).frames[0]]) for e in shown]
+        passed = [
+            check.admits_pictures([e.clip(indices=[0], size=224).frames[0]], e.instruction) for e in shown
+        ]
         assert np.mean(passed) >= 0.95
 
     def test_real_rollouts_do_not(self, packaged: EmbeddedModel, shared_data: Path) -> None:
@@ -289,8 +299,9 @@ class TestTheJudgeInThePackage:
         assert check is not None
         videos = open_episodes(shared_data / "rollouts")
         moments = [frame for episode in videos for frame in episode.clip(count=6, size=224).frames]
-        passed = [check.admits_pictures([frame]) for frame in moments]
-        assert len(passed) >= 60
+        texts = ("open the drawer", "push the puck to the mark", "a text about nothing")
+        passed = [check.admits_pictures([frame], text) for frame in moments for text in texts]
+        assert len(passed) >= 180
         assert np.mean(passed) <= 0.05
 
     def test_success_scores_above_failure(self, packaged: EmbeddedModel, demo: Episodes) -> None:

@@ -32,7 +32,11 @@ def judge(
         list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
     model: Annotated[
-        str | None, typer.Option("--model", help="Who is asked: hf/PATH-OR-ID, vllm/..., openai-api/...")
+        str | None,
+        typer.Option(
+            "--model",
+            help="Who is asked: hf/PATH-OR-ID, vllm/..., openai-api/..., or embedded (simulated scenes only).",
+        ),
     ] = None,
     model_options: Annotated[
         list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")

@@ -56,7 +56,10 @@ def get_judge(name: str, **options: object) -> Judge:
         if option not in valid:
             raise UnknownNameError(f"option of the judge {name!r}", option, valid)
     if "model" in valid and options.get("model") is None:
-        raise OptionError(f"Judge {name!r} asks a model: give it one, for example --model hf/PATH-OR-ID.")
+        raise OptionError(
+            f"Judge {name!r} asks a model: give it one, for example --model hf/PATH-OR-ID, or --model embedded, "
+            "the small one in the package, for scenes of `stepscore sim`."
+        )
     try:
         return make(**options)
     except TypeError as error:

@@ -1,14 +1,16 @@
-"""Is this a picture of the scenes a small judge was trained on? Decided from the picture alone.
+"""Is this a picture of the scene that the instruction is about, as a small judge was trained on it?
 
 A judge trained on a few scenes under one camera answers on any other picture with the same confidence, and
-wrongly. The gate looks at a picture through the judge's own vision tower. The tower's tokens become z, their
-principal components over trained pictures by standard deviation, and r, what the components leave of them over
-what they leave of a trained picture. z and log r go to a small network that was taught to tell trained pictures
-(moved, enlarged, darker, compressed again) from others (other scenes, other cameras, trained pictures with
-something put in, mirrored or cut up). A picture passes if the network's log-odds reach the threshold, and if it
-lies no further from the trained ones than they from each other: mean z^2 + r, the Mahalanobis distance within the
-components and the distance from them, which find what no one thought of teaching.
-``python -m stepscore.training.domain_gate`` makes one.
+wrongly. The gate looks at a picture through the judge's own vision tower: every token, by its principal
+components over trained pictures, goes to a small network that was taught to name the scene or to say that it is
+none of them. A scene is what one camera sees of a task; tasks that look the same, as opening and closing a drawer
+do, share it. How well a picture fits a scene is the mean of two numbers, each in standard deviations of what
+trained pictures reach in their own scene: the network's log-odds of the scene, and the largest cosine between the
+picture's hidden layer and those of trained pictures of the scene. The second finds what no one thought of teaching.
+
+The instruction says which scenes are asked about: those that have words in common with it. A picture passes if it
+fits one of these. A text that names none leaves all of them.
+``python -m stepscore.training.domain_gate`` makes a gate.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
-from collections import OrderedDict
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,81 +28,112 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscore.errors import ModelError
-from stepscore.models.request import Request, ScorePrefixes, Shown
 from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
-    from stepscore.models.hf_engine import HfEngine
     from stepscore.models.qwen3vl_network import Qwen3VLNetwork
 
 GATE_FILE = "gate.safetensors"
-FORMAT = 1
+FORMAT = 2
 SIDE = 128
 """Pictures are looked at as squares of this many pixels, or as many as the judge takes, whatever their shape."""
-CLIP = 10.0
-"""Whitened components are cut here before the network, so that far ones do not lead it astray."""
+CLIP = 6.0
+"""Standardised components are cut here before the network, so that far ones do not lead it astray."""
 AT_ONCE = 64
-KEPT = 4096
-"""Pictures whose decision is remembered."""
+LEAST_EVIDENCE = 0.4
+"""A scene is named by a text if its words weigh at least this share of the best named scene's."""
 
 Float32 = NDArray[np.float32]
-ARRAYS = ("mean", "basis", "scale", "first", "first_bias", "last", "last_bias")
-LIMITS = ("left", "threshold", "farthest")
+Flags = NDArray[np.bool_]
+ARRAYS = ("token_mean", "token_basis", "mean", "scale", "first", "first_bias", "last", "last_bias", "bank")
 
 
 @dataclass(frozen=True, eq=False)
 class DomainGate:
-    """Tells trained pictures from others by what the vision tower sees in them.
+    """Tells pictures of an instruction's scene from others by what the vision tower sees in them.
 
     Attributes:
-        mean: Mean of trained pictures' features, (D,).
-        basis: Their principal components, each over its standard deviation, (D, k).
-        scale: These standard deviations, (k,).
-        first: Weights of the network's hidden layer, (k + 1, hidden); then a GELU.
+        token_mean: Mean of a token over trained pictures, (width,).
+        token_basis: Its principal components, the same for all tokens of a picture, (width, k).
+        mean: Mean of a picture's components, token by token, (tokens * k,).
+        scale: Their standard deviations, (tokens * k,).
+        first: Weights of the network's hidden layer, (tokens * k, hidden); then a GELU.
         first_bias: Its biases, (hidden,).
-        last: Weights of the log-odds, (hidden, 1).
-        last_bias: Its bias, (1,).
-        left: Mean square that the components leave of a trained picture.
-        threshold: Log-odds from which on a picture passes.
-        farthest: Distance up to which it passes.
+        last: Weights of the scenes' logits, and in the last column of "none of them", (hidden, scenes + 1).
+        last_bias: Their biases, (scenes + 1,).
+        bank: Hidden layers of trained pictures, each of length 1, (n, hidden).
+        scenes: Which scene each of them is of, (n,).
+        usual: Mean and standard deviation of the log-odds, then of the cosine, of trained pictures.
+        thresholds: Fit from which on a picture is of the scene, (scenes,).
+        words: Scenes that each word speaks of.
         facts: How it was made: counts, seeds, shares refused.
     """
 
+    token_mean: Float32
+    token_basis: Float32
     mean: Float32
-    basis: Float32
     scale: Float32
     first: Float32
     first_bias: Float32
     last: Float32
     last_bias: Float32
-    left: float
-    threshold: float
-    farthest: float
+    bank: Float32
+    scenes: NDArray[np.int64]
+    thresholds: FloatArray
+    usual: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 1.0)
+    words: Mapping[str, Sequence[int]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def coordinates(self, features: Float32) -> Float32:
-        """z, and log r in the last column, shape (n, k + 1)."""
-        centred = features - self.mean
-        z = centred @ self.basis
-        whole, within = (np.sum(part.astype(np.float64) ** 2, axis=1) for part in (centred, z * self.scale))
-        ratio = np.maximum(whole - within, 1e-3 * self.left) / self.left
-        return np.concatenate([z, np.log(ratio)[:, None]], axis=1, dtype=np.float32)
+    def __len__(self) -> int:
+        """Scenes it knows."""
+        return int(self.last.shape[1]) - 1
 
-    def log_odds(self, coordinates: Float32) -> FloatArray:
-        """Of being a trained picture, shape (n,)."""
-        hidden = np.clip(coordinates, -CLIP, CLIP) @ self.first + self.first_bias
-        active = 0.5 * hidden * (1.0 + np.tanh(np.sqrt(2 / np.pi) * (hidden + 0.044715 * hidden**3)))
-        return np.asarray((active @ self.last + self.last_bias)[:, 0], dtype=np.float64)
+    def components(self, features: Float32) -> Float32:
+        """A picture's tokens by their components, standardised and cut, shape (n, tokens * k)."""
+        tokens = features.reshape(len(features), -1, len(self.token_mean)) - self.token_mean
+        flat = (tokens @ self.token_basis).reshape(len(features), -1)
+        return np.asarray(np.clip((flat - self.mean) / self.scale, -CLIP, CLIP), dtype=np.float32)
 
-    def distances(self, coordinates: Float32) -> FloatArray:
-        """Mean z^2 + r, about 2 for a trained picture, shape (n,)."""
-        exact = coordinates.astype(np.float64)
-        return np.asarray(np.mean(exact[:, :-1] ** 2, axis=1) + np.exp(exact[:, -1]))
+    def hidden(self, components: Float32) -> Float32:
+        """The network's hidden layer, shape (n, hidden)."""
+        x = components @ self.first + self.first_bias
+        return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), np.float32)
 
-    def passes(self, features: Float32) -> NDArray[np.bool_]:
-        """Whether each picture is of the trained scenes, shape (n,)."""
-        at = self.coordinates(features)
-        return np.asarray((self.log_odds(at) >= self.threshold) & (self.distances(at) <= self.farthest))
+    def measures(self, features: Float32) -> tuple[FloatArray, FloatArray]:
+        """Log-odds of each scene against all else, and largest cosine with its pictures; both (n, scenes)."""
+        hidden = self.hidden(self.components(features))
+        logits = (hidden @ self.last + self.last_bias).astype(np.float64)
+        odds = np.stack([logits[:, s] - _logsumexp(np.delete(logits, s, 1)) for s in range(len(self))], 1)
+        length = np.linalg.norm(hidden, axis=1, keepdims=True)
+        cosines = (hidden / np.maximum(length, 1e-9)) @ self.bank.T
+        near = np.stack([cosines[:, self.scenes == s].max(axis=1) for s in range(len(self))], axis=1)
+        return odds, near.astype(np.float64)
+
+    def fits(self, features: Float32) -> FloatArray:
+        """How well each picture fits each scene, about 0 for a trained picture's own, shape (n, scenes)."""
+        odds, near = self.measures(features)
+        odds_mean, odds_sd, near_mean, near_sd = self.usual
+        return ((odds - odds_mean) / odds_sd + (near - near_mean) / near_sd) / 2
+
+    def named(self, text: str) -> Flags:
+        """Scenes that a text may be about, shape (scenes,); all of them where its words speak of none.
+
+        A word weighs 1 / (scenes it speaks of), and at most 1/2: one that speaks of many says little.
+        """
+        weight = np.zeros(len(self))
+        for word in set(words_of(text)):
+            if spoken := self.words.get(word):
+                weight[list(spoken)] += 1 / max(2, len(spoken))
+        return np.asarray(weight >= LEAST_EVIDENCE * weight.max())
+
+    def passes(self, fits: FloatArray, text: str = "") -> Flags:
+        """Whether pictures with these fits are of a scene the text may be about, shape (n,)."""
+        return np.asarray(((fits >= self.thresholds) & self.named(text)).any(axis=1))
+
+
+def words_of(text: str) -> list[str]:
+    """A text's words in small letters."""
+    return re.findall(r"[a-z]+", text.lower())
 
 
 def picture_features(network: Qwen3VLNetwork, pictures: Sequence[Frames]) -> Float32:
@@ -112,7 +144,7 @@ def picture_features(network: Qwen3VLNetwork, pictures: Sequence[Frames]) -> Flo
         pictures: Of any sizes, each (h, w, 3).
 
     Returns:
-        One row a picture, (n, tokens * width * layers).
+        One row a picture, (n, tokens * width), the width being that of the tower and of its deepstack layers.
     """
     import torch
 
@@ -131,11 +163,18 @@ def picture_features(network: Qwen3VLNetwork, pictures: Sequence[Frames]) -> Flo
 
 
 def save_gate(gate: DomainGate, path: Path) -> None:
-    """Write a gate: arrays in float16, which moves log-odds by hundredths, and the rest as metadata."""
+    """Write a gate: arrays in float16, which moves fits by hundredths, and the rest as metadata."""
     from safetensors.numpy import save_file
 
     arrays = {name: getattr(gate, name).astype(np.float16) for name in ARRAYS}
-    told = {"format": FORMAT, **{name: getattr(gate, name) for name in LIMITS}, "facts": dict(gate.facts)}
+    arrays["scenes"] = gate.scenes.astype(np.int16)
+    told = {
+        "format": FORMAT,
+        "usual": list(gate.usual),
+        "thresholds": gate.thresholds.tolist(),
+        "words": {word: list(spoken) for word, spoken in gate.words.items()},
+        "facts": dict(gate.facts),
+    }
     save_file(arrays, path, metadata={"gate": json.dumps(told, sort_keys=True)})
 
 
@@ -147,21 +186,29 @@ def load_gate(path: Path) -> DomainGate:
     """
     from safetensors import SafetensorError, safe_open
 
+    make = f"python -m stepscore.training.domain_gate {path.parent} --inside DATASET --outside DATASET"
     if not path.is_file():
         raise ModelError(
-            f"{path} is missing, so it cannot be told which videos this judge knows. Make it: "
-            f"python -m stepscore.training.domain_gate {path.parent} --inside DATASET --outside DATASET; "
+            f"{path} is missing, so it cannot be told which videos this judge knows. Make it: {make}; "
             "or judge without: -M gate=false"
         )
     try:
         with safe_open(path, "numpy") as file:
             told = json.loads((file.metadata() or {}).get("gate", "{}"))
             if told.get("format") != FORMAT:
-                raise ModelError(f"{path} is no gate of format {FORMAT}. Make it anew.")
+                raise ModelError(f"{path} is no gate of format {FORMAT}. Make it anew: {make}")
             arrays = {name: file.get_tensor(name).astype(np.float32) for name in ARRAYS}
+            scenes = file.get_tensor("scenes").astype(np.int64)
     except SafetensorError as error:
         raise ModelError(f"{path} is no gate: {error}.") from error
-    return DomainGate(**arrays, **{name: told[name] for name in LIMITS}, facts=told["facts"])
+    return DomainGate(
+        **arrays,
+        scenes=scenes,
+        thresholds=np.array(told["thresholds"], dtype=np.float64),
+        usual=tuple(told["usual"]),
+        words=told["words"],
+        facts=told["facts"],
+    )
 
 
 def gate_digest(folder: Path) -> str | None:
@@ -170,59 +217,7 @@ def gate_digest(folder: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
-def decisive_pictures(request: Request) -> list[Frames]:
-    """The pictures by which a request is let through: a film's first frame, and every picture shown alone.
-
-    Of a film only the first frame counts, so that a prefix is answered the same whatever comes after it.
-    """
-    if isinstance(request, ScorePrefixes):
-        assert isinstance(request.film, Shown)
-        return [request.film.clip.frames[0]]
-    parts = [part for turn in request.prompt.turns for part in turn.parts]
-    return [part.clip.frames[0] for part in parts if isinstance(part, Shown)]
-
-
-class DomainCheck:
-    """Decides for a model's requests whether their pictures are of the trained scenes; remembers pictures.
-
-    Args:
-        folder: The checkpoint's folder, which holds the gate.
-        engine: What runs the model; the vision tower is used on its thread.
-        refusal: The warning given at the first refusal, and not again at every call.
-    """
-
-    def __init__(self, folder: Path, engine: HfEngine, refusal: str) -> None:
-        self._folder, self._engine, self._refusal = folder, engine, refusal
-        self._warned = False
-        self._gate: DomainGate | None = None
-        self._known: OrderedDict[bytes, bool] = OrderedDict()
-
-    def admits(self, request: Request) -> bool:
-        """Whether a request may be answered: at least half of its decisive pictures pass, or it has none."""
-        return self.admits_pictures(decisive_pictures(request))
-
-    def admits_pictures(self, pictures: Sequence[Frames]) -> bool:
-        """Whether at least half of these pictures pass; true of none at all."""
-        passed: bool = self._engine.thread.run(lambda: self._decide(pictures))
-        if not passed and not self._warned:
-            self._warned = True
-            warnings.warn(self._refusal, stacklevel=3)
-        return passed
-
-    def _decide(self, pictures: Sequence[Frames]) -> bool:
-        if not pictures:
-            return True
-        keys = [hashlib.sha256(f"{p.shape}".encode() + p.tobytes()).digest() for p in pictures]
-        new = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in self._known}
-        if new:
-            network = self._engine.loaded.network
-            if network is None:
-                raise ModelError(f"{self._folder}: the gate needs a Qwen3-VL; this is {self._engine.family}.")
-            if self._gate is None:
-                self._gate = load_gate(self._folder / GATE_FILE)
-            passed = self._gate.passes(picture_features(network, list(new.values())))
-            self._known.update(zip(new, map(bool, passed), strict=True))
-        share = np.mean([self._known[key] for key in keys])
-        while len(self._known) > KEPT:
-            self._known.popitem(last=False)
-        return bool(share >= 0.5)
+def _logsumexp(values: FloatArray) -> FloatArray:
+    """Logarithm of the sum of exponentials along the last axis."""
+    most = values.max(axis=-1)
+    return np.asarray(most + np.log(np.exp(values - most[..., None]).sum(axis=-1)))

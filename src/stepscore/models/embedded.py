@@ -1,8 +1,8 @@
 """``embedded``: the small judge that comes with the package. See ``docs/embedded.md``.
 
 A checkpoint like any other ``hf/`` one, in the folder ``embedded_judge`` beside this file, with a gate before it:
-it was trained on simulated scenes under one camera and knows nothing else, so a video of anything else is
-answered with unknown instead of a number.
+it was trained on simulated scenes under one camera and knows nothing else, so a video that is not of the
+instruction's scene as it knows it is answered with unknown instead of a number.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import numpy as np
 
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.domain_gate import DomainCheck, gate_digest
+from stepscore.models.domain_check import DomainCheck
+from stepscore.models.domain_gate import gate_digest
 from stepscore.models.hf import HfModel
 from stepscore.models.hf_engine import HfEngine, HfStream
 from stepscore.models.hf_files import read_json
 from stepscore.models.model import Answer, PrefixScores, Response, Scores
 from stepscore.models.request import Generate, Request, Score
-from stepscore.types import FloatArray
+from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
     from stepscore.models.qwen3vl_network import Qwen3VLNetwork
@@ -36,9 +37,9 @@ CALIBRATION = FOLDER / "calibration.json"
 """The map from its topreward margin to the progress potential."""
 
 REFUSAL = (
-    "this video is not of the simulated scenes the embedded judge was trained on, so its answer is unknown. "
-    "Choose another model with --model (hf/PATH-OR-ID, vllm/..., openai-api/...), or have it answered all the "
-    "same: -M gate=false"
+    "this video does not show its instruction's scene as the embedded judge was trained on it, in simulation, so "
+    "its answer is unknown. Choose another model with --model (hf/PATH-OR-ID, vllm/..., openai-api/...), or have "
+    "it answered all the same: -M gate=false"
 )
 """What is said of a video that the gate does not let through."""
 
@@ -51,8 +52,8 @@ class EmbeddedModel(HfModel):
 
     Attributes:
         checkpoint: Another folder of the same form, for example a newly trained one.
-        gate: Answer unknown where the pictures are not of the scenes and the camera it was trained on. Without
-            the gate it answers on anything, and its answers on other scenes mean nothing.
+        gate: Answer unknown where the pictures are not of the scene that the instruction is about, as it was
+            trained on it. Without the gate it answers on anything, and its answers on other scenes mean nothing.
     """
 
     checkpoint: str = str(FOLDER)
@@ -106,6 +107,11 @@ class EmbeddedModel(HfModel):
             return await super().answer(request)
         return unknown(request)
 
+    def recalled(self, response: Response) -> None:
+        """Told of an answer that came from the cache: a refusal is warned of there, too."""
+        if self._check is not None and is_unknown(response):
+            self._check.warn()
+
     def open_stream(self, head: str) -> HfStream:
         """A film that is still being recorded; a foreign one scores NaN."""
         if self._check is None:
@@ -114,22 +120,22 @@ class EmbeddedModel(HfModel):
 
 
 class _GatedStream(HfStream):
-    """A growing film whose first frame decides whether it is scored."""
+    """A growing film whose first frame, with the texts asked about, decides whether it is scored."""
 
     def __init__(self, check: DomainCheck, engine: HfEngine, head: str) -> None:
         super().__init__(engine, head)
         self._check = check
-        self._admitted: bool | None = None
+        self._first: Frames | None = None
 
     def append(self, clip: Clip) -> None:
         """Add frames at the end."""
-        if self._admitted is None and len(clip):
-            self._admitted = self._check.admits_pictures([clip.frames[0]])
+        if self._first is None and len(clip):
+            self._first = clip.frames[0]
         super().append(clip)
 
     def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
         """Log-probabilities for the film so far, shape (S, C); NaN where it is foreign."""
-        if self._admitted is not False:
+        if self._first is None or self._check.admits_pictures([self._first], " ".join(tails)):
             return super().score(tails, candidates)
         return np.full((len(tails), len(candidates)), np.nan)
 
@@ -151,3 +157,12 @@ def unknown(request: Request) -> Response:
         n = len(request.candidates)
         return Scores((0.0,) * n, (True,) * n)
     return PrefixScores(np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan))
+
+
+def is_unknown(response: Response) -> bool:
+    """Whether this is what :func:`unknown` answers."""
+    if isinstance(response, Answer):
+        return response.text == json.dumps({"answer": "unknown", "why": REFUSAL})
+    if isinstance(response, Scores):
+        return all(response.censored)
+    return bool(np.isnan(response.logprobs).all())

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -48,6 +49,14 @@ class Spending:
     connections: int = 8
     timeout_s: float = 300.0
     retries: int = 6
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A model that wants to know which of its answers came from the cache, to warn of them as it would itself."""
+
+    def recalled(self, response: Response) -> None:
+        """Told of an answer that it was not asked for again."""
 
 
 class Asking:
@@ -100,13 +109,16 @@ class Asking:
         call = Call(episode.id, call_key(episode.fingerprint, request, described), request)
         calls.append(call)
         try:
-            return await ledger.ask(
+            response = await ledger.ask(
                 call, lambda: self._decode(episode, request), lambda shown: self._send(shown, model)
             )
         except BudgetError:
             # What other questions are being answered is paid for: it is waited for, and kept.
             await asyncio.gather(*(other.settled() for other, _ in self._ledgers.values()))
             raise
+        if call.cached and isinstance(model, Recalls):
+            model.recalled(response)
+        return response
 
     async def _decode(self, episode: Episode, request: Request) -> Request:
         loop = asyncio.get_running_loop()

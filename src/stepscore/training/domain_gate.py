@@ -1,4 +1,4 @@
-"""Makes the domain gate of a small judge: what it was trained on, told from everything else.
+"""Makes the domain gate of a small judge: the scenes it was trained on, told from each other and all else.
 
 ::
 
@@ -12,8 +12,9 @@ the gate computes; the judge's own weights stay as they are.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,29 +22,33 @@ import numpy as np
 
 from stepscore.episodes import Episode, open_episodes
 from stepscore.errors import OptionError
-from stepscore.models.domain_gate import (
-    CLIP,
-    GATE_FILE,
-    SIDE,
-    DomainGate,
-    Float32,
-    picture_features,
-    save_gate,
-)
+from stepscore.models.domain_gate import GATE_FILE, SIDE, DomainGate, picture_features, save_gate
 from stepscore.models.qwen3vl_inputs import resized
 from stepscore.training.embedded_tasks import SECOND_VIEW, VIEW
+from stepscore.training.gate_fit import (
+    NONE,
+    Samples,
+    fit_components,
+    fit_network,
+    scene_words,
+    shared_scenes,
+    with_bank,
+    with_thresholds,
+)
 from stepscore.training.gate_pictures import spoiled, varied
-from stepscore.types import FloatArray, Frames
+from stepscore.types import Frames
 
 if TYPE_CHECKING:
     from stepscore.models.qwen3vl_network import Qwen3VLNetwork
 
-REFUSED = 0.02
-"""Most trained pictures the gate may refuse, of those kept apart to set its thresholds."""
-FAR_SHARE = 0.25
-"""Of these refusals, the share that the distance may make; the log-odds make the rest."""
+REFUSED = 0.04
+"""Share of trained pictures kept apart that the gate refuses: it sets the thresholds. Later moments and changed
+copies are among them; of first frames it refuses fewer."""
 HELD = 0.25
 """Share of scenes kept apart."""
+SHARED = 0.03
+"""Two tasks share a scene if this share of their pictures kept apart is taken for the other's."""
+WORDINGS = Path(__file__).with_name("embedded_wordings.yaml")
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,10 @@ class Recipe:
         foreign_copies: Varied copies of each foreign picture.
         spoils: Foreign pictures made of each trained one.
         most: Most trained and most foreign pictures taken, before copies.
-        components: Principal components kept.
+        components: Principal components kept of a token.
         hidden: Width of the network.
-        epochs: Times it sees every picture.
+        steps: Steps it is taught in, of 256 pictures each.
+        per_scene: Trained pictures of a scene that are remembered to compare with.
         seed: What all choices grow from.
     """
 
@@ -67,21 +73,31 @@ class Recipe:
     moments: int = 3
     copies: int = 2
     foreign_copies: int = 3
-    spoils: int = 2
-    most: int = 2500
-    components: int = 256
-    hidden: int = 128
-    epochs: int = 30
+    spoils: int = 1
+    most: int = 3000
+    components: int = 48
+    hidden: int = 160
+    steps: int = 1200
+    per_scene: int = 160
     seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A picture of an episode: its pixels, (SIDE, SIDE, 3), the scene it is of, and the camera."""
+    """A picture of an episode: its pixels, (SIDE, SIDE, 3), what it is of, and the camera.
+
+    ``place`` tells one arrangement of a task's objects from another.
+    """
 
     pixels: Frames
-    scene: str
+    instruction: str
+    place: str
     view: str
+
+    @property
+    def task(self) -> tuple[str, str]:
+        """What the gate tells apart at first: the instruction and the camera."""
+        return self.instruction, self.view
 
 
 def read_pictures(source: str | Path, moments: int, most: int, rng: np.random.Generator) -> list[Picture]:
@@ -103,29 +119,14 @@ def read_pictures(source: str | Path, moments: int, most: int, rng: np.random.Ge
 
 
 def _moments(episode: Episode, moments: int, rng: np.random.Generator) -> list[Picture]:
-    scene = f"{episode.task or episode.instruction}/{episode.pair or episode.id}"
+    place = f"{episode.instruction}/{episode.pair or episode.id}"
     found = []
     for view in episode.views:
         last = len(episode.views[view].timestamps()) - 1
         at = sorted({0, *(int(v) for v in rng.integers(0, last + 1, moments - 1))})
         frames = resized(episode.clip(view, indices=at).frames, (SIDE, SIDE))
-        found += [Picture(frame, scene, view) for frame in frames]
+        found += [Picture(frame, episode.instruction, place, view) for frame in frames]
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Features to learn from, with what they are of.
-
-    Attributes:
-        features: One row a picture, (n, D).
-        inside: Whether it is a trained picture, (n,).
-        weights: How much it counts: both sides the same in sum, and so the kinds of foreign ones, (n,).
-    """
-
-    features: Float32
-    inside: FloatArray
-    weights: FloatArray
 
 
 def make_gate(
@@ -133,6 +134,7 @@ def make_gate(
     inside: Sequence[Picture],
     outside: Sequence[Picture],
     recipe: Recipe | None = None,
+    wordings: Mapping[str, Sequence[str]] | None = None,
 ) -> DomainGate:
     """A gate for a judge.
 
@@ -141,49 +143,90 @@ def make_gate(
         inside: Pictures of scenes and cameras it was trained on.
         outside: Pictures of others.
         recipe: How.
+        wordings: Other words for the trained instructions.
 
     Returns:
-        The gate; its facts say how many pictures it was made of and how many kept apart it refuses.
+        The gate; its facts say how many pictures it was made of and how many it refuses.
     """
     recipe = recipe or Recipe()
     rng = np.random.default_rng(recipe.seed)
-    scenes = sorted({picture.scene for picture in inside})
-    if len(scenes) < 4 or not outside:
+    places = sorted({picture.place for picture in inside})
+    if len(places) < 4 or not outside:
         raise OptionError(
-            f"A gate needs pictures of at least 4 scenes and foreign ones; here are {len(scenes)}."
+            f"A gate needs pictures of at least 4 scenes and foreign ones; here are {len(places)}."
         )
-    held = set(rng.permutation(scenes)[: max(1, round(HELD * len(scenes)))].tolist())
-    taught = [picture for picture in inside if picture.scene not in held]
-    kept = [picture for picture in inside if picture.scene in held]
-    samples = _samples(network, taught, outside, recipe, rng)
-    gate = _taught(_whitening(samples.features[samples.inside == 1], recipe.components), samples, recipe)
-    tried = [picture.pixels for picture in kept]
-    tried += [varied(pixels, rng) for pixels in tried for _ in range(recipe.copies)]
-    seen = picture_features(network, tried)
-    gate = _with_thresholds(gate, seen)
+    held = set(rng.permutation(places)[: max(1, round(HELD * len(places)))].tolist())
+    taught = [picture for picture in inside if picture.place not in held]
+    tasks = sorted({picture.task for picture in taught})
+    kept = [p for p in inside if p.place in held and p.task in tasks]
+    samples = _samples(network, taught, outside, tasks, recipe, rng)
+    tried = _own(network, kept, tasks, recipe, rng)
+    plain = fit_components(samples.features[samples.scenes != NONE], _width(network), recipe.components)
+    return finished(plain, samples, tried, tasks, recipe, wordings or {})
+
+
+def finished(
+    plain: DomainGate,
+    samples: Samples,
+    kept: Samples,
+    tasks: Sequence[tuple[str, str]],
+    recipe: Recipe,
+    wordings: Mapping[str, Sequence[str]],
+) -> DomainGate:
+    """The gate of components and of pictures numbered by task: first the scenes that tasks share are found."""
+    fit = partial(fit_network, plain, hidden=recipe.hidden, steps=recipe.steps, seed=recipe.seed)
+    scenes = shared_scenes(fit(samples), kept, SHARED)
+    samples, kept = samples.of(scenes), kept.of(scenes)
+    gate = fit(samples)
+    gate = with_bank(gate, samples, recipe.per_scene, np.random.default_rng([recipe.seed, 2]))
+    gate = with_thresholds(gate, kept, [tasks[scenes.index(s)][1] for s in range(len(gate))], REFUSED)
+    gate = replace(gate, words=scene_words([said for said, _ in tasks], wordings, scenes))
+    own = gate.fits(kept.features)[np.arange(len(kept.scenes)), kept.scenes]
+    foreign = gate.fits(samples.features[samples.scenes == NONE]) >= gate.thresholds
     facts = {
-        "inside": len(inside),
-        "outside": len(outside),
-        "scenes": len(scenes),
-        "kept_apart": len(tried),
-        "refused_of_kept_apart": float(1 - gate.passes(seen).mean()),
-        "refused_of_foreign_taught": float(1 - gate.passes(samples.features[samples.inside == 0]).mean()),
+        "pictures": len(samples.scenes),
+        "kept_apart": len(kept.scenes),
+        "refused_of_kept_apart": float(np.mean(own < gate.thresholds[kept.scenes])),
+        "foreign_taught_that_fit_any_scene": float(np.mean(foreign.any(axis=1))),
+        "foreign_taught_that_fit_a_scene_drawn": float(np.mean(foreign)),
+        "scenes": [
+            [f"{t}, {v}" for (t, v), s in zip(tasks, scenes, strict=True) if s == n] for n in range(len(gate))
+        ],
         "seed": recipe.seed,
-        "views": list(recipe.views),
     }
     return replace(gate, facts=facts)
+
+
+def _width(network: Qwen3VLNetwork) -> int:
+    """Numbers in a token: the tower's, and those of its deepstack layers."""
+    vision = network.model.config.vision_config
+    return int(vision.out_hidden_size) * (1 + len(vision.deepstack_visual_indexes))
+
+
+def _own(
+    network: Qwen3VLNetwork,
+    pictures: Sequence[Picture],
+    tasks: Sequence[tuple[str, str]],
+    recipe: Recipe,
+    rng: np.random.Generator,
+) -> Samples:
+    """Trained pictures and copies of them, by task."""
+    shown = [p.pixels for p in pictures]
+    shown += [varied(p.pixels, rng) for _ in range(recipe.copies) for p in pictures]
+    number = np.tile([tasks.index(p.task) for p in pictures], 1 + recipe.copies)
+    return Samples(picture_features(network, shown), number, np.full(len(shown), 1 / len(shown)))
 
 
 def _samples(
     network: Qwen3VLNetwork,
     taught: Sequence[Picture],
     outside: Sequence[Picture],
+    tasks: Sequence[tuple[str, str]],
     recipe: Recipe,
     rng: np.random.Generator,
 ) -> Samples:
-    """Trained pictures and copies of them; foreign ones, found and made."""
-    own = [p.pixels for p in taught]
-    own += [varied(p.pixels, rng) for p in taught for _ in range(recipe.copies)]
+    """Trained pictures and copies of them; foreign ones, found and made. Half of the weight is trained."""
+    own = _own(network, taught, tasks, recipe, rng)
     found = [p.pixels for p in outside]
     found += [varied(p.pixels, rng) for p in outside for _ in range(recipe.foreign_copies)]
     made = []
@@ -191,93 +234,24 @@ def _samples(
         for _ in range(recipe.spoils):
             other = taught[int(rng.integers(len(taught)))]
             made.append(varied(spoiled(picture.pixels, other.pixels, rng), rng))
-    sizes = (len(own), len(found), len(made))
-    features = np.concatenate([picture_features(network, pictures) for pictures in (own, found, made)])
+    sizes = (len(own.scenes), len(found), len(made))
+    seen = [own.features, *(picture_features(network, pictures) for pictures in (found, made))]
     weights = np.repeat(np.array([0.5, 0.25, 0.25]) / sizes, sizes) * sum(sizes)
-    return Samples(features, np.repeat([1.0, 0.0, 0.0], sizes), weights)
-
-
-def _whitening(features: Float32, components: int) -> DomainGate:
-    """A gate that lets everything through: mean, principal components, and what they leave."""
-    import torch
-
-    mean = features.mean(axis=0)
-    centred = torch.from_numpy(features - mean)
-    # Fewer than pictures, so that the components leave something of each to measure by.
-    kept = min(components, max(1, len(features) // 3), features.shape[1] - 1)
-    torch.manual_seed(0)
-    _, sizes, axes = torch.svd_lowrank(centred, q=min(kept + 16, *centred.shape), niter=3)
-    scale = sizes[:kept] / np.sqrt(len(features) - 1)
-    scale = scale.clamp_min(1e-3 * float(scale[0]))
-    left = (float((centred**2).sum()) - float((sizes[:kept] ** 2).sum())) / len(features)
-    one = np.zeros(1, np.float32)
-    return DomainGate(
-        mean=mean,
-        basis=(axes[:, :kept] / scale).numpy(),
-        scale=scale.numpy(),
-        first=np.zeros((kept + 1, 1), np.float32),
-        first_bias=one,
-        last=one[None],
-        last_bias=one,
-        left=max(left, 1e-6),
-        threshold=-np.inf,
-        farthest=np.inf,
-    )
-
-
-def _taught(gate: DomainGate, samples: Samples, recipe: Recipe) -> DomainGate:
-    """The gate with its network trained."""
-    import torch
-    from torch.nn.functional import binary_cross_entropy_with_logits
-
-    torch.manual_seed(recipe.seed)
-    z = torch.from_numpy(np.clip(gate.coordinates(samples.features), -CLIP, CLIP))
-    wanted, weights = (torch.tensor(v, dtype=torch.float32) for v in (samples.inside, samples.weights))
-    first, last = torch.nn.Linear(z.shape[1], recipe.hidden), torch.nn.Linear(recipe.hidden, 1)
-    drop = torch.nn.Dropout(0.3)
-    optimizer = torch.optim.AdamW([*first.parameters(), *last.parameters()], lr=1e-3, weight_decay=0.05)
-    steps = recipe.epochs * -(-len(z) // 256)
-    slower = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(recipe.epochs):
-        order = torch.randperm(len(z))
-        for start in range(0, len(z), 256):
-            rows = order[start : start + 256]
-            hidden = torch.nn.functional.gelu(first(drop(z[rows])), approximate="tanh")
-            odds = last(drop(hidden))[:, 0]
-            loss = (
-                binary_cross_entropy_with_logits(odds, wanted[rows], reduction="none") * weights[rows]
-            ).mean()
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            slower.step()
-    return replace(
-        gate,
-        first=np.ascontiguousarray(first.weight.detach().numpy().T),
-        first_bias=first.bias.detach().numpy(),
-        last=np.ascontiguousarray(last.weight.detach().numpy().T),
-        last_bias=last.bias.detach().numpy(),
-    )
-
-
-def _with_thresholds(gate: DomainGate, kept: Float32) -> DomainGate:
-    """The gate with the thresholds at which it refuses at most ``REFUSED`` of the pictures kept apart."""
-    at = gate.coordinates(kept)
-    near = float(np.quantile(gate.distances(at), 1 - FAR_SHARE * REFUSED))
-    least = float(np.quantile(gate.log_odds(at), (1 - FAR_SHARE) * REFUSED))
-    # float16 on disk moves both a little; the margin keeps the promise.
-    return replace(gate, threshold=least - 0.02, farthest=near * 1.01)
+    scenes = np.concatenate([own.scenes, np.full(len(found) + len(made), NONE)])
+    return Samples(np.concatenate(seen), scenes, weights)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command: read the datasets, make the gate, write it, say what it refuses."""
     from stepscore.models.embedded import EmbeddedModel
+    from stepscore.training.vlm_setup import read_wordings
 
     parser = argparse.ArgumentParser(prog="python -m stepscore.training.domain_gate", description=__doc__)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--inside", nargs="+", required=True, metavar="DATASET")
     parser.add_argument("--outside", nargs="+", required=True, metavar="DATASET")
     parser.add_argument("--views", default=",".join(Recipe.views), help="cameras the judge was trained with")
+    parser.add_argument("--wordings", type=Path, default=WORDINGS, help="other words for the instructions")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--out", type=Path, help=f"default: CHECKPOINT/{GATE_FILE}")
     given = parser.parse_args(arguments)
@@ -291,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for source in given.outside:
         outside += read_pictures(source, recipe.moments, recipe.most // len(given.outside), rng)
     network = EmbeddedModel(checkpoint=str(given.checkpoint), gate=False).network
-    gate = make_gate(network, inside, outside, recipe)
+    gate = make_gate(network, inside, outside, recipe, read_wordings(given.wordings))
     path = given.out or given.checkpoint / GATE_FILE
     save_gate(gate, path)
     print(f"{path}: " + ", ".join(f"{name} {value}" for name, value in gate.facts.items()))

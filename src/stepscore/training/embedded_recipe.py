@@ -23,8 +23,9 @@ from stepscore.training.vlm_job import VlmJob
 
 PIXELS = 128
 """Pixels a side that the judge sees."""
-LOOK, STEPS, PICTURES = 2200, 3400, 0.15
-"""Steps of the vision tower alone, steps after them, and the share of these with the picture judges' questions."""
+LOOK, STEPS, SETTLED, PICTURES = 2400, 2800, 600, 0.15
+"""Steps of the vision tower alone, steps after them, how many of these leave the tower as it is, and the share of
+these with the picture judges' questions."""
 WORDINGS = Path(__file__).with_name("embedded_wordings.yaml")
 
 
@@ -83,6 +84,7 @@ def job(work: Path, seed: int, threads: int) -> VlmJob:
         work / f"seed-{seed}",
         steps=STEPS,
         look=LOOK,
+        settled=SETTLED,
         seed=seed,
         size=PIXELS,
         pictures=PICTURES,

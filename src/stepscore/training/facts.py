@@ -83,6 +83,36 @@ class FactHeads(nn.Module):
         return Told(self.states(hidden), self.task(hidden), self.subgoals(hidden), self.done(hidden)[:, 0])
 
 
+class TowerHeads(nn.Module):
+    """Tell the facts of a pair of frames from the vision tower's tokens, in two ways.
+
+    From all tokens side by side, where each place has weights of its own: that is learned soonest. And from their
+    mean, which is what a language model's attention can take up: it reads all places with the same weights, so
+    what it is to find there, each token must carry.
+
+    Args:
+        hidden: Numbers of a token.
+        tokens: Tokens of a pair.
+        states: Recorded numbers to be told.
+        facts: Tasks and subgoals to be told.
+    """
+
+    def __init__(self, hidden: int, tokens: int, states: int, facts: Facts) -> None:
+        super().__init__()
+        self._shape = (tokens, hidden)
+        self.beside = FactHeads(hidden * tokens, states, facts)
+        self.mean = FactHeads(hidden, states, facts)
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return self.mean.inner.weight.device
+
+    def forward(self, tokens: Tensor) -> tuple[Told, Told]:
+        """What is told in either way, each a row a pair; tokens are (pairs, tokens x hidden)."""
+        return self.beside(tokens), self.mean(tokens.reshape(len(tokens), *self._shape).mean(1))
+
+
 class Known:
     """What is true of some frames, gathered frame by frame.
 

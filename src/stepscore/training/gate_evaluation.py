@@ -4,8 +4,10 @@
 
     python -m stepscore.training.gate_evaluation CHECKPOINT --inside DATASET ... --foreign NAME=SOURCE ...
 
-Every video counts once, by its first frame, as the judge asks. A good gate refuses few of the first and nearly
-all of the second. Texts play no part: the gate sees pictures alone, so an unseen wording changes nothing.
+Every video counts by its first frame, as the judge asks: a trained scene under its own instruction and under
+wordings that the gate has not seen (the last of each line of ``--wordings``), a foreign one under trained
+instructions that are not its own, drawn at random. A good gate refuses few of the first and nearly all of the
+second.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.picture_changes import Darker, PictureChange, Recompressed, Shifted, Zoomed
 from stepscore.metrics.intervals import wilson
 from stepscore.models.domain_gate import GATE_FILE, DomainGate, load_gate, picture_features
+from stepscore.training.domain_gate import WORDINGS
 from stepscore.training.embedded_tasks import VIEW
 from stepscore.training.gate_pictures import SPOILS
 from stepscore.types import Frames
@@ -41,6 +44,16 @@ CHANGES: Mapping[str, PictureChange | None] = {
 """Changes under which a trained scene stays one; pixels are those of the recording."""
 MADE = ("blank", "noise", "mirrored", "scrambled", "recoloured")
 """Foreign pictures that are made and not found; see ``gate_pictures``."""
+TEXTS = 5
+"""Instructions a foreign video is judged under."""
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A first frame at its recorded size, and texts it is judged under."""
+
+    frame: Frames
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,10 +86,11 @@ class Refusals:
 def evaluate_gate(
     gate: DomainGate,
     network: Qwen3VLNetwork,
-    inside: Sequence[Frames],
+    inside: Sequence[Told],
     foreign: Mapping[str, Sequence[Frames]],
+    instructions: Sequence[str],
     *,
-    made: int = 40,
+    made: int = 20,
     seed: int = 0,
 ) -> list[Refusals]:
     """Refusals by change and by kind, each side with the sum of all at its end.
@@ -84,29 +98,44 @@ def evaluate_gate(
     Args:
         gate: The gate.
         network: Its judge.
-        inside: First frames of trained scenes that the gate has not seen, at their recorded size.
+        inside: First frames of trained scenes that the gate has not seen, with their texts.
         foreign: First frames of other videos, by where they are from.
+        instructions: Trained ones; each foreign frame is judged under ``TEXTS`` of them, drawn.
         made: Made pictures of each kind to add.
-        seed: Of those.
+        seed: Of those, and of what is drawn.
     """
     rng = np.random.default_rng(seed)
-    by_change = {
-        name: [frame if change is None else change.apply(frame) for frame in inside]
+    frames = [told.frame for told in inside]
+    own = {
+        name: [Told(change.apply(one.frame) if change else one.frame, one.texts) for one in inside]
         for name, change in CHANGES.items()
     }
-    by_kind: dict[str, Sequence[Frames]] = dict(foreign)
+    strange: dict[str, Sequence[Frames]] = dict(foreign)
     for name in MADE if made else ():
-        drawn = rng.integers(0, len(inside), (made, 2))
-        by_kind[name] = [np.ascontiguousarray(SPOILS[name](inside[a], inside[b], rng)) for a, b in drawn]
+        drawn = rng.integers(0, len(frames), (made, 2))
+        strange[name] = [np.ascontiguousarray(SPOILS[name](frames[a], frames[b], rng)) for a, b in drawn]
+    some = min(TEXTS, len(instructions))
+    others = {
+        name: [Told(frame, tuple(rng.permutation(instructions)[:some].tolist())) for frame in shown]
+        for name, shown in strange.items()
+    }
+    return [*_counted(gate, network, "inside", own), *_counted(gate, network, "foreign", others)]
+
+
+def _counted(
+    gate: DomainGate, network: Qwen3VLNetwork, side: str, groups: Mapping[str, Sequence[Told]]
+) -> list[Refusals]:
+    """A line for each group, and one for all of them."""
     found = []
-    for side, groups in (("inside", by_change), ("foreign", by_kind)):
-        counted = []
-        for name, pictures in groups.items():
-            refused = ~gate.passes(picture_features(network, list(pictures)))
-            counted.append(Refusals(side, name, int(refused.sum()), len(pictures)))
-        total = Refusals(side, "all", sum(c.refused for c in counted), sum(c.n for c in counted))
-        found += [*counted, total]
-    return found
+    for name, shown in groups.items():
+        fits = gate.fits(picture_features(network, [told.frame for told in shown]))
+        passed = [
+            bool(gate.passes(fits[number : number + 1], text)[0])
+            for number, told in enumerate(shown)
+            for text in told.texts
+        ]
+        found.append(Refusals(side, name, passed.count(False), len(passed)))
+    return [*found, Refusals(side, "all", sum(f.refused for f in found), sum(f.n for f in found))]
 
 
 def first_frames(episodes: Sequence[Episode], view: str | None = None) -> list[Frames]:
@@ -126,6 +155,14 @@ def by_task(episodes: Sequence[Episode], name: str) -> dict[str, list[Episode]]:
     return groups if len(groups) > 1 else {name: list(episodes)}
 
 
+def kept_wordings(path: Path) -> dict[str, str]:
+    """The wording of each instruction that neither judge nor gate was taught: the last of its line."""
+    import yaml
+
+    read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {str(said): str(others[-1]) for said, others in read.items()}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command: print one line a kind."""
     from stepscore.models.embedded import EmbeddedModel
@@ -135,17 +172,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--inside", nargs="+", required=True, metavar="DATASET")
     parser.add_argument("--foreign", nargs="*", default=[], metavar="NAME=SOURCE")
     parser.add_argument("--view", default=VIEW, help="the camera of --inside to look at")
+    parser.add_argument("--wordings", type=Path, default=WORDINGS, help="other words for the instructions")
+    parser.add_argument("--gate", type=Path, help=f"default: CHECKPOINT/{GATE_FILE}")
     given = parser.parse_args(arguments)
-    inside = [frame for source in given.inside for frame in first_frames(open_episodes(source), given.view)]
+    unseen = kept_wordings(given.wordings)
+    inside = []
+    for source in given.inside:
+        episodes = open_episodes(source)
+        for episode, frame in zip(episodes, first_frames(episodes, given.view), strict=True):
+            said = episode.instruction
+            inside.append(Told(frame, (said, unseen[said]) if said in unseen else (said,)))
     foreign: dict[str, list[Frames]] = {}
     for pair in given.foreign:
         name, _, source = pair.partition("=")
-        for kind, episodes in by_task(open_episodes(source), name).items():
-            foreign.setdefault(kind, []).extend(first_frames(episodes))
+        for kind, episodes_of in by_task(open_episodes(source), name).items():
+            foreign.setdefault(kind, []).extend(first_frames(episodes_of))
     network = EmbeddedModel(checkpoint=str(given.checkpoint), gate=False).network
-    gate = load_gate(given.checkpoint / GATE_FILE)
-    print(f"log-odds from {gate.threshold:.2f}, distance up to {gate.farthest:.2f}")
-    for found in evaluate_gate(gate, network, inside, foreign):
+    gate = load_gate(given.gate or given.checkpoint / GATE_FILE)
+    for found in evaluate_gate(gate, network, inside, foreign, sorted({t.texts[0] for t in inside})):
         row = found.row()
         print(
             f"{found.side:8s} {found.kind:55.55s} {found.refused:4d} of {found.n:4d} refused = "

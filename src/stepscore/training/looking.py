@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stepscore.models.qwen3vl_inputs import Geometry, patches
 from stepscore.training.augment import augmented
-from stepscore.training.facts import FactHeads, Facts, Known
+from stepscore.training.facts import Facts, Known, TowerHeads
 from stepscore.training.films import LabelledFilm
 from stepscore.training.vision_pass import VisionPass
 from stepscore.types import FloatArray
@@ -39,7 +39,7 @@ class Looking:
 
     films: Sequence[LabelledFilm]
     facts: Facts
-    heads: FactHeads
+    heads: TowerHeads
     vision: VisionPass
     geometry: Geometry
     pairs: int = 64
@@ -64,7 +64,9 @@ class Looking:
             pictures.append(augmented(frames, rng, share=0.4))
             known.add(film, numbers[number], [at])
         pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
-        tokens, deep = self.vision(pixels.to(self.heads.inner.weight.device))
+        tokens, deep = self.vision(pixels.to(self.heads.device))
         # The layers below are read by the language model too; each must make sense by itself.
-        parts = known.losses([self.heads(t.reshape(self.pairs, -1)) for t in (tokens, *deep)])
+        parts = known.losses(
+            [told for t in (tokens, *deep) for told in self.heads(t.reshape(self.pairs, -1))]
+        )
         return torch.stack(list(parts.values())).sum(), {k: float(v.detach()) for k, v in parts.items()}

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812  # the usual name
 from torch import Tensor, nn
 
 from stepscore.models.qwen3vl_inputs import VisionTokens
-from stepscore.training.facts import FactHeads, Facts, Known
+from stepscore.training.facts import FactHeads, Facts, Known, TowerHeads
 from stepscore.training.trees import Batch
 from stepscore.training.vision_pass import VisionPass
 
@@ -20,11 +20,8 @@ ODDS_SHARE, STILL_SHARE, FACT_SHARE, WORDS_SHARE = 0.1, 0.15, 0.5, 0.3
 the statements' 1. Written answers have far larger gradients at first, and would drown the rest."""
 
 
-class TwoHeads(nn.Module):
-    """Tell the facts of each block twice: from its tokens, and where the language model has read it.
-
-    The first reaches the vision tower directly. The second has the language model gather what it saw of a block
-    in one place, where a sentence that asks for it finds it.
+class Heads(nn.Module):
+    """Tell the facts of each block from its tokens, and where the language model has read it.
 
     Args:
         hidden: Width of the language model.
@@ -35,7 +32,7 @@ class TwoHeads(nn.Module):
 
     def __init__(self, hidden: int, tokens: int, states: int, facts: Facts) -> None:
         super().__init__()
-        self.seen = FactHeads(hidden * tokens, states, facts)
+        self.seen = TowerHeads(hidden, tokens, states, facts)
         self.read = FactHeads(hidden, states, facts)
 
 
@@ -53,7 +50,7 @@ class Teacher:
     network: Any
     vision: VisionPass
     tokens: VisionTokens
-    heads: TwoHeads | None
+    heads: Heads | None
 
     def read(self, batch: Batch, pixels: Tensor, *, settled: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """What the language model makes of every token, in the end and half-way, and every block's tokens.
@@ -104,7 +101,7 @@ class Teacher:
         if known is not None and self.heads is not None:
             # Half-way up: the layers above let later words read it there.
             marked = halfway[batch.marks[:, 0], batch.marks[:, 1]]
-            told = [self.heads.read(marked), self.heads.seen(embeddings.reshape(len(marked), -1))]
+            told = [self.heads.read(marked), *self.heads.seen(embeddings.reshape(len(marked), -1))]
             parts |= {name: FACT_SHARE * part for name, part in known.losses(told).items()}
         total = torch.stack(list(parts.values())).sum()
         return total, {name: float(part.detach()) for name, part in parts.items()}

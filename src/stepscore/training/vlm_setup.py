@@ -27,7 +27,7 @@ from stepscore.training.picture_lessons import PictureLessons
 from stepscore.training.small_vlm import Shape, all_texts, make_network, make_tokenizer
 from stepscore.training.vision_pass import VisionPass
 from stepscore.training.vlm import USER, Recipe, Training
-from stepscore.training.vlm_loss import Teacher, TwoHeads
+from stepscore.training.vlm_loss import Heads, Teacher
 
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -178,7 +178,7 @@ def set_up(
     if states and all(film.states.shape[1] == states for film in films):
         torch.manual_seed(recipe.seed)
         hidden = network.config.text_config.hidden_size
-        heads = TwoHeads(hidden, grid[0] * grid[1], states + 1, facts).to(network.device)
+        heads = Heads(hidden, grid[0] * grid[1], states + 1, facts).to(network.device)
         if recipe.look:
             looking = Looking(films, facts, heads.seen, vision, geometry)
     teacher = Teacher(network, vision, tokens, heads)
