@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -40,34 +40,37 @@ def adamw(
     return torch.optim.AdamW(groups, lr=rate, betas=betas)
 
 
+class Schedule(Protocol):
+    """How many steps there are, and how fast each learns."""
+
+    @property
+    def last(self) -> int:
+        """Steps in all."""
+
+    @property
+    def save_every(self) -> int:
+        """Steps between saves."""
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step."""
+
+
 class Course(ABC):
     """What all training runs share. A kind of run says what a step's loss is and what belongs to its state.
 
     Attributes:
+        recipe: How it goes.
         folder: Where its state and log are kept.
         step: Steps done.
         seconds: Time they took.
         optimizer: What moves the weights; set by the kind of run.
     """
 
+    recipe: Schedule
     folder: Path
     step: int = 0
     seconds: float = 0.0
     optimizer: torch.optim.AdamW
-
-    @property
-    @abstractmethod
-    def last(self) -> int:
-        """Steps in all."""
-
-    @property
-    @abstractmethod
-    def save_every(self) -> int:
-        """Steps between saves."""
-
-    @abstractmethod
-    def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
 
     @abstractmethod
     def loss(self) -> tuple[Tensor, Mapping[str, float]]:
@@ -94,22 +97,22 @@ class Course(ABC):
         """
         began, before = time.monotonic(), self.seconds
         sums: dict[str, list[float]] = {}
-        while self.step < self.last and time.monotonic() - began < 60 * minutes:
+        while self.step < self.recipe.last and time.monotonic() - began < 60 * minutes:
             loss = self._learn(sums)
             self.step += 1
             self.seconds = before + time.monotonic() - began
-            if self.step % LOG_EVERY == 0 or self.step == self.last:
+            if self.step % LOG_EVERY == 0 or self.step == self.recipe.last:
                 self._log(sums)
-            if self.step % self.save_every == 0:
+            if self.step % self.recipe.save_every == 0:
                 self.save()
             if on_step is not None:
                 on_step(self.step, loss)
         self.save()
-        return self.step >= self.last
+        return self.step >= self.recipe.last
 
     def _learn(self, sums: dict[str, list[float]]) -> float:
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate_at(self.step)
+            group["lr"] = self.recipe.rate_at(self.step)
         loss, parts = self.loss()
         torch.autograd.backward(loss)
         moved = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -121,7 +124,7 @@ class Course(ABC):
         return float(loss.detach())
 
     def _log(self, sums: dict[str, list[float]]) -> None:
-        line = {"step": self.step, "seconds": round(self.seconds, 1), "rate": self.rate_at(self.step)}
+        line = {"step": self.step, "seconds": round(self.seconds, 1), "rate": self.recipe.rate_at(self.step)}
         means = {name: round(float(np.mean(values)), 6) for name, values in sums.items()}
         sums.clear()
         with (self.folder / LOG_FILE).open("a", encoding="utf-8") as log:
@@ -181,8 +184,8 @@ def teller(
     figures: dict[str, float] = {}
 
     def told(step: int, loss: float) -> None:
-        on_step(step, course.last, loss)
-        if check is not None and (step == course.last or step % course.save_every == 0):
+        on_step(step, course.recipe.last, loss)
+        if check is not None and (step == course.recipe.last or step % course.recipe.save_every == 0):
             figures.update(check())
             if not figures:
                 return

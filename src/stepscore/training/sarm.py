@@ -64,6 +64,11 @@ class Recipe:
             if not 0 <= getattr(self, name) <= 1:
                 raise OptionError(f"{name} is {getattr(self, name)}; it is a share, 0..1.")
 
+    @property
+    def last(self) -> int:
+        """Steps in all."""
+        return self.steps
+
     def rate_at(self, step: int) -> float:
         """The learning rate of a step."""
         risen = min(1.0, (step + 1) / self.warmup)
@@ -137,20 +142,6 @@ class SarmTraining(Course):
 
     def __post_init__(self) -> None:
         self.optimizer = adamw(self.network.parameters(), self.recipe.rate, self.recipe.decay, (0.9, 0.999))
-
-    @property
-    def last(self) -> int:
-        """Steps in all."""
-        return self.recipe.steps
-
-    @property
-    def save_every(self) -> int:
-        """Steps between saves."""
-        return self.recipe.save_every
-
-    def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
-        return self.recipe.rate_at(step)
 
     def loss(self) -> tuple[Tensor, Mapping[str, float]]:
         """The loss of the windows that are due."""

@@ -137,20 +137,6 @@ class Training(Course):
         trained = [p for p in every_weight if p.requires_grad]
         self.optimizer = adamw(trained, self.recipe.rate, self.recipe.decay, (0.9, 0.98))
 
-    @property
-    def last(self) -> int:
-        """Steps in all."""
-        return self.recipe.last
-
-    @property
-    def save_every(self) -> int:
-        """Steps between saves."""
-        return self.recipe.save_every
-
-    def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
-        return self.recipe.rate_at(step)
-
     def loss(self) -> tuple[torch.Tensor, Mapping[str, float]]:
         """The loss of the step that is due: of looking, of the other judges' questions, or of statements."""
         self.teacher.network.train()
@@ -165,7 +151,7 @@ class Training(Course):
 
     @property
     def _settled(self) -> bool:
-        return self.step >= self.last - self.recipe.settled
+        return self.step >= self.recipe.last - self.recipe.settled
 
     def _clips(self, rng: np.random.Generator) -> tuple[torch.Tensor, Mapping[str, float]]:
         recipe = self.recipe
