@@ -176,7 +176,8 @@ class TestGoal:
     def test_incremental_without_one_is_no_warning(self, tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            judged(tmp_path, INCREMENTAL, None)
+            run, _ = judged(tmp_path, INCREMENTAL, None)
+        assert run.curves().column("progress").to_pylist() == pytest.approx([0.5, 0.7, 0.35, 1.0])
 
     @pytest.mark.parametrize("mode", ["incremental", "backward", "fused"])
     def test_one_that_looks_like_the_start_is_left_out(self, tmp_path: Path, mode: str) -> None:

@@ -319,4 +319,7 @@ class TestTheJudgeInThePackage:
         assert np.median(scores[True]) > np.median(scores[False]) + 1
 
     def test_its_calibration_map_fits_topreward(self, packaged: EmbeddedModel) -> None:
-        stepscore.get_judge("topreward", model=packaged, min_first=2, calibration=str(CALIBRATION))
+        judge = stepscore.get_judge("topreward", model=packaged, min_first=2, calibration=str(CALIBRATION))
+        assert judge.options()["calibration"]
+        with pytest.raises(OptionError, match="fitted with min_first=2"):
+            stepscore.get_judge("topreward", model=packaged, calibration=str(CALIBRATION))

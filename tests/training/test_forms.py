@@ -352,7 +352,9 @@ class TestARandomLesson:
         self, name: str, options: dict[str, object]
     ) -> None:
         views = {"top": Undecodable(10), "wrist": Undecodable(20, fps=20.0)}
-        for lesson in drawn(judge(name, **options), labelled(views=views), 40):
+        lessons_drawn = drawn(judge(name, **options), labelled(views=views), 40)
+        assert len(lessons_drawn) >= 20
+        for lesson in lessons_drawn:
             shown = [still.index for still in stills(lesson.prompt) if still.view == "top"]
             self.check(lesson, shown)
 

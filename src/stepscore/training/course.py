@@ -166,36 +166,44 @@ class Course(ABC):
         return True
 
 
-def teller(
+def go_on(
     course: Course,
+    minutes: float | None,
     say: Callable[[str], None],
     on_step: OnStep,
     check: Callable[[], Mapping[str, float]] | None,
-) -> tuple[Callable[[int, float], None], dict[str, float]]:
-    """What to tell of every step, and where the figures of the last check will be.
+) -> dict[str, Any]:
+    """Take a run up where it stands, and tell what becomes of it.
 
     Args:
         course: The run.
-        say: Told the figures of every check.
+        minutes: Time for this stage; ``None`` to go to the last step.
+        say: Told where it goes on from, and the figures of every check.
         on_step: Told of every step: its number, the last one's number, its loss.
         check: Figures on what is held out, asked for at every save and written to ``checks.jsonl``; ``None``
             where nothing is.
+
+    Returns:
+        ``step``, ``seconds``, ``finished``, and the figures of the last check.
     """
+    if course.resume():
+        say(f"Going on from step {course.step}.")
     figures: dict[str, float] = {}
 
     def told(step: int, loss: float) -> None:
         on_step(step, course.recipe.last, loss)
-        if check is not None and (step == course.recipe.last or step % course.recipe.save_every == 0):
-            figures.update(check())
-            if not figures:
-                return
+        if check is None or not (step == course.recipe.last or step % course.recipe.save_every == 0):
+            return
+        figures.update(check())
+        if figures:
             say(f"held out: {figures}")
             line = {"step": step, "seconds": round(course.seconds, 1), **figures}
             known = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in line.items()}
             with (course.folder / CHECKS_FILE).open("a", encoding="utf-8") as checks:
                 checks.write(json.dumps(known) + "\n")
 
-    return told, figures
+    finished = course.run(math.inf if minutes is None else minutes, told)
+    return {"step": course.step, "seconds": course.seconds, "finished": finished, **figures}
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[str]:

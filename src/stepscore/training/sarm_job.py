@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +104,7 @@ class SarmJob:
         try:
             import torch
 
-            from stepscore.training.course import teller
+            from stepscore.training.course import go_on
             from stepscore.training.sarm_check import check
             from stepscore.training.sarm_setup import set_up
         except ImportError as error:
@@ -113,16 +112,13 @@ class SarmJob:
         torch.set_num_threads(self.threads)
         self.folder.mkdir(parents=True, exist_ok=True)
         training, held_out = set_up(self, say)
-        if training.resume():
-            say(f"Going on from step {training.step}.")
 
         def checked() -> Mapping[str, float]:
             return check(training.network, training.config, held_out, training.read)
 
-        told, figures = teller(training, say, on_step, checked if held_out else None)
-        finished = training.run(math.inf if minutes is None else minutes, told)
+        done = go_on(training, minutes, say, on_step, checked if held_out else None)
         save_checkpoint(self.folder, _with_facts(training, self), training.network)
-        return {"step": training.step, "seconds": training.seconds, "finished": finished, **figures}
+        return done
 
 
 def _with_facts(training: SarmTraining, job: SarmJob) -> SarmConfig:

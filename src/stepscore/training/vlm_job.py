@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +76,7 @@ class VlmJob:
         try:
             import torch
 
-            from stepscore.training.course import teller
+            from stepscore.training.course import go_on
             from stepscore.training.films import read_films
             from stepscore.training.vlm_check import check
             from stepscore.training.vlm_setup import merge_lora, write_checkpoint
@@ -92,20 +91,17 @@ class VlmJob:
         held_out = [film for path in self.held_out for film in read_films(path, self.size, cache)]
         say(f"{len(films)} films to learn from, {len(held_out)} to check on.")
         training, tokenizer = self._training(films)
-        if training.resume():
-            say(f"Going on from step {training.step}.")
 
         def checked() -> Mapping[str, float]:
             return check(training, held_out) if training.step > self.look else {}
 
-        told, figures = teller(training, say, on_step, checked if held_out else None)
-        finished = training.run(math.inf if minutes is None else minutes, told)
+        done = go_on(training, minutes, say, on_step, checked if held_out else None)
         network = training.teacher.network
-        if finished and self.lora is not None:
+        if done["finished"] and self.lora is not None:
             network = merge_lora(network)
-        if finished or self.lora is None:
+        if done["finished"] or self.lora is None:
             write_checkpoint(network, tokenizer, self.folder)
-        return {"step": training.step, "seconds": training.seconds, "finished": finished, **figures}
+        return done
 
     def _training(self, films: Any) -> tuple[Any, Any]:
         from stepscore.models.qwen3vl_inputs import Geometry
