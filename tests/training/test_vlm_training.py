@@ -287,3 +287,41 @@ def test_eyes_learn_first_where_things_are_recorded(films: list[LabelledFilm], t
     run.run(on_step=told)
     assert len(losses) == 13
     assert np.mean(losses[8:12]) < losses[0]
+
+
+def test_the_language_model_then_learns_to_read_what_the_eyes_see(
+    films: list[LabelledFilm], tmp_path: Path
+) -> None:
+    run = training(films, tmp_path, look=1, read=12, steps=1, rate=3e-3, warmup=3)
+    before: dict[str, torch.Tensor] = {}
+    losses: list[float] = []
+
+    def told(step: int, loss: float) -> None:
+        losses.append(loss)
+        now = run.teacher.network.state_dict()
+        if step == 1:
+            before.update({name: weights.clone() for name, weights in now.items()})
+        if step == 13:
+            moved = {name for name in before if not torch.equal(before[name], now[name])}
+            assert any("language_model.layers.0" in name for name in moved)
+            assert not any("visual" in name for name in moved)
+
+    run.run(on_step=told)
+    assert len(losses) == 14
+    assert np.mean(losses[9:13]) < losses[1]
+
+
+def test_a_short_clip_is_a_moment_and_says_nothing_of_what_it_cannot_show(films: list[LabelledFilm]) -> None:
+    rng = np.random.default_rng(5)
+    texts = vlm_setup.texts_of(films, {})
+    untold = 0
+    for film in films * 10:
+        shown = show(film, 1, rng, {"frozen": 0.0, "reversed": 0.0})
+        first, last = shown.source.tolist()
+        assert 0 <= last - first <= 5
+        said = statements(shown, texts, rng, most=8, subgoals=1.0)
+        names = {texts.fill(subgoal.name): number for number, subgoal in enumerate(film.subgoals)}
+        told = [(names[one.text], one.log_odds > 0) for one in said if one.text in names]
+        assert all(bool(film.truths[last, number]) == true for number, true in told)
+        untold += not told
+    assert untold < len(films) * 5

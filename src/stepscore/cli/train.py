@@ -55,6 +55,10 @@ def vlm(
     look: Annotated[
         int, typer.Option("--look", help="Steps before them in which the vision tower learns alone.")
     ] = 0,
+    read: Annotated[
+        int,
+        typer.Option("--read", help="Steps between the two in which the language model learns to read it."),
+    ] = 0,
     settled: Annotated[
         int,
         typer.Option("--settled", help="How many of the steps, at the end, leave the vision tower as it is."),
@@ -100,6 +104,7 @@ def vlm(
         lora=rank if lora else None,
         steps=steps,
         look=look,
+        read=read,
         settled=settled,
         seed=seed,
         size=size,

@@ -12,6 +12,8 @@ from stepscore.training.films import Flags, LabelledFilm
 from stepscore.training.trees import Statement
 from stepscore.types import FloatArray, Frames, IntArray
 
+GLIMPSE = 2
+"""Blocks up to which a clip shows a moment, not the film from its beginning."""
 Kind = Literal["played", "frozen", "reversed"]
 LOWEST, RISE, DONE = -4.6, 3.4, 4.0
 """Log-odds that a task is completed: at progress 0, what they gain up to just before success, and after it."""
@@ -56,6 +58,8 @@ class Shown:
 def show(film: LabelledFilm, blocks: int, rng: np.random.Generator, controls: Mapping[str, float]) -> Shown:
     """Frames of a film, evenly spread up to a random end, with a little jitter.
 
+    One or two blocks are the last moments before that end.
+
     Args:
         film: The film.
         blocks: Pairs of frames.
@@ -64,7 +68,8 @@ def show(film: LabelledFilm, blocks: int, rng: np.random.Generator, controls: Ma
     """
     n = len(film)
     end = n if rng.random() < 0.5 else int(rng.integers(max(3, n // 3), n + 1)) if n > 3 else n
-    spread = np.linspace(0, end - 1, 2 * blocks) + rng.uniform(-0.4, 0.4, 2 * blocks)
+    first = 0 if blocks > GLIMPSE else max(0, end - 1 - int(rng.integers(1, 5)) * blocks)
+    spread = np.linspace(first, end - 1, 2 * blocks) + rng.uniform(-0.4, 0.4, 2 * blocks)
     spread[-1] = end - 1
     index = np.sort(np.clip(np.round(spread), 0, end - 1).astype(np.int64))
     drawn = rng.random()
@@ -163,7 +168,7 @@ def statements(
             text = texts.fill(texts.worded(film.instruction, rng))
             said.append(Statement(block, text, odds, still=shown.kind == "frozen"))
         if film.subgoals and rng.random() < subgoals:
-            said.append(_subgoal(shown, block, texts, rng))
+            said += _subgoal(shown, block, texts, rng)
         said.append(_named(shown, block, texts, rng))
         for _ in range(WRONG_OF_DONE if done else int(rng.random() < wrong)):
             other = texts.wrong(film.instruction, rng)
@@ -186,10 +191,14 @@ def _named(shown: Shown, block: int, texts: Texts, rng: np.random.Generator) -> 
     return Statement(block, text, SURE if right else -SURE)
 
 
-def _subgoal(shown: Shown, block: int, texts: Texts, rng: np.random.Generator) -> Statement:
+def _subgoal(shown: Shown, block: int, texts: Texts, rng: np.random.Generator) -> list[Statement]:
+    """A subgoal of the film; none where its truth cannot be seen in the moment that is shown."""
     film = shown.film
     number = int(rng.integers(len(film.subgoals)))
     true = film.truths[:, number]
     subgoal = film.subgoals[number]
-    stands = bool(true[shown.past(block)].any()) if subgoal.mode == "ever" else bool(true[shown.now(block)])
-    return Statement(block, texts.fill(subgoal.name), SURE if stands else -SURE)
+    holds = bool(true[shown.now(block)])
+    stands = bool(true[shown.past(block)].any()) if subgoal.mode == "ever" else holds
+    if stands != holds and len(shown.times) <= 2 * GLIMPSE:
+        return []
+    return [Statement(block, texts.fill(subgoal.name), SURE if stands else -SURE)]

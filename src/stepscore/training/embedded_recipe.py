@@ -23,9 +23,9 @@ from stepscore.training.vlm_job import VlmJob
 
 PIXELS = 128
 """Pixels a side that the judge sees."""
-LOOK, STEPS, SETTLED, PICTURES = 2400, 2800, 600, 0.15
-"""Steps of the vision tower alone, steps after them, how many of these leave the tower as it is, and the share of
-these with the picture judges' questions."""
+LOOK, READ, STEPS, PICTURES = 2400, 400, 2800, 0.15
+"""Steps of the vision tower alone, steps in which the language model learns to read it, steps of statements and
+questions, which leave the tower as it is, and the share of these with the picture judges' questions."""
 WORDINGS = Path(__file__).with_name("embedded_wordings.yaml")
 
 
@@ -84,7 +84,8 @@ def job(work: Path, seed: int, threads: int) -> VlmJob:
         work / f"seed-{seed}",
         steps=STEPS,
         look=LOOK,
-        settled=SETTLED,
+        read=READ,
+        settled=STEPS,
         seed=seed,
         size=PIXELS,
         pictures=PICTURES,

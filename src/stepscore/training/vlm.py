@@ -25,9 +25,10 @@ from stepscore.training.trees import batch, film_tree
 from stepscore.training.vlm_loss import Teacher
 from stepscore.types import FloatArray
 
-CLIPS = {4: 10, 6: 7, 8: 5, 12: 3, 19: 2}
-"""Blocks of a clip, and how many such clips make a step: about forty blocks."""
-CHANCES = (0.25, 0.25, 0.25, 0.15, 0.1)
+CLIPS = {1: 40, 2: 20, 4: 10, 8: 5, 12: 3, 19: 2}
+"""Blocks of a clip, and how many such clips make a step: about forty blocks. Short ones show many scenes at once,
+long ones teach that the last block counts."""
+CHANCES = (0.25, 0.1, 0.15, 0.25, 0.15, 0.1)
 SETTLED_RATE = 0.7
 """The highest rate once the vision tower has settled, as a share of the one before."""
 USER = "<|im_start|>user\n"
@@ -40,7 +41,9 @@ class Recipe:
 
     Attributes:
         look: First steps, in which the vision tower learns alone; see ``looking.py``.
-        steps: Steps after them.
+        read: Steps after them, in which the language model learns to tell from the tower's tokens what the tower
+            has learned to see, and nothing is asked in words yet.
+        steps: Steps after these, with statements and questions.
         settled: How many of these, at the end, leave the vision tower as it is: the language model is what learns
             last, and such a step costs half.
         rate: Highest learning rate; after the first steps it falls to a thirtieth by a cosine, and again once
@@ -57,6 +60,7 @@ class Recipe:
     """
 
     look: int = 0
+    read: int = 0
     steps: int = 6000
     settled: int = 0
     rate: float = 1e-3
@@ -79,9 +83,10 @@ class Recipe:
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step."""
-        if step < self.look:
-            return self.rate * min(1.0, (step + 1) / self.warmup)
-        step -= self.look
+        for alone in (self.look, self.read):
+            if step < alone:
+                return self.rate * min(1.0, (step + 1) / self.warmup)
+            step -= alone
         whole, highest = self.steps - self.settled, self.rate
         if step >= whole:
             step, whole, highest = step - whole, self.settled, self.rate * SETTLED_RATE
@@ -91,7 +96,7 @@ class Recipe:
     @property
     def last(self) -> int:
         """Steps in all."""
-        return self.look + self.steps
+        return self.look + self.read + self.steps
 
 
 @dataclass
@@ -142,9 +147,12 @@ class Training(Course):
         self.teacher.network.train()
         rng = np.random.default_rng([self.recipe.seed, self.step])
         drawn = rng.random() < self.recipe.pictures
-        late = self.step >= self.recipe.look + self.recipe.pictures_from * self.recipe.steps
+        asked = self.step - self.recipe.look - self.recipe.read
+        late = asked >= self.recipe.pictures_from * self.recipe.steps
         if self.looking is not None and self.step < self.recipe.look:
             return self.looking.loss(rng, self._rows)
+        if self._rows and asked < 0:
+            return self._clips(rng, reading=True)
         if self.lessons is not None and drawn and late:
             return self.teacher.loss(*self.lessons.draw(rng), None, settled=self._settled)
         return self._clips(rng)
@@ -153,21 +161,24 @@ class Training(Course):
     def _settled(self) -> bool:
         return self.step >= self.recipe.last - self.recipe.settled
 
-    def _clips(self, rng: np.random.Generator) -> tuple[torch.Tensor, Mapping[str, float]]:
+    def _clips(
+        self, rng: np.random.Generator, *, reading: bool = False
+    ) -> tuple[torch.Tensor, Mapping[str, float]]:
         recipe = self.recipe
         blocks = int(rng.choice(list(CLIPS), p=CHANCES))
         controls = {"frozen": recipe.frozen, "reversed": recipe.reversed}
         trees, pictures, known = [], [], Known(self.facts)
         for number in rng.integers(len(self.films), size=CLIPS[blocks]):
             shown = show(self.films[number], blocks, rng, controls)
-            said = statements(shown, self.texts, rng, most=recipe.most)
+            said = [] if reading else statements(shown, self.texts, rng, most=recipe.most)
             trees.append(film_tree(self.layout, shown.times, said, WORDS))
             pictures.append(augmented(shown.frames, rng, share=0.5))
             if self._rows:
                 known.add(shown.film, self._rows[number], shown.source[1::2].tolist())
         made = batch(trees, self.layout.tokens.end)
         pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
-        return self.teacher.loss(made, pixels, known if self._rows else None, settled=self._settled)
+        settled = reading or self._settled
+        return self.teacher.loss(made, pixels, known if self._rows else None, settled=settled)
 
     def setting(self) -> dict[str, Any]:
         """What must be the same for a run to go on: the recipe. The films may be others."""

@@ -21,6 +21,7 @@ class VlmJob:
         lora: Rank of LoRA adapters; ``None`` trains all weights.
         steps: Steps, each of about 40 pairs of frames.
         look: Steps before them in which the vision tower learns alone.
+        read: Steps between the two in which the language model learns to tell what the tower sees, in numbers.
         settled: How many of the steps, at the end, leave the vision tower as it is.
         seed: Of weights and choices.
         size: Pixels a side that the network sees.
@@ -38,6 +39,7 @@ class VlmJob:
     lora: int | None = None
     steps: int = 6000
     look: int = 0
+    read: int = 0
     settled: int = 0
     seed: int = 0
     size: int = 96
@@ -93,7 +95,7 @@ class VlmJob:
         training, tokenizer = self._training(films)
 
         def checked() -> Mapping[str, float]:
-            return check(training, held_out) if training.step > self.look else {}
+            return check(training, held_out) if training.step > self.look + self.read else {}
 
         done = go_on(training, minutes, say, on_step, checked if held_out else None)
         network = training.teacher.network
@@ -119,6 +121,7 @@ class VlmJob:
         usual = 1e-3 if self.base is None else 2e-5 if self.lora is None else 1e-4
         recipe = Recipe(
             look=self.look,
+            read=self.read,
             steps=self.steps,
             settled=self.settled,
             rate=self.rate or usual,

@@ -101,7 +101,9 @@ class Teacher:
         if known is not None and self.heads is not None:
             # Half-way up: the layers above let later words read it there.
             marked = halfway[batch.marks[:, 0], batch.marks[:, 1]]
-            told = [self.heads.read(marked), *self.heads.seen(embeddings.reshape(len(marked), -1))]
+            told = [self.heads.read(marked)]
+            if not settled:
+                told += self.heads.seen(embeddings.reshape(len(marked), -1))
             parts |= {name: FACT_SHARE * part for name, part in known.losses(told).items()}
         total = torch.stack(list(parts.values())).sum()
         return total, {name: float(part.detach()) for name, part in parts.items()}
