@@ -13,6 +13,7 @@ Needs the extras sim and local.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 import time
 from functools import partial
@@ -28,7 +29,7 @@ from sarm.sets import Wanted, elsewhere_episodes, find_scenes, test_episodes, tr
 from sarm.tables import Cell, write
 from sarm.zero_shot import TOPREWARD, ZeroShot, in_words
 
-from stepscore.models.embedded import FOLDER, EmbeddedModel
+from stepscore.models.embedded import CALIBRATION, FOLDER, EmbeddedModel
 from stepscore.models.hf_files import weights_digest
 
 TINY = Wanted(("push", "soccer"), (2, 4), 4, 2)
@@ -81,9 +82,20 @@ def make_test(training: Training, sets: Path, wanted: Wanted) -> parts.Test:
 
 def judge_of(given: argparse.Namespace) -> ZeroShot:
     """The embedded judge to compare with."""
-    folder = FOLDER if given.judge == "embedded" else Path(given.judge.removeprefix("hf/"))
-    said = given.out / f"said-{weights_digest(folder)[:8]}.jsonl"
+    folder, said = judge_folder(given), given.out / f"said-{judge_digest(given)}.jsonl"
     return ZeroShot(EmbeddedModel(checkpoint=str(folder), gate=False, batch=1), said)
+
+
+def judge_folder(given: argparse.Namespace) -> Path:
+    """Where the embedded judge's files are."""
+    return FOLDER if given.judge == "embedded" else Path(given.judge.removeprefix("hf/"))
+
+
+def judge_digest(given: argparse.Namespace) -> str:
+    """Which judge it is: its weights and its calibration map, through which its answers went."""
+    folder = judge_folder(given)
+    fitted = (given.calibration or folder / CALIBRATION.name).read_bytes()
+    return f"{weights_digest(folder)[:8]}-{hashlib.sha256(fitted).hexdigest()[:8]}"
 
 
 def evaluate(given: argparse.Namespace, wanted: Wanted, sets: Path) -> str:
@@ -94,7 +106,7 @@ def evaluate(given: argparse.Namespace, wanted: Wanted, sets: Path) -> str:
     demonstrations = training_sets(sets, wanted)
     about = {
         "encoder": dict(training.eyes.describe()),
-        "judge": given.judge,
+        "judge": {"name": given.judge, "digest": judge_digest(given)},
         "recipe": recipe,
         "tasks": wanted.tasks,
         "beyond_m": {task: scenes.beyond_m for task, scenes in find_scenes(sets, wanted).items()},

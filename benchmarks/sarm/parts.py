@@ -39,7 +39,8 @@ NOTES = {
     HELD_OUT: "Points: the embedded judge at up to 16 prefixes, all others at every frame. Of judges that tell no "
     "stages, the one counts in which their progress lies. VOC of linear time is 1 by what it is. AUC: failures are "
     "cut to the lengths of successes, so that length says nothing.",
-    DIFFERENCES: "Below 0 the first is better.",
+    DIFFERENCES: "Below 0 the first is better. Each was trained once: intervals are over episodes, and say nothing "
+    "of another training.",
     HALVES: "Half the sum of absolute differences between a success's stages' shares of the time and their mean over "
     "its task; the median parts the halves. Differences below 0: SARM is better.",
     CHANGES: "Speeds: at 10 frames a second, frames are left out or repeated. Picture moved: 16 pixels of 224 to the "

@@ -8,6 +8,7 @@ scenes. The others, whose starts lie beyond all of these, are a test of their ow
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from stepscore import open_episodes
 from stepscore.episodes import Episode
 from stepscore.episodes.labels import Label, Labels, read_labels
 from stepscore.episodes.truth_in_time import POTENTIAL
+from stepscore.errors import OptionError
 from stepscore.procedures.labels_table import write_labels
 from stepscore.sim import Filming, Plan, get_task, write_dataset
 from stepscore.sim.dataset import LABELS_FILE, SUBGOALS_FILE
@@ -143,14 +145,27 @@ def find_scenes(out: Path, wanted: Wanted) -> dict[str, Scenes]:
     for task in (task for task in wanted.tasks if task not in known):
         known[task] = vars(_survey(task, wanted))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    return {task: Scenes(**known[task]) for task in wanted.tasks}
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    found = {task: Scenes(**known[task]) for task in wanted.tasks}
+    for task, scenes in found.items():
+        if tuple(map(len, (scenes.train, scenes.test, scenes.elsewhere))) != _need(wanted):
+            raise OptionError(
+                f"{path} holds another number of scenes of {task}. Choose another --out or --sets."
+            )
+    return found
+
+
+def _need(wanted: Wanted) -> tuple[int, int, int]:
+    """Scenes of a task to learn from, to test on, and that begin elsewhere; two episodes play each."""
+    return -(-wanted.sizes[-1] // 2), -(-wanted.test // 2), -(-wanted.elsewhere // 2)
 
 
 def _survey(task: str, wanted: Wanted) -> Scenes:
     """Which scenes of a task are usual, and which begin elsewhere."""
     world = World(get_task(task))
-    need = (-(-wanted.sizes[-1] // 2), -(-wanted.test // 2), -(-wanted.elsewhere // 2))
+    need = _need(wanted)
     usual = [start_of(world, TRAIN_SEED, scene) for scene in range(max(SURVEYED, 2 * need[0]))]
     axis = int(np.ptp(usual, axis=0).argmax())
     border = float(np.quantile([start[axis] for start in usual], USUAL))

@@ -79,11 +79,12 @@ class ZeroShot:
             "score": score,
         }
         with self.said.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            # The break first: what follows a torn line is a line of its own.
+            file.write("\n" + json.dumps(line))
 
     def _known(self, form: str) -> dict[str, Said]:
         lines = self.said.read_text(encoding="utf-8").splitlines() if self.said.is_file() else []
-        found = [json.loads(line) for line in lines if line.endswith("}")]  # a torn last line does not
+        found = [json.loads(line) for line in lines if line.endswith("}")]  # a torn line does not
         return {
             row["id"]: Said(np.array(row["times"]), np.array(row["progress"]), float(row["score"]))
             for row in found

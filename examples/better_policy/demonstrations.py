@@ -29,7 +29,7 @@ from examples.better_policy.setting import (
 
 from stepscore.errors import RunError
 from stepscore.sim import Filming, Plan, Rollout, get_task, write_dataset
-from stepscore.sim.rollout import play
+from stepscore.sim.rollout import numbers, play
 from stepscore.sim.world import CONTROL_HZ, World
 from stepscore.training.embedded_tasks import FPS, SIZE, VIEW
 from stepscore.types import FloatArray, IntArray
@@ -93,7 +93,10 @@ def make_demonstrations(folder: Path, task: str, setting: Setting) -> None:
         return
     world = World(get_task(task))
     try:
-        chosen = list(_choose(world, setting))
+        found = list(_choose(world, setting))
+        # Of equals a filter keeps the first: their order must not tell the good from the bad.
+        order = np.random.default_rng(numbers(setting.demo_seed, task)).permutation(len(found))
+        chosen = [found[place] for place in order.tolist()]
         recorded = [play(world, plan, fps=CONTROL_HZ) for _, plan in chosen]
     finally:
         world.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 from examples.better_policy.arms import all_arms, make_weights
 from examples.better_policy.costs import COSTS_FILE, Cost, measured, note, summary
@@ -16,8 +18,8 @@ from examples.better_policy.demonstrations import FACTS, make_demonstrations
 from examples.better_policy.judging import (
     ANNOTATED,
     CHECKPOINT,
-    RUNS,
     judge_demonstrations,
+    judged_file,
     make_annotated,
     train_sarm,
 )
@@ -27,6 +29,7 @@ from examples.better_policy.setting import Setting, claim, write_whole
 from examples.better_policy.tables import as_json, as_markdown, mean_weights
 from examples.better_policy.trials import policies_file, train_arms, trials_file, try_arms
 
+from stepscore.models.sarm_checkpoint import CONFIG_FILE
 from stepscore.sim.world import choose_drawing
 
 Say = Callable[[str], None]
@@ -46,10 +49,15 @@ def run(work: Path, setting: Setting, *, workers: int = 2, say: Say = print) -> 
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start) as pool:
 
         def do(units: Iterable[Unit]) -> None:
-            for done in as_completed([pool.submit(unit) for unit in units]):
-                cost = done.result()
-                note(work, cost)
-                say(f"{cost.part} {cost.unit}: {cost.cpu_s:.1f} s CPU, {cost.wall_s:.1f} s")
+            todo = [pool.submit(unit) for unit in units]
+            try:
+                for done in as_completed(todo):
+                    cost = done.result()
+                    note(work, cost)
+                    say(f"{cost.part} {cost.unit}: {cost.cpu_s:.1f} s CPU, {cost.wall_s:.1f} s")
+            finally:
+                for left in todo:  # none, but after an error, which is not to wait for hours of others
+                    left.cancel()
 
         do(_films(work, setting))
         do(_sarm(work, setting))
@@ -81,8 +89,17 @@ def _start() -> None:
     """A worker process: draws in software, and computes with one thread."""
     import torch
 
+    Thread(target=_end_with_parent, daemon=True).start()
     choose_drawing()
     torch.set_num_threads(1)
+
+
+def _end_with_parent() -> None:
+    """Lest a worker of a killed experiment goes on writing what the next one makes."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _films(work: Path, setting: Setting) -> Iterable[Unit]:
@@ -95,14 +112,14 @@ def _films(work: Path, setting: Setting) -> Iterable[Unit]:
 
 
 def _sarm(work: Path, setting: Setting) -> Iterable[Unit]:
-    if "sarm" in setting.sources and not (work / CHECKPOINT / "sarm.safetensors").is_file():
+    if "sarm" in setting.sources and not (work / CHECKPOINT / CONFIG_FILE).is_file():
         yield partial(measured, "teaching sarm", "all", partial(train_sarm, work, setting))
 
 
 def _judged(work: Path, setting: Setting) -> Iterable[Unit]:
     for source in setting.sources:
         for task in setting.tasks:
-            if not (work / task / RUNS / source / "curves.parquet").is_file():
+            if not judged_file(work / task, source).is_file():
                 job = partial(judge_demonstrations, work, task, source)
                 yield partial(measured, f"judging by {source}", task, job)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from examples.better_policy.demonstrations import FILMS
-from examples.better_policy.setting import FAILED, WASTEFUL, Setting
+from examples.better_policy.setting import FAILED, WASTEFUL, Setting, write_whole
 
 from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.labels import Labels, read_labels
@@ -34,6 +34,8 @@ ANNOTATED, CHECKPOINT, RUNS = "annotated", "sarm", "runs"
 TAUGHT_BY = ("expert", *FAILED, "expert", *WASTEFUL)
 """Policies of the rollouts that SARM is taught on, in turns."""
 CURVES_FILE = "truth.parquet"
+SAVE_EVERY = 250
+"""Steps of SARM's training after which it can be stopped and goes on."""
 MAPPED = ("prefixes", "fps", "min_first", "max_frames", "size", "form", "variant", "target", "other")
 """Options of topreward for which the embedded judge's calibration map was fitted."""
 
@@ -58,7 +60,8 @@ def train_sarm(work: Path, setting: Setting) -> None:
     job = SarmJob(
         (work / ANNOTATED,),
         work / CHECKPOINT,
-        recipe={"steps": setting.sarm_steps, "save_every": setting.sarm_steps},
+        recipe={"steps": setting.sarm_steps, "save_every": SAVE_EVERY},
+        hold=0.0,
         threads=1,
     )
     job.run()
@@ -78,7 +81,13 @@ def judge_demonstrations(work: Path, task: str, source: str) -> Run:
     failed = [row for row in run.judgements().to_pylist() if row["error"]]
     if failed:
         raise RunError(f"{source} could not judge {failed[0]['episode_id']} of {task}: {failed[0]['error']}")
+    write_whole(judged_file(folder, source), run.protocol.hash + "\n")
     return run
+
+
+def judged_file(folder: Path, source: str) -> Path:
+    """What is there once a source has judged every demonstration of a task; the run alone may lack some."""
+    return folder / RUNS / f"{source}.judged"
 
 
 def judged(folder: Path, source: str) -> Run:

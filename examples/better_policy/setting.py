@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscore.errors import OptionError
+from stepscore.models.embedded import FOLDER
 from stepscore.sim.world import CONTROL_HZ
 from stepscore.training.embedded_tasks import FPS
 
@@ -107,8 +109,13 @@ SHORT = Setting(
 
 
 def claim(work: Path, setting: Setting) -> None:
-    """Make the folder of an experiment, or go on in it; OptionError where it holds one of another setting."""
+    """Make the folder of an experiment, or go on in it; OptionError where it holds one of another setting.
+
+    The embedded judge belongs to the setting: what was weighed by one is not gone on with under another.
+    """
     file, now = work / SETTING_FILE, json.loads(json.dumps(asdict(setting)))
+    if {"sarm", "embedded"} & set(setting.sources):
+        now["embedded_judge"] = judge_digest()
     if file.is_file():
         before = json.loads(file.read_text(encoding="utf-8"))
         changed = [name for name in now if before.get(name) != now[name]]
@@ -119,6 +126,14 @@ def claim(work: Path, setting: Setting) -> None:
             )
         return
     write_whole(file, json.dumps(now, indent=1) + "\n")
+
+
+def judge_digest() -> str:
+    """sha256 of the embedded judge's files: weights, gate, calibration map."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in FOLDER.iterdir() if path.suffix in {".safetensors", ".json"}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def write_whole(path: Path, text: str) -> None:

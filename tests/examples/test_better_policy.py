@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from examples.better_policy import setting as fixed
 from examples.better_policy.arms import (
     GOOD,
     LABELS,
@@ -25,7 +26,7 @@ from examples.better_policy.arms import (
 from examples.better_policy.demonstrations import FILMS, Record, fits, read_facts, read_record
 from examples.better_policy.evaluation import Scene, scene_number, try_policy
 from examples.better_policy.experiment import run
-from examples.better_policy.judging import unlabelled
+from examples.better_policy.judging import RUNS, judged_file, unlabelled
 from examples.better_policy.policy import make_samples, train
 from examples.better_policy.results import Outcomes, best_forms, compare_arms
 from examples.better_policy.setting import SHORT, STEPS_A_FRAME, Setting, claim
@@ -93,6 +94,9 @@ def test_demonstrations_end_as_their_kind_says(work: Path) -> None:
     assert ended == [kind != "failed" for kind in facts.kinds]
     assert [facts.kinds.count(kind) for kind in ("good", "failed", "wasteful")] == [2, 1, 1]
     assert len(set(facts.scenes)) == len(facts.scenes)
+    assert list(facts.scenes) != sorted(facts.scenes), (
+        "of equals a filter keeps the first, which are not the good"
+    )
 
 
 def test_no_judge_is_told_how_a_demonstration_ended_or_who_made_it(work: Path) -> None:
@@ -136,7 +140,30 @@ def test_a_folder_of_another_setting_is_refused(work: Path) -> None:
         claim(work, replace(SHORT, seeds=3))
 
 
+def test_a_run_that_stopped_before_its_check_is_looked_at_again(work: Path) -> None:
+    marks, tables = judged_file(work / TASK, "truth"), work / TASK / RUNS / "truth" / "curves.parquet"
+    kept, before = marks.read_bytes(), tables.read_bytes()
+    marks.unlink()
+    said = list[str]()
+    run(work, SHORT, workers=1, say=said.append)
+    assert [line.split(":")[0] for line in said if " s CPU" in line] == [f"judging by truth {TASK}"]
+    assert (marks.read_bytes(), tables.read_bytes()) == (kept, before)
+
+
 # The parts that need no simulator.
+
+
+def test_what_one_embedded_judge_weighed_is_not_gone_on_with_under_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = replace(SHORT, sources=("embedded",))
+    claim(tmp_path, judged)
+    claim(tmp_path, judged)
+    monkeypatch.setattr(fixed, "judge_digest", lambda: "another")
+    claim(tmp_path / "truth", SHORT)
+    with pytest.raises(OptionError, match="embedded_judge"):
+        claim(tmp_path, judged)
+
 
 SMALL = Setting(hidden=8, steps=15, batch=8, chunk=1)
 

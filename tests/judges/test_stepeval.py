@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stepscore
@@ -15,7 +16,7 @@ from stepscore.episodes.subgoals import Subgoal
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.parsing import Stated
 from stepscore.judges.stepeval import StepEval, described, settle, weigh
-from stepscore.models import Request, Scores
+from stepscore.models import PrefixScores, Request, ScorePrefixes, Scores
 from stepscore.models.mock import MockModel
 from stepscore.models.model import run_blocking
 from stepscore.runs.protocol import protocol_of
@@ -55,6 +56,35 @@ def judged(
 def answers(run: Run) -> list[str]:
     assert run.judgements().column("error").to_pylist() == [None]
     return run.verdicts().column("answer").to_pylist()
+
+
+class TestStatements:
+    def test_all_subgoals_are_weighed_in_one_request_a_view(self, tmp_path: Path) -> None:
+        top, wrist = [[-1.0, -3.0], [-2.0, -0.5], [-9.0, -9.0]], [[-4.0, -1.0], [-1.0, -0.5], [0.0, 0.0]]
+        told = iter((top, wrist))
+
+        def script(request: Request) -> object:
+            assert isinstance(request, ScorePrefixes)
+            assert request.candidates == (" True", " False")
+            said = [" ".join(tail.split()) for tail in request.tails]
+            assert ["grasp the handle" in said[0], "the drawer is open" in said[1]] == [True, True]
+            assert len(request.tails) == 3, "the instruction goes along"
+            return PrefixScores(np.array(next(told))[:, None, :])
+
+        subject = episode(subgoals=GOALS, views={"top": FakeView(20), "wrist": FakeView(20)})
+        run, model = judged(tmp_path, script, subject, strategy="per-subgoal", answer="statement")
+        assert answers(run) == ["no", "no"], "the first goes by the wrist's camera alone"
+        scores = run.verdicts().column("score").to_pylist()
+        assert scores == pytest.approx([1 / (1 + math.exp(3)), 1 / (1 + math.exp(1.0))])
+        assert len(model.seen) == 2
+
+    def test_what_the_model_does_not_tell_is_unknown(self, tmp_path: Path) -> None:
+        def script(request: Request) -> object:
+            assert isinstance(request, ScorePrefixes)
+            return PrefixScores(np.full((3, 1, 2), np.nan))
+
+        run, _ = judged(tmp_path, script, strategy="per-subgoal", answer="statement")
+        assert answers(run) == ["unknown", "unknown"]
 
 
 class TestAllAtOnce:
@@ -195,7 +225,9 @@ class TestOptions:
 
     def test_a_model_without_token_scores_is_refused_by_name(self, tmp_path: Path) -> None:
         judge = StepEval(MockModel("x", scores="none"), strategy="per-subgoal", answer="tokens")
-        with pytest.raises(CapabilityError, match=r"needs token scores; mock/x gives none\. hf/"):
+        with pytest.raises(
+            CapabilityError, match=r"needs token scores; mock/x gives none\. hf/.*openai-api/"
+        ):
             run_judge(judge, episode(subgoals=GOALS), tmp_path)
 
     @pytest.mark.parametrize(
@@ -203,6 +235,7 @@ class TestOptions:
         [
             ({"strategy": "both"}, "all-at-once, per-subgoal, sequential"),
             ({"answer": "tokens"}, "strategy=per-subgoal"),
+            ({"answer": "statement"}, "strategy=per-subgoal"),
             ({"answer": "tokens", "strategy": "sequential", "repeats": 2}, "repeats"),
             ({"layout": "grid"}, "tiled"),
             ({"frames": 0}, "frames is 0"),

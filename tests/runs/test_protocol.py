@@ -28,6 +28,14 @@ def test_differences_are_sentences() -> None:
     assert ours.differences(ours) == []
 
 
+def test_a_long_value_is_told_by_its_beginning() -> None:
+    ours, theirs = Protocol({"map": list(range(100))}), Protocol({"map": list(range(1, 100))})
+    (said,) = ours.differences(theirs)
+    assert said.startswith("map is [0, 1, 2,")
+    assert "…, not [1, 2, 3," in said
+    assert len(said) < 120
+
+
 def test_nan_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical_json({"x": float("nan")})

@@ -20,7 +20,7 @@ from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges import Judge, get_judge
 from stepscore.models import Answer, Film, Generate, Prompt, Request, Response, Score, Scores, Still, Tile
 from stepscore.models.mock import MockModel
-from stepscore.training.forms import Lesson, lessons, random_lesson
+from stepscore.training.forms import Lesson, lessons, moment_lessons
 from stepscore.training.oracle import DIRECT, hop_between
 from stepscore.types import FloatArray, Judgement
 from tests import fakes
@@ -284,7 +284,7 @@ class TestWhatIsNotLabelled:
         with pytest.raises(EpisodeError, match=f"Episode e has {message}"):
             lessons(judge(name), subject)
         with pytest.raises(EpisodeError, match=message):
-            random_lesson(judge(name), subject, np.random.default_rng(0))
+            moment_lessons(judge(name), subject, np.random.default_rng(0))
 
     def test_a_verdict_without_times_answers_for_the_last_frame_alone(self) -> None:
         rows = [Label("subgoal", name, value=1.0) for name in ("the handle is held", "the drawer is open")]
@@ -294,17 +294,16 @@ class TestWhatIsNotLabelled:
         with pytest.raises(EpisodeError, match=r"when the subgoal 'the handle is held' came true.*start_s"):
             lessons(judge("stepeval"), subject)
         rng = np.random.default_rng(0)
-        drawn = [random_lesson(asked, subject, rng) for _ in range(60)]
-        assert 0 < sum(lesson is not None for lesson in drawn) < 30
+        told = [moment_lessons(asked, subject, rng) for _ in range(60)]
+        assert 0 < sum(bool(found) for found in told) < 30
 
     def test_a_span_in_which_it_was_false_is_known(self) -> None:
         rows = [Label("subgoal", "the drawer is open", 0.0, 1.0, 0.0)]
         subject = labelled(*rows, subgoals=(Subgoal("the drawer is open", mode="holds"),))
         rng = np.random.default_rng(0)
         asked = judge("stepeval", reason=False, when=False)
-        assert {getattr(random_lesson(asked, subject, rng), "answer", None) for _ in range(40)} == {
-            '{"subgoals": [{"number": 1, "answer": "no"}]}'
-        }
+        answers = {x.answer for _ in range(40) for x in moment_lessons(asked, subject, rng)}
+        assert answers == {'{"subgoals": [{"number": 1, "answer": "no"}]}'}
 
     def test_progress_under_several_names_is_not_mixed(self) -> None:
         rows = [Label("progress", name, 0.0, value=0.0) for name in ("sarm", "robust")]
@@ -330,11 +329,10 @@ class Undecodable(fakes.FakeView):
 
 def drawn(asked: Judge, subject: Episode, count: int, seed: int = 0) -> list[Lesson]:
     rng = np.random.default_rng(seed)
-    found = [random_lesson(asked, subject, rng) for _ in range(count)]
-    return [lesson for lesson in found if lesson is not None]
+    return [lesson for _ in range(count) for lesson in moment_lessons(asked, subject, rng)]
 
 
-class TestARandomLesson:
+class TestLessonsOfAMoment:
     @pytest.mark.parametrize(
         ("name", "options"),
         [

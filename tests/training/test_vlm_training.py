@@ -90,7 +90,7 @@ def test_a_question_with_pictures_is_the_prompt_it_stands_for(
     run.teacher.network.eval()
     frames = np.ascontiguousarray(next(iter(films[0].views.values()))[[0, 4]])
     parts = ("Frame 1: ", None, "\nFrame 2: ", None, "\nIs it open?")
-    tree = picture_tree(run.layout, Question(parts, "", (" Yes", " No")))
+    tree = picture_tree(run.layout, [Question(parts, "", (" Yes", " No"))])
     value = log_odds(run, tree, np.repeat(frames, 2, axis=0))[0]
     stills = iter(
         ShownPart(Clip(frames[k : k + 1], np.zeros(1), np.zeros(1, dtype=np.int64))) for k in (0, 1)
@@ -108,7 +108,7 @@ def test_the_words_of_an_answer_are_what_is_learned_and_nothing_else(
 ) -> None:
     run = training(films, tmp_path)
     layout: Layout = run.layout
-    tree = picture_tree(layout, Question(("Look: ", None, " Answer:"), "yes it is"))
+    tree = picture_tree(layout, [Question(("Look: ", None, " Answer:"), "yes it is")])
     branch = tree.branches[0]
     learned = branch.targets[branch.targets >= 0].tolist()
     assert learned == layout.encode("yes it is<|im_end|>")

@@ -87,5 +87,5 @@ def _judges() -> list[Judge]:
     model = get_model("embedded")
     return [
         get_judge("topreward", model=model, min_first=2, calibration=str(CALIBRATION)),
-        get_judge("stepeval", model=model, strategy="per-subgoal", answer="tokens", frames=8),
+        get_judge("stepeval", model=model, strategy="per-subgoal", answer="statement"),
     ]

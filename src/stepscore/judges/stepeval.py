@@ -29,12 +29,15 @@ from stepscore.judges.framing import (
 from stepscore.judges.judge import Ask
 from stepscore.judges.parsing import Stated, stated_verdict, stated_verdicts
 from stepscore.judges.picture_prompts import PicturePrompt, load_prompt, prompt_names
+from stepscore.judges.prompt_files import read_prompt
 from stepscore.judges.questions import ask_scores, ask_texts, need
+from stepscore.judges.stepeval_statements import PROMPT, WORDS, statement_scores
 from stepscore.models import Generate, Model, Prompt, Score, Scores, Turn
 from stepscore.models.request import Part
 from stepscore.types import Answer, Judgement, Verdict
 
 Strategy = Literal["all-at-once", "per-subgoal", "sequential"]
+AnswerForm = Literal["text", "tokens", "statement"]
 TEMPLATES = "stepeval_rules_"
 REPEAT_TEMPERATURE = 0.7
 
@@ -54,6 +57,8 @@ class StepEval:
         answer: ``"text"`` reads the answer in words. ``"tokens"`` compares the probabilities of ``words`` as
             the next token, one subgoal a question: score = P(yes) / (P(yes) + P(no)), and neither reason
             nor time. Where the server hides the less likely word, the verdict stands and the score is NaN.
+            ``"statement"`` weighs True against False after each subgoal as a statement about the whole video,
+            all in one pass over it; see ``stepeval_statements.py``.
         frames: Frames of each view, spread evenly over the episode.
         fps: Or one every 1/fps seconds (and the last), at most ``max_frames``.
         max_frames: With ``fps``: where there would be more, this many evenly spread ones instead.
@@ -75,7 +80,7 @@ class StepEval:
 
     model: Model
     strategy: Strategy = "all-at-once"
-    answer: Literal["text", "tokens"] = "text"
+    answer: AnswerForm = "text"
     frames: int = 16
     fps: float | None = None
     max_frames: int = 64
@@ -96,14 +101,18 @@ class StepEval:
         object.__setattr__(self, "words", tuple(self.words))
         if self.strategy not in get_args(Strategy):
             raise UnknownNameError("strategy", self.strategy, get_args(Strategy))
-        if self.answer not in ("text", "tokens"):
-            raise UnknownNameError("answer", self.answer, ("text", "tokens"))
+        if self.answer not in get_args(AnswerForm):
+            raise UnknownNameError("answer", self.answer, get_args(AnswerForm))
+        if self.answer == "statement" and self.strategy != "per-subgoal":
+            raise OptionError("answer=statement weighs every subgoal by itself: choose strategy=per-subgoal.")
         if self.answer == "tokens" and self.strategy == "all-at-once":
             raise OptionError(
                 "answer=tokens asks of one subgoal at a time: choose strategy=per-subgoal or sequential."
             )
-        if self.answer == "tokens" and self.repeats > 1:
-            raise OptionError("answer=tokens gives the same probabilities every time: leave repeats at 1.")
+        if self.answer != "text" and self.repeats > 1:
+            raise OptionError(
+                f"answer={self.answer} gives the same probabilities every time: leave repeats at 1."
+            )
         if self.repeats < 1 or len(self.words) != 2:
             raise OptionError("repeats must be at least 1, and words a pair, for example ['Yes', 'No'].")
         check_layout(self.layout)
@@ -124,7 +133,7 @@ class StepEval:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Verdicts on the episode's subgoals, in their order."""
-        need(self.model, "stepeval", text=self.answer == "text", scores=self.answer == "tokens")
+        need(self.model, "stepeval", text=self.answer == "text", scores=self.answer != "text")
         if not episode.subgoals:
             raise EpisodeError(
                 f"Episode {episode.id} has no subgoals to judge. Give some: --subgoals subgoals.yaml"
@@ -132,12 +141,19 @@ class StepEval:
         even = None if self.fps is not None else self.frames
         moments = pick_moments(episode, count=even, fps=self.fps, most=self.max_frames)
         case = _Case(episode, picture_parts(moments, self.layout, self.size), moments)
-        if self.strategy == "all-at-once":
+        if self.answer == "statement":
+            verdicts = await self._statements(case, ask)
+        elif self.strategy == "all-at-once":
             verdicts = await self._all_at_once(case, ask)
         else:
             verdicts = await self._one_by_one(case, ask)
         scores = [v.score if v.answer != "unknown" else math.nan for v in verdicts]
         return Judgement(verdicts=tuple(verdicts), success_score=float(np.min(scores)))
+
+    async def _statements(self, case: _Case, ask: Ask) -> list[Verdict]:
+        scores = await statement_scores(case.episode, case.moments, self.size, ask)
+        told = [Scores((float(yes), float(no)), (False, False)) for yes, no in scores]
+        return [weigh(s.name, said, WORDS) for s, said in zip(case.episode.subgoals, told, strict=True)]
 
     async def _all_at_once(self, case: _Case, ask: Ask) -> list[Verdict]:
         subgoals = case.episode.subgoals
@@ -209,6 +225,8 @@ class StepEval:
         return REPEAT_TEMPERATURE if self.repeats > 1 else 0.0
 
     def _form(self) -> PicturePrompt:
+        if self.answer == "statement":
+            return PicturePrompt(PROMPT, read_prompt(PROMPT))
         if self.answer == "tokens":
             return load_prompt("stepeval_token")
         return load_prompt("stepeval_all" if self.strategy == "all-at-once" else "stepeval_one")

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from stepscore.errors import OptionError
 from stepscore.judges import Judge
 
+LONGEST = 50
+"""Characters of a value in a message; a calibration map has thousands."""
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -68,4 +71,5 @@ def _flatten(value: object, prefix: str = "") -> dict[str, object]:
 
 
 def _show(flat: Mapping[str, object], key: str) -> str:
-    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"
+    text = json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -99,17 +99,17 @@ def lessons(judge: Judge, episode: Episode) -> list[Lesson]:
     return found
 
 
-def random_lesson(judge: Judge, episode: Episode, rng: np.random.Generator) -> Lesson | None:
-    """One question about a moment drawn at random; ``None`` where the labels do not say what is right there.
+def moment_lessons(judge: Judge, episode: Episode, rng: np.random.Generator) -> list[Lesson]:
+    """What is asked about a moment drawn at random; nothing where the labels do not say what is right there.
 
     The moment is any of the main view's frames, each as likely, and the judge is asked about the episode up
-    to it, with moments as far apart as over the whole of it. Of what it asks about that moment (subgoals, hop
-    modes, with or without remaining actions), one question is drawn. TOPReward's prefixes are drawn among
-    those it scores. Nothing is decoded, unless hop compares goal images with the start.
+    to it, with moments as far apart as over the whole of it: about every subgoal, in one of hop's modes, with and
+    without remaining actions. TOPReward's prefix is drawn among those it scores. Nothing is decoded, unless hop
+    compares goal images with the start.
 
     Args:
         judge: Who asks.
-        episode: About what; frames named in the lesson are its own.
+        episode: About what; frames named in the lessons are its own.
         rng: What draws.
 
     Raises:
@@ -132,12 +132,13 @@ def random_lesson(judge: Judge, episode: Episode, rng: np.random.Generator) -> L
 
     try:
         run_at_once(shorter.judge(shown, ask))
-        # procvlm and hop ask of one moment after the other.
-        at = -1 if isinstance(taught, ProcVlm | Hop) else int(rng.integers(len(requests)))
-        found = _lessons_of(taught, _one_prefix(requests[at], rng), truth)
+        if isinstance(taught, ProcVlm | Hop):  # they ask of one moment after the other
+            requests = requests[-1:]
+        elif isinstance(taught, TopReward):
+            requests = [_one_prefix(requests[int(rng.integers(len(requests)))], rng)]
+        return [lesson for request in requests for lesson in _lessons_of(taught, request, truth)]
     except UnlabelledMomentError:
-        return None
-    return found[int(rng.integers(len(found)))]
+        return []
 
 
 def _teachable(judge: Judge) -> Teachable:

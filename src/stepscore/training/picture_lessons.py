@@ -15,10 +15,11 @@ from stepscore.models.qwen3vl_inputs import Geometry, patches
 from stepscore.models.request import Still
 from stepscore.training.augment import augmented
 from stepscore.training.clips import SURE
+from stepscore.training.facts import Facts, Known
 from stepscore.training.films import LabelledFilm
-from stepscore.training.forms import Lesson, random_lesson
+from stepscore.training.forms import Lesson, moment_lessons
 from stepscore.training.trees import Batch, Question, Tree, batch, picture_tree
-from stepscore.types import Frames
+from stepscore.types import FloatArray, Frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class PictureLessons:
         films: What they are asked about.
         layout: How the model's prompts are put together.
         geometry: How it cuts pictures up.
+        facts: What is told of pictures in numbers, besides.
         blocks: Pictures of a batch, about.
     """
 
@@ -37,25 +39,41 @@ class PictureLessons:
     films: Sequence[LabelledFilm]
     layout: Layout
     geometry: Geometry
+    facts: Facts
     blocks: int = 48
 
-    def draw(self, rng: np.random.Generator) -> tuple[Batch, Tensor]:
-        """A batch of one judge's questions, and the patches of its pictures."""
+    def draw(
+        self, rng: np.random.Generator, numbers: Sequence[FloatArray]
+    ) -> tuple[Batch, Tensor, Known | None]:
+        """A batch of one judge's questions, the patches of its pictures, and what is true of each picture.
+
+        Args:
+            rng: What draws.
+            numbers: Normalised recorded numbers of every film, a row a frame; empty where there are none.
+        """
         judge = self.judges[int(rng.integers(len(self.judges)))]
         trees: list[Tree] = []
         pictures: list[Frames] = []
+        known = Known(self.facts)
         while sum(map(len, pictures)) < 2 * self.blocks:
-            film = self.films[int(rng.integers(len(self.films)))]
+            number = int(rng.integers(len(self.films)))
+            film = self.films[number]
             views = list(film.views)
             episode = film.episode.with_views([views[int(rng.integers(len(views)))]])
-            lesson = random_lesson(judge, episode, rng)
-            if lesson is None:
+            found = moment_lessons(judge, episode, rng)
+            if not found:
                 continue
-            trees.append(picture_tree(self.layout, question_of(lesson)))
+            questions = [question_of(lesson) for lesson in found]
+            # Those with the pictures of the first: nearly all.
+            trees.append(picture_tree(self.layout, [q for q in questions if q.before == questions[0].before]))
+            stills = _stills(found[0])
+            shown = np.stack([film.views[still.view][still.index] for still in stills])
             # A picture shown alone fills both frames of its block.
-            pictures.append(np.repeat(augmented(_stills(lesson, film), rng), 2, axis=0))
+            pictures.append(np.repeat(augmented(shown, rng), 2, axis=0))
+            if numbers:
+                known.add(film, numbers[number], [still.index for still in stills])
         pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
-        return batch(trees, self.layout.tokens.end), pixels
+        return batch(trees, self.layout.tokens.end), pixels, known if numbers else None
 
 
 def question_of(lesson: Lesson) -> Question:
@@ -75,6 +93,5 @@ def question_of(lesson: Lesson) -> Question:
     return Question(tuple(parts), "", (yes, no), SURE if lesson.answer == yes else -SURE)
 
 
-def _stills(lesson: Lesson, film: LabelledFilm) -> Frames:
-    stills = [part for turn in lesson.prompt.turns for part in turn.parts if isinstance(part, Still)]
-    return np.stack([film.views[still.view][still.index] for still in stills])
+def _stills(lesson: Lesson) -> list[Still]:
+    return [part for turn in lesson.prompt.turns for part in turn.parts if isinstance(part, Still)]

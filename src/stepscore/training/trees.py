@@ -123,29 +123,43 @@ class Question:
     words: tuple[str, str] | None = None
     log_odds: float = 0.0
 
+    @property
+    def before(self) -> tuple[str | None, ...]:
+        """Its parts up to the last picture."""
+        last = max((number for number, part in enumerate(self.parts) if part is None), default=-1)
+        return self.parts[: last + 1]
 
-def picture_tree(layout: Layout, question: Question, stop: str = "<|im_end|>") -> Tree:
-    """The tree of a question with pictures: one branch, the text after the last picture and the answer."""
+    @property
+    def after(self) -> str:
+        """The text after it."""
+        return "".join(part for part in self.parts[len(self.before) :] if part is not None)
+
+
+def picture_tree(layout: Layout, questions: Sequence[Question], stop: str = "<|im_end|>") -> Tree:
+    """The tree of questions that are alike up to the last picture; what comes after it is a branch of each."""
     pads = picture_pads(layout.tokens.image, layout.grid[0] * layout.grid[1], layout.tokens)
-    last = max((number for number, part in enumerate(question.parts) if part is None), default=-1)
     laid: list[str | Pads] = []
-    for part in question.parts[: last + 1]:
+    for part in questions[0].before:
         laid += pads if part is None else [part]
     stem = np.asarray(token_ids(laid, layout.encode), dtype=np.int64)
     places, following = positions(stem, layout.tokens.image, layout.grid, 0)
-    after = "".join(part for part in question.parts[last + 1 :] if part is not None)
-    asked = layout.encode(after)
-    blocks = sum(part is None for part in question.parts)
+    branches = tuple(_asked(layout, question, len(stem), following, stop) for question in questions)
+    marks = tuple(np.flatnonzero(stem == layout.tokens.end).tolist())
+    return Tree(Span(stem, places), len(marks), branches, marks)
+
+
+def _asked(layout: Layout, question: Question, begins: int, start: int, stop: str) -> Branch:
+    """The text after the last picture, and the answer."""
+    asked = layout.encode(question.after)
     if question.words is not None:
-        yes, no = (layout.encode(after + word)[-1] for word in question.words)
-        span, _ = layout.span(asked, following)
-        branch = Branch(len(stem), span, np.full(len(asked), IGNORED), (yes, no), question.log_odds)
-        return Tree(Span(stem, places), blocks, (branch,))
+        yes, no = (layout.encode(question.after + word)[-1] for word in question.words)
+        span, _ = layout.span(asked, start)
+        return Branch(begins, span, np.full(len(asked), IGNORED), (yes, no), question.log_odds)
     said = layout.encode(question.answer + stop)
-    span, _ = layout.span([*asked, *said[:-1]], following)
+    span, _ = layout.span([*asked, *said[:-1]], start)
     targets = np.full(len(span), IGNORED)
     targets[len(asked) - 1 :] = said
-    return Tree(Span(stem, places), blocks, (Branch(len(stem), span, targets),))
+    return Branch(begins, span, targets)
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,7 +154,7 @@ class Training(Course):
         if self._rows and asked < 0:
             return self._clips(rng, reading=True)
         if self.lessons is not None and drawn and late:
-            return self.teacher.loss(*self.lessons.draw(rng), None, settled=self._settled)
+            return self.teacher.loss(*self.lessons.draw(rng, self._rows), settled=self._settled)
         return self._clips(rng)
 
     @property

@@ -182,7 +182,7 @@ def set_up(
         if recipe.look:
             looking = Looking(films, facts, heads.seen, vision, geometry)
     teacher = Teacher(network, vision, tokens, heads)
-    lessons = PictureLessons(taught_judges(), films, layout, geometry) if recipe.pictures else None
+    lessons = PictureLessons(taught_judges(), films, layout, geometry, facts) if recipe.pictures else None
     return Training(teacher, layout, geometry, films, texts, facts, lessons, looking, recipe, folder)
 
 

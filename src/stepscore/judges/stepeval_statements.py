@@ -1,0 +1,50 @@
+"""Subgoals as statements about the whole video, all of them weighed in one pass over it.
+
+The question is TOPReward's: how probable is the word True after "this video shows ...: SUBGOAL"? The pictures are
+read once, whatever the number of subgoals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.judges.framing import Moments
+from stepscore.judges.judge import Ask
+from stepscore.judges.prompt_files import fill, read_prompt
+from stepscore.judges.topreward import USER
+from stepscore.models import Film, PrefixScores, ScorePrefixes
+from stepscore.types import FloatArray
+
+PROMPT = "topreward_upstream"
+WORDS = (" True", " False")
+
+
+async def statement_scores(episode: Episode, moments: Moments, size: int | None, ask: Ask) -> FloatArray:
+    """Log-probabilities of True and False after each subgoal's statement, (subgoals, 2); NaN where untold.
+
+    Each view is asked on its own. What they say is averaged; a subgoal with a view of its own goes by that one.
+
+    Args:
+        episode: What is judged.
+        moments: The frames that are shown.
+        size: Longer side of a frame in pixels; ``None`` for the recorded size.
+        ask: Who is asked.
+    """
+    prompt = read_prompt(PROMPT)
+    # The instruction goes along: it says what the scene is about, to a model that needs to know.
+    said = [*(subgoal.name for subgoal in episode.subgoals), episode.instruction]
+    tails = tuple(fill(prompt, instruction=text.strip()) for text in said)
+    found: dict[str, FloatArray] = {}
+    for view, indices in moments.indices.items():
+        film = Film(view, tuple(indices.tolist()), size)
+        response = await ask(ScorePrefixes(film, (len(indices),), USER, tails, WORDS))
+        assert isinstance(response, PrefixScores)
+        found[view] = np.asarray(response.logprobs, dtype=np.float64)[:-1, 0]
+    fused = np.mean(list(found.values()), axis=0)
+    return np.array(
+        [
+            found[subgoal.view][row] if subgoal.view in found else fused[row]
+            for row, subgoal in enumerate(episode.subgoals)
+        ]
+    )
