@@ -184,10 +184,11 @@ def stepeval_figures(episodes: Sequence[Episode], model: Model, known: Known) ->
         "sequential, in words": {"strategy": "sequential"},
         "per-subgoal, by tokens": {"strategy": "per-subgoal", "answer": "tokens"},
         "sequential, by tokens": {"strategy": "sequential", "answer": "tokens"},
+        "as statements": {"strategy": "per-subgoal", "answer": "statement", "frames": 2 * FRAMES},
     }
     figures = []
     for words, how in options.items():
-        judge = StepEval(model, frames=FRAMES, size=SIZE, max_tokens=WORDS, **how)
+        judge = StepEval(model, **{"frames": FRAMES, "size": SIZE, "max_tokens": WORDS, **how})
         found = [asked(judge, episode, model, known=known) for episode in episodes]
         sides = [_verdicts(f, e) for f, e in zip(found, episodes, strict=True)]
         right, true = [s[0] for s in sides], [s[1] for s in sides]

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import stepscore
 from stepscore.cli.app import app
+from stepscore.runs.measure import measure_episodes
 
 runner = CliRunner()
 
@@ -85,6 +86,41 @@ class TestJudge:
             assert result.returncode == 2, arguments
             assert message in result.stderr.replace("\n", " "), arguments
             assert "Traceback" not in result.stderr
+
+    def test_the_documented_words_of_topreward_can_be_given(self, toys: Path, tmp_path: Path) -> None:
+        words = ["-J", "target=True", "-J", "other=False"]
+        told = shown(
+            *["judge", toys, "--judge", "topreward", "--model", "mock/x", *words, "--limit", 1],
+            *["-o", tmp_path / "r", "--no-cache", "--dry-run"],
+        )
+        assert "1 episodes, 0 of which cannot be judged" in told
+
+    def test_a_dry_run_says_why_nothing_can_be_judged_and_fails(self, toys: Path, tmp_path: Path) -> None:
+        asked = ["judge", toys, "-o", tmp_path / "r", "--no-cache", "--dry-run", "--model", "mock/x"]
+        result = run(*asked, "--judge", "stepeval", "--limit", 7)
+        assert result.returncode == 1
+        assert "7 episodes, 7 of which cannot be judged" in result.stdout
+        assert result.stderr.count("has no subgoals to judge") == 5
+        assert "and 2 more" in result.stderr
+        result = run(*asked, "--judge", "topreward", "--limit", 2, "-M", "scores=none")
+        assert result.returncode == 2
+        assert "topreward needs token scores; mock/x gives none" in result.stderr
+        assert not (tmp_path / "r").exists()
+
+    @pytest.mark.parametrize(
+        "who",
+        [
+            ["--judge", "gvl", "--model", "mock/x"],
+            ["--judge", "cascade", "-J", "first=constant", "-J", "second=gvl@mock/x"],
+        ],
+    )
+    def test_a_limit_in_money_without_a_price_is_refused_once(
+        self, who: list[str], toys: Path, tmp_path: Path
+    ) -> None:
+        result = run("judge", toys, *who, "-o", tmp_path / "r", "--no-cache", "--limit", 3, "--max-cost", 1)
+        assert result.returncode == 2
+        assert result.stderr.count("needs the price of mock/x") == 1
+        assert not (tmp_path / "r").exists()
 
     def test_another_protocol_in_the_same_folder_is_refused(self, toys: Path, tmp_path: Path) -> None:
         run("judge", toys, "--judge", "linear-time", "-o", tmp_path / "r", "--limit", 2)
@@ -195,11 +231,20 @@ class TestCompare:
 
 class TestListing:
     @pytest.mark.parametrize(
-        ("kind", "some"), [("judges", "recorded"), ("readers", "lerobot"), ("metrics", "PPL")]
+        ("kind", "some"),
+        [("judges", "recorded"), ("models", "hf/..."), ("readers", "lerobot"), ("metrics", "PPL")],
     )
     def test_it_lists(self, kind: str, some: str) -> None:
         assert some in {row["name"] for row in json.loads(shown("ls", kind, "--json"))}
         assert some in shown("ls", kind)
+
+    def test_every_metric_that_can_be_asked_for_is_listed(self, toy_run: Path) -> None:
+        rows = {row["name"]: row["from"] for row in json.loads(shown("ls", "metrics", "--json"))}
+        measured = measure_episodes(stepscore.open_run(toy_run), revision="v1.5")
+        assert set(rows) == {column.name for column in measured.columns}
+        assert {"success_label", "success_judge", "stage_MAE", "stage_CCC", "coverage"} <= set(rows)
+        needs = {name for name, source in rows.items() if source == "opd, --revision v1.5"}
+        assert needs == {"DRR", "FNS", "SQS"}
 
 
 def test_the_version_is_printed() -> None:

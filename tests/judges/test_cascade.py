@@ -11,7 +11,7 @@ import pytest
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
-from stepscore.judges import Ask
+from stepscore.judges import Ask, models_of
 from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, Generate, Prompt, Turn
 from stepscore.models.mock import MockModel
@@ -82,6 +82,21 @@ def test_both_judges_and_their_models_are_in_the_protocol() -> None:
     said = json.dumps(judge.options())
     assert "mock/small" in said
     assert "mock/big" in said
+
+
+def test_the_models_of_all_its_judges_are_its_own() -> None:
+    judge, small, big = cascade({"a": 0.5}, also=Fixed(third := MockModel("third"), {"a": 0.5}))
+    assert judge.models == (small, third, big)
+    assert models_of(Cascade(judge, "constant")) == judge.models
+    assert models_of(Cascade("constant", "constant")) == ()
+
+
+def test_one_served_model_is_enough_to_judge_many_episodes_at_a_time(tmp_path: Path) -> None:
+    for served, workers in ((False, 1), (True, 5)):
+        judge = Cascade("constant", Fixed(MockModel("big", served=served), {"a": 0.9}))
+        out = tmp_path / f"{served}"
+        run = stepscore.score([episode("a")], judge, out, spending=Spending(cache=False, connections=5))
+        assert run.info["workers"] == workers
 
 
 def test_judges_may_be_named_with_their_model() -> None:

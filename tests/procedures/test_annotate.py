@@ -244,3 +244,17 @@ def test_the_command_reports_what_is_wrong_and_fails(source: Path, tmp_path: Pat
     assert code == 1
     assert '"kind": "overlap"' in text
     assert read_labels(file) == {}
+
+
+def test_a_limit_in_money_takes_the_users_price(source: Path, tmp_path: Path) -> None:
+    vocabulary, file = tmp_path / "words.yaml", tmp_path / "labels.parquet"
+    vocabulary.write_text("tasks: {'*': {subgoals: [reach, pull]}}\n")
+    good = stages(("reach", 0, 0.5), ("pull", 0.5, 1))
+    limited = ["--vocabulary", str(vocabulary), "-o", str(file), "--max-cost", "5"]
+    _, _, error = invoke(good, source, *limited)
+    assert isinstance(error, StepScoreError)
+    assert "--price-in and --price-out" in str(error)
+    assert not file.exists()
+    code, text, _ = invoke(good, source, *limited, "--price-in", "1", "--price-out", "2")
+    assert code == 0, text
+    assert file.exists()

@@ -20,6 +20,7 @@ import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError
 from stepscore.judges import Ask
+from stepscore.judges.cascade import Cascade
 from stepscore.models import (
     Answer,
     Film,
@@ -170,6 +171,15 @@ def test_a_limit_in_money_holds(tmp_path: Path) -> None:
     paid = Attempts(tmp_path / "run" / "attempts.sqlite").spent()[1]
     assert paid <= 0.024
     assert asked > 8, "what was reserved is given back when the bill is lower"
+
+
+def test_a_limit_in_money_without_a_price_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    model, spending = MockModel("x"), spend(tmp_path, budget=Budget(max_cost=1.0))
+    for judge in (Asker(model), Cascade("constant", Asker(model))):
+        with pytest.raises(OptionError, match="needs the price of mock/x"):
+            stepscore.score(many(3), judge, out=tmp_path / "run", spending=spending)
+    assert not model.seen
+    assert not (tmp_path / "run").exists()
 
 
 def test_no_more_connections_are_open_than_allowed(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.errors import EpisodeError
-from stepscore.judges import Ask
+from stepscore.errors import CapabilityError, EpisodeError
+from stepscore.judges import Ask, get_judge
+from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, Film, Generate, Prompt, Score, Still, Turn
 from stepscore.models.mock import MockModel
 from stepscore.runs.asking import Spending
@@ -31,7 +32,9 @@ class Asks:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         if episode.id == "bad":
-            raise EpisodeError("bad")
+            raise EpisodeError("It is out of focus.")
+        if episode.id == "blind":
+            raise CapabilityError("It sees nothing.")
         first = Prompt((Turn("user", ("What is this?", Still("top", 0, 56), Film("top", (0, 9), 56))),))
         answer = await ask(Generate(first, max_tokens=50))
         assert isinstance(answer, Answer)
@@ -63,6 +66,33 @@ def test_what_is_already_answered_costs_nothing(tmp_path: Path) -> None:
     stepscore.score(episodes(), judge, out=tmp_path / "run", spending=spending)
     counted = dry_run(episodes(), judge, spending)
     assert (counted.calls, counted.cached, counted.cost) == (4, 4, 0.0)
+
+
+def test_why_an_episode_cannot_be_judged_is_kept() -> None:
+    counted = dry_run(episodes(), Asks(MockModel("x")), Spending(cache=False))
+    assert counted.failures == {"bad": "It is out of focus."}
+
+
+def test_what_would_stop_the_run_stops_the_dry_run() -> None:
+    with pytest.raises(CapabilityError, match="sees nothing"):
+        dry_run([episode("blind")], Asks(MockModel("x")), Spending(cache=False))
+
+
+def test_every_call_is_counted_and_priced_by_the_model_it_is_put_to() -> None:
+    cheap, dear = MockModel("a/gpt-4o-mini"), MockModel("a/gpt-4o")
+    alone = [dry_run(episodes(), Asks(model), Spending(cache=False)) for model in (cheap, dear)]
+    both = dry_run(episodes(), Cascade(Asks(cheap), Asks(dear), unsure_to=0.6), Spending(cache=False))
+    assert both.calls == alone[0].calls + alone[1].calls
+    assert alone[0].cost
+    assert alone[1].cost
+    assert both.cost == pytest.approx(alone[0].cost + alone[1].cost)
+    mixed = dry_run(episodes(), Cascade(Asks(cheap), Asks(MockModel("x"))), Spending(cache=False))
+    assert (mixed.cost, mixed.price) == (None, "not known for mock/x: give --price-in and --price-out")
+
+
+def test_who_asks_no_model_costs_nothing() -> None:
+    counted = dry_run(episodes(), get_judge("linear-time"), Spending(cache=False))
+    assert (counted.calls, counted.cost, counted.price) == (0, 0.0, "no model is asked")
 
 
 def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:

@@ -41,10 +41,8 @@ def annotate(
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", metavar="N", help="Length of an answer at most.")
     ] = 1024,
-    model_options: Annotated[
-        list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
-    base_url: Annotated[str | None, typer.Option("--base-url", help="Where a served model answers.")] = None,
+    model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
+    base_url: options.BaseUrl = None,
     views: Annotated[
         str | None,
         typer.Option("--views", metavar="A,B", help="Only these cameras; the main one if not given."),
@@ -52,16 +50,12 @@ def annotate(
     task: options.Task = None,
     limit: options.Limit = None,
     reader: options.ReaderName = None,
-    max_calls: Annotated[
-        int | None, typer.Option("--max-calls", metavar="N", help="Attempts that may be made.")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", metavar="X", help="Money that may be spent.")
-    ] = None,
-    connections: Annotated[
-        int, typer.Option("--connections", metavar="N", help="Calls under way at a time, if served.")
-    ] = 8,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Ask anew what is already answered.")] = False,
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    price_in: options.PriceIn = None,
+    price_out: options.PriceOut = None,
+    connections: options.Connections = 8,
+    no_cache: options.NoCache = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -73,7 +67,6 @@ def annotate(
     from stepscore.episodes import open_episodes
     from stepscore.episodes.subgoals import read_subgoals
     from stepscore.errors import OptionError
-    from stepscore.models import get_model
     from stepscore.models.ledger import Budget
     from stepscore.procedures import AnnotateOptions, annotate_episodes, write_labels
     from stepscore.runs.asking import Spending
@@ -82,10 +75,10 @@ def annotate(
         raise OptionError(
             f"{file} is there already; it may hold a person's work. Write over it with --force."
         )
-    extra = options.read_pairs(model_options, "-M")
-    if base_url is not None:
-        extra["base_url"] = base_url
-    chosen = get_model(model, **extra)
+    chosen = options.open_model(model, model_options, base_url)
+    spending = Spending(
+        Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
+    )
     cameras = options.split_names(views)
     found = open_episodes(source, task=task, limit=limit, reader=reader)
     episodes = [episode.with_views(cameras or list(episode.views)[:1]) for episode in found]
@@ -95,7 +88,7 @@ def annotate(
         file.with_name(f"{file.stem}.attempts"),
         vocabulary=read_subgoals(vocabulary) if vocabulary is not None else None,
         options=AnnotateOptions(fps, max_frames, size, tries, max_tokens),
-        spending=Spending(Budget(max_calls, max_cost), cache=not no_cache, connections=connections),
+        spending=spending,
         on_done=lambda one: err().print(f"{one.episode_id}: {_summary(one)}", markup=False),
     )
     created = datetime.now(UTC).isoformat(timespec="seconds")

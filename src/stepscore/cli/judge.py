@@ -12,14 +12,13 @@ from stepscore.cli import options
 from stepscore.cli.show import err, percent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscore.episodes import Episodes
     from stepscore.judges import Judge
     from stepscore.runs import Run
     from stepscore.runs.asking import Spending
     from stepscore.runs.local import Done
-
-
-PANEL = "Models: cost and speed"
 
 
 def judge(
@@ -35,13 +34,12 @@ def judge(
         str | None,
         typer.Option(
             "--model",
-            help="Who is asked: hf/PATH-OR-ID, vllm/..., openai-api/..., or embedded (simulated scenes only).",
+            help="Who is asked: hf/PATH-OR-ID, openai-api/..., embedded (simulated scenes only); "
+            "see `stepscore ls models`.",
         ),
     ] = None,
-    model_options: Annotated[
-        list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")
-    ] = [],  # noqa: B006
-    base_url: Annotated[str | None, typer.Option("--base-url", help="Where a served model answers.")] = None,
+    model_options: options.ModelOptions = [],  # noqa: B006
+    base_url: options.BaseUrl = None,
     calibration: Annotated[
         Path | None, typer.Option("--calibration", metavar="MAP", help="From `stepscore calibrate`.")
     ] = None,
@@ -64,32 +62,17 @@ def judge(
             "--workers", metavar="N", help="Episodes in flight; 1, or --connections for a served model."
         ),
     ] = None,
-    max_calls: Annotated[
-        int | None,
-        typer.Option("--max-calls", metavar="N", help="Attempts the run may make.", rich_help_panel=PANEL),
-    ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option("--max-cost", metavar="X", help="Money it may spend.", rich_help_panel=PANEL),
-    ] = None,
-    price_in: Annotated[
-        float | None,
-        typer.Option("--price-in", help="Price of a million tokens read.", rich_help_panel=PANEL),
-    ] = None,
-    price_out: Annotated[
-        float | None,
-        typer.Option("--price-out", help="Price of a million tokens written.", rich_help_panel=PANEL),
-    ] = None,
-    connections: Annotated[
-        int,
-        typer.Option("--connections", metavar="N", help="Calls under way at a time.", rich_help_panel=PANEL),
-    ] = 8,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Ask anew what is already answered.", rich_help_panel=PANEL)
-    ] = False,
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    price_in: options.PriceIn = None,
+    price_out: options.PriceOut = None,
+    connections: options.Connections = 8,
+    no_cache: options.NoCache = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print calls, tokens and price; send nothing.", rich_help_panel=PANEL),
+        typer.Option(
+            "--dry-run", help="Print calls, tokens and price; send nothing.", rich_help_panel=options.COST
+        ),
     ] = False,
 ) -> None:
     """Judge every episode of SOURCE and keep the results in a run folder.
@@ -148,24 +131,20 @@ def _judge(
 ) -> Judge:
     """The judge with its options and its model."""
     from stepscore.errors import OptionError
-    from stepscore.judges import get_judge
-    from stepscore.models import get_model
+    from stepscore.judges import get_judge, judges
 
-    given = options.read_pairs(judge_options, "-J")
+    given = options.read_pairs(judge_options, "-J", judges.get(name))
     if calibration is not None:
         given["calibration"] = str(calibration)
-    extra = options.read_pairs(model_options, "-M")
-    if base_url is not None:
-        extra["base_url"] = base_url
     if model is not None:
-        given["model"] = get_model(model, **extra)
-    elif extra:
+        given["model"] = options.open_model(model, model_options, base_url)
+    elif model_options or base_url is not None:
         raise OptionError("-M and --base-url are options of a model: give one with --model.")
     return get_judge(name, **given)
 
 
 def _print_dry(found: Episodes, chosen: Judge, spending: Spending, views: list[str] | None) -> None:
-    """What the run would ask and cost."""
+    """What the run would ask and cost, and why episodes cannot be judged; exit code 1 where none can."""
     from stepscore.cli.show import out
     from stepscore.runs.dry import dry_run
 
@@ -177,6 +156,9 @@ def _print_dry(found: Episodes, chosen: Judge, spending: Spending, views: list[s
         f"{counted.images} pictures, about {counted.tokens_in} tokens in, at most {counted.tokens_out} out\n"
         f"Cost: {cost} (price: {counted.price})"
     )
+    _print_failures(counted.failures)
+    if counted.failed and counted.failed == counted.episodes:
+        raise typer.Exit(1)
 
 
 class _Bar:
@@ -215,13 +197,17 @@ class _Bar:
         self._progress.update(self._task, advance=1, failed=", ".join(notes))
 
 
-def summarise(run: Run, *, problems: int = 0, shown: int = 5) -> int:
+def summarise(run: Run, *, problems: int = 0) -> int:
     """Say how a run went; the number of episodes that failed or could not be listed."""
     import numpy as np
 
     console = err()
     judgements = run.judgements()
-    failures = [row for row in judgements.select(["episode_id", "error"]).to_pylist() if row["error"]]
+    failures = {
+        row["episode_id"]: row["error"]
+        for row in judgements.select(["episode_id", "error"]).to_pylist()
+        if row["error"]
+    }
     last = run.info["last"]
     coverage = judgements.column("coverage").drop_null().to_numpy()
     parts = [f"{last['judged']} judged", f"{last['reused']} already there", f"{len(failures)} failed"]
@@ -229,20 +215,21 @@ def summarise(run: Run, *, problems: int = 0, shown: int = 5) -> int:
     if len(coverage):
         console.print(f"Coverage of the curves: {percent(float(np.mean(coverage)))} % of points are known")
     _print_usage(run)
-    for row in failures[:shown]:
-        console.print(
-            f"  [red]failed[/red] {escape(row['episode_id'])}: {escape(row['error'])}", soft_wrap=True
-        )
-    if len(failures) > shown:
-        console.print(
-            f"  … and {len(failures) - shown} more: the error column of {run.path / 'judgements.parquet'}"
-        )
+    _print_failures(failures, f": the error column of {run.path / 'judgements.parquet'}")
     if problems:
         console.print(
             f"{problems} places of the source could not be read: stepscore inspect {run.info['source']}"
         )
     console.print(f"Run: {run.path}\nNext: stepscore metrics {run.path}", soft_wrap=True)
     return len(failures) + problems
+
+
+def _print_failures(failures: Mapping[str, str], where: str = "", *, shown: int = 5) -> None:
+    """The first errors by episode, and how many more there are, and where."""
+    for episode_id, error in list(failures.items())[:shown]:
+        err().print(f"  [red]failed[/red] {escape(episode_id)}: {escape(error)}", soft_wrap=True)
+    if len(failures) > shown:
+        err().print(f"  … and {len(failures) - shown} more{where}")
 
 
 def _print_usage(run: Run) -> None:

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     """What can be listed."""
 
     JUDGES = "judges"
+    MODELS = "models"
     READERS = "readers"
     METRICS = "metrics"
 
@@ -24,8 +25,9 @@ def ls(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
     json: options.Json = False,
 ) -> None:
-    """List the judges, readers or metrics, with what each is and its options."""
-    rows = {Kind.JUDGES: _judges, Kind.READERS: _readers, Kind.METRICS: _metrics}[kind]()
+    """List the judges, models, readers or metrics, with what each is and its options."""
+    lists = {Kind.JUDGES: _judges, Kind.MODELS: _models, Kind.READERS: _readers, Kind.METRICS: _metrics}
+    rows = lists[kind]()
     if json:
         print_json(rows)
         return
@@ -48,6 +50,24 @@ def _judges() -> list[dict[str, str]]:
     ]
 
 
+def _models() -> list[dict[str, str]]:
+    from stepscore.models import WHOLE, models
+
+    rows = []
+    for name, make in models:
+        taken = list(inspect.signature(make).parameters.values())
+        # What stands after the slash is no option: it is given with the name.
+        named = taken if name in WHOLE else taken[1:]
+        rows.append(
+            {
+                "name": name if name in WHOLE else f"{name}/...",
+                "what it is": _first_line(make),
+                "options (-M)": ", ".join(map(_option, named)),
+            }
+        )
+    return rows
+
+
 def _readers() -> list[dict[str, str]]:
     from stepscore.episodes import readers
 
@@ -56,12 +76,24 @@ def _readers() -> list[dict[str, str]]:
 
 def _metrics() -> list[dict[str, str]]:
     from stepscore.metrics import metrics
+    from stepscore.metrics.opd_revisions import REVISIONS
+    from stepscore.runs.measure import columns_of
 
-    return [
-        {"name": column.name, "from": name, "better": column.better, "what it is": column.summary}
-        for name, metric in metrics
-        for column in metric.columns
-    ]
+    families = {column.name: name for name, metric in metrics for column in metric.columns}
+    by_revision = {revision: columns_of(revision) for revision in REVISIONS}
+    rows = {}
+    for column in (column for columns in by_revision.values() for column in columns):
+        having = [revision for revision, columns in by_revision.items() if column in columns]
+        everywhere = len(having) == len(by_revision)
+        rows[column.name] = {
+            "name": column.name,
+            "from": families.get(column.name, "run")
+            if everywhere
+            else f"opd, --revision {', '.join(having)}",
+            "better": column.better,
+            "what it is": column.summary,
+        }
+    return list(rows.values())
 
 
 def _first_line(thing: object) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -12,6 +14,7 @@ from stepscore.errors import OptionError
 
 if TYPE_CHECKING:
     from stepscore.episodes import Episodes
+    from stepscore.models import Model
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A path, or a LeRobot repo id (user/name).")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
@@ -37,20 +40,90 @@ PolicyFrom = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
+COST = "Models: cost and speed"
+ModelOptions = Annotated[
+    list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")
+]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Where a served model answers.")]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option("--max-calls", metavar="N", help="Attempts that may be made.", rich_help_panel=COST),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost", metavar="X", help="Money that may be spent.", rich_help_panel=COST),
+]
+PriceIn = Annotated[
+    float | None,
+    typer.Option("--price-in", metavar="X", help="Price of a million tokens read.", rich_help_panel=COST),
+]
+PriceOut = Annotated[
+    float | None,
+    typer.Option("--price-out", metavar="X", help="Price of a million tokens written.", rich_help_panel=COST),
+]
+Connections = Annotated[
+    int,
+    typer.Option(
+        "--connections", metavar="N", help="Calls under way at a time, if served.", rich_help_panel=COST
+    ),
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Ask anew what is already answered.", rich_help_panel=COST)
+]
 
-def read_pairs(pairs: list[str], flag: str) -> dict[str, object]:
-    """``["points=16", "path=x.csv"]`` as a mapping; numbers, true, false and null are read as such."""
+
+def open_model(name: str, pairs: list[str], base_url: str | None) -> Model:
+    """The model of ``--model``, ``-M`` and ``--base-url``."""
+    from stepscore.models import get_model, models
+
+    backend = name.partition("/")[0]
+    # Of a wrong name get_model says what is right.
+    given = read_pairs(pairs, "-M", models.get(backend) if backend in models.names() else None)
+    if base_url is not None:
+        given["base_url"] = base_url
+    return get_model(name, **given)
+
+
+def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None = None) -> dict[str, object]:
+    """``["points=16", "path=x.csv"]`` as a mapping; numbers, true, false and null are read as such.
+
+    Args:
+        pairs: As given.
+        flag: How, for messages.
+        make: Whose options they are. What it declares as text (``str``, ``Path``) stays text: the word True
+            is no yes there, and ``None`` is nothing only where it may be.
+    """
+    taken = inspect.signature(make).parameters if make is not None else {}
     found: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
             raise OptionError(f"{flag} {pair}: expected key=value, for example {flag} points=16.")
-        spelt = text.lower() if text in ("True", "False", "None") else text
-        try:
-            found[key.replace("-", "_")] = json.loads("null" if spelt == "none" else spelt)
-        except json.JSONDecodeError:
-            found[key.replace("-", "_")] = text
+        name = key.replace("-", "_")
+        kinds = _kinds(taken[name].annotation) if name in taken else set()
+        found[name] = text if _stays_text(text, kinds) else _read(text)
     return found
+
+
+def _read(text: str) -> object:
+    spelt = text.lower() if text in ("True", "False", "None") else text
+    try:
+        return json.loads("null" if spelt == "none" else spelt)
+    except json.JSONDecodeError:
+        return text
+
+
+def _kinds(declared: object) -> set[str]:
+    """The names of the types a parameter takes; annotations may be types or their text."""
+    if isinstance(declared, str):
+        return {part.strip() for part in declared.split("|")}
+    return {getattr(part, "__name__", str(part)) for part in get_args(declared) or (declared,)}
+
+
+def _stays_text(text: str, kinds: set[str]) -> bool:
+    if _read(text) is None and kinds & {"None", "NoneType"}:
+        return False
+    return bool(kinds & {"str", "Path"}) and not kinds & {"bool", "int", "float"}
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -22,26 +22,21 @@ def plan(
         str | None,
         typer.Option("--video", metavar="V", help="A rollout of the task for the model to look at."),
     ] = None,
-    model_options: Annotated[
-        list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
-    base_url: Annotated[str | None, typer.Option("--base-url", help="Where a served model answers.")] = None,
+    model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
+    base_url: options.BaseUrl = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Draft ordered subgoals with visible criteria, marked unreviewed until a person edits the mark."""
     from stepscore.episodes import open_episodes
     from stepscore.errors import OptionError
-    from stepscore.models import get_model
     from stepscore.procedures import plan_subgoals, write_subgoals
 
     if out.exists() and not force:
         raise OptionError(f"{out} is there already; it may hold a person's work. Write over it with --force.")
-    extra = options.read_pairs(model_options, "-M")
-    if base_url is not None:
-        extra["base_url"] = base_url
+    chosen = options.open_model(model, model_options, base_url)
     episode = open_episodes(video)[0] if video is not None else None
     with tempfile.TemporaryDirectory() as folder:
-        draft = plan_subgoals(instruction, get_model(model, **extra), Path(folder), episode=episode)
+        draft = plan_subgoals(instruction, chosen, Path(folder), episode=episode)
     write_subgoals(draft, out)
     for number, step in enumerate(draft.subgoals, start=1):
         err().print(f"{number}. {step.name} ({step.mode}): {step.criterion}", markup=False)

@@ -13,10 +13,11 @@ from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges.judge import Ask as Ask
 from stepscore.judges.judge import Judge as Judge
 from stepscore.judges.judge import episode_rng as episode_rng
+from stepscore.judges.judge import models_of as models_of
 from stepscore.models import get_model
 from stepscore.registry import Registry
 
-__all__ = ["Ask", "Judge", "episode_rng", "get_judge", "judges"]
+__all__ = ["Ask", "Judge", "episode_rng", "get_judge", "judges", "models_of"]
 
 judges: Registry[Callable[..., Judge]] = Registry(
     "judge",

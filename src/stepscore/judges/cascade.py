@@ -16,7 +16,8 @@ from functools import partial
 
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
-from stepscore.judges.judge import Ask, Judge
+from stepscore.judges.judge import Ask, Judge, models_of
+from stepscore.models import Model
 from stepscore.types import Judgement
 
 
@@ -52,6 +53,12 @@ class Cascade:
                 f"unsure_from is {self.unsure_from} and unsure_to {self.unsure_to}; "
                 "expected 0 <= unsure_from <= unsure_to <= 1."
             )
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The models of its judges."""
+        judges = [j for j in (self.first, self.also, self.second) if j is not None and not isinstance(j, str)]
+        return tuple(model for judge in judges for model in models_of(judge))
 
     def options(self) -> Mapping[str, object]:
         """All that can change a number, the judges' own options and models included."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -36,6 +36,23 @@ class Judge(Protocol):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """The judgement of one episode. Raises EpisodeError when this episode cannot be judged."""
+
+
+@runtime_checkable
+class AsksSeveral(Protocol):
+    """A judge that asks other models than one of its own, for example through other judges."""
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Every model it may ask."""
+
+
+def models_of(judge: Judge) -> tuple[Model, ...]:
+    """The models a judge may ask: its ``models`` where it has them, else its ``model``; empty for neither."""
+    if isinstance(judge, AsksSeveral):
+        return tuple(judge.models)
+    model: Model | None = getattr(judge, "model", None)
+    return () if model is None else (model,)
 
 
 def episode_rng(episode: Episode, *salt: object) -> np.random.Generator:

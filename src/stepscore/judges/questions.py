@@ -35,7 +35,8 @@ def need(model: Model, judge: str, *, text: bool = False, scores: bool = False) 
         )
     if scores and can.scores == "none":
         raise CapabilityError(
-            f"{judge} needs token scores; {model.name} gives none. hf/, vllm/ and sglang/ give them."
+            f"{judge} needs token scores; {model.name} gives none. hf/, vllm/ and sglang/ models give them, "
+            "and openai-api/ where the server tells top_logprobs (not with -M top_logprobs=0)."
         )
 
 

@@ -39,6 +39,14 @@ class Budget:
     max_calls: int | None = None
     max_cost: float | None = None
 
+    def check(self, model: str, price: Price | None) -> None:
+        """OptionError where money is limited and this model's price is not known."""
+        if self.max_cost is not None and price is None:
+            raise OptionError(
+                f"A limit in money needs the price of {model}, which is not known. "
+                "Give it: --price-in and --price-out (per million tokens)."
+            )
+
 
 class Attempts:
     """Every attempt of a run, in a sqlite file of its folder: a killed run remembers what it spent."""
@@ -130,11 +138,7 @@ class Ledger:
         slots: asyncio.Semaphore | None = None,
     ) -> None:
         self.budget = budget or Budget()
-        if self.budget.max_cost is not None and price is None:
-            raise OptionError(
-                f"A limit in money needs the price of {model}, which is not known. "
-                "Give it: --price-in and --price-out (per million tokens)."
-            )
+        self.budget.check(model, price)
         self.model, self.price, self.cache, self.retries = model, price, cache, retries
         self._attempts = attempts
         self._slots = slots or contextlib.nullcontext()

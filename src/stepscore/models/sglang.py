@@ -22,10 +22,11 @@ from stepscore.models.served_prefixes import of_scores
 
 @dataclass(frozen=True)
 class SglangModel(OwnServerModel):
-    """A model of the Qwen family behind an SGLang server. Options as of :class:`OpenAIModel`, and one more.
+    """A model of the Qwen family behind an SGLang server.
 
-    The server is ``base_url``, else ``SGLANG_BASE_URL``, else ``http://localhost:30000/v1``; the key, where
-    it wants one, is ``SGLANG_API_KEY``.
+    Options are those of :class:`OpenAIModel`, and one more. The server is ``base_url``, else
+    ``SGLANG_BASE_URL``, else ``http://localhost:30000/v1``; the key, where it wants one, is
+    ``SGLANG_API_KEY``.
 
     Attributes:
         image_token: What stands for a picture in a prompt.

@@ -25,10 +25,10 @@ _ID = "token_id:"
 
 @dataclass(frozen=True)
 class VllmModel(OwnServerModel):
-    """A model behind a vLLM server. Options as of :class:`OpenAIModel`.
+    """A model behind a vLLM server.
 
-    The server is ``base_url``, else ``VLLM_BASE_URL``, else ``http://localhost:8000/v1``; the key, where it
-    wants one, is ``VLLM_API_KEY``.
+    Options are those of :class:`OpenAIModel`. The server is ``base_url``, else ``VLLM_BASE_URL``, else
+    ``http://localhost:8000/v1``; the key, where it wants one, is ``VLLM_API_KEY``.
     """
 
     backend: ClassVar[str] = "vllm"

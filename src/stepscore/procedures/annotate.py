@@ -115,6 +115,7 @@ def annotate_episodes(
     if not model.capabilities.images:
         raise CapabilityError(f"{model.name} cannot look at pictures; annotate with another model.")
     spending = spending or Spending()
+    spending.check([model])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ from stepscore.models import Model, PrefixScores, Request, Response, ScorePrefix
 from stepscore.models.cache import CallCache
 from stepscore.models.calls import Call, call_key
 from stepscore.models.ledger import Attempts, Budget, Ledger
-from stepscore.models.prices import price_of
+from stepscore.models.prices import Price, price_of
 from stepscore.models.request import resolve, show_from
 from stepscore.models.served_prefixes import asks_one_by_one, one_by_one
 from stepscore.types import Usage
@@ -49,6 +49,15 @@ class Spending:
     connections: int = 8
     timeout_s: float = 300.0
     retries: int = 6
+
+    def price(self, model: Model) -> Price | None:
+        """What the model's tokens cost; ``None`` where not known."""
+        return price_of(model.name, self.price_in, self.price_out)
+
+    def check(self, models: Iterable[Model]) -> None:
+        """OptionError where money is limited and one of the models has no price: every call would meet it."""
+        for model in models:
+            self.budget.check(model.name, self.price(model))
 
 
 @runtime_checkable
@@ -150,7 +159,7 @@ class Asking:
         return Ledger(
             model.name,
             attempts=self._attempts,
-            price=price_of(model.name, spending.price_in, spending.price_out),
+            price=spending.price(model),
             cache=self._cache,
             budget=spending.budget,
             retries=spending.retries,

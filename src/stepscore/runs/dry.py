@@ -7,22 +7,23 @@ next question depends on the answer may ask more or less than this in earnest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from stepscore.episodes import Episode
 from stepscore.errors import ModelError, StepScoreError
-from stepscore.judges import Judge
+from stepscore.judges import Judge, models_of
 from stepscore.models import Answer, Generate, Model, PrefixScores, Request, Response, Score, Scores
 from stepscore.models.cache import CallCache
 from stepscore.models.calls import Call, call_key
 from stepscore.models.model import run_blocking
-from stepscore.models.prices import Price, most_tokens, price_of
+from stepscore.models.prices import Price, most_tokens
 from stepscore.models.request import Named, ScorePrefixes, Tile, named_parts
 from stepscore.models.served_prefixes import asks_one_by_one, singles
 from stepscore.runs.asking import Spending
+from stepscore.runs.local import FATAL
 
 TOKEN_PIXELS = 28 * 28
 """Pixels a vision model reads as one token, about (Qwen2-VL and later: 28 x 28 or 32 x 32)."""
@@ -34,18 +35,18 @@ class DryRun:
 
     Attributes:
         episodes: Episodes looked at.
-        failed: Those the judge cannot judge at all.
+        failures: Those the judge cannot judge at all, and why.
         calls: Calls it would make.
         cached: Those whose answer is already kept.
         images: Pictures it would show.
         tokens_in: Tokens it would read, about.
         tokens_out: Tokens it may write at most.
-        cost: What the calls not yet kept would cost, about; ``None`` where the price is not known.
+        cost: What the calls not yet kept would cost, about; ``None`` where a price is not known.
         price: Where the price is from.
     """
 
     episodes: int
-    failed: int
+    failures: Mapping[str, str]
     calls: int
     cached: int
     images: int
@@ -54,52 +55,111 @@ class DryRun:
     cost: float | None
     price: str
 
+    @property
+    def failed(self) -> int:
+        """How many cannot be judged."""
+        return len(self.failures)
+
 
 def dry_run(
     episodes: Sequence[Episode], judge: Judge, spending: Spending, *, views: Sequence[str] | None = None
 ) -> DryRun:
-    """Count what judging these episodes would ask. Decodes nothing and sends nothing."""
-    model: Model | None = getattr(judge, "model", None)
-    described = _described(model)
-    price = price_of(model.name, spending.price_in, spending.price_out) if model is not None else None
-    cache = CallCache(spending.cache_path) if spending.cache and described is not None else None
-    totals = np.zeros(5, dtype=np.int64)
-    cost, failed = 0.0, 0
-    for episode in episodes:
-        try:
-            shown = episode if views is None else episode.with_views(views)
-            asked = [one for request in run_blocking(_asked(shown, judge)) for one in _sent(request, model)]
-        except StepScoreError:
-            failed += 1
-            continue
-        for request in asked:
-            key = call_key(shown.fingerprint, request, described or {})
-            kept = cache is not None and cache.get(key) is not None
-            tokens_in, tokens_out = about_tokens(shown, request)
-            images = Call(shown.id, key, request).images
-            totals += [1, kept, images, tokens_in, tokens_out]
-            cost += 0.0 if kept or price is None else price.of(tokens_in, tokens_out)
-    if cache is not None:
-        cache.close()
-    calls, cached, images, tokens_in, tokens_out = totals.tolist()
-    known = price.source if isinstance(price, Price) else "not known: give --price-in and --price-out"
+    """Count what judging these episodes would ask. Decodes nothing and sends nothing.
+
+    Raises:
+        CapabilityError: The model cannot do what the judge needs, as the run itself would say.
+    """
+    account = _Account(spending)
+    for model in models_of(judge):
+        account.known(model)
+    failures: dict[str, str] = {}
+    try:
+        for episode in episodes:
+            try:
+                shown = episode if views is None else episode.with_views(views)
+                account.add(shown, run_blocking(_asked(shown, judge)))
+            except FATAL:
+                raise
+            except StepScoreError as error:
+                failures[episode.id] = str(error)
+    finally:
+        account.close()
+    calls, cached, images, tokens_in, tokens_out = account.totals.tolist()
     return DryRun(
         len(episodes),
-        failed,
+        failures,
         calls,
         cached,
         images,
         tokens_in,
         tokens_out,
-        cost if price is not None else None,
-        known,
+        account.cost(),
+        account.price(),
     )
 
 
-def _described(model: Model | None) -> dict[str, object] | None:
-    """What the answers are kept under; ``None`` where no server can be reached to say it."""
+@dataclass(frozen=True)
+class _Known:
+    """A model, what its answers are kept under (``None`` where no server can be reached to say it), its price."""
+
+    model: Model
+    described: Mapping[str, object] | None
+    price: Price | None
+
+
+class _Account:
+    """What is asked of each model, added up."""
+
+    def __init__(self, spending: Spending) -> None:
+        self.totals = np.zeros(5, dtype=np.int64)
+        self._spending, self._cost = spending, 0.0
+        self._cache: CallCache | None = None
+        self._models: dict[int, _Known] = {}
+
+    def close(self) -> None:
+        """Let go of the cache."""
+        if self._cache is not None:
+            self._cache.close()
+
+    def known(self, model: Model) -> _Known:
+        """The model with its price, looked up once."""
+        if self._cache is None and self._spending.cache:
+            self._cache = CallCache(self._spending.cache_path)
+        if id(model) not in self._models:
+            self._models[id(model)] = _Known(model, _described(model), self._spending.price(model))
+        return self._models[id(model)]
+
+    def add(self, episode: Episode, asked: Sequence[tuple[Request, Model | None]]) -> None:
+        """Count what was asked of one episode: all of it, or nothing where a model cannot be reached."""
+        sent = [(one, model) for request, model in asked for one in _sent(request, model)]
+        for request, model in sent:
+            known = None if model is None else self.known(model)
+            described = known.described if known is not None else None
+            key = call_key(episode.fingerprint, request, described or {})
+            kept = described is not None and self._cache is not None and self._cache.get(key) is not None
+            tokens = about_tokens(episode, request)
+            self.totals += [1, kept, Call(episode.id, key, request).images, *tokens]
+            if not kept and known is not None and known.price is not None:
+                self._cost += known.price.of(*tokens)
+
+    def cost(self) -> float | None:
+        """What the calls cost; ``None`` where one of the models has no price."""
+        return None if self._unpriced() else self._cost
+
+    def price(self) -> str:
+        """Where the prices are from, or which is missing."""
+        if missing := self._unpriced():
+            return f"not known for {', '.join(missing)}: give --price-in and --price-out"
+        sources = [known.price.source for known in self._models.values() if known.price is not None]
+        return ", ".join(dict.fromkeys(sources)) or "no model is asked"
+
+    def _unpriced(self) -> list[str]:
+        return list(dict.fromkeys(k.model.name for k in self._models.values() if k.price is None))
+
+
+def _described(model: Model) -> dict[str, object] | None:
     try:
-        return None if model is None else dict(model.describe())
+        return dict(model.describe())
     except ModelError:
         return None
 
@@ -111,12 +171,13 @@ def _sent(request: Request, model: Model | None) -> Sequence[Request]:
     return [request]
 
 
-async def _asked(episode: Episode, judge: Judge) -> list[Request]:
-    """What a judge asks of one episode when every answer is empty."""
-    requests: list[Request] = []
+async def _asked(episode: Episode, judge: Judge) -> list[tuple[Request, Model | None]]:
+    """What a judge asks of one episode, and whom, when every answer is empty."""
+    requests: list[tuple[Request, Model | None]] = []
+    own: Model | None = getattr(judge, "model", None)
 
     async def ask(request: Request, model: Model | None = None) -> Response:
-        requests.append(request)
+        requests.append((request, model or own))
         await asyncio.sleep(0)
         if isinstance(request, Generate):
             return Answer("")

@@ -119,8 +119,7 @@ def measure_episodes(
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
-    families = [opd_metric(revision), *(metric for name, metric in metrics if name != "opd")]
-    columns = (*SUCCESS, *(column for family in families for column in family.columns), *STAGES, COVERAGE)
+    families, columns = _families(revision), columns_of(revision)
     rows: list[dict[str, Any]] = []
     curves: list[tuple[FloatArray, FloatArray]] = []
     numbers: list[dict[str, float]] = []
@@ -131,6 +130,16 @@ def measure_episodes(
             numbers.append(_numbers(row, curve, families, success_threshold))
     values = {c.name: np.array([n.get(c.name, np.nan) for n in numbers], dtype=np.float64) for c in columns}
     return Measures(tuple(rows), columns, values, tuple(curves))
+
+
+def columns_of(revision: str) -> tuple[Column, ...]:
+    """Every column that episodes are measured with under an OPD revision; each is a name ``--metrics`` takes."""
+    measured = (column for family in _families(revision) for column in family.columns)
+    return (*SUCCESS, *measured, *STAGES, COVERAGE)
+
+
+def _families(revision: str) -> list[CurveMetric]:
+    return [opd_metric(revision), *(metric for name, metric in metrics if name != "opd")]
 
 
 def measure(

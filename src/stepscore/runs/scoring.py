@@ -14,7 +14,7 @@ from typing import Any
 from stepscore import __version__
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
-from stepscore.judges import Judge
+from stepscore.judges import Judge, models_of
 from stepscore.runs.asking import Asking, Spending
 from stepscore.runs.journal import Journal, index
 from stepscore.runs.local import Done, run_local
@@ -66,13 +66,14 @@ def score(
 
     Raises:
         BudgetError: The budget is spent. What was judged is in the folder; a larger budget continues.
+        OptionError: Money is limited and a model's price is not known. Nothing was asked.
     """
     folder = Path(out)
+    spending, models = spending or Spending(), models_of(judge)
+    spending.check(models)
     protocol = protocol_of(judge, views)
-    spending = spending or Spending()
-    model = getattr(judge, "model", None)
     if workers is None:
-        workers = spending.connections if model is not None and model.capabilities.served else 1
+        workers = spending.connections if any(model.capabilities.served for model in models) else 1
     info = _start(folder, protocol, episodes, workers)
     summary = Summary()
     started = time.monotonic()
@@ -84,7 +85,7 @@ def score(
 
     with Journal(folder / "journal.jsonl") as journal:
         write_info(folder, info)
-        asking = Asking(folder, spending, model)
+        asking = Asking(folder, spending, getattr(judge, "model", None))
         try:
             todo, done = _unique(episodes), index(journal.path)
             run_local(todo, judge, journal, done, views=views, workers=workers, asking=asking, on_done=note)
