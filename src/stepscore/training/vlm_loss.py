@@ -15,9 +15,9 @@ from stepscore.training.facts import FactHeads, Facts, Known, TowerHeads
 from stepscore.training.trees import Batch
 from stepscore.training.vision_pass import VisionPass
 
-ODDS_SHARE, STILL_SHARE, FACT_SHARE, WORDS_SHARE = 0.1, 0.15, 0.5, 0.3
+ODDS_SHARE, STILL_SHARE, FACT_SHARE, WORDS_SHARE = 0.1, 0.15, 0.5, 1.0
 """Weights of the log-odds' own error, of drift over still films, of the facts and of written answers, beside
-the statements' 1. Written answers have far larger gradients at first, and would drown the rest."""
+the statements' 1."""
 
 
 class Heads(nn.Module):
