@@ -101,7 +101,7 @@ class Here(Digest):
         return Digest().score(prompt, candidates).logprobs
 
 
-def check(name: str, options: dict[str, Any], model: Model, tmp_path: Path) -> None:
+def assert_the_same(name: str, options: dict[str, Any], model: Model, tmp_path: Path) -> None:
     there = run_judge(stepscore.get_judge(name, model=model, **options), subject(), tmp_path / "there")
     here = run_judge(stepscore.get_judge(name, model=Here(), **options), subject(), tmp_path / "here")
     assert there.judgements().column("error").to_pylist() == [None, None]
@@ -118,14 +118,14 @@ def check(name: str, options: dict[str, Any], model: Model, tmp_path: Path) -> N
 def test_words_are_the_same_through_a_server(
     name: str, options: dict[str, Any], backend: str, server: Running, tmp_path: Path
 ) -> None:
-    check(name, options, get_model(f"{backend}/tiny", base_url=server.url), tmp_path)
+    assert_the_same(name, options, get_model(f"{backend}/tiny", base_url=server.url), tmp_path)
 
 
 @pytest.mark.parametrize(("name", "options"), BY_TOKENS, ids=lambda value: str(value)[:60])
 def test_token_scores_are_the_same_through_a_server(
     name: str, options: dict[str, Any], server: Running, tmp_path: Path
 ) -> None:
-    check(name, options, get_model("vllm/tiny", base_url=server.url), tmp_path)
+    assert_the_same(name, options, get_model("vllm/tiny", base_url=server.url), tmp_path)
 
 
 @pytest.mark.parametrize(("name", "options"), BY_TOKENS, ids=lambda value: str(value)[:60])

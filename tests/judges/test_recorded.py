@@ -391,7 +391,7 @@ class TestAnyFile:
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([header, *rows])
         stated = {number for row in rows for text in row if (number := as_number(text)) is not None}
-        self.check(path, stated, len(rows))
+        self.assert_only_stated(path, stated, len(rows))
 
     @settings(max_examples=150, deadline=None)
     @given(
@@ -419,7 +419,7 @@ class TestAnyFile:
         stated = {
             number for row in rows for value in row.values() if (number := as_number(str(value))) is not None
         }
-        self.check(path, stated, len(rows))
+        self.assert_only_stated(path, stated, len(rows))
 
     @settings(max_examples=150, deadline=None)
     @given(content=st.binary(max_size=60), suffix=st.sampled_from(["csv", "jsonl", "parquet", "json"]))
@@ -444,7 +444,7 @@ class TestAnyFile:
             judged(Recorded(), rollout(50, recorded=(path,)))
 
     @staticmethod
-    def check(path: Path, stated: set[float], rows: int) -> None:
+    def assert_only_stated(path: Path, stated: set[float], rows: int) -> None:
         try:
             judgement = judged(Recorded(), rollout(50, recorded=(path,)))
         except CurveError:

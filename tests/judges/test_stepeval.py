@@ -15,7 +15,8 @@ from stepscore.episodes import Episode
 from stepscore.episodes.subgoals import Subgoal
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.parsing import Stated
-from stepscore.judges.stepeval import StepEval, described, settle, weigh
+from stepscore.judges.stepeval import StepEval, described
+from stepscore.judges.verdicts import settle, weigh
 from stepscore.models import PrefixScores, Request, ScorePrefixes, Scores
 from stepscore.models.mock import MockModel
 from stepscore.models.model import run_blocking
@@ -236,6 +237,7 @@ class TestOptions:
             ({"strategy": "both"}, "all-at-once, per-subgoal, sequential"),
             ({"answer": "tokens"}, "strategy=per-subgoal"),
             ({"answer": "statement"}, "strategy=per-subgoal"),
+            ({"answer": "statement", "strategy": "per-subgoal", "template": "strict"}, "no rules"),
             ({"answer": "tokens", "strategy": "sequential", "repeats": 2}, "repeats"),
             ({"layout": "grid"}, "tiled"),
             ({"frames": 0}, "frames is 0"),

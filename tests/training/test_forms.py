@@ -313,6 +313,8 @@ class TestWhatIsNotLabelled:
     def test_other_judges_have_no_lessons(self) -> None:
         with pytest.raises(OptionError, match="stepeval, procvlm, hop or topreward"):
             lessons(judge("gvl"), labelled())
+        with pytest.raises(OptionError, match="answer=tokens"):
+            lessons(judge("stepeval", strategy="per-subgoal", answer="statement"), labelled())
         with pytest.raises(OptionError, match="variant=token"):
             lessons(judge("topreward", variant="instruction"), labelled())
 

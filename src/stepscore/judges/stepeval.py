@@ -7,7 +7,6 @@ of a recording go to a model as they are, and a vector in {yes, no}^n comes back
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -27,14 +26,15 @@ from stepscore.judges.framing import (
     picture_parts,
 )
 from stepscore.judges.judge import Ask
-from stepscore.judges.parsing import Stated, stated_verdict, stated_verdicts
+from stepscore.judges.parsing import stated_verdict, stated_verdicts
 from stepscore.judges.picture_prompts import PicturePrompt, load_prompt, prompt_names
 from stepscore.judges.prompt_files import read_prompt
 from stepscore.judges.questions import ask_scores, ask_texts, need
 from stepscore.judges.stepeval_statements import PROMPT, WORDS, statement_scores
+from stepscore.judges.verdicts import settle, weigh
 from stepscore.models import Generate, Model, Prompt, Score, Scores, Turn
 from stepscore.models.request import Part
-from stepscore.types import Answer, Judgement, Verdict
+from stepscore.types import Judgement, Verdict
 
 Strategy = Literal["all-at-once", "per-subgoal", "sequential"]
 AnswerForm = Literal["text", "tokens", "statement"]
@@ -105,6 +105,8 @@ class StepEval:
             raise UnknownNameError("answer", self.answer, get_args(AnswerForm))
         if self.answer == "statement" and self.strategy != "per-subgoal":
             raise OptionError("answer=statement weighs every subgoal by itself: choose strategy=per-subgoal.")
+        if self.answer == "statement" and self.template != "default":
+            raise OptionError("answer=statement tells no rules: leave template out, or choose answer=tokens.")
         if self.answer == "tokens" and self.strategy == "all-at-once":
             raise OptionError(
                 "answer=tokens asks of one subgoal at a time: choose strategy=per-subgoal or sequential."
@@ -265,45 +267,3 @@ def described(subgoal: Subgoal, views: Sequence[str]) -> str:
     counts = "true at some time" if subgoal.mode == "ever" else "still true in the last frame"
     seen = f"; best seen by the camera {subgoal.view}" if subgoal.view in views and len(views) > 1 else ""
     return f"{subgoal.name}{criterion} [counts if {counts}{seen}]"
-
-
-def settle(name: str, votes: Sequence[Stated], end_s: float) -> Verdict:
-    """The verdict of several answers about one subgoal: the most frequent, unknown on a tie."""
-    counts: Counter[Answer] = Counter(vote.answer for vote in votes)
-    (answer, most), *others = counts.most_common()
-    if others and others[0][1] == most:
-        answer = "unknown"
-    known = counts["yes"] + counts["no"]
-    agreeing = [vote for vote in votes if vote.answer == answer]
-    # Times are written beside the frames in hundredths, so that the last one may be written a little late.
-    latest = end_s + 0.005
-    times = [min(v.when_s, end_s) for v in agreeing if answer == "yes" and 0 <= v.when_s <= latest]
-    why = next((vote.why for vote in agreeing if vote.why), "")
-    if len(votes) > 1:
-        tally = ", ".join(f"{counts[word]} {word}" for word in get_args(Answer) if counts[word])
-        why = f"{tally} of {len(votes)}. {why}".rstrip()
-    return Verdict(
-        name,
-        answer,
-        score=counts["yes"] / known if known else math.nan,
-        when_s=float(np.median(times)) if times else math.nan,
-        why=why,
-    )
-
-
-def weigh(name: str, scores: Scores, words: tuple[str, str]) -> Verdict:
-    """The verdict of the words' probabilities. A hidden one is at most what is told, so it can only lose."""
-    (yes, no), (yes_hidden, no_hidden) = scores.logprobs, scores.censored
-    told = [
-        f"P({word.strip()}) {'at most ' if hidden else '= '}{math.exp(value):.3g}"
-        for word, value, hidden in zip(words, scores.logprobs, scores.censored, strict=True)
-    ]
-    why = ", ".join(told)
-    answer: Answer = "unknown"
-    if yes > no and not yes_hidden:
-        answer = "yes"
-    elif no > yes and not no_hidden:
-        answer = "no"
-    hidden = yes_hidden or no_hidden or math.isnan(yes - no)
-    score = math.nan if hidden else 1 / (1 + math.exp(min(no - yes, 700.0)))
-    return Verdict(name, answer, score=score, why=why)

@@ -146,6 +146,10 @@ def _teachable(judge: Judge) -> Teachable:
         raise OptionError(
             f"No lessons in the questions of {judge.name}. Use stepeval, procvlm, hop or topreward."
         )
+    if isinstance(judge, StepEval) and judge.answer == "statement":
+        raise OptionError(
+            "stepeval's statements are TOPReward's, and learned as such. Use answer=tokens or text."
+        )
     if isinstance(judge, TopReward) and judge.variant != "token":
         raise OptionError("topreward asks for no answer with variant=instruction. Use variant=token.")
     return judge

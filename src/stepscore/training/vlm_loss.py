@@ -15,9 +15,9 @@ from stepscore.training.facts import FactHeads, Facts, Known, TowerHeads
 from stepscore.training.trees import Batch
 from stepscore.training.vision_pass import VisionPass
 
-ODDS_SHARE, STILL_SHARE, FACT_SHARE, WORDS_SHARE = 0.1, 0.15, 0.5, 1.0
-"""Weights of the log-odds' own error, of drift over still films, of the facts and of written answers, beside
-the statements' 1."""
+ODDS_SHARE, STILL_SHARE, FACT_SHARE = 0.1, 0.15, 0.5
+"""Weights of the log-odds' own error, of drift over still films and of the facts, beside 1 for statements and for
+written answers."""
 
 
 class Heads(nn.Module):
@@ -97,7 +97,7 @@ class Teacher:
         if len(batch.rows):
             logits = self.network.lm_head(hidden[batch.rows[:, 0], batch.rows[:, 1]])
             wanted = torch.from_numpy(batch.next_ids).to(logits.device)
-            parts["words"] = WORDS_SHARE * F.cross_entropy(logits, wanted)
+            parts["words"] = F.cross_entropy(logits, wanted)
         if known is not None and self.heads is not None:
             # Half-way up: the layers above let later words read it there.
             marked = halfway[batch.marks[:, 0], batch.marks[:, 1]]
