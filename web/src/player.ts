@@ -19,8 +19,15 @@ interface Screen {
   film: Film;
   video: HTMLVideoElement;
   usable: boolean;
+  /** The newest wish that came while the browser was at another seek. */
   wanted: number | null;
+  /** How often the last seek was made again because its frame was not named. */
+  again: number;
 }
+
+/** Chromium now and then finishes a seek without ever naming the frame it put on screen: after so long, ask again. */
+const PATIENCE_MS = 300;
+const MOST_AGAIN = 5;
 
 export class Player {
   readonly element: HTMLElement;
@@ -111,13 +118,11 @@ export class Player {
     });
     video.muted = true;
     video.disablePictureInPicture = true;
-    const screen: Screen = { film, video, usable: true, wanted: null };
+    const screen: Screen = { film, video, usable: true, wanted: null, again: 0 };
     const figure = h("figure", { class: "screen" }, video, caption);
     video.addEventListener("seeked", () => {
-      if (screen.wanted === null) return;
-      const wanted = screen.wanted;
-      screen.wanted = null;
-      this.aim(screen, wanted);
+      if (screen.wanted === null) setTimeout(() => this.insist(screen), PATIENCE_MS);
+      else this.aim(screen, screen.wanted);
     });
     video.addEventListener("error", () => {
       if (this.closed) return;
@@ -155,7 +160,20 @@ export class Player {
       screen.wanted = frame;
       return;
     }
+    screen.wanted = null;
+    screen.again = 0;
     screen.video.currentTime = this.aimOf(screen, frame);
+  }
+
+  /** Seek once more, a little beside the middle, where a finished seek has not named its frame. */
+  private insist(screen: Screen): void {
+    const { film, video } = screen;
+    if (this.closed || this.playing || video.seeking || document.hidden || screen.again >= MOST_AGAIN) return;
+    const frame = film.clock.at(this.clock.middle(this.frame));
+    if (video.dataset.shown === String(frame)) return;
+    screen.again += 1;
+    const half = film.clock.middle(frame) - film.clock.time(frame);
+    video.currentTime = this.aimOf(screen, this.frame) + (screen.again % 2 ? 0.4 : -0.4) * half;
   }
 
   /** The middle of the time for which a view shows frame `frame` of the main view. */
