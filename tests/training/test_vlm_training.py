@@ -143,21 +143,22 @@ def test_only_success_is_worth_more_than_even() -> None:
 
 
 def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
-    films: list[LabelledFilm], tmp_path: Path
+    films: list[LabelledFilm], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     straight = training(films, tmp_path / "a")
     straight.run()
     stopped = training(films, tmp_path / "b")
+    monkeypatch.setattr("stepscore.training.course.SAVE_MINUTES", 0.0)
 
     def stop(step: int, loss: float) -> None:
         if step == 2:
-            stopped.save()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         stopped.run(on_step=stop)
     again = training(films, tmp_path / "b")
     assert again.resume()
+    assert again.step == 2, "what was learned in the last minutes is kept, between two saves too"
     again.run()
     for name, weights in straight.teacher.network.state_dict().items():
         assert torch.equal(weights, again.teacher.network.state_dict()[name]), name

@@ -26,6 +26,8 @@ LOG_EVERY = 50
 OnStep = Callable[[int, int, float], None]
 CLIP = 1.0
 """Largest norm of a step's gradient."""
+SAVE_MINUTES = 5.0
+"""The state is kept at least so often, however long a step takes: no more than this is lost by a kill."""
 
 
 def adamw(
@@ -96,6 +98,7 @@ class Course(ABC):
             on_step: Told of every step and its loss, once it is logged and saved.
         """
         began, before = time.monotonic(), self.seconds
+        saved = began
         sums: dict[str, list[float]] = {}
         while self.step < self.recipe.last and time.monotonic() - began < 60 * minutes:
             loss = self._learn(sums)
@@ -103,8 +106,9 @@ class Course(ABC):
             self.seconds = before + time.monotonic() - began
             if self.step % LOG_EVERY == 0 or self.step == self.recipe.last:
                 self._log(sums)
-            if self.step % self.recipe.save_every == 0:
+            if self.step % self.recipe.save_every == 0 or time.monotonic() - saved > 60 * SAVE_MINUTES:
                 self.save()
+                saved = time.monotonic()
             if on_step is not None:
                 on_step(self.step, loss)
         self.save()
@@ -180,8 +184,8 @@ def go_on(
         minutes: Time for this stage; ``None`` to go to the last step.
         say: Told where it goes on from, and the figures of every check.
         on_step: Told of every step: its number, the last one's number, its loss.
-        check: Figures on what is held out, asked for at every save and written to ``checks.jsonl``; ``None``
-            where nothing is.
+        check: Figures on what is held out, asked for every ``save_every`` steps and written to
+            ``checks.jsonl``; ``None`` where nothing is.
 
     Returns:
         ``step``, ``seconds``, ``finished``, and the figures of the last check.
