@@ -48,6 +48,22 @@ def test_episodes_can_be_chosen_by_id_task_and_number(source: Path) -> None:
         open_episodes(source, limit=0)
 
 
+def test_one_instruction_can_be_said_for_all_episodes(source: Path) -> None:
+    lay(source.parent, "s.yaml", content='tasks: {"pour the tea": {subgoals: [grasp, tilt]}}')
+    told = open_episodes(source, instruction="pour the tea", subgoals=source.parent / "s.yaml")
+    assert {(e.instruction, e.task, len(e.subgoals)) for e in told} == {("pour the tea", "pour the tea", 2)}
+    assert [e.instruction for e in told[1:]] == ["pour the tea"] * 2
+    with pytest.raises(OptionError, match="instruction is empty"):
+        open_episodes(source, instruction=" ")
+
+
+def test_a_task_that_has_a_name_of_its_own_keeps_it_under_another_instruction(tmp_path: Path) -> None:
+    lay(tmp_path, "a.mp4")
+    lay(tmp_path, "manifest.jsonl", content='{"video": "a.mp4", "instruction": "pour", "task": "tea-3"}')
+    (episode,) = open_episodes(tmp_path, instruction="pour the tea")
+    assert (episode.instruction, episode.task) == ("pour the tea", "tea-3")
+
+
 def test_labels_and_subgoals_are_joined_and_the_source_stays_as_it_is(source: Path) -> None:
     before = sorted(path.stat().st_mtime_ns for path in source.rglob("*"))
     lay(source.parent, "l.csv", content="episode_id,kind,name,value\npour/b,success,ever,1\n")

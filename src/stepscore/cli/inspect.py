@@ -24,6 +24,7 @@ def inspect(
     limit: options.Limit = None,
     reader: options.ReaderName = None,
     policy_from: options.PolicyFrom = None,
+    instruction: options.Instruction = None,
     json: options.Json = False,
 ) -> None:
     """Show what is there: episodes, tasks, policies, cameras, lengths, labels, and what could not be read."""
@@ -37,6 +38,7 @@ def inspect(
         limit=limit,
         reader=reader,
         policy_from=policy_from,
+        instruction=instruction,
     )
     found = survey(episodes)
     if json:

@@ -56,6 +56,7 @@ def judge(
     labels: options.LabelsFile = None,
     reader: options.ReaderName = None,
     policy_from: options.PolicyFrom = None,
+    instruction: options.Instruction = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -97,6 +98,7 @@ def judge(
         limit=limit,
         reader=reader,
         policy_from=policy_from,
+        instruction=instruction,
     )
     found = options.select_episodes(found, episodes)
     cameras = options.split_names(views)

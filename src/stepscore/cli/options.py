@@ -37,6 +37,14 @@ PolicyFrom = Annotated[
         help="Take the policy from the folder at this depth below SOURCE (1 is the first).",
     ),
 ]
+Instruction = Annotated[
+    str | None,
+    typer.Option(
+        "--instruction",
+        metavar="TEXT",
+        help="What the robot was told in every episode, if not as SOURCE says.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 

@@ -133,6 +133,7 @@ def open_episodes(
     *,
     reader: str | None = None,
     policy_from: int | None = None,
+    instruction: str | None = None,
 ) -> Episodes:
     """The episodes of a source, as handles that read on demand.
 
@@ -144,7 +145,10 @@ def open_episodes(
         limit: Keep only the first so many, in the order of their ids.
         reader: Read it as this format instead of finding out; see ``stepscore ls readers``.
         policy_from: Take the policy from the folder at this depth below the source (1 is the first).
+        instruction: What the robot was told in every episode, instead of what the source says.
     """
+    if instruction is not None and not instruction.strip():
+        raise OptionError("The instruction is empty. Say what the robot was told, or leave it to the source.")
     path = _locate(source)
     name = reader or _detect(path)
     listing = readers.get(name)().read(path, ReadOptions(policy_from=policy_from))
@@ -169,12 +173,13 @@ def open_episodes(
         where,
         rows,
         read_subgoals(Path(subgoals)) if subgoals is not None else {},
+        instruction,
     )
     return Episodes(where, name, Listing(joined, problems, listing.rules))
 
 
 class _Joined(Sequence[Episode]):
-    """Episodes with source, labels and subgoals joined as each is made, so that a lazy listing stays lazy."""
+    """Episodes with what the caller says of them joined as each is made, so that a lazy listing stays lazy."""
 
     def __init__(
         self,
@@ -182,8 +187,10 @@ class _Joined(Sequence[Episode]):
         source: str,
         labels: Mapping[str, tuple[Label, ...]],
         subgoals: Mapping[str, TaskSubgoals],
+        instruction: str | None,
     ) -> None:
         self._episodes, self._source, self._labels, self._subgoals = episodes, source, labels, subgoals
+        self._instruction = instruction
 
     def __len__(self) -> int:
         return len(self._episodes)
@@ -197,8 +204,12 @@ class _Joined(Sequence[Episode]):
     def __getitem__(self, key: slice) -> Sequence[Episode]: ...
     def __getitem__(self, key: int | slice) -> Episode | Sequence[Episode]:
         if isinstance(key, slice):
-            return _Joined(self._episodes[key], self._source, self._labels, self._subgoals)
+            part = self._episodes[key]
+            return _Joined(part, self._source, self._labels, self._subgoals, self._instruction)
         episode = self._episodes[key]
+        if self._instruction is not None:
+            task = self._instruction if episode.task == episode.instruction else episode.task
+            episode = replace(episode, instruction=self._instruction, task=task)
         entry = find_subgoals(self._subgoals, episode.task, episode.instruction)
         return replace(
             episode,
