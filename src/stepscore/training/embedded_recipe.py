@@ -23,7 +23,7 @@ from stepscore.training.vlm_job import VlmJob
 
 PIXELS = 128
 """Pixels a side that the judge sees."""
-LOOK, READ, STEPS, PICTURES = 2400, 400, 3500, 0.3
+LOOK, READ, STEPS, PICTURES = 2400, 400, 7000, 0.5
 """Steps of the vision tower alone, steps in which the language model learns to read it, steps of statements and
 questions, which leave the tower as it is, and the share of these with the picture judges' questions."""
 WORDINGS = Path(__file__).with_name("embedded_wordings.yaml")
