@@ -53,6 +53,7 @@ def test_one_instruction_can_be_said_for_all_episodes(source: Path) -> None:
     told = open_episodes(source, instruction="pour the tea", subgoals=source.parent / "s.yaml")
     assert {(e.instruction, e.task, len(e.subgoals)) for e in told} == {("pour the tea", "pour the tea", 2)}
     assert [e.instruction for e in told[1:]] == ["pour the tea"] * 2
+    assert len(open_episodes(source, instruction="pour the tea", task="pour the tea")) == 3
     with pytest.raises(OptionError, match="instruction is empty"):
         open_episodes(source, instruction=" ")
 

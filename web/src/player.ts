@@ -169,16 +169,21 @@ export class Player {
   private insist(screen: Screen): void {
     const { film, video } = screen;
     if (this.closed || this.playing || video.seeking || document.hidden || screen.again >= MOST_AGAIN) return;
-    const frame = film.clock.at(this.clock.middle(this.frame));
+    const frame = this.frameOf(screen, this.frame);
     if (video.dataset.shown === String(frame)) return;
     screen.again += 1;
     const half = film.clock.middle(frame) - film.clock.time(frame);
     video.currentTime = this.aimOf(screen, this.frame) + (screen.again % 2 ? 0.4 : -0.4) * half;
   }
 
-  /** The middle of the time for which a view shows frame `frame` of the main view. */
-  private aimOf({ film }: Screen, frame: number): number {
-    return film.startS + film.clock.middle(film.clock.at(this.clock.middle(frame)));
+  /** The frame of a view that goes with frame `frame` of the main view. */
+  private frameOf({ film }: Screen, frame: number): number {
+    return film.clock.at(this.clock.middle(frame));
+  }
+
+  /** The middle of the time for which it is shown, in its file. */
+  private aimOf(screen: Screen, frame: number): number {
+    return screen.film.startS + screen.film.clock.middle(this.frameOf(screen, frame));
   }
 
   private start(screen: Screen, leads: boolean): void {

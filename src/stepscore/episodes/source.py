@@ -161,21 +161,16 @@ def open_episodes(
     if rows:
         unknown = sorted(set(rows) - set(_ids(episodes)))
         problems += tuple(Problem(str(labels), f"no episode is called {name!r}") for name in unknown)
+    where = str(path) if Path(source).expanduser().exists() else str(source)
+    described = read_subgoals(Path(subgoals)) if subgoals is not None else {}
+    episodes = _Joined(episodes, where, rows, described, instruction)
     if task is not None:
         episodes = _of_task(episodes, task)
     if limit is not None:
         if limit < 1:
             raise OptionError(f"limit is {limit}; it must be at least 1.")
         episodes = episodes[:limit]
-    where = str(path) if Path(source).expanduser().exists() else str(source)
-    joined = _Joined(
-        episodes,
-        where,
-        rows,
-        read_subgoals(Path(subgoals)) if subgoals is not None else {},
-        instruction,
-    )
-    return Episodes(where, name, Listing(joined, problems, listing.rules))
+    return Episodes(where, name, Listing(episodes, problems, listing.rules))
 
 
 class _Joined(Sequence[Episode]):
