@@ -27,7 +27,8 @@ from stepscore.models import (
     Tile,
     Turn,
 )
-from stepscore.models.calls import Call, call_key, pack, prompt_text, unpack
+from stepscore.models.calls import Call, pack, prompt_text, unpack
+from stepscore.models.keys import call_key
 
 MODEL = {"name": "mock/x"}
 STILL, FILM = Still("top", 3, 64), Film("top", (0, 4, 8), 64)

@@ -1,9 +1,8 @@
-"""One call to a model: its key, what was asked and answered, and what it took."""
+"""One call to a model: what was asked and answered, and what it took."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -13,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from stepscore.errors import ModelError
+from stepscore.models.keys import plain, tag_of
 from stepscore.models.model import Answer, PrefixScores, Response, Scores
 from stepscore.models.request import Request, ScorePrefixes, Shown, Tile, named_parts
-
-KEY_VERSION = 1
 
 
 @dataclass
@@ -42,21 +40,13 @@ class Call:
         response = self.response
         return {
             "key": self.key,
-            "kind": type(self.request).__name__,
+            "kind": tag_of(self.request),
             "prompt": prompt_text(self.request),
-            "frames": json.dumps([_plain(part) for part in named_parts(self.request)]),
+            "frames": json.dumps([plain(part) for part in named_parts(self.request)]),
             "answer": response.text if isinstance(response, Answer) else json.dumps(pack(response)),
             "tokens_in": response.tokens_in if response else 0,
             "tokens_out": response.tokens_out if isinstance(response, Answer) else 0,
         }
-
-
-def call_key(fingerprint: str, request: Request, model: Mapping[str, object]) -> str:
-    """Hash of all that decides the answer: the episode's pictures, the request and the model."""
-    parts = [KEY_VERSION, fingerprint, type(request).__name__, _plain(request), dict(model)]
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # An answer may be quoted in the next question, and hold half of a surrogate pair.
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def prompt_text(request: Request) -> str:
@@ -118,17 +108,4 @@ def _count(part: object) -> int:
 def _label(part: object) -> str:
     if isinstance(part, Shown):
         return "video" if part.video else "image"
-    return f"{type(part).__name__.lower()} {json.dumps(_plain(part))}"
-
-
-def _plain(value: object) -> Any:
-    """Dataclasses, tuples and texts as JSON values, each dataclass with its name."""
-    if isinstance(value, Shown):
-        clip = value.clip
-        return {"shown": hashlib.sha256(clip.frames.tobytes()).hexdigest(), "times": clip.timestamps.tolist()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        plain = {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"is": type(value).__name__, **plain}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
+    return f"{tag_of(part).lower()} {json.dumps(plain(part))}"

@@ -18,7 +18,8 @@ from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask
 from stepscore.models import Model, PrefixScores, Request, Response, ScorePrefixes
 from stepscore.models.cache import CallCache
-from stepscore.models.calls import Call, call_key
+from stepscore.models.calls import Call
+from stepscore.models.keys import call_key
 from stepscore.models.ledger import Attempts, Budget, Ledger
 from stepscore.models.prices import Price, price_of
 from stepscore.models.request import resolve, show_from

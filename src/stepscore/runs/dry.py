@@ -17,7 +17,8 @@ from stepscore.errors import ModelError, StepScoreError
 from stepscore.judges import Judge, models_of
 from stepscore.models import Answer, Generate, Model, PrefixScores, Request, Response, Score, Scores
 from stepscore.models.cache import CallCache
-from stepscore.models.calls import Call, call_key
+from stepscore.models.calls import Call
+from stepscore.models.keys import call_key
 from stepscore.models.model import run_blocking
 from stepscore.models.prices import Price, most_tokens
 from stepscore.models.request import Named, ScorePrefixes, Tile, named_parts
