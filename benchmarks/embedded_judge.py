@@ -37,7 +37,7 @@ from embedded.limits import limit_figures
 from embedded.testset import Wanted
 from embedded.timing import timing_figures
 
-from stepscore.training.embedded_tasks import FIRST_TEST_SEED, FPS, HELD_OUT, TRAINED
+from stepscore.training.embedded.tasks import FIRST_TEST_SEED, FPS, HELD_OUT, TRAINED
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Real rollouts, where they lie beside the repository; without them that part of the gate's figure is left out."""

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from transformers import Qwen3VLForConditionalGeneration  # noqa: F401 - libraries are not the judge's time
 
-from stepscore.cli.demo import ROLLOUTS
+from stepscore.cli.general.demo import ROLLOUTS
 from stepscore.episodes import Episode, open_episodes
 from stepscore.judges import get_judge
 from stepscore.models import Request, Response
-from stepscore.models.embedded import FOLDER, EmbeddedModel
-from stepscore.models.model import run_blocking
-from stepscore.models.request import resolve, show_from
+from stepscore.models.base import run_blocking
+from stepscore.models.embedded.model import FOLDER, EmbeddedModel
+from stepscore.models.requests import media_decoder, resolve
 
 EPISODES, LONG = 8, 38
 """Rollouts that are judged, and the frames that topreward's 16 prefixes take."""
@@ -32,7 +32,7 @@ def judged(model: EmbeddedModel, episode: Episode) -> float:
 
     async def ask(request: Request, other: object = None) -> Response:
         nonlocal took
-        shown = resolve(request, show_from(episode))
+        shown = resolve(request, media_decoder(episode))
         started = time.process_time()
         response = await model.answer(shown)
         took += time.process_time() - started

@@ -25,9 +25,9 @@ import av
 import numpy as np
 
 from stepscore.episodes import open_episodes
-from stepscore.episodes.lerobot_write import Recording, write_lerobot
-from stepscore.episodes.packets import index_video
-from stepscore.episodes.video import VideoView, plan_runs
+from stepscore.episodes.lerobot.writing.writer import Recording, write_lerobot
+from stepscore.episodes.video.packets import index_video
+from stepscore.episodes.video.video_view import VideoView, plan_runs
 from stepscore.types import Frames
 
 CAMERA = "observation.images.top"

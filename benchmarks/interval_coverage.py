@@ -17,9 +17,9 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from stepscore.metrics.comparison import compare_paired, compare_unpaired
-from stepscore.metrics.differences import bonett_price, newcombe
-from stepscore.metrics.intervals import (
+from stepscore.metrics.stats.comparison import compare_paired, compare_unpaired
+from stepscore.metrics.stats.comparison_result import bonett_price, newcombe
+from stepscore.metrics.stats.intervals import (
     clopper_pearson,
     mean_estimate,
     rate_estimate,
@@ -27,8 +27,8 @@ from stepscore.metrics.intervals import (
     statistic_estimate,
     wilson,
 )
-from stepscore.metrics.linear import mean_of
-from stepscore.metrics.units import draw_sample
+from stepscore.metrics.stats.linear_statistic import mean_of
+from stepscore.metrics.stats.sample import draw_sample
 from stepscore.types import Estimate
 
 Draw = Callable[[np.random.Generator], Estimate]

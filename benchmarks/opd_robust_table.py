@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from stepscore.metrics import opd
+from stepscore.metrics import compute_opd
 from stepscore.types import FloatArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -70,13 +70,13 @@ def movement(curves: Sequence[FloatArray], revision: str, seeds: int = 8) -> dic
     changes: dict[str, dict[str, list[float]]] = {m: {"thinned": [], "noise": []} for m in METRICS}
     for index, curve in enumerate(curves):
         times = np.arange(1.0, len(curve) + 1)
-        whole = opd(curve, revision, times)
+        whole = compute_opd(curve, revision, times)
         variants = [("thinned", curve[phase::2], times[phase::2]) for phase in (0, 1)]
         for seed in range(seeds):
             noise = np.random.default_rng([index, seed]).normal(0.0, NOISE, len(curve))
             variants.append(("noise", np.clip(curve + noise, 0.0, 1.0), times))
         for kind, progress, clock in variants:
-            value = opd(progress, revision, clock)
+            value = compute_opd(progress, revision, clock)
             for metric in METRICS:
                 changes[metric][kind].append(abs(value[metric] - whole[metric]))
     return {
@@ -86,7 +86,7 @@ def movement(curves: Sequence[FloatArray], revision: str, seeds: int = 8) -> dic
 
 def rank_agreement(curves: Sequence[FloatArray]) -> dict[str, float]:
     """Spearman correlation over the curves between v1.0 and robust, per metric."""
-    old, new = ([opd(curve, revision) for curve in curves] for revision in ("v1.0", "robust"))
+    old, new = ([compute_opd(curve, revision) for curve in curves] for revision in ("v1.0", "robust"))
     return {m: float(spearmanr([v[m] for v in old], [v[m] for v in new]).statistic) for m in METRICS}
 
 
@@ -138,7 +138,10 @@ def found(metric: str, steps: int, *, noise: float, thinned: bool, count: int = 
         keep = slice(int(rng.integers(2)), None, 2) if thinned else slice(None)
         error = rng.normal(0.0, noise, steps)
         before, after = (np.clip(p + error, 0, 1)[keep] for p in (clean, planted))
-        rise = opd(after, "robust", times[keep])[metric] - opd(before, "robust", times[keep])[metric]
+        rise = (
+            compute_opd(after, "robust", times[keep])[metric]
+            - compute_opd(before, "robust", times[keep])[metric]
+        )
         hits.append(rise >= amount / 3)
     return float(np.mean(hits))
 

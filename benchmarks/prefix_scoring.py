@@ -23,12 +23,12 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from transformers import AutoModelForImageTextToText, Qwen3VLConfig
 
 from stepscore.episodes import Clip
-from stepscore.models import ScorePrefixes, Shown
-from stepscore.models.full_passes import score_naive
-from stepscore.models.prefix_scoring import planned, score_incremental, score_shared
-from stepscore.models.qwen3vl_inputs import Geometry, VisionTokens
-from stepscore.models.qwen3vl_network import Qwen3VLNetwork
-from stepscore.models.qwen_prompts import QwenPrompts
+from stepscore.models import DecodedMedia, ScorePrefixes
+from stepscore.models.qwen3vl.full_forward import score_naive
+from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
+from stepscore.models.qwen3vl.network import Qwen3VLNetwork
+from stepscore.models.qwen3vl.prefix_scoring import planned, score_incremental, score_shared
+from stepscore.models.qwen3vl.prompts import QwenPrompts
 
 FRAMES, SIDE = 32, 224
 HEAD = "<|im_start|>user\n"
@@ -91,7 +91,7 @@ def network() -> Qwen3VLNetwork:
 
 def request(k: int, instructions: tuple[str, ...]) -> ScorePrefixes:
     frames = np.random.default_rng(0).integers(0, 256, (FRAMES, SIDE, SIDE, 3), dtype=np.uint8)
-    film = Shown(Clip(frames, np.arange(FRAMES) / 2, np.arange(FRAMES)), video=True)
+    film = DecodedMedia(Clip(frames, np.arange(FRAMES) / 2, np.arange(FRAMES)), video=True)
     lengths = tuple(int(n) for n in np.linspace(FRAMES / k, FRAMES, k))
     return ScorePrefixes(
         film, lengths, HEAD, tuple(TAIL.format(i) for i in instructions), (" True", " False")

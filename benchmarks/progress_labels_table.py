@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from stepscore.episodes import Episodes, Stage, open_episodes
-from stepscore.procedures.labelling import LabelOptions, label_progress, outcome
-from stepscore.procedures.progress import procvlm_progress
-from stepscore.procedures.robust import robust_progress
+from stepscore.procedures.progress_labels import LabelOptions, label_progress, labelled_outcome
+from stepscore.procedures.robust_progress import robust_progress
+from stepscore.procedures.stage_progress import procvlm_progress
 
 ROOT = Path(__file__).resolve().parents[1]
 METHODS = {
@@ -52,7 +52,7 @@ def groups_of(episodes: Episodes) -> dict[str, list[str]]:
     """Episode ids by outcome, and all."""
     found: dict[str, list[str]] = defaultdict(list)
     for episode in episodes:
-        at_end, ever = outcome(episode.labels)
+        at_end, ever = labelled_outcome(episode.labels)
         kind = "success" if at_end else "undone" if ever else "failure"
         for group in (kind, "all"):
             found[group].append(episode.id)

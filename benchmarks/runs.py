@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import stepscore
-from stepscore.episodes.toy import write_toy_rollouts
+from stepscore.testing import write_toy_rollouts
 
 EPISODES = 10_000
 

@@ -29,8 +29,8 @@ from sarm.sets import Wanted, elsewhere_episodes, find_scenes, test_episodes, tr
 from sarm.tables import Cell, write
 from sarm.zero_shot import TOPREWARD, ZeroShot, in_words
 
-from stepscore.models.embedded import CALIBRATION, FOLDER, EmbeddedModel
-from stepscore.models.hf_files import weights_digest
+from stepscore.models.embedded.model import CALIBRATION, FOLDER, EmbeddedModel
+from stepscore.models.hf.files import weights_digest
 
 TINY = Wanted(("push", "soccer"), (2, 4), 4, 2)
 

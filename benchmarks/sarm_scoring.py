@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from stepscore.models.sarm import SarmModel
-from stepscore.models.sarm_checkpoint import Procedure, SarmConfig, save_checkpoint
-from stepscore.models.sarm_encoders import get_encoder
-from stepscore.models.sarm_network import SarmNetwork, SarmShape
-from stepscore.models.sarm_window import Window
+from stepscore.models.sarm.checkpoint import Procedure, SarmConfig, save_checkpoint
+from stepscore.models.sarm.encoders import get_encoder
+from stepscore.models.sarm.model import SarmModel
+from stepscore.models.sarm.network import SarmNetwork, SarmShape
+from stepscore.models.sarm.window import Window
 from stepscore.types import Frames
 
 TASK, FPS, FASTER = "open the drawer", 10.0, 8.0

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from stepscore.episodes import length_auc, match_lengths, open_episodes
-from stepscore.sim import Filming, make_plans, write_dataset
+from stepscore.sim import RenderOptions, make_plans, write_dataset
 
 TASKS = (
     "assembly",
@@ -57,7 +57,7 @@ def cpu_s() -> float:
 def speed_benchmark(root: Path, workers: int) -> float:
     plans = make_plans(TASKS, POLICIES, per_task=len(POLICIES))
     before, started = cpu_s(), time.perf_counter()
-    write_dataset(root, plans, Filming(("corner",), 224), workers=workers)
+    write_dataset(root, plans, RenderOptions(("corner",), 224), workers=workers)
     spent, wall = cpu_s() - before, time.perf_counter() - started
     print(
         f"{len(plans)} episodes of one view at 224 px: {spent:.0f} s CPU (limit {MOST_S:.0f}), {wall:.0f} s wall "

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from stepscore.sim import Filming, Plan, Rollout, all_tasks, get_task, simulate
+from stepscore.sim import Plan, RenderOptions, Rollout, all_tasks, get_task, simulate
 
 FRAMES, SIDE, LANE, CURVE, TITLE, MARGIN = 12, 112, 14, 44, 18, 6
 POLICIES = (
@@ -104,7 +104,7 @@ def main() -> None:
         for policy in rng.choice(given.policies.split(","), given.episodes, replace=False)
     ]
     given.folder.mkdir(parents=True, exist_ok=True)
-    rollouts = simulate(plans, Filming((given.view,)), 2)
+    rollouts = simulate(plans, RenderOptions((given.view,)), 2)
     # Sheets of a task have the same lanes, and so the same width.
     for name, mine in groupby(rollouts, key=lambda rollout: rollout.plan.task):
         page = stacked([sheet(rollout, given.view) for rollout in mine])

@@ -16,8 +16,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from stepscore.sim import Filming, Rollout, get_task, make_plans, marked_goals, simulate, thing_goals
-from stepscore.sim.truth import spans
+from stepscore.sim import RenderOptions, Rollout, get_task, make_plans, marked_goals, simulate, thing_goals
+from stepscore.sim.labels import spans
 
 POLICIES = (
     "expert",
@@ -149,7 +149,7 @@ def main() -> None:
     given = parser.parse_args()
     plans = make_plans(given.tasks.split(","), POLICIES, given.scenes * len(POLICIES))
     by_task: dict[str, list[Rollout]] = defaultdict(list)
-    for number, rollout in enumerate(simulate(plans, Filming(views=()), given.workers), start=1):
+    for number, rollout in enumerate(simulate(plans, RenderOptions(views=()), given.workers), start=1):
         by_task[rollout.plan.task].append(rollout)
         if number % 100 == 0:
             print(f"{number} of {len(plans)} episodes", file=sys.stderr, flush=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.paths import SHARED_DATA
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("stepscore", deadline=None)
 settings.load_profile("stepscore")
-
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="session")

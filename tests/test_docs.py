@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.paths import ROOT
 
 
 def python_blocks(page: str) -> list[str]:
@@ -22,8 +22,8 @@ def test_the_extensions_shown_work_and_are_short(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import stepscore
-from stepscore.episodes.toy import write_toy_rollouts
-from stepscore.runs.measure import measure_episodes
+from stepscore.testing import write_toy_rollouts
+from stepscore.analysis.measures import measure_episodes
 
 made = write_toy_rollouts(Path(sys.argv[1]) / "toys", scenes=1)
 folder = Path(sys.argv[1]) / "mine"

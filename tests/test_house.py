@@ -1,77 +1,184 @@
-"""The house stands as designed: rooms import only rooms above them, and starting up costs nothing."""
+"""The house stands as designed: rooms import only rooms above them, by their faces; starting up costs nothing."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).resolve().parents[1] / "src" / "stepscore"
+from tests.paths import ROOT
+
+SRC = ROOT / "src" / "stepscore"
 ROOMS = [
     "metrics",
     "episodes",
     "models",
     "judges",
     "runs",
+    "analysis",
     "procedures",
     "sim",
     "training",
     "curation",
     "audit",
     "report",
+    "rewards",
     "server",
     "cli",
+    "testing",
 ]
-COMMON = {"types", "errors", "registry", "__init__"}
+COMMON = {"types", "errors", "registry", "_files", "_lazy", "__init__"}
 HEAVY = ["numpy", "pydantic", "scipy", "pyarrow", "av", "torch", "transformers", "ray", "mujoco"]
+MOST_MODULES = 12
 
 
-def imported(path: Path) -> set[str]:
-    """Names of the parts of stepscore that a file imports, wherever in the file."""
-    found = set()
+def module_of(path: Path, root: Path = SRC.parent) -> str:
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for path in sorted(SRC.rglob("*.py"))}
+PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+
+
+def room_of(module: str) -> str:
+    return [*module.split("."), "__init__"][1]
+
+
+def imports(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Every import of a part of stepscore, wherever in the file: the module, and the name taken from it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names: list[str] = []
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports by a relative name"
+            module = node.module or ""
+            if module.split(".")[0] == "stepscore":
+                yield from ((module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("stepscore.")}
+            yield from ((alias.name, None) for alias in node.names if alias.name.startswith("stepscore."))
+
+
+def targets(path: Path) -> set[str]:
+    """The modules a file imports; ``from package import module`` names the module."""
+    return {
+        f"{module}.{name}" if name is not None and f"{module}.{name}" in MODULES else module
+        for module, name in imports(path)
+    }
+
+
+def upward(path: Path, room: str) -> set[str]:
+    """Rooms a file imports although they stand below its own."""
+    found = {room_of(module) for module in targets(path)} & set(ROOMS)
+    if room in COMMON:
+        # The package's own __init__ hands out names of rooms, lazily; it is the front door.
+        return set() if room == "__init__" else found
+    return found & set(ROOMS[ROOMS.index(room) + 1 :])
+
+
+def deep(path: Path, room: str) -> set[str]:
+    """Imports from another room that go past the faces of its packages, or take what no face names."""
+    wrong = set()
+    for module, name in imports(path):
+        if room_of(module) in {room, *COMMON} or module == "stepscore":
+            continue
+        if module not in PACKAGES:
+            if module != "stepscore.testing":
+                wrong.add(module)
+        elif name is not None and name not in face_of(module):
+            wrong.add(f"{module}.{name}")
+    return wrong
+
+
+def face_of(package: str) -> set[str]:
+    """The names in the ``__all__`` of a package."""
+    for node in ast.parse(MODULES[package].read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """One cycle for every arrow that closes one, found by depth-first search."""
+    found: list[list[str]] = []
+    state: dict[str, int] = {}
+    trail: list[str] = []
+
+    def visit(module: str) -> None:
+        state[module] = 1
+        trail.append(module)
+        for other in sorted(graph.get(module, ())):
+            if state.get(other) == 1:
+                found.append([*trail[trail.index(other) :], other])
+            elif other not in state:
+                visit(other)
+        trail.pop()
+        state[module] = 2
+
+    for module in sorted(graph):
+        if module not in state:
+            visit(module)
     return found
 
 
-def wrong_arrows(path: Path, room: str) -> set[str]:
-    if room in COMMON:
-        # The package's own __init__ hands out names of rooms, lazily; it is the front door.
-        return set() if room == "__init__" else imported(path) & set(ROOMS)
-    return imported(path) & set(ROOMS[ROOMS.index(room) + 1 :])
+def import_graph() -> dict[str, set[str]]:
+    """Which module imports which, local imports included.
+
+    A package's own ``__init__`` only names what is inside it, so an arrow to it from inside is not drawn there: a
+    module that imports its own package's face is found by the arrow back to itself.
+    """
+    return {name: targets(path) - {name} for name, path in MODULES.items() if name != "stepscore"}
 
 
-def all_files() -> list[tuple[Path, str]]:
-    return [(p, p.relative_to(SRC).parts[0].removesuffix(".py")) for p in sorted(SRC.rglob("*.py"))]
+FILES = [(path, room_of(name)) for name, path in MODULES.items()]
+
+
+def short(value: object) -> str:
+    return str(value.relative_to(SRC)) if isinstance(value, Path) else str(value)
 
 
 def test_every_file_stands_in_a_known_room() -> None:
-    assert {room for _, room in all_files()} <= set(ROOMS) | COMMON
+    assert {room for _, room in FILES} <= set(ROOMS) | COMMON
 
 
-@pytest.mark.parametrize(("path", "room"), all_files(), ids=lambda value: str(value)[-40:])
+@pytest.mark.parametrize(("path", "room"), FILES, ids=short)
 def test_a_room_imports_no_room_below_it(path: Path, room: str) -> None:
-    assert not wrong_arrows(path, room)
+    assert not upward(path, room)
 
 
-def test_an_arrow_the_wrong_way_is_seen(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("path", "room"), FILES, ids=short)
+def test_other_rooms_are_imported_through_their_faces(path: Path, room: str) -> None:
+    assert not deep(path, room)
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    assert cycles(import_graph()) == []
+
+
+def test_wrong_imports_are_found(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("def f():\n    from stepscore.runs import score\n")
-    assert wrong_arrows(bad, "metrics") == {"runs"}
-    assert not wrong_arrows(bad, "cli")
+    bad.write_text(
+        "def f():\n    from stepscore.runs import score\n    from stepscore.runs.journal import Journal\n"
+    )
+    assert upward(bad, "metrics") == {"runs"}
+    assert not upward(bad, "cli")
+    assert deep(bad, "cli") == {"stepscore.runs.journal"}
+    assert not deep(bad, "runs")
+    bad.write_text("from stepscore.runs import no_such_name\n")
+    assert deep(bad, "cli") == {"stepscore.runs.no_such_name"}
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c", "a"]]
 
 
-def test_every_room_says_what_it_is_for() -> None:
-    for room in (p for p in SRC.iterdir() if (p / "__init__.py").is_file()):
-        assert ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))), room.name
+def test_every_package_says_what_it_is_for() -> None:
+    for package in PACKAGES:
+        assert ast.get_docstring(ast.parse(MODULES[package].read_text(encoding="utf-8"))), package
+
+
+def test_no_folder_holds_more_than_a_dozen_modules() -> None:
+    for package in PACKAGES:
+        modules = [path for path in MODULES[package].parent.glob("*.py") if path.name != "__init__.py"]
+        assert len(modules) <= MOST_MODULES, f"{package} has {len(modules)} modules"
 
 
 @pytest.mark.parametrize("start", ["import stepscore", "from stepscore.cli.app import main; import typer"])
@@ -93,14 +200,13 @@ def test_help_loads_no_heavy_module() -> None:
 
 
 def test_no_file_names_a_machine() -> None:
-    root = SRC.parents[1]
-    kinds = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".sh", ".json", ""}
+    kinds = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".sh", ".json", ".cff", ""}
     tracked = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
     )
     if tracked.returncode:
         pytest.skip("not a git checkout")
-    for path in (root / name for name in tracked.stdout.splitlines()):
+    for path in (ROOT / name for name in tracked.stdout.splitlines()):
         if path.is_file() and path.suffix in kinds:
             text = path.read_text(encoding="utf-8", errors="ignore")
             for word in ("/" + "work/", "/" + "root/", "/" + "home/"):

@@ -36,7 +36,7 @@ export default defineConfig({
   plugins: [onePage()],
   build: {
     target: "es2022",
-    outDir: here("../src/stepscore/report/assets"),
+    outDir: here("../src/stepscore/report/page/assets"),
     emptyOutDir: false,
     cssCodeSplit: false,
     reportCompressedSize: false,

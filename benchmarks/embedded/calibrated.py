@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stepscore.judges.calibration import FittedMap, check_calibration, read_calibration, write_calibration
+from stepscore.analysis.calibration import calibrate
+from stepscore.judges.common.calibration import (
+    FittedMap,
+    check_calibration,
+    read_calibration,
+    write_calibration,
+)
 from stepscore.judges.topreward import TopReward
-from stepscore.models.embedded import CALIBRATION
+from stepscore.models.embedded.model import CALIBRATION
 from stepscore.procedures.labels_table import write_labels
-from stepscore.runs.asking import Spending
-from stepscore.runs.calibrate import calibrate
+from stepscore.runs.model_client import CallOptions
 from stepscore.runs.scoring import score
-from stepscore.training.embedded_tasks import VIEW
+from stepscore.training.embedded.tasks import VIEW
 
 from .testset import read_any
 
@@ -39,7 +44,7 @@ def calibration_map(judge: TopReward, datasets: Sequence[Path], out: Path) -> Fi
             labels = Path(folder) / "labels.parquet"
             write_labels(labels, {e.id: list(e.labels.rows) for e in episodes})
             plain = [replace(e, subgoals=()) for e in episodes]
-            run = score(plain, judge, Path(folder) / "run", spending=Spending(cache=False))
+            run = score(plain, judge, Path(folder) / "run", spending=CallOptions(cache=False))
             found = calibrate(run, labels=labels, channel="margin", share=SHARE)
         write_calibration(found.fitted, out)
     fitted = read_calibration(out)

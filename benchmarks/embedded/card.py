@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscore.training.embedded_tasks import HELD_OUT, TRAINED
+from stepscore.training.embedded.tasks import HELD_OUT, TRAINED
 
 from .figures import BASELINES, HELD_OUT_GROUP, Figure, read_json
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from benchmarks.embedded.variants import PICTURES, Matched, opposite_instructions
 
 from stepscore.metrics.order import voc
 from stepscore.types import FloatArray
 
 from .figures import Figure, Units, average
-from .looks import PICTURES, Matched, opposite_instructions
 from .rows import Scored, sigmoid
 from .success import Shown, index, pairs_of
 

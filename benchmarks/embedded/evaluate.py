@@ -11,18 +11,19 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
+from benchmarks.embedded.timestamps import pair_figures
+from benchmarks.embedded.variants import Matched, match_all, plan_looks
+
 from stepscore.episodes import Episode
-from stepscore.judges.calibration import FittedMap
+from stepscore.judges.common.calibration import FittedMap
 from stepscore.judges.topreward import TopReward
 from stepscore.models import Model, get_model
-from stepscore.models.domain_gate import GATE_FILE
-from stepscore.models.embedded import FOLDER, EmbeddedModel, trained_side
-from stepscore.training.embedded_tasks import HELD_OUT, SIZE, TRAINED
+from stepscore.models.embedded.domain_gate import GATE_FILE
+from stepscore.models.embedded.model import FOLDER, EmbeddedModel, trained_side
+from stepscore.training.embedded.tasks import HELD_OUT, SIZE, TRAINED
 
 from .controls import instruction_figures, picture_figures, rise_figures
 from .figures import HELD_OUT_GROUP, Figure
-from .looks import Matched, match_all, plan_looks
-from .moments import pair_figures
 from .progress import fingerprint_figures, opd_figures, progress_figures
 from .rows import Scored, read_rows, write_rows
 from .scoring import Look, Scorer

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepscore.metrics.intervals import mean_estimate, statistic_estimate
+from stepscore.metrics.stats.intervals import mean_estimate, statistic_estimate
 from stepscore.types import Estimate
 
 BASELINES = ("length alone", "linear time", "constant")

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.embedded.run_judge import Asked, Known, asked
+from benchmarks.embedded.timestamps import balanced
 
 from stepscore.episodes import Episode
-from stepscore.episodes.subgoals import Subgoal, TaskSubgoals
+from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.judges import Judge
 from stepscore.judges.cascade import Cascade
 from stepscore.judges.hop import Hop
@@ -27,15 +29,13 @@ from stepscore.metrics.pairs import make_pairs
 from stepscore.metrics.stages import boundary_f1
 from stepscore.models import Model
 from stepscore.procedures.annotate import AnnotateOptions, annotate_episodes
-from stepscore.runs.asking import Spending
+from stepscore.runs.model_client import CallOptions
 from stepscore.sim import get_task
-from stepscore.training.embedded_tasks import SIZE, VIEW
-from stepscore.training.oracle import DIRECT, without_steps
+from stepscore.training.embedded.tasks import SIZE, VIEW
+from stepscore.training.vlm.data.answer_key import DIRECT, without_steps
 from stepscore.types import Curve, FloatArray
 
-from .asked import Asked, Known, asked
 from .figures import Figure, Units, average, over_points, plain
-from .moments import balanced
 from .scoring import held
 
 GROUP = "Other forms, as measured"
@@ -273,7 +273,7 @@ def annotate_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
             Path(folder),
             vocabulary=vocabulary,
             options=AnnotateOptions(fps=10.0, max_frames=FRAMES, size=SIZE, max_tokens=400),
-            spending=Spending(cache=False),
+            spending=CallOptions(cache=False),
         )
     pairs = [
         (_boundaries(e.labels.stages), _boundaries(a.stages)) for e, a in zip(episodes, made, strict=True)

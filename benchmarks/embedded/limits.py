@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from benchmarks.embedded.run_judge import asked
+from benchmarks.embedded.variants import SHIFTS, trained_instructions
 
 from stepscore import open_episodes
 from stepscore.episodes import Episode
-from stepscore.episodes.changes import changed
+from stepscore.episodes.perturbations.perturb import perturb
 from stepscore.episodes.view import ViewInfo
 from stepscore.judges.topreward import TopReward
 from stepscore.models import Model
-from stepscore.training.embedded_tasks import SIZE, VIEW
+from stepscore.training.embedded.tasks import SIZE, VIEW
 from stepscore.types import FloatArray, Frames
 
-from .asked import asked
 from .figures import Figure, Units, average
-from .looks import SHIFTS, trained_instructions
 from .paraphrases import unseen
 from .scoring import held
 
@@ -112,8 +112,8 @@ def trained_cases(trained: Sequence[Episode]) -> Iterator[Case]:
             film = replace(film, instruction=words[number % len(words)])
             dx, dy = SHIFTS[number % len(SHIFTS)]
             yield Case("as recorded", film)
-            yield Case("shifted 8 px", changed(film, "shifted", dx=8 * dx, dy=8 * dy))
-            yield Case("zoomed 15 %", changed(film, "zoomed"))
+            yield Case("shifted 8 px", perturb(film, "shifted", dx=8 * dx, dy=8 * dy))
+            yield Case("zoomed 15 %", perturb(film, "zoomed"))
 
 
 def _real(folder: Path | None) -> list[Episode]:

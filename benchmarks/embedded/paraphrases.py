@@ -9,8 +9,8 @@ from importlib.resources import as_file, files
 import yaml
 
 from stepscore.sim import get_task
-from stepscore.training.embedded_tasks import TRAINED
-from stepscore.training.vlm_setup import read_wordings
+from stepscore.training.embedded.tasks import TRAINED
+from stepscore.training.vlm.setup import read_wordings
 
 PARAPHRASES: Mapping[str, tuple[str, ...]] = {
     "assembly": ("fit the ring over the peg", "get the wrench-like ring onto the upright pin"),
@@ -49,7 +49,7 @@ PARAPHRASES: Mapping[str, tuple[str, ...]] = {
 @cache
 def trained_wordings() -> frozenset[str]:
     """Every wording of an instruction that the training recipe uses, in small letters."""
-    with as_file(files("stepscore.training").joinpath("embedded_wordings.yaml")) as path:
+    with as_file(files("stepscore.training.embedded").joinpath("wordings.yaml")) as path:
         others = read_wordings(path)
     own = [get_task(task).instruction for task in TRAINED]
     return frozenset(text.lower() for text in (*own, *(t for said in others.values() for t in said)))
@@ -58,7 +58,7 @@ def trained_wordings() -> frozenset[str]:
 @cache
 def held_out_wording(instruction: str) -> str:
     """The wording of a trained instruction that the recipe keeps for tests; empty where there is none."""
-    text = files("stepscore.training").joinpath("embedded_wordings.yaml").read_text(encoding="utf-8")
+    text = files("stepscore.training.embedded").joinpath("wordings.yaml").read_text(encoding="utf-8")
     return str(yaml.safe_load(text).get(instruction, [""])[-1])
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from stepscore.metrics.calibration import MonotoneMap, mae
-from stepscore.metrics.fingerprints import fingerprint
-from stepscore.metrics.opd_revisions import opd
+from stepscore.metrics.failure_modes import failure_mode
+from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import ccc, voc
 from stepscore.types import Estimate, FloatArray
 
@@ -114,7 +114,7 @@ def opd_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Figure]:
 
 
 def _opd(row: Scored, curve: FloatArray, revision: str) -> dict[str, float]:
-    return opd(curve, revision=revision, times=row.times)
+    return compute_opd(curve, revision=revision, times=row.times)
 
 
 def policy_rho(said: FloatArray, true: FloatArray, policies: FloatArray) -> float:
@@ -161,7 +161,7 @@ def fingerprint_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Fig
 
 def named(curve: FloatArray, times: FloatArray) -> str:
     """The fingerprint of a failed episode."""
-    name = fingerprint(curve, times, success=False).name
+    name = failure_mode(curve, times, success=False).name
     return COLLAPSED.get(name, name)
 
 

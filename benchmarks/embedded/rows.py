@@ -12,7 +12,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.episodes.truth_in_time import subgoal_truth, success_truth
+from stepscore.episodes.labels.label_intervals import subgoal_truth, success_truth
 from stepscore.types import FloatArray
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from stepscore.episodes import Episode
 from stepscore.episodes.view import View, ViewInfo
-from stepscore.judges.prompt_files import fill, read_prompt
-from stepscore.judges.topreward import USER, TopReward, plan_prefixes
-from stepscore.models import Film, Model, PrefixScores, ScorePrefixes
-from stepscore.models.request import Request, resolve, show_from
+from stepscore.judges.common.prompt_files import fill, read_prompt
+from stepscore.judges.topreward import USER, TopReward, choose_prefixes
+from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
+from stepscore.models.requests import Request, media_decoder, resolve
 from stepscore.types import FloatArray, Frames
 
 from .rows import Scored, Statement, truth_of
@@ -134,7 +134,7 @@ class Scorer:
     async def _one(self, episode: Episode, look: Look) -> Scored:
         shown = look.change(episode.with_views([look.view]))
         at = shown.view(look.view).timestamps()
-        frames, lengths = plan_prefixes(
+        frames, lengths = choose_prefixes(
             at,
             prefixes=self.judge.prefixes,
             fps=self.judge.fps,
@@ -143,7 +143,7 @@ class Scorer:
         )
         if look.ends_only:
             lengths = lengths[-TRAILING:]
-        film = Film(look.view, tuple(frames.tolist()), self.judge.size)
+        film = VideoFrames(look.view, tuple(frames.tolist()), self.judge.size)
         asked = [s.name for s in episode.subgoals if look.subgoals]
         texts = (episode.instruction, *([look.reworded] if look.reworded else []), *asked)
         margins = await self._margins(shown, film, lengths, texts)
@@ -163,13 +163,13 @@ class Scorer:
         )
 
     async def _margins(
-        self, episode: Episode, film: Film, lengths: tuple[int, ...], texts: Sequence[str]
+        self, episode: Episode, film: VideoFrames, lengths: tuple[int, ...], texts: Sequence[str]
     ) -> FloatArray:
         """Log-odds of True by text and prefix, shape (S, K)."""
         tails = tuple(fill(self._tail, instruction=text) for text in texts)
         words = (f" {self.judge.target}", f" {self.judge.other}")
         request: Request = ScorePrefixes(film, lengths, USER, tails, words)
-        answer = await self.model.answer(resolve(request, show_from(episode)))
+        answer = await self.model.answer(resolve(request, media_decoder(episode)))
         assert isinstance(answer, PrefixScores)
         return answer.logprobs[..., 0] - answer.logprobs[..., 1]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscore.metrics.intervals import mean_estimate
+from stepscore.metrics.stats.intervals import mean_estimate
 from stepscore.types import Estimate, FloatArray
 
 from .figures import Figure, Units, over_points

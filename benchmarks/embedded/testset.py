@@ -23,9 +23,9 @@ from typing import Protocol
 
 from stepscore import open_episodes
 from stepscore.episodes import Episode
-from stepscore.episodes.length_matching import match_lengths
-from stepscore.sim import Filming, Plan, write_dataset
-from stepscore.training.embedded_tasks import FIRST_TEST_SEED, SECOND_VIEW, SIZE, VIEW
+from stepscore.episodes.perturbations.length_matching import match_lengths
+from stepscore.sim import Plan, RenderOptions, write_dataset
+from stepscore.training.embedded.tasks import FIRST_TEST_SEED, SECOND_VIEW, SIZE, VIEW
 
 POLICIES = (
     "expert",
@@ -178,7 +178,7 @@ def _round(folder: Path, plans: Sequence[Plan], views: tuple[str, ...], wanted: 
         if len(parts[-1]) >= AT_ONCE and plan.pair != parts[-1][-1].pair:
             parts.append([])
         parts[-1].append(plan)
-    filming = Filming(views, SIZE, wanted.fps)
+    filming = RenderOptions(views, SIZE, wanted.fps)
     return [
         episode
         for number, part in enumerate(parts if plans else [])
@@ -186,7 +186,7 @@ def _round(folder: Path, plans: Sequence[Plan], views: tuple[str, ...], wanted: 
     ]
 
 
-def _dataset(root: Path, plans: Sequence[Plan], filming: Filming, workers: int) -> Path:
+def _dataset(root: Path, plans: Sequence[Plan], filming: RenderOptions, workers: int) -> Path:
     """The dataset; made under another name first, so that one that is there is complete."""
     if not root.exists():
         part = root.with_name(f".{root.name}.part")

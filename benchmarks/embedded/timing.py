@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from stepscore.metrics.intervals import mean_estimate
+from stepscore.metrics.stats.intervals import mean_estimate
 
 from .figures import Figure
 
@@ -51,10 +51,11 @@ def main() -> None:
 
     torch.set_num_threads(1)
     imported = time.process_time()
-    from stepscore.cli.demo import ROLLOUTS
+    from benchmarks.embedded.run_judge import asked
+
+    from stepscore.cli.general.demo import ROLLOUTS
     from stepscore.episodes import open_episodes
 
-    from .asked import asked
     from .evaluate import PREFIXES, Evaluation, judge_of
 
     model = Evaluation(name, max_pixels=json.loads(max_pixels)).product_model()

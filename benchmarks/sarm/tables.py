@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.sarm.judgements import Said
+from benchmarks.sarm.videos import Ended, Film
 from embedded.figures import Units, average, number, over_points
 from embedded.success import fast_auc
 
 from stepscore.types import Estimate
-
-from .films import Ended, Film
-from .judged import Said
 
 SUCCESSES, FAILURES, ALL = "MAE, successes", "MAE, failures", "MAE, all"
 STAGE, VOC, AUC = "stage accuracy", "VOC, successes", "success AUC"

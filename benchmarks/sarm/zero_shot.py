@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from benchmarks.sarm.judgements import Said
 from embedded.asked import asked
 from embedded.evaluate import judge_of
 from embedded.scoring import held
@@ -19,11 +20,9 @@ from stepscore.judges import Judge
 from stepscore.judges.hop import Hop
 from stepscore.judges.procvlm import ProcVlm
 from stepscore.judges.topreward import TopReward
-from stepscore.models.embedded import CALIBRATION, EmbeddedModel
-from stepscore.training.embedded_tasks import SIZE, VIEW
+from stepscore.models.embedded.model import CALIBRATION, EmbeddedModel
+from stepscore.training.embedded.tasks import SIZE, VIEW
 from stepscore.types import Curve
-
-from .judged import Said
 
 TOPREWARD, PROCVLM, HOP = "embedded judge, topreward", "embedded judge, procvlm", "embedded judge, hop"
 POINTS = 8

@@ -16,6 +16,7 @@ from examples.better_policy.demonstrations import Record, read_facts
 from examples.better_policy.judging import judged
 from examples.better_policy.setting import Setting
 
+from stepscore.analysis.measures import measure_episodes
 from stepscore.curation import (
     FrameWeights,
     RunFrames,
@@ -32,7 +33,6 @@ from stepscore.curation import (
 )
 from stepscore.curation.files import read_weights
 from stepscore.runs import Run
-from stepscore.runs.measure import measure_episodes
 from stepscore.types import FloatArray, IntArray
 
 PLAIN, LABELS, GOOD, SHUFFLED = "plain", "success label", "good alone", "shuffled"

@@ -28,10 +28,10 @@ from examples.better_policy.setting import (
 )
 
 from stepscore.errors import RunError
-from stepscore.sim import Filming, Plan, Rollout, get_task, write_dataset
+from stepscore.sim import Plan, RenderOptions, Rollout, get_task, write_dataset
 from stepscore.sim.rollout import numbers, play
 from stepscore.sim.world import CONTROL_HZ, World
-from stepscore.training.embedded_tasks import FPS, SIZE, VIEW
+from stepscore.training.embedded.tasks import FPS, SIZE, VIEW
 from stepscore.types import FloatArray, IntArray
 
 FILMS, RECORD, FACTS = "demonstrations", "actions.npz", "demonstrations.json"
@@ -103,7 +103,7 @@ def make_demonstrations(folder: Path, task: str, setting: Setting) -> None:
     films, unfinished = folder / FILMS, folder / f".{FILMS}"
     for old in (films, unfinished):
         shutil.rmtree(old, ignore_errors=True)
-    write_dataset(unfinished, [plan for _, plan in chosen], Filming((VIEW,), SIZE, FPS))
+    write_dataset(unfinished, [plan for _, plan in chosen], RenderOptions((VIEW,), SIZE, FPS))
     _write_record(folder / RECORD, recorded, unfinished)
     os.replace(unfinished, films)
     facts = Facts(

@@ -16,8 +16,8 @@ from examples.better_policy.policy import inputs
 from examples.better_policy.setting import STEPS_A_FRAME
 
 from stepscore.sim.rollout import numbers
-from stepscore.sim.stages import StageMachine
 from stepscore.sim.state import State
+from stepscore.sim.tasks.stage_machine import StageMachine
 from stepscore.sim.world import World
 from stepscore.types import FloatArray
 

@@ -29,7 +29,7 @@ from examples.better_policy.setting import Setting, claim, write_whole
 from examples.better_policy.tables import as_json, as_markdown, mean_weights
 from examples.better_policy.trials import policies_file, train_arms, trials_file, try_arms
 
-from stepscore.models.sarm_checkpoint import CONFIG_FILE
+from stepscore.models.sarm.checkpoint import CONFIG_FILE
 from stepscore.sim.world import choose_drawing
 
 Say = Callable[[str], None]

@@ -16,19 +16,19 @@ from examples.better_policy.demonstrations import FILMS
 from examples.better_policy.setting import FAILED, WASTEFUL, Setting, write_whole
 
 from stepscore.episodes import Episode, open_episodes
-from stepscore.episodes.labels import Labels, read_labels
-from stepscore.episodes.truth_in_time import POTENTIAL
+from stepscore.episodes.labels.label_intervals import POTENTIAL
+from stepscore.episodes.labels.labels import Labels, read_labels
 from stepscore.errors import RunError
 from stepscore.judges import Judge, get_judge
-from stepscore.judges.calibration import read_calibration
+from stepscore.judges.common.calibration import read_calibration
 from stepscore.models import get_model
-from stepscore.models.embedded import CALIBRATION
+from stepscore.models.embedded.model import CALIBRATION
 from stepscore.runs import Run, open_run, score
-from stepscore.runs.asking import Spending
-from stepscore.sim import Filming, Plan, write_dataset
+from stepscore.runs.model_client import CallOptions
+from stepscore.sim import Plan, RenderOptions, write_dataset
 from stepscore.sim.dataset import LABELS_FILE
-from stepscore.training.embedded_tasks import FPS, SIZE, VIEW
-from stepscore.training.sarm_job import SarmJob
+from stepscore.training.embedded.tasks import FPS, SIZE, VIEW
+from stepscore.training.sarm.job import SarmJob
 
 ANNOTATED, CHECKPOINT, RUNS = "annotated", "sarm", "runs"
 TAUGHT_BY = ("expert", *FAILED, "expert", *WASTEFUL)
@@ -51,7 +51,7 @@ def make_annotated(work: Path, setting: Setting) -> None:
         for task in setting.tasks
         for scene in range(setting.annotated)
     ]
-    write_dataset(unfinished, plans, Filming((VIEW,), SIZE, FPS))
+    write_dataset(unfinished, plans, RenderOptions((VIEW,), SIZE, FPS))
     os.replace(unfinished, folder)
 
 
@@ -76,7 +76,7 @@ def judge_demonstrations(work: Path, task: str, source: str) -> Run:
         unlabelled(folder / FILMS),
         _judge(work, folder, source),
         folder / RUNS / source,
-        spending=Spending(cache=False),
+        spending=CallOptions(cache=False),
     )
     failed = [row for row in run.judgements().to_pylist() if row["error"]]
     if failed:

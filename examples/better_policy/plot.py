@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from examples.better_policy.arms import SHUFFLED
 from examples.better_policy.results import ALL, CEILING, Row
 
-from stepscore.report.plot_style import BLACK, BLUE, GREEN, GREY, ORANGE, paper_style, save_figure
+from stepscore.report.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, paper_style, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,8 @@ from examples.better_policy.arms import PLAIN, SHUFFLED, Arm, all_arms
 from examples.better_policy.setting import Setting
 from examples.better_policy.trials import read_trials
 
-from stepscore.metrics.comparison import compare_paired
-from stepscore.metrics.intervals import mean_estimate
+from stepscore.metrics.stats.comparison import compare_paired
+from stepscore.metrics.stats.intervals import mean_estimate
 from stepscore.types import Estimate, FloatArray
 
 ALL = "all"

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscore.errors import OptionError
-from stepscore.models.embedded import FOLDER
+from stepscore.models.embedded.model import FOLDER
 from stepscore.sim.world import CONTROL_HZ
-from stepscore.training.embedded_tasks import FPS
+from stepscore.training.embedded.tasks import FPS
 
 TASKS: tuple[str, ...] = (
     "button-press",

@@ -3,7 +3,7 @@
 Each room has one table of built-ins whose values are ``"module:attribute"`` strings, so that listing
 names imports nothing. Others join by an entry point of the room's group, or in a script by decorator::
 
-    @judges.register("mine")
+    @judge_registry.register("mine")
     class Mine: ...
 """
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.embedded import controls, figures, looks, moments, progress, statements, success
+from benchmarks.embedded import controls, figures, progress, statements, success
+from benchmarks.embedded import timestamps as moments
+from benchmarks.embedded import variants as looks
 from benchmarks.embedded.paraphrases import PARAPHRASES, held_out_wording, trained_wordings, unseen
 from benchmarks.embedded.rows import Scored, Statement, read_rows, write_rows
 from scipy.stats import spearmanr
@@ -16,7 +18,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from stepscore.metrics.calibration import MonotoneMap
 from stepscore.sim import all_tasks
-from stepscore.training import embedded_tasks as lists
+from stepscore.training.embedded import tasks as lists
 from stepscore.types import Estimate
 
 LOGIT = MonotoneMap(tuple(np.linspace(-6, 6, 121)), tuple(1 / (1 + np.exp(-np.linspace(-6, 6, 121)))))

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.embedded import card, figures, forms, looks, testset
+from benchmarks.embedded import card, figures, forms, testset
+from benchmarks.embedded import variants as looks
 
 from stepscore.episodes import Episode, Label, Labels
-from stepscore.training.embedded_tasks import SECOND_VIEW, VIEW
+from stepscore.training.embedded.tasks import SECOND_VIEW, VIEW
 from stepscore.types import Estimate
 from tests.fakes import FakeView, episode
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.sarm.films import Film, linear_time, oddness, stage_names
-from benchmarks.sarm.judged import Said, by_clock
+from benchmarks.sarm.judgements import Said, by_clock
+from benchmarks.sarm.videos import Film, linear_time, oddness, stage_names
 
 from stepscore.types import FloatArray
 

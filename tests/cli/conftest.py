@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import stepscore
-from stepscore.episodes.toy import write_toy_rollouts
+from stepscore.testing import write_toy_rollouts
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 import stepscore
+from stepscore.analysis.measures import measure_episodes
 from stepscore.cli.app import app
-from stepscore.runs.measure import measure_episodes
 
 runner = CliRunner()
 
@@ -159,7 +159,7 @@ class TestMetrics:
         assert ("hasty", "PPL|failure:label") in chosen
 
     def test_its_numbers_are_those_of_the_pure_functions(self, toy_run: Path) -> None:
-        from stepscore.metrics import opd
+        from stepscore.metrics import compute_opd
 
         rows = json.loads(shown("metrics", toy_run, "--json", "--by", "task,policy", "--revision", "robust"))
         run_ = stepscore.open_run(toy_run)
@@ -170,7 +170,7 @@ class TestMetrics:
             if e["task"] == task and e["policy"] == "timid":
                 mine = [c for c in curves if c["episode_id"] == e["episode_id"]]
                 times, progress = [c["time_s"] for c in mine], [c["progress"] for c in mine]
-                values.append(opd(progress, revision="robust", times=times)["STR"])
+                values.append(compute_opd(progress, revision="robust", times=times)["STR"])
         group = {"task": task, "policy": "timid"}
         row = next(r for r in rows if r["group"] == group and r["metric"] == "STR")
         assert row["value"] == pytest.approx(np.mean(values), abs=1e-12)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stepscore.cli.demo import ROLLOUTS
+from stepscore.cli.general.demo import ROLLOUTS
 from stepscore.episodes import Episodes, open_episodes
-from stepscore.models.embedded import FOLDER
+from stepscore.models.embedded.model import FOLDER
 from stepscore.runs import open_run
 
 
@@ -48,7 +48,7 @@ class TestTheBundledRollouts:
     def test_they_are_of_the_camera_and_the_tasks_the_embedded_judge_was_trained_on(
         self, bundled: Episodes
     ) -> None:
-        from stepscore.training.embedded_tasks import TRAINED, TRAINING_SEEDS, VALIDATION_SEED, VIEW
+        from stepscore.training.embedded.tasks import TRAINED, TRAINING_SEEDS, VALIDATION_SEED, VIEW
 
         for episode in bundled:
             assert list(episode.views) == [VIEW]

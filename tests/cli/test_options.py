@@ -7,7 +7,7 @@ import pytest
 
 from stepscore.cli.options import open_model, read_pairs
 from stepscore.errors import OptionError
-from stepscore.judges import judges
+from stepscore.judges import judge_registry
 from stepscore.judges.topreward import TopReward
 
 
@@ -34,7 +34,10 @@ def test_what_is_declared_as_text_stays_text() -> None:
         "calibration": None,
         "form": "chat",
     }
-    assert read_pairs(["column=3", "scale=3"], "-J", judges.get("recorded")) == {"column": "3", "scale": 3}
+    assert read_pairs(["column=3", "scale=3"], "-J", judge_registry.get("recorded")) == {
+        "column": "3",
+        "scale": 3,
+    }
 
 
 def test_types_are_read_as_well_as_their_text() -> None:

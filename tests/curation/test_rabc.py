@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscore.curation.rabc import lerobot_weights
 from stepscore.curation.rabc_corrected import (
     chunk_gains,
     corrected_weights,
@@ -18,6 +17,7 @@ from stepscore.curation.rabc_corrected import (
     expected_ramp,
     task_lengths,
 )
+from stepscore.curation.rabc_lerobot import lerobot_weights
 from stepscore.errors import OptionError, UnknownNameError
 from tests.curation.made import frames_of
 from tests.curation.oracle import rabc_of_rows

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from stepscore.analysis.measures import Measures
 from stepscore.curation.selection import select_episodes, stall_frames
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics.catalog import Column
-from stepscore.runs.measure import Measures
 from tests.curation.made import frames_of
 
 NAN = math.nan

@@ -21,27 +21,26 @@ from stepscore.errors import OptionError, StepScoreError
 from stepscore.judges import get_judge
 from stepscore.runs import Run, open_run, score
 from tests.curation.oracle import rabc_of_rows
-
-TINY = Path(__file__).resolve().parents[1] / "data" / "tiny_sim"
+from tests.paths import TINY_SIM
 
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The simulator's own progress, recorded, as a run; of the last episode half is missing."""
     folder = tmp_path_factory.mktemp("truth")
-    rows = [r for r in pq.read_table(TINY / "labels.parquet").to_pylist() if r["kind"] == "progress"]
+    rows = [r for r in pq.read_table(TINY_SIM / "labels.parquet").to_pylist() if r["kind"] == "progress"]
     rows = [r for r in rows if r["episode_id"] != "episode_000023" or r["start_s"] < 1.95]
     columns = {"episode_id": "episode_id", "time_s": "start_s", "progress": "value"}
     table = pa.table({k: [r[v] for r in rows] for k, v in columns.items()})
     table = table.append_column("nats", [[10 * r["value"] - 12 for r in rows]])
     pq.write_table(table, folder / "curves.parquet")
-    episodes = open_episodes(TINY, labels=TINY / "labels.parquet")
+    episodes = open_episodes(TINY_SIM, labels=TINY_SIM / "labels.parquet")
     return score(episodes, get_judge("recorded", path=str(folder / "curves.parquet")), folder / "run").path
 
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    episodes = open_episodes(TINY, labels=TINY / "labels.parquet")
+    episodes = open_episodes(TINY_SIM, labels=TINY_SIM / "labels.parquet")
     return score(episodes, get_judge("linear-time"), tmp_path_factory.mktemp("clock") / "run").path
 
 
@@ -67,7 +66,7 @@ class TestForLeRobot:
             "frame_index": "int64",
             "progress_sparse": "float",
         }
-        data = pq.read_table(TINY / "data", columns=["index", "episode_index", "frame_index"])
+        data = pq.read_table(TINY_SIM / "data", columns=["index", "episode_index", "frame_index"])
         for name in data.column_names:
             assert table.column(name).to_pylist() == data.column(name).to_pylist()
 
@@ -110,7 +109,7 @@ class TestForLeRobot:
         words = shlex.split(shown["command"])
         kept = json.loads((tmp_path / "p.episodes.json").read_text())
         assert words[0] == "lerobot-train"
-        assert f"--dataset.root={TINY}" in words
+        assert f"--dataset.root={TINY_SIM}" in words
         assert "--policy.type=pi0" in words
         assert "--policy.chunk_size=8" in words
         assert "--sample_weighting.type=rabc" in words
@@ -129,7 +128,9 @@ class TestForLeRobot:
     def test_the_recorded_judge_reads_the_file_back(self, truth: Path, tmp_path: Path) -> None:
         made(truth, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
         again = score(
-            open_episodes(TINY), get_judge("recorded", path=str(tmp_path / "p.parquet")), tmp_path / "again"
+            open_episodes(TINY_SIM),
+            get_judge("recorded", path=str(tmp_path / "p.parquet")),
+            tmp_path / "again",
         )
         before, after = run_frames(open_run(truth)), run_frames(again)
         np.testing.assert_allclose(after.progress, before.progress, atol=1e-6)
@@ -256,7 +257,7 @@ class TestMistakes:
 
 
 def test_a_source_without_numbers_is_counted_and_says_so(tmp_path: Path) -> None:
-    from stepscore.episodes.toy import write_toy_rollouts
+    from stepscore.testing import write_toy_rollouts
 
     write_toy_rollouts(tmp_path / "toys", scenes=1)
     run: Run = score(open_episodes(tmp_path / "toys"), get_judge("recorded"), tmp_path / "run")

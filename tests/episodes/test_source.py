@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscore.episodes import open_episodes, readers
-from stepscore.episodes.episode import Episode, pick_frames
+from stepscore.episodes import open_episodes, reader_registry
+from stepscore.episodes.episode import Episode, sample_indices
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
 from tests.episodes.layout import lay
@@ -101,7 +101,7 @@ def test_an_empty_source_says_why(source: Path, monkeypatch: pytest.MonkeyPatch)
         def read(self, path: Path, options: ReadOptions) -> Listing:
             return Listing([], (Problem("a.bin", "it is broken"),))
 
-    monkeypatch.setitem(readers._targets, "test-nothing", Nothing)
+    monkeypatch.setitem(reader_registry._targets, "test-nothing", Nothing)
     (source / "nothing here").mkdir()
     with pytest.raises(SourceError, match=r"read as test-nothing.*a\.bin: it is broken"):
         open_episodes(source / "nothing here")
@@ -111,7 +111,7 @@ def test_every_builtin_reader_answers_without_raising_for_any_path(tmp_path: Pat
     lay(tmp_path, "file.bin", "empty/x")
     for path in (tmp_path, tmp_path / "file.bin", tmp_path / "nowhere", tmp_path / "empty"):
         for name in ("lerobot", "lerobot-eval", "hdf5", "curves", "prm"):
-            assert readers.get(name)().matches(path) is False
+            assert reader_registry.get(name)().matches(path) is False
 
 
 # Views and clips of an episode
@@ -154,7 +154,7 @@ TIMES = st.lists(st.floats(0.001, 2.0), min_size=0, max_size=30).map(lambda gaps
 
 @given(TIMES, st.integers(1, 40))
 def test_a_count_spreads_evenly_from_first_to_last(at: np.ndarray, count: int) -> None:
-    picked = pick_frames(at, "e", count=count)
+    picked = sample_indices(at, "e", count=count)
     assert len(picked) == min(count, len(at))
     assert picked[0] == 0
     assert count == 1 or picked[-1] == len(at) - 1
@@ -165,7 +165,7 @@ def test_a_count_spreads_evenly_from_first_to_last(at: np.ndarray, count: int) -
 @given(TIMES, st.lists(st.floats(0.0, 1.0), min_size=1, max_size=10))
 def test_a_time_picks_the_frame_shown_then(at: np.ndarray, shares: list[float]) -> None:
     moments = [share * float(at[-1]) for share in shares]
-    picked = pick_frames(at, "e", times=moments)
+    picked = sample_indices(at, "e", times=moments)
     shown = [max((i for i, t in enumerate(at) if t <= moment + 5e-7), default=0) for moment in moments]
     assert picked.tolist() == shown
 
@@ -177,7 +177,7 @@ def test_a_rate_picks_the_frame_at_each_of_its_ticks(n: int, native: float, fps:
     at = np.arange(n) / native
     ticks = [k / fps for k in range(10 * n) if k / fps <= at[-1] + 1e-6]
     shown = [int(np.floor(tick * native + 1e-5)) for tick in ticks]
-    assert pick_frames(at, "e", fps=fps).tolist() == shown
+    assert sample_indices(at, "e", fps=fps).tolist() == shown
 
 
 @pytest.mark.parametrize(
@@ -198,11 +198,11 @@ def test_a_rate_picks_the_frame_at_each_of_its_ticks(n: int, native: float, fps:
 )
 def test_frames_that_cannot_be_had_are_refused(asked: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        pick_frames(np.arange(5) / 10, "episode e", **asked)  # type: ignore[arg-type]
+        sample_indices(np.arange(5) / 10, "episode e", **asked)  # type: ignore[arg-type]
 
 
 def test_the_moment_at_which_the_last_frame_ends_is_still_its() -> None:
-    assert pick_frames(np.arange(5) / 10, "e", times=[0.5]).tolist() == [4]
-    assert pick_frames(np.zeros(1), "e", times=[7.0]).tolist() == [0]
+    assert sample_indices(np.arange(5) / 10, "e", times=[0.5]).tolist() == [4]
+    assert sample_indices(np.zeros(1), "e", times=[7.0]).tolist() == [0]
     with pytest.raises(EpisodeError, match="no frames"):
-        pick_frames(np.zeros(0), "e", count=1)
+        sample_indices(np.zeros(0), "e", count=1)

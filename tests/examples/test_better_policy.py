@@ -37,7 +37,7 @@ from stepscore.errors import OptionError
 from stepscore.sim import Plan, Rollout, get_task
 from stepscore.sim.dataset import LABELS_FILE
 from stepscore.sim.world import World
-from stepscore.training.embedded_tasks import TRAINED
+from stepscore.training.embedded.tasks import TRAINED
 from stepscore.types import FloatArray
 from tests.sim.conftest import simulator as simulator
 

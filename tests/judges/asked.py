@@ -8,8 +8,8 @@ from pathlib import Path
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
-from stepscore.models import Generate, Request, Score, Shown
-from stepscore.runs.asking import Spending
+from stepscore.models import DecodedMedia, Generate, Request, Score
+from stepscore.runs.model_client import CallOptions
 from stepscore.runs.run import Run
 
 
@@ -19,10 +19,10 @@ def text_of(request: Request) -> str:
     return "".join(p for turn in request.prompt.turns for p in turn.parts if isinstance(p, str))
 
 
-def pictures_of(request: Request) -> list[Shown]:
+def pictures_of(request: Request) -> list[DecodedMedia]:
     """The pictures of a prompt, in order."""
     assert isinstance(request, Generate | Score)
-    return [p for turn in request.prompt.turns for p in turn.parts if isinstance(p, Shown)]
+    return [p for turn in request.prompt.turns for p in turn.parts if isinstance(p, DecodedMedia)]
 
 
 def frames_of(request: Request) -> list[int]:
@@ -35,7 +35,7 @@ def run_judge(
 ) -> Run:
     """A run without a cache."""
     chosen = [subjects] if isinstance(subjects, Episode) else subjects
-    return stepscore.score(chosen, judge, out=out, views=views, spending=Spending(cache=False))
+    return stepscore.score(chosen, judge, out=out, views=views, spending=CallOptions(cache=False))
 
 
 def one_row(run: Run) -> dict[str, object]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges import get_judge, judges
+from stepscore.judges import get_judge, judge_registry
 from tests.judges.fake_view import judged, rollout
 
 BASELINES = ("linear-time", "constant", "random-monotone")
@@ -46,7 +46,7 @@ def test_a_baseline_is_picklable_and_registered_under_its_own_name(name: str) ->
     judge = get_judge(name)
     assert judge.name == name
     assert pickle.loads(pickle.dumps(judge)) == judge
-    assert name in judges.names()
+    assert name in judge_registry.names()
 
 
 @pytest.mark.parametrize("name", BASELINES)

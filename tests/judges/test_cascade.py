@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import stepscore
+from stepscore.analysis.agreement import judge_agreement
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
 from stepscore.judges import Ask, models_of
 from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, Generate, Prompt, Turn
 from stepscore.models.mock import MockModel
-from stepscore.runs.agreement import diagnostics
-from stepscore.runs.asking import Spending
+from stepscore.runs.model_client import CallOptions
 from stepscore.types import Judgement
 from tests.fakes import episode
 
-OFF = Spending(cache=False)
+OFF = CallOptions(cache=False)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def test_the_share_passed_on_and_what_was_saved_are_reported(tmp_path: Path) -> 
     names = {f"e{i}": 0.5 if i < 3 else 0.99 for i in range(12)}
     judge, _, _ = cascade(names)
     run = stepscore.score([episode(n) for n in names], judge, out=tmp_path / "r", spending=OFF)
-    cost = diagnostics(run).costs[0]
+    cost = judge_agreement(run).costs[0]
     assert (cost.escalated.value, cost.escalated.n) == (0.25, 12)
     # Each call reads and writes the same: 3 episodes with two calls, 9 with one, against 12 with two.
     assert cost.saved == pytest.approx(1 - 15 / 24)
@@ -95,7 +95,7 @@ def test_one_served_model_is_enough_to_judge_many_episodes_at_a_time(tmp_path: P
     for served, workers in ((False, 1), (True, 5)):
         judge = Cascade("constant", Fixed(MockModel("big", served=served), {"a": 0.9}))
         out = tmp_path / f"{served}"
-        run = stepscore.score([episode("a")], judge, out, spending=Spending(cache=False, connections=5))
+        run = stepscore.score([episode("a")], judge, out, spending=CallOptions(cache=False, connections=5))
         assert run.info["workers"] == workers
 
 

@@ -13,15 +13,15 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.episodes.toy import write_toy_rollouts
 from stepscore.errors import CapabilityError, EpisodeError, OptionError
-from stepscore.judges.calibration import FittedMap, write_calibration
+from stepscore.judges.common.calibration import FittedMap, write_calibration
 from stepscore.judges.gvl import Gvl
 from stepscore.metrics.calibration import MonotoneMap
-from stepscore.models import Answer, Generate, Request, Response, Shown, Still
+from stepscore.models import Answer, DecodedMedia, FrameRef, Generate, Request, Response
+from stepscore.models.base import Capabilities
 from stepscore.models.mock import MockModel
-from stepscore.models.model import Capabilities
-from stepscore.runs.asking import Spending
+from stepscore.runs.model_client import CallOptions
+from stepscore.testing import write_toy_rollouts
 from stepscore.types import Curve, Judgement
 from tests.fakes import FakeView, episode
 
@@ -41,13 +41,17 @@ def curve_of(judge: Gvl, which: Episode | None = None) -> Curve:
     return curve
 
 
-def numbered(request: Request) -> list[tuple[int, Still | Shown]]:
+def numbered(request: Request) -> list[tuple[int, FrameRef | DecodedMedia]]:
     """The pictures that carry a number, with it."""
     assert isinstance(request, Generate)
     (turn,) = request.prompt.turns
     found = []
     for text, picture in zip(turn.parts, turn.parts[1:], strict=False):
-        if isinstance(text, str) and text.startswith("Frame ") and isinstance(picture, Still | Shown):
+        if (
+            isinstance(text, str)
+            and text.startswith("Frame ")
+            and isinstance(picture, FrameRef | DecodedMedia)
+        ):
             found.append((int(text.split()[1].strip(":\n")), picture))
     return found
 
@@ -56,7 +60,7 @@ def answering(percent: Percent, *, as_json: bool = False) -> MockModel:
     """A model that looks at the frame's own number in the episode and states a percentage for it."""
 
     def script(request: Request) -> str:
-        said = [(number, percent(p.index)) for number, p in numbered(request) if isinstance(p, Still)]
+        said = [(number, percent(p.index)) for number, p in numbered(request) if isinstance(p, FrameRef)]
         if as_json:
             return json.dumps({"frames": [{"frame": n, "percent": p} for n, p in said]})
         return "\n".join(
@@ -100,7 +104,7 @@ def test_what_the_answer_leaves_out_or_contradicts_is_unknown_and_not_its_neighb
     twice: list[int] = []
 
     def script(request: Request) -> str:
-        shown = {number: p.index for number, p in numbered(request) if isinstance(p, Still)}
+        shown = {number: p.index for number, p in numbered(request) if isinstance(p, FrameRef)}
         lines = [f"Frame {n}: {by_time(index)}%" for n, index in shown.items() if index < 40]
         number = next(n for n, index in shown.items() if index < 40)
         twice.append(shown[number])
@@ -144,7 +148,7 @@ def test_frames_are_shuffled_by_the_episode_and_the_seed_alone() -> None:
     def order(which: Episode, seed: int = 0) -> list[int]:
         model = answering(by_time)
         judged(Gvl(model, seed=seed), which)
-        return [p.index for _, p in numbered(model.seen[0]) if isinstance(p, Still)]
+        return [p.index for _, p in numbered(model.seen[0]) if isinstance(p, FrameRef)]
 
     first = order(episode("a"))
     assert first == order(episode("a"))
@@ -160,7 +164,7 @@ def test_the_published_prompt_is_one_turn_with_the_scene_at_0_first() -> None:
     (request,) = model.seen
     assert isinstance(request, Generate)
     text = "".join(p if isinstance(p, str) else f"[{p.index}]" for p in request.prompt.turns[0].parts)  # type: ignore[union-attr]
-    order = [p.index for _, p in numbered(request) if isinstance(p, Still)]
+    order = [p.index for _, p in numbered(request) if isinstance(p, FrameRef)]
     assert text.splitlines() == [
         "You are an expert roboticist tasked to predict task completion percentages for frames of a robot "
         "for the task of open the drawer. The task completion percentages are between 0 and 100, where 100 "
@@ -200,7 +204,7 @@ def test_views_are_asked_one_by_one_and_progress_is_the_mean_of_those_that_answe
     def script(request: Request) -> str:
         said = []
         for number, picture in numbered(request):
-            assert isinstance(picture, Still)
+            assert isinstance(picture, FrameRef)
             if picture.view == "top" or picture.index >= 25:
                 said.append(f"Frame {number}: {20 if picture.view == 'top' else 60}%")
         return "\n".join(said)
@@ -220,7 +224,7 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
     names = list(next(iter(episodes)).views)[:views]
 
     def script(request: Request) -> str:
-        shown = [(n, p) for n, p in numbered(request) if isinstance(p, Shown)]
+        shown = [(n, p) for n, p in numbered(request) if isinstance(p, DecodedMedia)]
         return "\n".join(f"Frame {n}: {round(100 * float(p.clip.timestamps[0]) / 43)}%" for n, p in shown)
 
     model = MockModel("clock", script=script)
@@ -230,7 +234,7 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
         judge,
         out=tmp_path / "run",
         views=names,
-        spending=Spending(cache_path=tmp_path / "c.sqlite"),
+        spending=CallOptions(cache_path=tmp_path / "c.sqlite"),
     )
     assert run.judgements().column("error").to_pylist() == [None]
     assert run.judgements().column("success_score").to_pylist() == [1.0]
@@ -260,8 +264,8 @@ def test_examples_come_from_other_successes_of_the_task_with_their_share_of_the_
     (request,) = model.seen
     assert isinstance(request, Generate)
     parts = request.prompt.turns[0].parts
-    shown = [(n, p) for n, p in numbered(request) if isinstance(p, Shown)]
-    asked = [n for n, p in numbered(request) if isinstance(p, Still)]
+    shown = [(n, p) for n, p in numbered(request) if isinstance(p, DecodedMedia)]
+    asked = [n for n, p in numbered(request) if isinstance(p, FrameRef)]
     assert [n for n, _ in shown] == [1, 2, 3, 4]
     assert asked == [5, 6, 7, 8]
     assert any(isinstance(p, str) and p.startswith("We provide several examples") for p in parts)

@@ -23,7 +23,7 @@ from stepscore.models.mock import MockModel
 from stepscore.runs.run import Run
 from tests.fakes import FakeView, episode
 from tests.judges.asked import frames_of, one_row, pictures_of, run_judge, text_of
-from tests.judges.malformed import malformed
+from tests.judges.common.malformed import malformed
 
 BROKEN = "<score>-25.0.0.5.6.6.6"
 Said = dict[tuple[int, int], str]

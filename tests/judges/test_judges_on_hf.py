@@ -8,7 +8,7 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.episodes.subgoals import Subgoal
+from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.judges import Judge
 from stepscore.judges.hop import Hop
 from stepscore.judges.procvlm import ProcVlm

@@ -13,6 +13,7 @@ import pytest
 import stepscore
 from stepscore.episodes import Episode, Subgoal
 from stepscore.models import (
+    DecodedMedia,
     Generate,
     Model,
     PrefixScores,
@@ -21,13 +22,12 @@ from stepscore.models import (
     Response,
     Score,
     ScorePrefixes,
-    Shown,
     Turn,
     get_model,
 )
 from tests.fakes import FakeView, episode
 from tests.judges.asked import run_judge
-from tests.models.servers import Digest, Running, serving
+from tests.models.api.servers import Digest, Running, serving
 
 CUE = "The answer is:"
 GOALS = (Subgoal("grasp the handle"), Subgoal("the drawer is open", mode="holds"))
@@ -61,10 +61,12 @@ def subject() -> list[Episode]:
 def spelled(parts: tuple[Any, ...]) -> Iterator[Any]:
     """A video as a server is sent it: its frames as images, each after its time."""
     for part in parts:
-        if isinstance(part, Shown) and part.video:
+        if isinstance(part, DecodedMedia) and part.video:
             for number, seconds in enumerate(part.clip.timestamps):
                 yield f"<{seconds:.1f} seconds>"
-                yield Shown(type(part.clip)(*(a[number : number + 1] for a in vars(part.clip).values())))
+                yield DecodedMedia(
+                    type(part.clip)(*(a[number : number + 1] for a in vars(part.clip).values()))
+                )
         else:
             yield part
 
@@ -84,11 +86,11 @@ class Here(Digest):
 
     async def _prefixes(self, request: ScorePrefixes) -> PrefixScores:
         (tail,), film = request.tails, request.film
-        assert isinstance(film, Shown)
+        assert isinstance(film, DecodedMedia)
         rows = []
         for length in request.lengths:
             clip = type(film.clip)(*(array[:length] for array in vars(film.clip).values()))
-            seen = tuple(spelled((Shown(clip, video=True),)))
+            seen = tuple(spelled((DecodedMedia(clip, video=True),)))
             if "<|im_end|>" in tail:
                 prompt = Prompt((Turn("user", (*seen, tail.partition("<|im_end|>")[0])),))
             else:

@@ -12,7 +12,7 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.episodes.subgoals import Subgoal
+from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges.procvlm import ProcVlm, done_by_point, verdicts_of
 from stepscore.models import Request
@@ -20,7 +20,7 @@ from stepscore.models.mock import MockModel
 from stepscore.runs.run import Run
 from tests.fakes import FakeView, episode
 from tests.judges.asked import frames_of, one_row, pictures_of, run_judge, text_of
-from tests.judges.malformed import malformed
+from tests.judges.common.malformed import malformed
 
 GOALS = (
     Subgoal("grasp the handle"),

@@ -12,20 +12,20 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.episodes.subgoals import Subgoal
+from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.parsing import Stated
+from stepscore.judges.common.parsing import Stated
+from stepscore.judges.common.verdicts import settle, weigh
 from stepscore.judges.stepeval import StepEval, described
-from stepscore.judges.verdicts import settle, weigh
 from stepscore.models import PrefixScores, Request, ScorePrefixes, Scores
+from stepscore.models.base import run_blocking
 from stepscore.models.mock import MockModel
-from stepscore.models.model import run_blocking
 from stepscore.runs.protocol import protocol_of
 from stepscore.runs.run import Run
 from stepscore.types import Verdict
 from tests.fakes import FakeView, episode
 from tests.judges.asked import pictures_of, run_judge, text_of
-from tests.judges.malformed import malformed
+from tests.judges.common.malformed import malformed
 
 GOALS = (
     Subgoal("grasp the handle", "fingers around it", "ever", view="wrist"),

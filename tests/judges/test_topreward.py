@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import CapabilityError, EpisodeError, OptionError
-from stepscore.judges.calibration import FittedMap, write_calibration
-from stepscore.judges.topreward import TopReward, plan_prefixes
+from stepscore.judges.common.calibration import FittedMap, write_calibration
+from stepscore.judges.topreward import TopReward, choose_prefixes
 from stepscore.metrics.calibration import MonotoneMap
 from stepscore.metrics.order import voc
 from stepscore.models import PrefixScores, Request, Response, ScorePrefixes
 from stepscore.models.mock import MockModel
-from stepscore.runs.asking import Spending
+from stepscore.runs.model_client import CallOptions
 from stepscore.types import Curve, Judgement
 from tests.fakes import FakeView, episode
 from tests.metrics.test_token_rewards import CACHED, UNCACHED
 
-FRESH = Spending(cache=False)
+FRESH = CallOptions(cache=False)
 
 
 def scripted(script: Callable[[ScorePrefixes], object]) -> MockModel:
@@ -139,7 +139,7 @@ def test_every_plan_shows_the_first_and_last_frame_in_even_growing_prefixes(
 ) -> None:
     steps = np.random.default_rng(frames).uniform(0.2, 1.8, frames) if jitter else np.ones(frames)
     timestamps = (np.cumsum(steps) - steps[0]) / fps
-    shown, lengths = plan_prefixes(
+    shown, lengths = choose_prefixes(
         timestamps, prefixes=prefixes, fps=rate, min_first=min_first, max_frames=max_frames
     )
     assert shown[0] == 0
@@ -157,13 +157,13 @@ def test_every_plan_shows_the_first_and_last_frame_in_even_growing_prefixes(
 
 def test_a_short_episode_is_shown_more_often_per_second_so_that_its_prefixes_can_grow() -> None:
     timestamps = np.arange(60) / 20.0
-    shown, lengths = plan_prefixes(timestamps, prefixes=16, fps=2.0, min_first=8, max_frames=128)
+    shown, lengths = choose_prefixes(timestamps, prefixes=16, fps=2.0, min_first=8, max_frames=128)
     assert len(shown) == 8 + 2 * 15
     assert lengths == tuple(range(8, 39, 2))
 
 
 def test_a_long_episode_is_shown_less_often_per_second() -> None:
-    shown, lengths = plan_prefixes(
+    shown, lengths = choose_prefixes(
         np.arange(24 * 240) / 24, prefixes=16, fps=2.0, min_first=8, max_frames=128
     )
     assert len(shown) == 128
@@ -332,7 +332,7 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
 
 def test_real_rollouts_are_judged_through_the_engine_and_the_cache(shared_data: Path, tmp_path: Path) -> None:
     episodes = stepscore.open_episodes(shared_data / "rollouts", limit=5)
-    spending = Spending(cache_path=tmp_path / "c.sqlite")
+    spending = CallOptions(cache_path=tmp_path / "c.sqlite")
     model = MockModel("x", script=lambda request: -1.0)
     for name in ("one", "two"):
         run = stepscore.score(episodes, TopReward(model), out=tmp_path / name, spending=spending)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import doctest
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from sklearn.metrics import brier_score_loss
 
 from stepscore.errors import OptionError
 from stepscore.metrics.calibration import MonotoneMap, brier, fit_calibration, mae, reliability
+from tests.paths import DOCS
 
 points = st.lists(
     st.tuples(st.integers(-8, 8), st.floats(0, 1), st.floats(0.1, 5)),
@@ -122,7 +122,7 @@ def test_reliability_refuses_what_is_not_in_0_to_1() -> None:
 
 
 def test_every_example_of_the_page_prints_what_it_shows() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "calibration.md"
+    page = DOCS / "calibration.md"
     found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert found.attempted > 5
     assert found.failed == 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import doctest
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from stepscore.metrics import comparison, intervals
+from stepscore.metrics.stats import comparison, intervals
+from tests.paths import DOCS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "intervals.md"
+PAGE = DOCS / "intervals.md"
 
 
 def test_every_example_prints_what_the_page_shows():

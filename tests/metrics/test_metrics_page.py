@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import doctest
 import inspect
-from pathlib import Path
 
 import pytest
 
 from stepscore.metrics import order, pairs, stages, subgoals, success
+from tests.paths import DOCS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+PAGE = DOCS / "metrics.md"
 
 
 def test_every_example_prints_what_the_page_shows():

@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import known_share
 from stepscore.metrics.order import average_ranks, ccc, epr, kendall_tau, voc
+from stepscore.metrics.validation import known_share
 
 NAN = math.nan
 # Rewards of 15 prefixes of one Open X-Embodiment episode, published with TOPReward's prefix cache.

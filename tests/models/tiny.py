@@ -11,8 +11,8 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from stepscore.episodes import Clip
-from stepscore.models.qwen3vl_inputs import Geometry, VisionTokens
-from stepscore.models.qwen3vl_network import Qwen3VLNetwork
+from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
+from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 from stepscore.types import FloatArray
 
 torch.set_num_threads(1)  # faster for models this small, and kinder to tests side by side

@@ -7,21 +7,21 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stepscore.cli.annotate import annotate
+from stepscore.cli.data.annotate import annotate
 from stepscore.episodes import Stage, open_episodes
-from stepscore.episodes.labels import read_labels
-from stepscore.episodes.subgoals import Subgoal, TaskSubgoals
+from stepscore.episodes.labels.labels import read_labels
+from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.errors import CapabilityError, ModelError, OptionError, StepScoreError
 from stepscore.models import Answer, Capabilities, Generate, Request
-from stepscore.models.ledger import Budget
+from stepscore.models.calls.ledger import Budget
 from stepscore.models.mock import MockModel
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
-from stepscore.procedures.stages_answer import parse_stages, parse_steps
-from stepscore.runs.asking import Spending
+from stepscore.procedures.parse_stages import parse_stages, parse_steps
+from stepscore.runs.model_client import CallOptions
 from tests.fakes import episode
 from tests.media import write_video
 
-OFF = Spending(cache=False)
+OFF = CallOptions(cache=False)
 WORDS = {"*": TaskSubgoals((Subgoal("reach"), Subgoal("pull")))}
 PLAN = json.dumps({"steps": ["reach", "pull"]})
 
@@ -200,7 +200,7 @@ def test_a_model_without_eyes_is_refused_and_a_spent_budget_is_said(tmp_path: Pa
 
     with pytest.raises(CapabilityError, match="cannot look at pictures"):
         run(Blind(), tmp_path)
-    spent = Spending(Budget(max_calls=1), cache=False)
+    spent = CallOptions(Budget(max_calls=1), cache=False)
     made = annotate_episodes(
         [episode("a"), episode("b")], answering(GOOD), tmp_path, vocabulary=WORDS, spending=spent
     )

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepscore.episodes import Label
-from stepscore.episodes.labels import COLUMNS, read_labels
+from stepscore.episodes.labels.labels import COLUMNS, read_labels
 from stepscore.errors import OptionError, RunError
 from stepscore.procedures.labels_table import write_labels
 

@@ -7,13 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from stepscore.cli.app import app
-from stepscore.episodes.subgoals import read_subgoals
+from stepscore.episodes.labels.subgoals import read_subgoals
 from stepscore.errors import CapabilityError, ModelError
 from stepscore.models import Capabilities
 from stepscore.models.mock import MockModel
 from stepscore.procedures import plan_subgoals, write_subgoals
 from stepscore.procedures.plan import parse_plan
-from stepscore.runs.asking import Spending
+from stepscore.runs.model_client import CallOptions
 from tests.fakes import episode
 
 PLAN = {
@@ -23,7 +23,7 @@ PLAN = {
         {"name": "the drawer is open", "criterion": "the inside of the drawer is seen", "mode": "holds"},
     ],
 }
-OFF = Spending(cache=False)
+OFF = CallOptions(cache=False)
 
 
 def test_a_draft_is_ordered_unreviewed_and_read_back(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from stepscore.episodes import Label, Labels, Stage, open_episodes
 from stepscore.errors import EpisodeError, ManifestError, UnknownNameError
 from stepscore.procedures.spans import check_spans, span_problems, stage_spans
-from tests.episodes.datasets import add_column, change_info, dataset
+from tests.episodes.lerobot.datasets import add_column, change_info, dataset
 from tests.fakes import episode
 from tests.media import write_video
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from stepscore.episodes import Stage, open_episodes
-from stepscore.episodes.video import VideoView
+from stepscore.episodes.video.video_view import VideoView
 from stepscore.procedures import visual_change as module
-from stepscore.procedures.progress import procvlm_progress
-from stepscore.procedures.robust import robust_progress
+from stepscore.procedures.robust_progress import robust_progress
+from stepscore.procedures.stage_progress import procvlm_progress
 from stepscore.procedures.visual_change import phash, phash_similarity, visual_change
 from stepscore.types import Frames
 from tests.fakes import FakeView

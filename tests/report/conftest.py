@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +11,12 @@ from typer.testing import CliRunner
 
 from stepscore.cli.app import app
 from stepscore.episodes import open_episodes
-from stepscore.episodes.toy import write_toy_rollouts
 from stepscore.judges import get_judge
-from stepscore.report.page_data import page_data
-from stepscore.report.shelves import Linked
+from stepscore.report.page.data import page_data
+from stepscore.report.page.video_hosting import Linked
 from stepscore.runs import Run, score
-
-TINY = Path(__file__).resolve().parents[1] / "data" / "tiny_sim"
+from stepscore.testing import write_toy_rollouts
+from tests.paths import TINY_SIM
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +31,9 @@ def toy_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Simulated episodes of a LeRobot dataset with labelled subgoals and stages, many in one file."""
-    episodes = open_episodes(TINY, labels=TINY / "labels.parquet", subgoals=TINY / "subgoals.yaml")
+    episodes = open_episodes(
+        TINY_SIM, labels=TINY_SIM / "labels.parquet", subgoals=TINY_SIM / "subgoals.yaml"
+    )
     judge = get_judge("random-monotone", points=12)
     return score(episodes, judge, tmp_path_factory.mktemp("tiny") / "random run")
 

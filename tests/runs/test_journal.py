@@ -12,6 +12,7 @@ from stepscore.errors import RunError
 from stepscore.runs.journal import Journal, index
 from stepscore.runs.tables import TABLES, tables_are_current
 from tests.fakes import episode
+from tests.paths import ROOT
 
 
 def made(folder: Path, n: int = 6) -> Path:
@@ -69,7 +70,7 @@ size = (out / "journal.jsonl").stat().st_size + 3000
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 stepscore.score([episode(f"e{i}") for i in range(50)], judge, out=out)
 """
-    root = Path(__file__).resolve().parents[2]
+    root = ROOT
     shown = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "run")], capture_output=True, text=True, cwd=root
     )

@@ -11,10 +11,10 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode, Subgoal
-from stepscore.episodes.labels import Label, Labels
+from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import CapabilityError, EpisodeError, ProtocolMismatchError, RunError
 from stepscore.judges import Ask
-from stepscore.runs.local import Done
+from stepscore.runs.local import FinishedEpisode
 from stepscore.runs.tables import TABLES
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import FakeView, episode
@@ -152,7 +152,7 @@ def test_views_are_chosen_and_a_wrong_one_lists_the_valid_ones(tmp_path: Path) -
 
 
 def test_progress_is_told_once_per_episode(tmp_path: Path) -> None:
-    seen: list[Done] = []
+    seen: list[FinishedEpisode] = []
     stepscore.score(many(5), Counting(), out=tmp_path / "run", on_done=seen.append, workers=3)
     assert sorted(done.episode_id for done in seen) == [e.id for e in many(5)]
 

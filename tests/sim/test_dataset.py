@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stepscore.cli.sim import sim
+from stepscore.cli.data.sim import sim
 from stepscore.episodes import open_episodes
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.sim import VIEWS, Filming, make_plans, simulate
+from stepscore.sim import VIEWS, RenderOptions, make_plans, simulate
 from stepscore.sim.policies import POLICIES
 
 app = typer.Typer()
@@ -67,14 +67,14 @@ def test_every_step_has_the_places_of_the_things(made: tuple[Path, object]) -> N
     places = np.stack(data["observation.environment_state"].to_numpy())
     assert places.dtype == np.float32
     assert places.shape[1] == 9
-    (rollout,) = simulate(make_plans(["button-press"], ["expert"], 1), Filming((), fps=10))
+    (rollout,) = simulate(make_plans(["button-press"], ["expert"], 1), RenderOptions((), fps=10))
     assert (places[: len(rollout.things)] == rollout.things.astype(np.float32)).all()
 
 
 def test_its_videos_show_the_rollouts(made: tuple[Path, object]) -> None:
     root, _ = made
     plans = make_plans(["button-press"], ["expert"], 1)
-    (rollout,) = simulate(plans, Filming(("corner",), 64, 10))
+    (rollout,) = simulate(plans, RenderOptions(("corner",), 64, 10))
     clip = open_episodes(root)[0].clip("corner", indices=[0, len(rollout.potential) - 1])
     for shown, drawn in zip(clip.frames, rollout.frames["corner"][[0, -1]], strict=True):
         assert np.abs(shown.astype(int) - drawn.astype(int)).mean() < 8, "no more than the codec changes"

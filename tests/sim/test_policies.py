@@ -7,8 +7,8 @@ import pytest
 
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.sim.policies import POLICIES, Moment, check_policy, make_disturbance
-from stepscore.sim.stages import Reading
 from stepscore.sim.state import State
+from stepscore.sim.tasks.stage_machine import Reading
 from stepscore.types import FloatArray
 from tests.sim.states import state
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stepscore.errors import OptionError
-from stepscore.sim import Filming, Plan, Rollout, get_task, make_plans, rollout_labels, simulate
+from stepscore.sim import Plan, RenderOptions, Rollout, get_task, make_plans, rollout_labels, simulate
 from stepscore.sim.workers import play_scene
 
-FILMING = Filming(("corner",), 64, 5)
+FILMING = RenderOptions(("corner",), 64, 5)
 PLANS = [
     Plan("drawer-open", "expert", 0),
     Plan("drawer-open", "undo", 0),
@@ -109,7 +109,7 @@ def test_pictures_are_upright_and_show_something(played: dict[Plan, Rollout]) ->
 
 
 def test_another_seed_is_another_scene() -> None:
-    one, other = (play_scene([Plan("reach", "expert", 0, seed)], Filming(()))[0] for seed in (0, 1))
+    one, other = (play_scene([Plan("reach", "expert", 0, seed)], RenderOptions(()))[0] for seed in (0, 1))
     assert one.potential[1] != other.potential[1]
 
 
@@ -118,7 +118,7 @@ def test_the_stages_of_a_chain_differ_fourfold_in_length(chain: str) -> None:
     """The longest stage of an episode over its shortest, in the median of three scenes."""
     ratios = []
     for scene in range(3):
-        (rollout,) = play_scene([Plan(chain, "expert", scene)], Filming(()))
+        (rollout,) = play_scene([Plan(chain, "expert", scene)], RenderOptions(()))
         assert rollout.success[-1]
         stages = rollout.stages[rollout.stages < len(get_task(chain).milestones)]
         lengths = np.bincount(stages)
@@ -145,15 +145,15 @@ def test_wrong_options_are_named() -> None:
     with pytest.raises(OptionError, match="per-task is 0"):
         make_plans(["push"], ["expert"], 0)
     with pytest.raises(OptionError, match="one of 1, 2, 4, 5, 8, 10"):
-        Filming(fps=30)
+        RenderOptions(fps=30)
     with pytest.raises(OptionError, match="even"):
-        Filming(size=63)
+        RenderOptions(size=63)
     with pytest.raises(OptionError, match="workers is 0"):
         next(simulate(PLANS, FILMING, workers=0))
 
 
 def test_truth_needs_no_pictures() -> None:
-    (rollout,) = play_scene([Plan("reach", "expert", 0)], Filming((), fps=80))
+    (rollout,) = play_scene([Plan("reach", "expert", 0)], RenderOptions((), fps=80))
     assert rollout.frames == {}
     assert rollout.success[-1]
     assert np.diff(rollout.stages).max() == 1

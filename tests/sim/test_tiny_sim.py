@@ -9,23 +9,21 @@ Made by::
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stepscore.episodes import Episodes, length_auc, match_lengths, open_episodes
-
-ROOT = Path(__file__).resolve().parents[1] / "data" / "tiny_sim"
+from tests.paths import TINY_SIM
 
 
 @pytest.fixture(scope="module")
 def episodes() -> Episodes:
-    return open_episodes(ROOT, labels=ROOT / "labels.parquet", subgoals=ROOT / "subgoals.yaml")
+    return open_episodes(TINY_SIM, labels=TINY_SIM / "labels.parquet", subgoals=TINY_SIM / "subgoals.yaml")
 
 
 def test_it_is_small() -> None:
-    assert sum(path.stat().st_size for path in ROOT.rglob("*") if path.is_file()) < 3 * 2**20
+    assert sum(path.stat().st_size for path in TINY_SIM.rglob("*") if path.is_file()) < 3 * 2**20
 
 
 def test_four_policies_meet_the_same_two_scenes_of_three_tasks(episodes: Episodes) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 
 import stepscore
 from stepscore.episodes import Episode, open_episodes
-from stepscore.episodes.toy import write_toy_rollouts
 from stepscore.judges import Ask, get_judge
 from stepscore.models import Generate
 from stepscore.models.mock import MockModel
-from stepscore.models.request import Prompt, Still, Turn
-from stepscore.runs.asking import Spending
+from stepscore.models.requests import FrameRef, Prompt, Turn
+from stepscore.runs.model_client import CallOptions
+from stepscore.testing import write_toy_rollouts
 from stepscore.types import Curve, FloatArray, Judgement, Verdict
 from tests.media import decode_all, write_video
 
@@ -56,7 +56,7 @@ def write_rollouts(folder: Path, scenes: int = 3) -> Path:
 def write_runs(folder: Path, scenes: int = 3) -> list[Path]:
     """Run folders of two judges that look and one that does not, over the same episodes."""
     episodes = open_episodes(write_rollouts(folder / "rollouts", scenes))
-    spending = Spending(cache=False)
+    spending = CallOptions(cache=False)
     judges = {
         "watcher": Watcher(),
         "second-eye": Watcher("second-eye", noise=0.08),
@@ -86,7 +86,7 @@ class Watcher:
         rng = np.random.default_rng(list(f"{self.name} {episode.id}".encode()))
         raw = truth + rng.normal(0.0, self.noise, len(truth)) if self.noise else truth
         progress = np.round(np.clip(raw, 0.0, 1.0), 4)
-        stills = tuple(Still("front", i, 64) for i in (0, 20, 40))
+        stills = tuple(FrameRef("front", i, 64) for i in (0, 20, 40))
         turn = Turn("user", (f"Task: {episode.instruction[:200]}\nDoes the block move?", *stills))
         await ask(Generate(Prompt((turn,))))
         verdicts = tuple(_verdict(name, level, times, progress, rng) for name, level in GOALS.items())

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT
 from tests.web.conftest import absent
 
-ROOT = Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
 BUILT = ROOT / "src" / "stepscore" / "report" / "assets" / "page.html"
 

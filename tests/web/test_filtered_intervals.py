@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stepscore.report.page import page_text
-from stepscore.report.page_data import page_data
+from stepscore.analysis.measures import measure, measure_episodes
+from stepscore.report.page.data import page_data
+from stepscore.report.page.page import page_text
 from stepscore.runs import Run
-from stepscore.runs.measure import measure, measure_episodes
 from stepscore.types import Estimate
 from tests.report.made_runs import write_run
 from tests.web.conftest import Watched, elsewhere

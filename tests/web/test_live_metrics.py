@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import expect
 
 from stepscore.metrics import opd_prefixes
-from stepscore.report.page import page_text
-from stepscore.report.page_data import page_data
+from stepscore.report.page.data import page_data
+from stepscore.report.page.page import page_text
 from tests.report.made_runs import write_run
 from tests.web.conftest import Watched, elsewhere
 

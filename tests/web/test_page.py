@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from stepscore.cli.app import app
 from tests.web.conftest import Report, Watched, elsewhere
-from tests.web.films import served
 from tests.web.showcase import GOALS, HOSTILE
+from tests.web.videos import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -8,14 +8,14 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from tests.paths import DOCS
 from tests.web.conftest import Report, Watched
 
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images" / "report"
+IMAGES = DOCS / "images" / "report"
 VIEWS = {
     "overview": "overview",
     "leaderboard": "leaderboard?sort=MP",

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, TimeoutError
 
 from tests.web.conftest import Watched, elsewhere
-from tests.web.films import (
+from tests.web.videos import (
     EPISODES,
     FRAMES,
     photographed_number,

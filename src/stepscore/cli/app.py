@@ -10,26 +10,14 @@ from typing import Annotated, TextIO
 import typer
 
 from stepscore import __version__
-from stepscore.cli import (
-    annotate,
-    cache,
-    calibrate,
-    compare,
-    demo,
-    inspect,
-    judge,
-    labels,
-    listing,
-    metrics,
-    plan,
-    plot,
-    report,
-    sim,
-    templates,
-    train,
-    view,
-    weights,
-)
+from stepscore.cli.data import annotate, inspect, plan, sim
+from stepscore.cli.data import progress_labels as labels
+from stepscore.cli.general import cache, demo
+from stepscore.cli.general import ls as listing
+from stepscore.cli.judging import calibrate, judge
+from stepscore.cli.judging import choose_template as templates
+from stepscore.cli.results import compare, metrics, plot, report, view
+from stepscore.cli.training import train, weights
 from stepscore.errors import StepScoreError
 
 app = typer.Typer(

@@ -82,11 +82,13 @@ NoCache = Annotated[
 
 def open_model(name: str, pairs: list[str], base_url: str | None) -> Model:
     """The model of ``--model``, ``-M`` and ``--base-url``."""
-    from stepscore.models import get_model, models
+    from stepscore.models import get_model, model_registry
 
     backend = name.partition("/")[0]
     # Of a wrong name get_model says what is right.
-    given = read_pairs(pairs, "-M", models.get(backend) if backend in models.names() else None)
+    given = read_pairs(
+        pairs, "-M", model_registry.get(backend) if backend in model_registry.names() else None
+    )
     if base_url is not None:
         given["base_url"] = base_url
     return get_model(name, **given)

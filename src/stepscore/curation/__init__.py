@@ -6,27 +6,27 @@
 writes it, and :class:`FrameWeights` reads it back in a PyTorch training loop.
 """
 
-from stepscore.curation.distribution import Distribution as Distribution
-from stepscore.curation.distribution import distribution as distribution
-from stepscore.curation.files import write_episodes as write_episodes
-from stepscore.curation.files import write_progress as write_progress
-from stepscore.curation.files import write_weights as write_weights
-from stepscore.curation.frames import RunFrames as RunFrames
-from stepscore.curation.frames import run_frames as run_frames
-from stepscore.curation.sampler import FrameWeights as FrameWeights
-from stepscore.curation.selection import select_episodes as select_episodes
-from stepscore.curation.weighting import Weighting as Weighting
-from stepscore.curation.weighting import awr as awr
-from stepscore.curation.weighting import awr_logistic as awr_logistic
-from stepscore.curation.weighting import keep_all as keep_all
-from stepscore.curation.weighting import rabc as rabc
-from stepscore.curation.weighting import rabc_corrected as rabc_corrected
-from stepscore.curation.weighting import without_stalls as without_stalls
+from stepscore.curation.distribution import Distribution, distribution
+from stepscore.curation.files import write_episodes, write_progress, write_weights
+from stepscore.curation.frames import RunFrames, run_frames
+from stepscore.curation.lerobot_command import train_command
+from stepscore.curation.sampler import FrameWeights
+from stepscore.curation.selection import Selection, select_episodes
+from stepscore.curation.weighting import (
+    Weighting,
+    awr,
+    awr_logistic,
+    keep_all,
+    rabc,
+    rabc_corrected,
+    without_stalls,
+)
 
 __all__ = [
     "Distribution",
     "FrameWeights",
     "RunFrames",
+    "Selection",
     "Weighting",
     "awr",
     "awr_logistic",
@@ -36,6 +36,7 @@ __all__ = [
     "rabc_corrected",
     "run_frames",
     "select_episodes",
+    "train_command",
     "without_stalls",
     "write_episodes",
     "write_progress",

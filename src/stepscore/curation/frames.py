@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from stepscore.analysis import curves_by_episode
 from stepscore.curation.interpolation import at_frames, curve_noise, step_changes
 from stepscore.errors import RunError
-from stepscore.runs.measure import curves_by_episode
-from stepscore.runs.run import Run
+from stepscore.runs import Run
 from stepscore.types import FloatArray, IntArray
 
 

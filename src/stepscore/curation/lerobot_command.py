@@ -8,9 +8,9 @@ from pathlib import Path
 
 from stepscore.curation.files import episode_list
 from stepscore.curation.frames import RunFrames
-from stepscore.curation.rabc import FALLBACK
+from stepscore.curation.rabc_lerobot import FALLBACK
 from stepscore.curation.weighting import Weighting
-from stepscore.runs.run import Run
+from stepscore.runs import Run
 
 
 def train_command(

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from stepscore.curation.frames import RunFrames
-from stepscore.curation.rabc import check_chunk, ends_of
+from stepscore.curation.rabc_lerobot import check_chunk, ends_of
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.types import FloatArray, IntArray
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from stepscore.analysis import Measures
 from stepscore.curation.frames import RunFrames
 from stepscore.curation.rabc_corrected import DONE, done_levels
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.runs.measure import Measures
 
 Failures = Literal["keep", "drop"]
 SuccessBy = Literal["label", "judge"]
@@ -42,7 +42,7 @@ def select_episodes(
     """Drop failures, then keep the best share of the rest by a metric.
 
     Args:
-        measures: Of one run, from :func:`stepscore.runs.measure.measure_episodes`.
+        measures: Of one run, from :func:`stepscore.analysis.measures.measure_episodes`.
         top: Share to keep, above 0 and at most 1, rounded up to whole episodes. Of equals the first ids stay.
         by: Any column of the measures; its own direction says what is best. An episode whose value is
             unknown cannot be ranked and is dropped.

@@ -10,8 +10,8 @@ import numpy as np
 
 from stepscore.curation.awr import logistic_weights, topreward_weights
 from stepscore.curation.frames import RunFrames
-from stepscore.curation.rabc import FALLBACK, KAPPA, lerobot_weights
 from stepscore.curation.rabc_corrected import chunk_gains, corrected_weights
+from stepscore.curation.rabc_lerobot import FALLBACK, KAPPA, lerobot_weights
 from stepscore.curation.selection import stall_frames
 from stepscore.types import FloatArray
 

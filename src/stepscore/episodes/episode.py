@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from stepscore.episodes.clip import Clip
-from stepscore.episodes.labels import Labels
-from stepscore.episodes.subgoals import Subgoal
+from stepscore.episodes.labels.labels import Labels
+from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import FloatArray, IntArray, Mode
@@ -118,11 +118,11 @@ class Episode:
         chosen = self.view(view)
         at = chosen.timestamps()
         where = f"episode {self.id}"
-        picked = pick_frames(at, where, count=count, indices=indices, times=times, fps=fps)
+        picked = sample_indices(at, where, count=count, indices=indices, times=times, fps=fps)
         return Clip(chosen.read(picked.tolist(), size), at[picked], picked)
 
 
-def pick_frames(
+def sample_indices(
     timestamps: FloatArray,
     where: str,
     *,

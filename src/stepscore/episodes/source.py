@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, overload
 
 from stepscore.episodes.episode import Episode
-from stepscore.episodes.labels import Label, read_labels
-from stepscore.episodes.subgoals import TaskSubgoals, find_subgoals, read_subgoals
+from stepscore.episodes.labels.labels import Label, read_labels
+from stepscore.episodes.labels.subgoals import TaskSubgoals, find_subgoals, read_subgoals
 from stepscore.errors import OptionError, SourceError, UnknownNameError
 from stepscore.registry import Registry
 
@@ -59,16 +59,16 @@ class Reader(Protocol):
         """The episodes at ``path``. Decodes nothing. Raises SourceError when nothing there can be used."""
 
 
-readers: Registry[Callable[[], Reader]] = Registry(
+reader_registry: Registry[Callable[[], Reader]] = Registry(
     "reader",
     {
         # In the order in which they are asked: the most particular layout first, plain videos last.
-        "lerobot": "stepscore.episodes.lerobot:LeRobotReader",
-        "lerobot-eval": "stepscore.episodes.lerobot_eval:LeRobotEvalReader",
-        "hdf5": "stepscore.episodes.hdf5:Hdf5Reader",
-        "curves": "stepscore.episodes.curves:CurvesReader",
-        "prm": "stepscore.episodes.prm:PrmReader",
-        "folder": "stepscore.episodes.folder:FolderReader",
+        "lerobot": "stepscore.episodes.lerobot.reader:LeRobotReader",
+        "lerobot-eval": "stepscore.episodes.lerobot.eval_output:LeRobotEvalReader",
+        "hdf5": "stepscore.episodes.readers.hdf5:Hdf5Reader",
+        "curves": "stepscore.episodes.readers.curves:CurvesReader",
+        "prm": "stepscore.episodes.readers.prm:PrmReader",
+        "folder": "stepscore.episodes.readers.folder:FolderReader",
     },
     group="stepscore.readers",
 )
@@ -151,7 +151,7 @@ def open_episodes(
         raise OptionError("The instruction is empty. Say what the robot was told, or leave it to the source.")
     path = _locate(source)
     name = reader or _detect(path)
-    listing = readers.get(name)().read(path, ReadOptions(policy_from=policy_from))
+    listing = reader_registry.get(name)().read(path, ReadOptions(policy_from=policy_from))
     episodes: Sequence[Episode] = listing.episodes
     if not len(episodes):
         why = f" {listing.problems[0].where}: {listing.problems[0].why}" if listing.problems else ""
@@ -234,7 +234,7 @@ def _locate(source: str | Path) -> Path:
         return Path(os.path.abspath(path))
     parts = str(source).split("/")
     if len(parts) == 2 and all(parts) and not str(source).startswith((".", "~")) and not path.parent.exists():
-        from stepscore.episodes.hub import dataset_folder
+        from stepscore.episodes.lerobot.hub import dataset_folder
 
         return dataset_folder(str(source))
     raise SourceError(
@@ -243,8 +243,8 @@ def _locate(source: str | Path) -> Path:
 
 
 def _detect(path: Path) -> str:
-    others = [name for name in readers.names() if name not in (*_ORDER, "folder")]
+    others = [name for name in reader_registry.names() if name not in (*_ORDER, "folder")]
     for name in (*others, *_ORDER):
-        if readers.get(name)().matches(path):
+        if reader_registry.get(name)().matches(path):
             return name
     return "folder"

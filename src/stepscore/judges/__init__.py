@@ -10,16 +10,30 @@ import inspect
 from collections.abc import Callable
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.judges.judge import Ask as Ask
-from stepscore.judges.judge import Judge as Judge
-from stepscore.judges.judge import episode_rng as episode_rng
-from stepscore.judges.judge import models_of as models_of
+from stepscore.judges.base import Ask, Judge, episode_rng, models_of
+from stepscore.judges.hop import Hop, Mode
+from stepscore.judges.procvlm import ProcVlm
+from stepscore.judges.stepeval import StepEval, described
+from stepscore.judges.topreward import TopReward
 from stepscore.models import get_model
 from stepscore.registry import Registry
 
-__all__ = ["Ask", "Judge", "episode_rng", "get_judge", "judges", "models_of"]
+__all__ = [
+    "Ask",
+    "Hop",
+    "Judge",
+    "Mode",
+    "ProcVlm",
+    "StepEval",
+    "TopReward",
+    "described",
+    "episode_rng",
+    "get_judge",
+    "judge_registry",
+    "models_of",
+]
 
-judges: Registry[Callable[..., Judge]] = Registry(
+judge_registry: Registry[Callable[..., Judge]] = Registry(
     "judge",
     {
         "cascade": "stepscore.judges.cascade:Cascade",
@@ -29,8 +43,8 @@ judges: Registry[Callable[..., Judge]] = Registry(
         "linear-time": "stepscore.judges.baselines:LinearTime",
         "procvlm": "stepscore.judges.procvlm:ProcVlm",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",
-        "recorded": "stepscore.judges.recorded:Recorded",
-        "sarm": "stepscore.judges.sarm:Sarm",
+        "recorded": "stepscore.judges.recorded.judge:Recorded",
+        "sarm": "stepscore.judges.sarm.judge:Sarm",
         "stepeval": "stepscore.judges.stepeval:StepEval",
         "topreward": "stepscore.judges.topreward:TopReward",
     },
@@ -49,7 +63,7 @@ def get_judge(name: str, **options: object) -> Judge:
         options: Its keyword options; a wrong name lists the valid ones. A ``model`` may be given as a model
             string.
     """
-    make = judges.get(name)
+    make = judge_registry.get(name)
     if isinstance(options.get("model"), str):
         options["model"] = get_model(str(options["model"]))
     valid = [p.name for p in inspect.signature(make).parameters.values() if p.kind is not p.VAR_KEYWORD]

@@ -13,7 +13,7 @@ import numpy as np
 
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError
-from stepscore.judges.judge import Ask, episode_rng
+from stepscore.judges.base import Ask, episode_rng
 from stepscore.types import Curve, FloatArray, Judgement
 
 

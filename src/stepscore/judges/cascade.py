@@ -16,7 +16,7 @@ from functools import partial
 
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
-from stepscore.judges.judge import Ask, Judge, models_of
+from stepscore.judges.base import Ask, Judge, models_of
 from stepscore.models import Model
 from stepscore.types import Judgement
 

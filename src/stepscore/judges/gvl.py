@@ -18,15 +18,14 @@ import numpy as np
 
 from stepscore.episodes import Clip, Episode, open_episodes
 from stepscore.errors import EpisodeError, OptionError
-from stepscore.judges.calibration import FittedMap, check_calibration, read_calibration
-from stepscore.judges.framing import pick_moments
-from stepscore.judges.gvl_answers import stated_percentages
-from stepscore.judges.judge import Ask, episode_rng
-from stepscore.judges.prompt_files import fill, read_sections
-from stepscore.judges.questions import need
-from stepscore.metrics.order import voc
-from stepscore.models import Answer, Generate, Model, Prompt, Shown, Still, Turn
-from stepscore.models.request import Part
+from stepscore.judges.base import Ask, episode_rng
+from stepscore.judges.common.ask_model import require
+from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.framing import sample_frames
+from stepscore.judges.common.percentages import stated_percentages
+from stepscore.judges.common.prompt_files import fill, read_sections
+from stepscore.metrics import voc
+from stepscore.models import Answer, DecodedMedia, FrameRef, Generate, Model, Part, Prompt, Turn
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 Form = Literal["published", "json"]
@@ -111,13 +110,13 @@ class Gvl:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """The stated progress in order of time, and its VOC as success score."""
-        need(self.model, self.name, text=True)
-        moments = pick_moments(episode, count=self.frames + self.anchor)
+        require(self.model, self.name, text=True)
+        moments = sample_frames(episode, count=self.frames + self.anchor)
         first = int(self.anchor and len(moments) > 1)
         times = moments.times[first:]
         stated = {}
         for view, indices in moments.indices.items():
-            scene = [Still(view, int(index), self.size) for index in indices[:first]]
+            scene = [FrameRef(view, int(index), self.size) for index in indices[:first]]
             stated[view] = await self._ask_view(episode, view, scene, indices[first:], ask) / 100
         inside = {view: np.where((raw >= 0) & (raw <= 1), raw, np.nan) for view, raw in stated.items()}
         channels = {"raw": _mean_of_known(stated)}
@@ -133,13 +132,13 @@ class Gvl:
         )
 
     async def _ask_view(
-        self, episode: Episode, view: str, scene: Sequence[Still], indices: IntArray, ask: Ask
+        self, episode: Episode, view: str, scene: Sequence[FrameRef], indices: IntArray, ask: Ask
     ) -> FloatArray:
         """The percentage stated for each frame of a view, in order of time; NaN where none is."""
         rng = episode_rng(episode, self.name, self.seed, view)
         examples = await self._examples(episode, view, rng)
         order = rng.permutation(len(indices))
-        frames = [Still(view, int(indices[place]), self.size) for place in order]
+        frames = [FrameRef(view, int(indices[place]), self.size) for place in order]
         answer = await ask(self._question(episode.instruction.strip(), scene, examples, frames))
         assert isinstance(answer, Answer)
         numbers = [len(examples) + place + 1 for place in range(len(frames))]
@@ -151,9 +150,9 @@ class Gvl:
     def _question(
         self,
         instruction: str,
-        scene: Sequence[Still],
-        examples: Sequence[tuple[Shown, int]],
-        frames: Sequence[Still],
+        scene: Sequence[FrameRef],
+        examples: Sequence[tuple[DecodedMedia, int]],
+        frames: Sequence[FrameRef],
     ) -> Generate:
         """All of it as one user's turn; numbers go on from the examples to the frames asked about."""
         texts = read_sections(f"gvl_{self.form}")
@@ -187,7 +186,7 @@ class Gvl:
 
     async def _examples(
         self, episode: Episode, view: str, rng: np.random.Generator
-    ) -> list[tuple[Shown, int]]:
+    ) -> list[tuple[DecodedMedia, int]]:
         """Frames of other episodes of the task with their percentages, each episode's in random order."""
         if not self.context:
             return []
@@ -204,14 +203,14 @@ class Gvl:
                 f"Episode {episode.id} needs {self.context} examples of its task with the view {view!r}; "
                 f"{self.context_source} has {len(fit)}. Give another context_source, or a smaller context."
             )
-        found: list[tuple[Shown, int]] = []
+        found: list[tuple[DecodedMedia, int]] = []
         for chosen in sorted(rng.choice(len(fit), self.context, replace=False).tolist()):
             clip = await asyncio.to_thread(fit[chosen].clip, view, count=self.frames, size=self.size)
             share = clip.timestamps / clip.timestamps[-1] if clip.timestamps[-1] > 0 else clip.timestamps
             for place in rng.permutation(len(clip)):
                 at = slice(place, place + 1)
                 one = Clip(clip.frames[at], clip.timestamps[at], clip.indices[at])
-                found.append((Shown(one), round(100 * float(share[place]))))
+                found.append((DecodedMedia(one), round(100 * float(share[place]))))
         return found
 
 

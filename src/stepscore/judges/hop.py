@@ -19,13 +19,12 @@ import numpy as np
 
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.framing import Moments, check_sampling, pick_moments
-from stepscore.judges.judge import Ask
-from stepscore.judges.parsing import tagged_percent
-from stepscore.judges.picture_prompts import load_prompt
-from stepscore.judges.questions import ask_texts, need
-from stepscore.models import Generate, Goal, Model, Prompt, Still, Turn
-from stepscore.models.request import Part, show_from
+from stepscore.judges.base import Ask
+from stepscore.judges.common.ask_model import ask_texts, require
+from stepscore.judges.common.framing import SampledFrames, check_sampling, sample_frames
+from stepscore.judges.common.image_prompts import load_prompt
+from stepscore.judges.common.parsing import tagged_percent
+from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
 from stepscore.types import Curve, FloatArray, Frames, Judgement
 
 Mode = Literal["incremental", "forward", "backward", "fused"]
@@ -71,11 +70,11 @@ class Hop:
         model: Who looks.
         mode: See above.
         fusion: ``"mean"`` or ``"confident"``.
-        points: Moments to judge after the first frame, evenly up to the last.
+        points: SampledFrames to judge after the first frame, evenly up to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
         max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
         size: Longer side of each picture in pixels; ``None`` for the recorded size.
-        alike: Goal and start look alike if fewer than this share of pixels differ; 0 turns the check off.
+        alike: GoalImage and start look alike if fewer than this share of pixels differ; 0 turns the check off.
         clip: Put progress outside 0..1 at 0 or 1; without it, it is unknown there.
         alpha: Of eq 10 (the paper gives no value).
         eps: Of eq 9 (the paper gives no value).
@@ -114,9 +113,9 @@ class Hop:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """A progress curve over the judged moments; the first frame is 0 by definition and not among them."""
-        need(self.model, "hop", text=True)
+        require(self.model, "hop", text=True)
         even = None if self.fps is not None else self.points + 1
-        moments = pick_moments(episode, count=even, fps=self.fps, most=self.max_points + 1)
+        moments = sample_frames(episode, count=even, fps=self.fps, most=self.max_points + 1)
         if len(moments) < 2:
             raise EpisodeError(f"Episode {episode.id} has one frame; a hop needs two.")
         change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
@@ -170,7 +169,7 @@ class _Pairs:
 
     judge: Hop
     episode: Episode
-    moments: Moments
+    moments: SampledFrames
     goals: tuple[str, ...]
     ask: Ask
     unread: int = 0
@@ -185,7 +184,7 @@ class _Pairs:
 
     def _request(self, before: int, after: int) -> Generate:
         size, views = self.judge.size, self.moments.views
-        ends = [Goal(view, size) for view in self.goals]
+        ends = [GoalImage(view, size) for view in self.goals]
         several = ["several"] if len(views) > 1 else []
         pictures: dict[str, Sequence[Part]] = {
             "start": self.moments.stills(0, size)[:1],
@@ -198,7 +197,7 @@ class _Pairs:
         parts = load_prompt("hop_pair").parts(values, pictures, when=when)
         return Generate(Prompt((Turn("user", parts),)), max_tokens=self.judge.max_tokens)
 
-    def _named(self, pictures: Sequence[Still | Goal]) -> tuple[Part, ...]:
+    def _named(self, pictures: Sequence[FrameRef | GoalImage]) -> tuple[Part, ...]:
         if len(self.moments.views) == 1:
             return tuple(pictures)
         return tuple(part for picture in pictures for part in (f"{picture.view}: ", picture, "\n"))
@@ -243,12 +242,12 @@ def fuse_by_confidence(
 
 def goal_change(episode: Episode) -> float:
     """The share of pixels in which goal and first frame differ, the most of any view; NaN without a goal."""
-    show = show_from(episode)
+    show = media_decoder(episode)
     shares = []
     for view in episode.views:
         if view in episode.goals:
-            start = show(Still(view, 0, THUMBNAIL)).clip.frames[0]
-            goal = _as_large_as(show(Goal(view, THUMBNAIL)).clip.frames[0], start)
+            start = show(FrameRef(view, 0, THUMBNAIL)).clip.frames[0]
+            goal = _as_large_as(show(GoalImage(view, THUMBNAIL)).clip.frames[0], start)
             difference = np.abs(start.astype(np.int16) - goal.astype(np.int16)).max(axis=-1)
             shares.append(float(np.mean(difference > CHANGED)))
     return max(shares, default=math.nan)

@@ -16,20 +16,20 @@ from typing import Literal
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.episodes.subgoals import Subgoal
+from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.framing import (
+from stepscore.judges.base import Ask
+from stepscore.judges.common.ask_model import ask_texts, require
+from stepscore.judges.common.framing import (
     Layout,
-    Moments,
+    SampledFrames,
     check_layout,
     check_sampling,
-    pick_moments,
-    picture_parts,
+    image_parts,
+    sample_frames,
 )
-from stepscore.judges.judge import Ask
-from stepscore.judges.parsing import plain, remaining_actions, tagged_percent
-from stepscore.judges.picture_prompts import load_prompt
-from stepscore.judges.questions import ask_texts, need
+from stepscore.judges.common.image_prompts import load_prompt
+from stepscore.judges.common.parsing import plain, remaining_actions, tagged_percent
 from stepscore.models import Generate, Model, Prompt, Turn
 from stepscore.types import Answer, Curve, FloatArray, Judgement, Verdict
 
@@ -56,7 +56,7 @@ class ProcVlm:
 
     Attributes:
         model: Who looks: ``ProcVLM-2B``, or any vision-language model.
-        points: Moments to judge, evenly from the first frame to the last.
+        points: SampledFrames to judge, evenly from the first frame to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
         max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
         window: Frames of each view a question shows, the judged moment's last (8 as published).
@@ -108,14 +108,14 @@ class ProcVlm:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """A progress curve, and a verdict on every subgoal the episode has."""
-        need(self.model, "procvlm", text=True)
+        require(self.model, "procvlm", text=True)
         if not episode.subgoals and (self.template == "steps" or self.progress == "derived"):
             raise EpisodeError(
                 f"Episode {episode.id} has no subgoals, which template=steps and progress=derived need. "
                 "Give some: --subgoals subgoals.yaml"
             )
         even = None if self.fps is not None else self.points
-        judged = pick_moments(episode, count=even, fps=self.fps, most=self.max_points)
+        judged = sample_frames(episode, count=even, fps=self.fps, most=self.max_points)
         texts = await ask_texts(ask, [self._request(episode, *w) for w in self._windows(episode, judged)])
         stated = np.array([tagged_percent(text, "progress") for text in texts])
         left = [remaining_actions(text) for text in texts]
@@ -129,7 +129,7 @@ class ProcVlm:
             facts={"unread": float(np.isnan(stated).sum())},
         )
 
-    def _windows(self, episode: Episode, judged: Moments) -> list[tuple[Moments, list[int]]]:
+    def _windows(self, episode: Episode, judged: SampledFrames) -> list[tuple[SampledFrames, list[int]]]:
         """For every judged moment the frames to show: moments and which of them, oldest first."""
         if self.spacing_s is None:
             windows = [
@@ -140,7 +140,7 @@ class ProcVlm:
         found = []
         for time in judged.times:
             times = np.maximum(0.0, time - back * self.spacing_s)
-            shown = pick_moments(episode, times=np.unique(times).tolist())
+            shown = sample_frames(episode, times=np.unique(times).tolist())
             # The moment shown at a second is the last one that began by then.
             at = np.searchsorted(shown.times, times + 5e-7, side="right") - 1
             found.append((shown, self._padded(np.maximum(0, at).tolist())))
@@ -149,12 +149,12 @@ class ProcVlm:
     def _padded(self, window: list[int]) -> list[int]:
         return window if self.pad else sorted(set(window))
 
-    def _request(self, episode: Episode, moments: Moments, window: Sequence[int]) -> Generate:
+    def _request(self, episode: Episode, moments: SampledFrames, window: Sequence[int]) -> Generate:
         by_subgoals = "steps" if episode.subgoals else "published"
         form = by_subgoals if self.template == "auto" else self.template
         # The published prompt has the pictures alone before its text.
         labelled = form == "steps"
-        pictures = picture_parts(moments, self.layout, self.size, chosen=window, labelled=labelled)
+        pictures = image_parts(moments, self.layout, self.size, chosen=window, labelled=labelled)
         steps = "\n".join(f"- {subgoal.name}" for subgoal in episode.subgoals)
         values = {"instruction": episode.instruction, "steps": steps}
         parts = load_prompt(f"procvlm_{form}").parts(values, {"pictures": pictures})

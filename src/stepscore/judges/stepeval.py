@@ -15,25 +15,24 @@ from typing import Literal, get_args
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.episodes.subgoals import Subgoal
+from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.framing import (
+from stepscore.judges.base import Ask
+from stepscore.judges.common.ask_model import ask_scores, ask_texts, require
+from stepscore.judges.common.framing import (
     Layout,
-    Moments,
+    SampledFrames,
     check_layout,
     check_sampling,
-    pick_moments,
-    picture_parts,
+    image_parts,
+    sample_frames,
 )
-from stepscore.judges.judge import Ask
-from stepscore.judges.parsing import stated_verdict, stated_verdicts
-from stepscore.judges.picture_prompts import PicturePrompt, load_prompt, prompt_names
-from stepscore.judges.prompt_files import read_prompt
-from stepscore.judges.questions import ask_scores, ask_texts, need
+from stepscore.judges.common.image_prompts import ImagePrompt, load_prompt, prompt_names
+from stepscore.judges.common.parsing import stated_verdict, stated_verdicts
+from stepscore.judges.common.prompt_files import read_prompt
+from stepscore.judges.common.verdicts import settle, weigh
 from stepscore.judges.stepeval_statements import PROMPT, WORDS, statement_scores
-from stepscore.judges.verdicts import settle, weigh
-from stepscore.models import Generate, Model, Prompt, Score, Scores, Turn
-from stepscore.models.request import Part
+from stepscore.models import Generate, Model, Part, Prompt, Score, Scores, Turn
 from stepscore.types import Judgement, Verdict
 
 Strategy = Literal["all-at-once", "per-subgoal", "sequential"]
@@ -135,14 +134,14 @@ class StepEval:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Verdicts on the episode's subgoals, in their order."""
-        need(self.model, "stepeval", text=self.answer == "text", scores=self.answer != "text")
+        require(self.model, "stepeval", text=self.answer == "text", scores=self.answer != "text")
         if not episode.subgoals:
             raise EpisodeError(
                 f"Episode {episode.id} has no subgoals to judge. Give some: --subgoals subgoals.yaml"
             )
         even = None if self.fps is not None else self.frames
-        moments = pick_moments(episode, count=even, fps=self.fps, most=self.max_frames)
-        case = _Case(episode, picture_parts(moments, self.layout, self.size), moments)
+        moments = sample_frames(episode, count=even, fps=self.fps, most=self.max_frames)
+        case = _Case(episode, image_parts(moments, self.layout, self.size), moments)
         if self.answer == "statement":
             verdicts = await self._statements(case, ask)
         elif self.strategy == "all-at-once":
@@ -226,14 +225,14 @@ class StepEval:
             return self.temperature
         return REPEAT_TEMPERATURE if self.repeats > 1 else 0.0
 
-    def _form(self) -> PicturePrompt:
+    def _form(self) -> ImagePrompt:
         if self.answer == "statement":
-            return PicturePrompt(PROMPT, read_prompt(PROMPT))
+            return ImagePrompt(PROMPT, read_prompt(PROMPT))
         if self.answer == "tokens":
             return load_prompt("stepeval_token")
         return load_prompt("stepeval_all" if self.strategy == "all-at-once" else "stepeval_one")
 
-    def _rules(self) -> PicturePrompt:
+    def _rules(self) -> ImagePrompt:
         if self.template in prompt_names(TEMPLATES):
             return load_prompt(TEMPLATES + self.template)
         path = Path(self.template)
@@ -241,7 +240,7 @@ class StepEval:
             raise UnknownNameError(
                 "template", self.template, prompt_names(TEMPLATES), hint="Or the path of a .txt file."
             )
-        return PicturePrompt(path.stem, path.read_text(encoding="utf-8").strip())
+        return ImagePrompt(path.stem, path.read_text(encoding="utf-8").strip())
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +249,7 @@ class _Case:
 
     episode: Episode
     pictures: tuple[Part, ...]
-    moments: Moments
+    moments: SampledFrames
 
     @property
     def views(self) -> tuple[str, ...]:

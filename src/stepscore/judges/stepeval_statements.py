@@ -9,18 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.judges.framing import Moments
-from stepscore.judges.judge import Ask
-from stepscore.judges.prompt_files import fill, read_prompt
+from stepscore.judges.base import Ask
+from stepscore.judges.common.framing import SampledFrames
+from stepscore.judges.common.prompt_files import fill, read_prompt
 from stepscore.judges.topreward import USER
-from stepscore.models import Film, PrefixScores, ScorePrefixes
+from stepscore.models import PrefixScores, ScorePrefixes, VideoFrames
 from stepscore.types import FloatArray
 
 PROMPT = "topreward_upstream"
 WORDS = (" True", " False")
 
 
-async def statement_scores(episode: Episode, moments: Moments, size: int | None, ask: Ask) -> FloatArray:
+async def statement_scores(
+    episode: Episode, moments: SampledFrames, size: int | None, ask: Ask
+) -> FloatArray:
     """Log-probabilities of True and False after each subgoal's statement, (subgoals, 2); NaN where untold.
 
     Each view is asked on its own. What they say is averaged; a subgoal with a view of its own goes by that one.
@@ -37,7 +39,7 @@ async def statement_scores(episode: Episode, moments: Moments, size: int | None,
     tails = tuple(fill(prompt, instruction=text.strip()) for text in said)
     found: dict[str, FloatArray] = {}
     for view, indices in moments.indices.items():
-        film = Film(view, tuple(indices.tolist()), size)
+        film = VideoFrames(view, tuple(indices.tolist()), size)
         response = await ask(ScorePrefixes(film, (len(indices),), USER, tails, WORDS))
         assert isinstance(response, PrefixScores)
         found[view] = np.asarray(response.logprobs, dtype=np.float64)[:-1, 0]

@@ -13,16 +13,15 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from stepscore.episodes import Episode
-from stepscore.episodes.episode import pick_frames
+from stepscore.episodes import Episode, sample_indices
 from stepscore.errors import EpisodeError, OptionError
-from stepscore.judges.calibration import FittedMap, check_calibration, read_calibration
-from stepscore.judges.framing import pick_moments
-from stepscore.judges.judge import Ask
-from stepscore.judges.prompt_files import fill, read_prompt
-from stepscore.judges.questions import need
-from stepscore.metrics.token_rewards import minmax, trailing_mean
-from stepscore.models import Film, Model, PrefixScores, ScorePrefixes
+from stepscore.judges.base import Ask
+from stepscore.judges.common.ask_model import require
+from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.framing import sample_frames
+from stepscore.judges.common.prompt_files import fill, read_prompt
+from stepscore.metrics import minmax, trailing_mean
+from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 Form = Literal["upstream", "paper", "chat"]
@@ -57,7 +56,7 @@ class TopReward:
         model: Any model that tells token probabilities.
         prefixes: Points on the curve; fewer where the episode has too few frames.
         fps: Frames shown per second: sampled once over the whole episode, from the first frame to the last,
-            so that prefixes share them. More in a short episode, to fill the prefixes; see ``plan_prefixes``.
+            so that prefixes share them. More in a short episode, to fill the prefixes; see ``choose_prefixes``.
         min_first: Frames in the first prefix. The score rises over the first eight or so images whatever they
             show, so a curve that starts with fewer begins with a rise that means nothing.
         max_frames: Most frames shown, whatever the episode's length.
@@ -119,20 +118,20 @@ class TopReward:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """The curve over prefixes, and the mean of the last three as success score."""
-        need(self.model, self.name, scores=True)
+        require(self.model, self.name, scores=True)
         if not episode.views:
             raise EpisodeError(f"Episode {episode.id} has no video; topreward looks at one.")
         main = next(iter(episode.views.values())).timestamps()
         if not len(main):
             raise EpisodeError(f"Episode {episode.id} has no frames.")
-        frames, lengths = plan_prefixes(
+        frames, lengths = choose_prefixes(
             main, prefixes=self.prefixes, fps=self.fps, min_first=self.min_first, max_frames=self.max_frames
         )
-        moments = pick_moments(episode, times=main[frames].tolist())
+        moments = sample_frames(episode, times=main[frames].tolist())
         times = moments.times[np.array(lengths) - 1]
         scored = {}
         for view, indices in moments.indices.items():
-            film = Film(view, tuple(indices.tolist()), self.size)
+            film = VideoFrames(view, tuple(indices.tolist()), self.size)
             found = await self._score(film, lengths, episode.instruction, ask)
             scored[view] = np.where(np.isfinite(found), found, np.nan)
         curve = (_token_curve if self.variant == "token" else _instruction_curve)(times, scored)
@@ -143,7 +142,9 @@ class TopReward:
             facts={"logp_success": float(trailing_mean(said)[-1])},
         )
 
-    async def _score(self, film: Film, lengths: tuple[int, ...], instruction: str, ask: Ask) -> FloatArray:
+    async def _score(
+        self, film: VideoFrames, lengths: tuple[int, ...], instruction: str, ask: Ask
+    ) -> FloatArray:
         """One view's log-probabilities, shape (K, 2); (K, tokens) for the instruction's own."""
         head, tail = self._texts(instruction)
         if self.variant == "token":
@@ -205,7 +206,7 @@ class TopReward:
         return [together, *alone] if together else alone
 
 
-def plan_prefixes(
+def choose_prefixes(
     timestamps: FloatArray, *, prefixes: int, fps: float, min_first: int, max_frames: int
 ) -> tuple[IntArray, tuple[int, ...]]:
     """The frames to show, evenly over time with the first and last among them, and each prefix's count.
@@ -219,7 +220,7 @@ def plan_prefixes(
     by_rate = int((end * fps + 1) / 2 + 0.5) * 2
     count = min(max(by_rate, min_first + 2 * (prefixes - 1)), max_frames, total)
     frames = np.unique(
-        pick_frames(timestamps, "", times=np.linspace(0.0, end, max(count - count % 2, 1)).tolist())
+        sample_indices(timestamps, "", times=np.linspace(0.0, end, max(count - count % 2, 1)).tolist())
     )
     if len(frames) > 1 and len(frames) % 2:
         # Uneven timestamps can choose a frame twice. The last one stays: it is the episode's end.

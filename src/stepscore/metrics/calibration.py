@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import known_pairs, same_length, series
+from stepscore.metrics.validation import known_pairs, same_length, series
 from stepscore.types import FloatArray, IntArray
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from stepscore.metrics.opd_revisions import opd
+from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import voc
 from stepscore.registry import Registry
 from stepscore.types import FloatArray
@@ -61,7 +61,7 @@ _OPD_15 = (
 
 
 def _opd(times: FloatArray, progress: FloatArray, *, revision: str) -> Mapping[str, float]:
-    return opd(progress, revision=revision, times=times)
+    return compute_opd(progress, revision=revision, times=times)
 
 
 def _order(times: FloatArray, progress: FloatArray) -> Mapping[str, float]:
@@ -79,7 +79,7 @@ ORDER = CurveMetric(
 )
 OPD_DEFAULT = opd_metric("v1.0")
 
-metrics: Registry[CurveMetric] = Registry(
+metric_registry: Registry[CurveMetric] = Registry(
     "metric",
     {"opd": "stepscore.metrics.catalog:OPD_DEFAULT", "order": "stepscore.metrics.catalog:ORDER"},
     group="stepscore.metrics",

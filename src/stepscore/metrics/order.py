@@ -2,7 +2,7 @@
 
 Rank measures take any channel (log-probabilities as well as progress) and see nothing of its level: a curve
 that ends at 0.3 can have a VOC of 1. `ccc` compares levels, `epr` asks how many levels a curve uses.
-Points where either series is NaN are dropped; `stepscore.metrics.aligned.known_share` is the coverage.
+Points where either series is NaN are dropped; `stepscore.metrics.validation.known_share` is the coverage.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import SLACK, known_pairs, series
+from stepscore.metrics.validation import SLACK, known_pairs, series
 from stepscore.types import FloatArray, IntArray
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import SLACK, increasing, same_length, series
 from stepscore.metrics.success import roc_auc
+from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray, IntArray
 
 BINS = ((0.03, 0.10), (0.10, 0.30), (0.30, math.inf))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import SLACK, increasing, same_length, series
 from stepscore.metrics.order import ccc
+from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray
 
 Span = tuple[str, float, float]

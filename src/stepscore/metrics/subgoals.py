@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import binary
+from stepscore.metrics.validation import binary
 from stepscore.types import FloatArray, IntArray
 
 

@@ -2,7 +2,7 @@
 
 Labels and answers are 1 (yes), 0 (no) or NaN (unknown). A point whose score or label is unknown enters
 nothing; `confusion` and `best_threshold` count how many were left out, and
-`stepscore.metrics.aligned.known_share` gives the coverage of the others. With labels of one class alone
+`stepscore.metrics.validation.known_share` gives the coverage of the others. With labels of one class alone
 nothing can be told apart, and every measure here is NaN.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import binary, known_pairs, series
 from stepscore.metrics.order import average_ranks
+from stepscore.metrics.validation import binary, known_pairs, series
 from stepscore.types import FloatArray
 
 Criterion = Literal["balanced_accuracy", "mcc", "accuracy"]

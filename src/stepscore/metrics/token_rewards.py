@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
-from stepscore.metrics.aligned import series
+from stepscore.metrics.validation import series
 from stepscore.types import FloatArray
 
 EPSILON = 1e-8

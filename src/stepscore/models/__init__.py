@@ -12,32 +12,38 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.models.model import Answer as Answer
-from stepscore.models.model import Capabilities as Capabilities
-from stepscore.models.model import Model as Model
-from stepscore.models.model import PrefixScores as PrefixScores
-from stepscore.models.model import Response as Response
-from stepscore.models.model import Scores as Scores
-from stepscore.models.request import Film as Film
-from stepscore.models.request import Generate as Generate
-from stepscore.models.request import Goal as Goal
-from stepscore.models.request import Prompt as Prompt
-from stepscore.models.request import Request as Request
-from stepscore.models.request import Score as Score
-from stepscore.models.request import ScorePrefixes as ScorePrefixes
-from stepscore.models.request import Shown as Shown
-from stepscore.models.request import Still as Still
-from stepscore.models.request import Tile as Tile
-from stepscore.models.request import Turn as Turn
+from stepscore.models.base import Answer, Capabilities, Model, PrefixScores, Response, Scores, run_blocking
+from stepscore.models.requests import (
+    DecodedMedia,
+    FrameRef,
+    Generate,
+    GoalImage,
+    MediaRef,
+    Part,
+    Prompt,
+    Request,
+    Score,
+    ScorePrefixes,
+    TiledFrames,
+    Turn,
+    VideoFrames,
+    media_decoder,
+    media_refs,
+    resolve,
+)
 from stepscore.registry import Registry
 
 __all__ = [
+    "SINGLE_MODEL_BACKENDS",
     "Answer",
     "Capabilities",
-    "Film",
+    "DecodedMedia",
+    "FrameRef",
     "Generate",
-    "Goal",
+    "GoalImage",
+    "MediaRef",
     "Model",
+    "Part",
     "PrefixScores",
     "Prompt",
     "Request",
@@ -45,30 +51,33 @@ __all__ = [
     "Score",
     "ScorePrefixes",
     "Scores",
-    "Shown",
-    "Still",
-    "Tile",
+    "TiledFrames",
     "Turn",
+    "VideoFrames",
     "get_model",
-    "models",
+    "media_decoder",
+    "media_refs",
+    "model_registry",
+    "resolve",
+    "run_blocking",
 ]
 
-models: Registry[Callable[..., Model]] = Registry(
+model_registry: Registry[Callable[..., Model]] = Registry(
     "model",
     {
-        "embedded": "stepscore.models.embedded:EmbeddedModel",
-        "hf": "stepscore.models.hf:HfModel",
+        "embedded": "stepscore.models.embedded.model:EmbeddedModel",
+        "hf": "stepscore.models.hf.model:HfModel",
         "mock": "stepscore.models.mock:MockModel",
-        "openai-api": "stepscore.models.openai_api:OpenAIModel",
-        "sarm": "stepscore.models.sarm:SarmModel",
-        "sglang": "stepscore.models.sglang:SglangModel",
-        "vllm": "stepscore.models.vllm:VllmModel",
+        "openai-api": "stepscore.models.api.openai:OpenAIModel",
+        "sarm": "stepscore.models.sarm.model:SarmModel",
+        "sglang": "stepscore.models.api.sglang:SglangModel",
+        "vllm": "stepscore.models.api.vllm:VllmModel",
     },
     group="stepscore.models",
 )
 
+SINGLE_MODEL_BACKENDS = frozenset({"embedded"})
 
-WHOLE = frozenset({"embedded"})
 """Backends that are one model, so that nothing stands after their name."""
 
 
@@ -84,18 +93,20 @@ def get_model(name: str, **options: object) -> Model:
         options: The backend's keyword options (dtype, base_url ...); a wrong one lists the valid ones.
     """
     backend, slash, rest = name.partition("/")
-    complete = not slash if backend in WHOLE else bool(rest)
-    if backend not in models.names() or not complete:
-        forms = ", ".join(known if known in WHOLE else f"{known}/..." for known in models.names())
+    complete = not slash if backend in SINGLE_MODEL_BACKENDS else bool(rest)
+    if backend not in model_registry.names() or not complete:
+        forms = ", ".join(
+            known if known in SINGLE_MODEL_BACKENDS else f"{known}/..." for known in model_registry.names()
+        )
         looks_local = Path(name).expanduser().exists()
         hint = f" That is a path: write hf/{name} to load a checkpoint from it." if looks_local else ""
         raise OptionError(f"{name!r} is no model string. Valid forms: {forms}.{hint}")
-    make = models.get(backend)
+    make = model_registry.get(backend)
     valid = [p for p in inspect.signature(make).parameters if p != "name"]
     for option in options:
         if option not in valid:
             raise UnknownNameError(f"option of the model backend {backend!r}", option, valid)
     try:
-        return make(**options) if backend in WHOLE else make(rest, **options)
+        return make(**options) if backend in SINGLE_MODEL_BACKENDS else make(rest, **options)
     except TypeError as error:
         raise OptionError(f"Model {name!r}: {error}.") from error

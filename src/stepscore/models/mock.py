@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscore.models.model import Answer, Blocking, Capabilities, PrefixScores, Response, Scores
-from stepscore.models.request import Generate, Request, Score
+from stepscore.models.base import Answer, Capabilities, PrefixScores, Response, Scores, SyncMethods
+from stepscore.models.requests import Generate, Request, Score
 
 
 @dataclass
-class MockModel(Blocking):
+class MockModel(SyncMethods):
     """Answers by script: the text after ``mock/``, or what a function of the request returns.
 
     Attributes:

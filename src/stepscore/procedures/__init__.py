@@ -5,38 +5,54 @@ as unreviewed until a person changes the mark. :func:`annotate_episodes` has a m
 of rollouts. :func:`label_progress` turns stages into progress labels by ProcVLM's formula, SARM's, or ours.
 """
 
-from stepscore.procedures.annotate import AnnotateOptions as AnnotateOptions
-from stepscore.procedures.annotate import Annotation as Annotation
-from stepscore.procedures.annotate import annotate_episodes as annotate_episodes
-from stepscore.procedures.labelling import LabelOptions as LabelOptions
-from stepscore.procedures.labelling import label_progress as label_progress
-from stepscore.procedures.labels_table import write_labels as write_labels
-from stepscore.procedures.plan import Draft as Draft
-from stepscore.procedures.plan import plan_subgoals as plan_subgoals
-from stepscore.procedures.plan import write_subgoals as write_subgoals
-from stepscore.procedures.progress import procvlm_progress as procvlm_progress
-from stepscore.procedures.progress import sarm_progress as sarm_progress
-from stepscore.procedures.proportions import temporal_proportions as temporal_proportions
-from stepscore.procedures.robust import robust_progress as robust_progress
-from stepscore.procedures.spans import check_spans as check_spans
-from stepscore.procedures.spans import span_problems as span_problems
-from stepscore.procedures.spans import stage_spans as stage_spans
+from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
+from stepscore.procedures.labels_table import write_labels
+from stepscore.procedures.plan import Draft, plan_subgoals, write_subgoals
+from stepscore.procedures.progress_labels import Labelled, LabelOptions, label_progress, labelled_outcome
+from stepscore.procedures.robust_progress import robust_progress
+from stepscore.procedures.spans import (
+    SLACK_S,
+    check_spans,
+    done_spans,
+    span_problems,
+    stage_spans,
+    without_done,
+)
+from stepscore.procedures.stage_progress import (
+    breakpoints,
+    linear_progress,
+    procvlm_progress,
+    sarm_progress,
+    sarm_stage_tau,
+    stage_tau_progress,
+)
+from stepscore.procedures.stage_proportions import procedure_order, temporal_proportions
 
 __all__ = [
+    "SLACK_S",
     "AnnotateOptions",
     "Annotation",
     "Draft",
     "LabelOptions",
+    "Labelled",
     "annotate_episodes",
+    "breakpoints",
     "check_spans",
+    "done_spans",
     "label_progress",
+    "labelled_outcome",
+    "linear_progress",
     "plan_subgoals",
+    "procedure_order",
     "procvlm_progress",
     "robust_progress",
     "sarm_progress",
+    "sarm_stage_tau",
     "span_problems",
     "stage_spans",
+    "stage_tau_progress",
     "temporal_proportions",
+    "without_done",
     "write_labels",
     "write_subgoals",
 ]

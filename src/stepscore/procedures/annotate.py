@@ -18,19 +18,16 @@ from typing import TypeVar
 import numpy as np
 
 from stepscore.episodes import Episode, Label, Stage
-from stepscore.episodes.subgoals import TaskSubgoals
+from stepscore.episodes.labels import TaskSubgoals
 from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError, RunError, StepScoreError
 from stepscore.judges import Ask
-from stepscore.judges.framing import pick_moments, picture_parts
-from stepscore.models import Answer, Generate, Model, Prompt, Turn
+from stepscore.judges.common import image_parts, sample_frames
+from stepscore.models import Answer, Generate, Model, Part, Prompt, Turn, run_blocking
 from stepscore.models.calls import Call
-from stepscore.models.model import run_blocking
-from stepscore.models.request import Part
-from stepscore.procedures.labelling import stage_names
+from stepscore.procedures.parse_stages import parse_stages, parse_steps
+from stepscore.procedures.progress_labels import stage_names
 from stepscore.procedures.spans import ODD, SLACK_S, SpanProblem, span_problems
-from stepscore.procedures.stages_answer import parse_stages, parse_steps
-from stepscore.runs.asking import Asking, Spending, usage_of
-from stepscore.runs.local import FATAL
+from stepscore.runs import FATAL, CallOptions, ModelClient, usage_of
 from stepscore.types import Usage
 
 T = TypeVar("T")
@@ -98,7 +95,7 @@ def annotate_episodes(
     *,
     vocabulary: Mapping[str, TaskSubgoals] | None = None,
     options: AnnotateOptions | None = None,
-    spending: Spending | None = None,
+    spending: CallOptions | None = None,
     on_done: Callable[[Annotation], None] | None = None,
 ) -> list[Annotation]:
     """The stages of every episode, in the episodes' order; one that failed says why.
@@ -114,13 +111,13 @@ def annotate_episodes(
     """
     if not model.capabilities.images:
         raise CapabilityError(f"{model.name} cannot look at pictures; annotate with another model.")
-    spending = spending or Spending()
+    spending = spending or CallOptions()
     spending.check([model])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
-    asking = Asking(folder, spending, model)
+    asking = ModelClient(folder, spending, model)
     annotator = _Annotator(asking, options or AnnotateOptions(), vocabulary)
     width = spending.connections if model.capabilities.served else 1
     try:
@@ -133,7 +130,7 @@ class _Annotator:
     """Plans each task once, then segments its episodes."""
 
     def __init__(
-        self, asking: Asking, options: AnnotateOptions, vocabulary: Mapping[str, TaskSubgoals] | None
+        self, asking: ModelClient, options: AnnotateOptions, vocabulary: Mapping[str, TaskSubgoals] | None
     ) -> None:
         self._asking, self._options, self._vocabulary = asking, options, vocabulary
         self._plans: dict[str, asyncio.Task[tuple[str, ...]]] = {}
@@ -177,8 +174,8 @@ class _Annotator:
         return await self._plans[task]
 
     async def _draft(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
-        moments = pick_moments(episode, count=PLAN_FRAMES)
-        pictures = picture_parts(moments, "interleaved", self._options.size)
+        moments = sample_frames(episode, count=PLAN_FRAMES)
+        pictures = image_parts(moments, "interleaved", self._options.size)
         asked = _text("stages_plan.txt", instruction=episode.instruction)
         return await self._until(ask, (*pictures, asked), lambda text: (parse_steps(text), ""))
 
@@ -186,8 +183,8 @@ class _Annotator:
         self, episode: Episode, plan: Sequence[str], ask: Ask
     ) -> tuple[tuple[Stage, ...], tuple[SpanProblem, ...]]:
         """The stages as last stated, and what is wrong with them."""
-        moments = pick_moments(episode, fps=self._options.fps, most=self._options.max_frames)
-        pictures = picture_parts(moments, "interleaved", self._options.size)
+        moments = sample_frames(episode, fps=self._options.fps, most=self._options.max_frames)
+        pictures = image_parts(moments, "interleaved", self._options.size)
         end = next(iter(episode.views.values())).info().duration_s
         closed = plan if self._vocabulary is not None else None
         # Between two frames that it was shown a model cannot say where one step ends and the next begins.
@@ -236,5 +233,5 @@ def _question(episode: Episode, plan: Sequence[str], end: float, *, closed: bool
 
 def _text(name: str, **fields: str) -> str:
     """A prompt with its fields filled in, in one go, so that a filled-in text is not searched for fields."""
-    text = files("stepscore.procedures").joinpath(name).read_text(encoding="utf-8")
+    text = files("stepscore.procedures").joinpath("prompts", name).read_text(encoding="utf-8")
     return re.sub("|".join(f"{{{field}}}" for field in fields), lambda match: fields[match[0][1:-1]], text)

@@ -1,4 +1,4 @@
-"""Writing the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels.py``."""
+"""Writing the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels/labels.py``."""
 
 from __future__ import annotations
 

@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore.episodes import Episode, Subgoal
 from stepscore.errors import CapabilityError, ModelError, RunError
-from stepscore.models import Answer, Generate, Model, Prompt, Still, Turn
-from stepscore.models.model import run_blocking
-from stepscore.runs.asking import Asking, Spending
+from stepscore.models import Answer, FrameRef, Generate, Model, Prompt, Turn, run_blocking
+from stepscore.runs import CallOptions, ModelClient
 from stepscore.types import Mode
 
 FRAMES, SIZE = 8, 336
@@ -53,7 +52,7 @@ def plan_subgoals(
     folder: Path,
     *,
     episode: Episode | None = None,
-    spending: Spending | None = None,
+    spending: CallOptions | None = None,
 ) -> Draft:
     """Ordered subgoals for an instruction, marked as unreviewed.
 
@@ -72,7 +71,7 @@ def plan_subgoals(
             f"{model.name} cannot look at pictures; plan without --video, or with another model."
         )
     request = Generate(Prompt((Turn("user", _parts(instruction, episode)),)), max_tokens=1024, json=True)
-    asking = Asking(folder, spending or Spending(), model)
+    asking = ModelClient(folder, spending or CallOptions(), model)
     try:
         answer = run_blocking(asking.of(episode or Episode("plan", instruction), [])(request))
     finally:
@@ -124,12 +123,12 @@ def write_subgoals(draft: Draft, path: Path) -> None:
         raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
 
 
-def _parts(instruction: str, episode: Episode | None) -> tuple[str | Still, ...]:
-    text = files("stepscore.procedures").joinpath("plan.txt").read_text(encoding="utf-8")
+def _parts(instruction: str, episode: Episode | None) -> tuple[str | FrameRef, ...]:
+    text = files("stepscore.procedures").joinpath("prompts", "plan.txt").read_text(encoding="utf-8")
     asked = text.replace("{instruction}", instruction)
     if episode is None:
         return (asked,)
     view, shown = next(iter(episode.views.items()))
     indices = np.round(np.linspace(0, shown.info().n_frames - 1, FRAMES)).astype(int)
-    stills = tuple(Still(view, int(i), SIZE) for i in dict.fromkeys(indices.tolist()))
+    stills = tuple(FrameRef(view, int(i), SIZE) for i in dict.fromkeys(indices.tolist()))
     return ("Frames of a robot at this task, in order:", *stills, asked)

@@ -5,7 +5,6 @@
 ``page_*.py`` make of what the runs' measures give; none of them computes a metric of its own.
 """
 
-from stepscore.report.page import page_text as page_text
-from stepscore.report.page import write_report as write_report
+from stepscore.report.page.page import page_text, write_report
 
 __all__ = ["page_text", "write_report"]

@@ -4,9 +4,23 @@
 metrics and grouped Estimates: the one source for tables, reports, filters and audits.
 """
 
-from stepscore.runs.run import Run as Run
-from stepscore.runs.run import open_run as open_run
-from stepscore.runs.scoring import Summary as Summary
-from stepscore.runs.scoring import score as score
+from stepscore.runs.dry_run import dry_run
+from stepscore.runs.local import FATAL, FinishedEpisode
+from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
+from stepscore.runs.records import number
+from stepscore.runs.run import Run, open_run
+from stepscore.runs.scoring import Summary, score
 
-__all__ = ["Run", "Summary", "open_run", "score"]
+__all__ = [
+    "FATAL",
+    "CallOptions",
+    "FinishedEpisode",
+    "ModelClient",
+    "Run",
+    "Summary",
+    "dry_run",
+    "number",
+    "open_run",
+    "score",
+    "usage_of",
+]

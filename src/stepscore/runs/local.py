@@ -24,10 +24,10 @@ from stepscore.errors import (
     StepScoreError,
 )
 from stepscore.judges import Judge
+from stepscore.models import run_blocking
 from stepscore.models.calls import Call
-from stepscore.models.model import run_blocking
-from stepscore.runs.asking import Asking, usage_of
 from stepscore.runs.journal import Entry, Journal, description_hash
+from stepscore.runs.model_client import ModelClient, usage_of
 from stepscore.runs.records import episode_row, input_key, judgement_row, usage_row
 from stepscore.types import Judgement, Usage
 
@@ -36,7 +36,7 @@ FATAL = (RunError, CapabilityError, MissingExtraError)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FinishedEpisode:
     """An episode is finished: judged now, or found in the journal (``reused``)."""
 
     episode_id: str
@@ -53,8 +53,8 @@ def run_local(
     *,
     views: Sequence[str] | None,
     workers: int,
-    asking: Asking,
-    on_done: Callable[[Done], None],
+    asking: ModelClient,
+    on_done: Callable[[FinishedEpisode], None],
 ) -> None:
     """Judge what the journal does not hold yet, ``workers`` episodes at a time.
 
@@ -87,8 +87,8 @@ class _LocalRun:
     journal: Journal
     entries: dict[str, Entry]
     views: Sequence[str] | None
-    asking: Asking
-    on_done: Callable[[Done], None]
+    asking: ModelClient
+    on_done: Callable[[FinishedEpisode], None]
     spent: BudgetError | None = None
 
     async def work(self, episodes: Iterator[Episode], workers: int) -> None:
@@ -113,14 +113,16 @@ class _LocalRun:
             if self.spent is not None:
                 return
 
-    async def _finish(self, episode: Episode, row: dict[str, Any], wrong: str | None, started: float) -> Done:
+    async def _finish(
+        self, episode: Episode, row: dict[str, Any], wrong: str | None, started: float
+    ) -> FinishedEpisode:
         """Judge one episode, or find that the journal has it already."""
         key, entry = input_key(row), self.entries.get(episode.id)
         if entry is not None and not entry.failed and entry.key == key:
             if entry.description != description_hash(row):
                 # Labels or metadata changed; what the judge saw did not.
                 self.journal.append({"id": episode.id, "episode": row})
-            return Done(episode.id, reused=True, error=None)
+            return FinishedEpisode(episode.id, reused=True, error=None)
         calls: list[Call] = []
         judgement = Judgement(error=wrong) if wrong else await self._judge(episode, calls)
         usage = usage_of(calls, judgement.usage)
@@ -134,7 +136,7 @@ class _LocalRun:
                 "usage": usage_row(usage, calls, time.perf_counter() - started),
             }
         )
-        return Done(episode.id, reused=False, error=judgement.error, usage=usage)
+        return FinishedEpisode(episode.id, reused=False, error=judgement.error, usage=usage)
 
     async def _judge(self, episode: Episode, calls: list[Call]) -> Judgement:
         """The judgement, or one that holds the error: a bad episode never stops a run."""

@@ -15,9 +15,9 @@ from stepscore import __version__
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, models_of
-from stepscore.runs.asking import Asking, Spending
 from stepscore.runs.journal import Journal, index
-from stepscore.runs.local import Done, run_local
+from stepscore.runs.local import FinishedEpisode, run_local
+from stepscore.runs.model_client import CallOptions, ModelClient
 from stepscore.runs.protocol import Protocol, protocol_of
 from stepscore.runs.run import Run, open_run, read_info, write_info
 from stepscore.runs.tables import write_tables
@@ -32,7 +32,7 @@ class Summary:
     failed: int = 0
     seconds: float = 0.0
 
-    def count(self, done: Done) -> None:
+    def count(self, done: FinishedEpisode) -> None:
         """Add one finished episode."""
         self.reused += done.reused
         self.judged += not done.reused
@@ -46,8 +46,8 @@ def score(
     *,
     views: Sequence[str] | None = None,
     workers: int | None = None,
-    spending: Spending | None = None,
-    on_done: Callable[[Done], None] | None = None,
+    spending: CallOptions | None = None,
+    on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; continue where the folder left off.
 
@@ -69,7 +69,7 @@ def score(
         OptionError: Money is limited and a model's price is not known. Nothing was asked.
     """
     folder = Path(out)
-    spending, models = spending or Spending(), models_of(judge)
+    spending, models = spending or CallOptions(), models_of(judge)
     spending.check(models)
     protocol = protocol_of(judge, views)
     if workers is None:
@@ -78,14 +78,14 @@ def score(
     summary = Summary()
     started = time.monotonic()
 
-    def note(done: Done) -> None:
+    def note(done: FinishedEpisode) -> None:
         summary.count(done)
         if on_done is not None:
             on_done(done)
 
     with Journal(folder / "journal.jsonl") as journal:
         write_info(folder, info)
-        asking = Asking(folder, spending, getattr(judge, "model", None))
+        asking = ModelClient(folder, spending, getattr(judge, "model", None))
         try:
             todo, done = _unique(episodes), index(journal.path)
             run_local(todo, judge, journal, done, views=views, workers=workers, asking=asking, on_done=note)

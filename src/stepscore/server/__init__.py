@@ -5,8 +5,7 @@ number with byte ranges, which seeking needs. Nothing else is given out. Needs t
 this room imports no web framework.
 """
 
-from stepscore.server.app import make_app as make_app
-from stepscore.server.app import serve as serve
-from stepscore.server.live_page import LivePage as LivePage
+from stepscore.server.app import make_app, serve
+from stepscore.server.live_page import LivePage
 
 __all__ = ["LivePage", "make_app", "serve"]

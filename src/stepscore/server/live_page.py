@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscore.report.page import page_template, page_text
-from stepscore.report.page_data import page_data
-from stepscore.report.shelves import Served
+from stepscore.report.page import Served, page_data, page_template, page_text
 from stepscore.runs import open_run
 
 _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.DOTALL | re.IGNORECASE)

@@ -6,16 +6,17 @@ this room imports no simulator.
 """
 
 from stepscore.sim.dataset import write_dataset
+from stepscore.sim.labels import rollout_labels
 from stepscore.sim.render import VIEWS
 from stepscore.sim.rollout import Plan, Rollout
-from stepscore.sim.tasks import Task, all_tasks, get_task, marked_goals, thing_goals
-from stepscore.sim.truth import rollout_labels
-from stepscore.sim.workers import Filming, make_plans, simulate
+from stepscore.sim.tasks.catalog import all_tasks, get_task, marked_goals, thing_goals
+from stepscore.sim.tasks.task import Task
+from stepscore.sim.workers import RenderOptions, make_plans, simulate
 
 __all__ = [
     "VIEWS",
-    "Filming",
     "Plan",
+    "RenderOptions",
     "Rollout",
     "Task",
     "all_tasks",

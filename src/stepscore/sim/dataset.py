@@ -29,13 +29,13 @@ import numpy as np
 
 from stepscore.episodes.labels import Label
 from stepscore.episodes.lerobot import episode_id
-from stepscore.episodes.lerobot_encode import Codec
-from stepscore.episodes.lerobot_write import Recording, write_lerobot
-from stepscore.procedures.labels_table import write_labels
+from stepscore.episodes.lerobot.writing import Codec, Recording, write_lerobot
+from stepscore.procedures import write_labels
+from stepscore.sim.labels import rollout_labels, write_subgoals
 from stepscore.sim.rollout import Plan, Rollout
-from stepscore.sim.tasks import Task, get_task
-from stepscore.sim.truth import rollout_labels, write_subgoals
-from stepscore.sim.workers import Filming, simulate
+from stepscore.sim.tasks.catalog import get_task
+from stepscore.sim.tasks.task import Task
+from stepscore.sim.workers import RenderOptions, simulate
 
 ROBOT = "sawyer"
 LABELS_FILE, SUBGOALS_FILE = "labels.parquet", "subgoals.yaml"
@@ -44,7 +44,7 @@ LABELS_FILE, SUBGOALS_FILE = "labels.parquet", "subgoals.yaml"
 def write_dataset(
     root: Path,
     plans: Sequence[Plan],
-    filming: Filming,
+    filming: RenderOptions,
     *,
     workers: int = 1,
     codec: Codec = "h264",

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.sim.stages import Reading
 from stepscore.sim.state import State
+from stepscore.sim.tasks.stage_machine import Reading
 from stepscore.sim.world import STRIDE
 from stepscore.types import FloatArray
 

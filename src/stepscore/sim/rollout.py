@@ -15,7 +15,7 @@ import numpy as np
 from stepscore.errors import OptionError
 from stepscore.sim.policies import Disturbance, Moment, make_disturbance, slowed
 from stepscore.sim.render import Camera
-from stepscore.sim.stages import Reading, StageMachine
+from stepscore.sim.tasks.stage_machine import Reading, StageMachine
 from stepscore.sim.world import CONTROL_HZ, World
 from stepscore.types import FloatArray, Frames, IntArray
 

@@ -19,12 +19,12 @@ from stepscore.errors import MissingExtraError, OptionError
 from stepscore.sim.policies import check_policy
 from stepscore.sim.render import SIZE, Camera, check_views
 from stepscore.sim.rollout import FPS, Plan, Rollout, check_fps, play
-from stepscore.sim.tasks import choose_tasks, get_task
+from stepscore.sim.tasks.catalog import choose_tasks, get_task
 from stepscore.sim.world import World, choose_drawing
 
 
 @dataclass(frozen=True)
-class Filming:
+class RenderOptions:
     """How rollouts are drawn.
 
     Attributes:
@@ -63,7 +63,7 @@ def make_plans(tasks: Sequence[str], policies: Sequence[str], per_task: int, see
     ]
 
 
-def simulate(plans: Sequence[Plan], filming: Filming, workers: int = 1) -> Iterator[Rollout]:
+def simulate(plans: Sequence[Plan], filming: RenderOptions, workers: int = 1) -> Iterator[Rollout]:
     """Play the plans; the rollouts come in the order of the plans.
 
     Args:
@@ -91,7 +91,7 @@ def simulate(plans: Sequence[Plan], filming: Filming, workers: int = 1) -> Itera
                 job.cancel()
 
 
-def play_scene(plans: Sequence[Plan], filming: Filming) -> list[Rollout]:
+def play_scene(plans: Sequence[Plan], filming: RenderOptions) -> list[Rollout]:
     """Play the plans of one scene in this process."""
     world = World(get_task(plans[0].task))
     camera = Camera(world.model, filming.views, filming.size) if filming.views else None

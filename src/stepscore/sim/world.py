@@ -19,7 +19,7 @@ import numpy as np
 
 from stepscore.errors import MissingExtraError
 from stepscore.sim.state import State
-from stepscore.sim.tasks import Task
+from stepscore.sim.tasks.task import Task
 from stepscore.types import FloatArray
 
 CONTROL_HZ = 80

@@ -1,0 +1,110 @@
+"""Comparing groups of a run, or two runs, metric by metric.
+
+Groups of one run (policies, tasks) are paired on task and scene where both met the same scenes; two runs over
+the same episodes (two judges) are paired on the episode. p-values are corrected over all that is compared at
+once (Benjamini-Hochberg).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from stepscore.analysis.measures import Measures, groups
+from stepscore.errors import OptionError
+from stepscore.metrics.stats import Comparison, adjust, compare_samples
+
+
+@dataclass(frozen=True)
+class GroupComparison:
+    """One metric of A against B. ``q_value`` is the p-value corrected over all comparisons of the table."""
+
+    metric: str
+    a: Mapping[str, str | None]
+    b: Mapping[str, str | None]
+    comparison: Comparison
+    q_value: float
+    better: str
+
+    def row(self) -> dict[str, Any]:
+        """As a row of ``compare --json``."""
+        c = self.comparison
+        return {
+            "metric": self.metric,
+            "a": dict(self.a),
+            "b": dict(self.b),
+            "difference": c.difference.value,
+            "lo": c.difference.lo,
+            "hi": c.difference.hi,
+            "n": c.difference.n,
+            "clusters": c.difference.clusters,
+            "coverage": c.difference.coverage,
+            "method": c.difference.method,
+            "n_a": c.n_a,
+            "n_b": c.n_b,
+            "paired": c.paired,
+            "test": c.test,
+            "p_value": c.p_value,
+            "q_value": self.q_value,
+            "probability_of_improvement": c.probability_of_improvement.value,
+            "probability_lo": c.probability_of_improvement.lo,
+            "probability_hi": c.probability_of_improvement.hi,
+            "smallest_detectable_difference": c.smallest_detectable_difference,
+        }
+
+
+def compare(
+    measures: Measures, by: Sequence[str], *, names: Sequence[str] | None = None
+) -> list[GroupComparison]:
+    """Every pair of groups on every metric.
+
+    Args:
+        measures: Of one run, or of two that share their episodes (``by`` then holds judge or protocol).
+        by: What makes a group, as in :func:`stepscore.analysis.measures.measure`.
+        names: Only these metrics; by default all that are known in both groups.
+    """
+    found = list(groups(measures, by))
+    if len(found) < 2:
+        raise OptionError(f"There is one group by {', '.join(by) or 'nothing'}; a comparison needs two.")
+    wanted = [measures.column(name) for name in names] if names is not None else list(measures.columns)
+    keys = pair_keys(measures, by)
+    tasks = [_task(row) for row in measures.episodes]
+    scenes = [row["pair"] for row in measures.episodes]
+    pairs: list[tuple[str, Any, Any, Comparison, str]] = []
+    for (a, in_a), (b, in_b) in combinations(found, 2):
+        for column in wanted:
+            values = measures.values[column.name]
+            if np.all(np.isnan(values[in_a])) or np.all(np.isnan(values[in_b])):
+                continue
+            comparison = compare_samples(
+                values[in_a],
+                values[in_b],
+                keys=(_chosen(keys, in_a), _chosen(keys, in_b)),
+                strata=(_chosen(tasks, in_a), _chosen(tasks, in_b)),
+                clusters=(_chosen(scenes, in_a), _chosen(scenes, in_b)),
+            )
+            pairs.append((column.name, a, b, comparison, column.better))
+    corrected = adjust([comparison.p_value for _, _, _, comparison, _ in pairs])
+    return [
+        GroupComparison(name, a, b, comparison, float(q), better)
+        for (name, a, b, comparison, better), q in zip(pairs, corrected, strict=True)
+    ]
+
+
+def pair_keys(measures: Measures, by: Sequence[str]) -> list[Hashable]:
+    """What makes two episodes a pair: between judges the episode itself, else task and scene, or nothing."""
+    if set(by) & {"judge", "model", "protocol"}:
+        return [row["episode_id"] for row in measures.episodes]
+    return [None if row["pair"] is None else (_task(row), row["pair"]) for row in measures.episodes]
+
+
+def _task(row: Mapping[str, Any]) -> str:
+    return str(row["task"] or row["instruction"])
+
+
+def _chosen(labels: Sequence[Hashable], chosen: np.ndarray[Any, Any]) -> list[Hashable]:
+    return [labels[i] for i in np.flatnonzero(chosen).tolist()]

@@ -1,0 +1,146 @@
+"""A run's curves beside labelled progress at the same moments, and a split of its episodes.
+
+Labelled progress is what a labels file states at moments, or else what annotated stages imply. The split goes
+by a hash of the episode's id, episodes of one scene together: none is on both sides, and the order in which
+they were judged does not matter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from stepscore.analysis.measures import curves_by_episode
+from stepscore.episodes.labels import Label, Labels, read_labels
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.metrics import truth_trace
+from stepscore.runs import Run
+from stepscore.types import FloatArray
+
+Truth = Literal["progress labels", "stages"]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One episode's scores and labelled progress at the same moments, each NaN where unknown."""
+
+    id: str
+    task: str
+    pair: str | None
+    scores: FloatArray
+    truth: FloatArray
+
+    @property
+    def unit(self) -> str:
+        """What goes to one side of a split: the scene, where several episodes share one."""
+        return f"episode\0{self.id}" if self.pair is None else f"scene\0{self.task}\0{self.pair}"
+
+
+def labelled_progress(
+    run: Run, channel: str, path: Path | None, potential: str | None
+) -> tuple[list[Labelled], Truth]:
+    """The episodes with at least one moment whose score and labelled progress are known; and whose labels.
+
+    Args:
+        run: Whose curves.
+        channel: Series of the curve.
+        path: Labels file with progress at moments, or stages; the run's own stages if not given.
+        potential: Name of the progress labels to use, where the file holds several.
+    """
+    labels, kind = _run_stages(run) if path is None else _labels_of(path, potential)
+    found = (e for e in _beside(run, channel, labels, kind) if np.any(~np.isnan(e.scores + e.truth)))
+    return list(found), kind
+
+
+def split(found: Sequence[Labelled], share: float, seed: int) -> tuple[list[Labelled], list[Labelled]]:
+    """The episodes to fit on and those to measure on; each side holds at least one scene or lone episode.
+
+    Args:
+        found: What to split.
+        share: Share of the units for the first side, 0..1.
+        seed: Another seed gives another split.
+    """
+    if not 0 < share < 1:
+        raise OptionError(f"share is {share}; it must lie between 0 and 1.")
+    units = sorted({e.unit for e in found}, key=lambda u: hashlib.sha256(f"{seed}\0{u}".encode()).digest())
+    if len(units) < 2:
+        raise OptionError(
+            f"{len(found)} episodes have a curve and labelled progress, in {len(units)} scene(s). A map is "
+            "fitted on some scenes and measured on others: at least 2 are needed."
+        )
+    first = set(units[: min(max(round(share * len(units)), 1), len(units) - 1)])
+    return [e for e in found if e.unit in first], [e for e in found if e.unit not in first]
+
+
+def _run_stages(run: Run) -> tuple[Mapping[str, Labels], Truth]:
+    """The stages that the run's episodes were annotated with."""
+    rows = run.episodes().select(["episode_id", "stages"]).to_pylist()
+    labels = {
+        row["episode_id"]: Labels(
+            tuple(Label("stage", span["name"], span["start_s"], span["end_s"]) for span in row["stages"])
+        )
+        for row in rows
+    }
+    if not any(found.rows for found in labels.values()):
+        raise OptionError(f"{run.path} has no annotated stages. Give labelled progress: --labels FILE")
+    return labels, "stages"
+
+
+def _labels_of(path: Path, potential: str | None) -> tuple[Mapping[str, Labels], Truth]:
+    """The labels in a file, of the progress labels only those of one potential."""
+    rows = read_labels(path)
+    names = sorted({row.name for found in rows.values() for row in found if row.kind == "progress"})
+    if potential is not None and potential not in names:
+        raise UnknownNameError("potential", potential, names, where=str(path))
+    if len(names) > 1 and potential is None:
+        listed = ", ".join(repr(name) for name in names)
+        raise OptionError(f"{path} labels several potentials ({listed}). Name one: --potential NAME")
+    if not names:
+        return {name: Labels(found) for name, found in rows.items()}, "stages"
+    wanted = potential if potential is not None else names[0]
+    kept = {
+        episode: Labels(tuple(row for row in found if row.kind != "progress" or row.name == wanted))
+        for episode, found in rows.items()
+    }
+    return kept, "progress labels"
+
+
+def _beside(run: Run, channel: str, labels: Mapping[str, Labels], kind: Truth) -> Iterator[Labelled]:
+    """Every judged episode that the labels speak of."""
+    curves = dict(curves_by_episode(run.curves(), channel))
+    columns = ["episode_id", "task", "instruction", "pair", "success"]
+    for row in run.episodes().select(columns).to_pylist():
+        name = row["episode_id"]
+        if name not in curves or name not in labels:
+            continue
+        times, scores = curves[name]
+        own = labels[name]
+        failed = own.success is False if own.success is not None else row["success"] is False
+        truth = _stated(own, times) if kind == "progress labels" else _implied(own, times, failed=failed)
+        scores = np.where(np.isfinite(scores), scores, np.nan)
+        yield Labelled(name, row["task"] or row["instruction"], row["pair"], scores, truth)
+
+
+def _stated(labels: Labels, times: FloatArray) -> FloatArray:
+    """Progress between labelled moments, linearly; NaN before the first and after the last."""
+    at, values = labels.progress()
+    known = ~np.isnan(values)
+    if not np.any(known):
+        return np.full(len(times), np.nan)
+    return np.interp(times, at[known], values[known], left=math.nan, right=math.nan)
+
+
+def _implied(labels: Labels, times: FloatArray, *, failed: bool) -> FloatArray:
+    """Progress by the annotated stages.
+
+    The stages of a failure say what was tried, not that the last one was reached: they give none.
+    """
+    if failed or not labels.stages:
+        return np.full(len(times), np.nan)
+    return truth_trace(labels.stages, times)

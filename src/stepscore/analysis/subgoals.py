@@ -1,0 +1,118 @@
+"""A run into subgoal tables: where along the task it fails.
+
+Verdicts of the judge and labels of people are never one column: every row says which it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from stepscore.analysis.measures import GROUPS, Measured
+from stepscore.metrics import conditional_indicator, first_failure, violation_indicator
+from stepscore.metrics.stats import rate_estimate
+from stepscore.runs import Run
+from stepscore.types import Estimate, FloatArray
+
+By = Literal["judge", "label"]
+
+
+@dataclass(frozen=True)
+class SubgoalTable:
+    """The subgoals of one task in one group, by one source of verdicts.
+
+    Attributes:
+        group: Which episodes, the task among them.
+        source: ``"judge"`` or ``"label"``.
+        names: The subgoals in order.
+        reviewed: Whether a person has approved every one of them.
+        reached: Share of episodes that reached each.
+        given_previous: The same among episodes that reached the one before.
+        fails_first: Share of episodes whose first failure it is.
+        violations: Share of episodes that reached a later subgoal without an earlier one.
+    """
+
+    group: Mapping[str, str | None]
+    source: By
+    names: tuple[str, ...]
+    reviewed: bool
+    reached: tuple[Estimate, ...]
+    given_previous: tuple[Estimate, ...]
+    fails_first: tuple[Estimate, ...]
+    violations: Estimate
+
+    def rows(self) -> list[Measured]:
+        """As rows of ``metrics --json``."""
+        found = [Measured(self.group, f"subgoals out of order:{self.source}", self.violations)]
+        columns = (
+            ("reached", self.reached),
+            ("reached given previous", self.given_previous),
+            ("fails first", self.fails_first),
+        )
+        for word, estimates in columns:
+            for name, estimate in zip(self.names, estimates, strict=True):
+                found.append(Measured(self.group, f"{word}:{name}:{self.source}", estimate))
+        return found
+
+
+def subgoal_tables(runs: Run | Sequence[Run], by: Sequence[str] = ("policy",)) -> list[SubgoalTable]:
+    """One table per task, group and source of verdicts; empty where nothing is known of any subgoal."""
+    keys = tuple(dict.fromkeys(("task", *by)))
+    rows: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], FloatArray]]] = defaultdict(list)
+    for run in [runs] if isinstance(runs, Run) else runs:
+        for episode, names, source, row in verdict_rows(run):
+            group = tuple(episode[key] for key in keys)
+            rows[(group, names, source)].append((episode, row))
+    found = []
+    for (group, names, source), members in sorted(rows.items(), key=lambda item: repr(item[0])):
+        if any(np.any(~np.isnan(row)) for _, row in members):
+            found.append(_table(dict(zip(keys, group, strict=True)), source, names, members))
+    return found
+
+
+def _table(
+    group: Mapping[str, str | None],
+    source: By,
+    names: tuple[str, ...],
+    members: Sequence[tuple[Mapping[str, Any], FloatArray]],
+) -> SubgoalTable:
+    matrix = np.array([row for _, row in members])
+
+    def rate(values: FloatArray) -> Estimate:
+        return rate_estimate(values, clusters=[episode["pair"] for episode, _ in members])
+
+    first = first_failure(matrix)
+    every = range(len(names))
+    return SubgoalTable(
+        group,
+        source,
+        names,
+        reviewed=all(goal["reviewed"] for episode, _ in members for goal in episode["subgoals"]),
+        reached=tuple(rate(matrix[:, k]) for k in every),
+        given_previous=tuple(rate(conditional_indicator(matrix, k)) for k in every),
+        fails_first=tuple(rate(np.where(np.isnan(first), np.nan, first == k)) for k in every),
+        violations=rate(violation_indicator(matrix)),
+    )
+
+
+def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], By, FloatArray]]:
+    """Each episode with its subgoals' names and a row of 1, 0 and NaN, by judge and by label."""
+    answers: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in run.verdicts().select(["episode_id", "subgoal", "answer"]).to_pylist():
+        answers[row["episode_id"]][row["subgoal"]] = row["answer"]
+    columns = [name for name in GROUPS if name not in ("judge", "model", "protocol")]
+    table = run.episodes().select(["episode_id", "pair", "subgoals", *columns])
+    for episode in table.to_pylist():
+        episode |= {"judge": run.judge, "model": run.model, "protocol": run.protocol.hash}
+        judged = answers.get(episode["episode_id"], {})
+        names = tuple(goal["name"] for goal in episode["subgoals"]) or tuple(judged)
+        if names and judged:
+            values = {"yes": 1.0, "no": 0.0}
+            yield episode, names, "judge", np.array([values.get(judged.get(n, ""), np.nan) for n in names])
+        labels = [goal["label"] for goal in episode["subgoals"]]
+        if any(label is not None for label in labels):
+            yield episode, names, "label", np.array([np.nan if v is None else float(v) for v in labels])

@@ -1,0 +1,158 @@
+"""Which prompt template judges best: chosen on one half of the labelled episodes, reported on the other.
+
+The best of several on the episodes it was chosen by is too good a number; on episodes that had no say in the
+choice it is an honest one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stepscore.analysis.subgoals import verdict_rows
+from stepscore.errors import OptionError, RunError
+from stepscore.metrics.stats import rate_estimate
+from stepscore.runs import Run
+from stepscore.types import Estimate
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One template's accuracy: the share of labelled subgoals it judged right, unknown being not right.
+
+    Attributes:
+        template: Its name; the run folder's where two runs used the same.
+        run: The run folder.
+        chosen_by: Accuracy on the split that chooses; coverage is the share of verdicts that were known.
+        reported: Accuracy on the other split.
+    """
+
+    template: str
+    run: str
+    chosen_by: Estimate
+    reported: Estimate
+
+
+@dataclass(frozen=True)
+class TemplateChoice:
+    """The template that was chosen, and what it may claim.
+
+    Attributes:
+        best: The chosen one; ``best.reported`` is the accuracy to quote.
+        candidates: All of them, in the order given.
+        left_out: Labelled episodes that some run does not hold.
+    """
+
+    best: Candidate
+    candidates: tuple[Candidate, ...]
+    left_out: int
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As rows for JSON and CSV: a row per template and split."""
+        return [
+            {
+                "template": c.template,
+                "run": c.run,
+                "chosen": c is self.best,
+                "split": split,
+                **{name: getattr(estimate, name) for name in Estimate.__slots__},
+            }
+            for c in self.candidates
+            for split, estimate in (("choose", c.chosen_by), ("report", c.reported))
+        ]
+
+
+Marks = Mapping[str, Mapping[str, tuple[float, float]]]
+"""Episode id to subgoal to (verdict, label): 1, 0 or NaN."""
+
+
+def choose_template(runs: Sequence[Run], *, share: float = 0.5, seed: int = 0) -> TemplateChoice:
+    """The run whose verdicts match the subgoal labels best on a random split, and its accuracy elsewhere.
+
+    Episodes of one scene (task and ``pair``) stay on one side of the split, and are one cluster of the
+    intervals, as are the subgoals of one episode. On equal accuracy the run named first is chosen.
+
+    Args:
+        runs: One per template, over the same episodes, with subgoal labels in them.
+        share: Share of the scenes that choose.
+        seed: Another seed splits otherwise.
+
+    Raises:
+        OptionError: Fewer than two runs, or a share that leaves one side empty.
+        RunError: No labelled episode is in all of the runs.
+    """
+    if len(runs) < 2:
+        raise OptionError(
+            "Choosing needs at least two runs, one per template: stepscore judge -J template=..."
+        )
+    if not 0 < share < 1:
+        raise OptionError(f"share is {share}; it must lie between 0 and 1.")
+    marks = [_marks(run) for run in runs]
+    scenes = _scenes(runs[0])
+    everywhere = sorted(set.intersection(*(set(each) for each in marks)))
+    if not everywhere:
+        raise RunError(
+            "No episode with subgoal labels is in all of these runs. "
+            "Judge the same episodes each time, with --labels and --subgoals."
+        )
+    choosing = _split(sorted({scenes[name] for name in everywhere}), share, seed)
+    sides = [[name for name in everywhere if (scenes[name] in choosing) == side] for side in (True, False)]
+    names = _names(runs)
+    candidates = tuple(
+        Candidate(name, str(run.path), *(_accuracy(each, side, scenes) for side in sides))
+        for name, run, each in zip(names, runs, marks, strict=True)
+    )
+    best = max(candidates, key=lambda candidate: candidate.chosen_by.value)
+    return TemplateChoice(best, candidates, len(set.union(*map(set, marks))) - len(everywhere))
+
+
+def _marks(run: Run) -> Marks:
+    """Verdicts against labels, of every labelled subgoal of a run."""
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    for episode, names, source, values in verdict_rows(run):
+        rows.setdefault(episode["episode_id"], {})[source] = dict(zip(names, values.tolist(), strict=True))
+    found = {
+        name: {
+            subgoal: (by.get("judge", {}).get(subgoal, np.nan), label)
+            for subgoal, label in by.get("label", {}).items()
+            if not np.isnan(label)
+        }
+        for name, by in rows.items()
+    }
+    return {name: subgoals for name, subgoals in found.items() if subgoals}
+
+
+def _scenes(run: Run) -> dict[str, str]:
+    """Episode id to the scene it shares with others; its own id where it shares none."""
+    table = run.episodes().select(["episode_id", "task", "pair"]).to_pylist()
+    return {
+        row["episode_id"]: row["episode_id"] if row["pair"] is None else f"{row['task']}\0{row['pair']}"
+        for row in table
+    }
+
+
+def _split(scenes: Sequence[str], share: float, seed: int) -> set[str]:
+    """The scenes that choose: a share of them, drawn by hash, and at least one on either side."""
+    if len(scenes) < 2:
+        raise OptionError("All labelled episodes are of one scene; a split needs at least two.")
+    drawn = sorted(scenes, key=lambda scene: hashlib.sha256(f"{seed}\0{scene}".encode()).digest())
+    return set(drawn[: min(max(round(share * len(drawn)), 1), len(drawn) - 1)])
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    templates = [str(run.info["protocol"]["judge"]["options"].get("template", run.judge)) for run in runs]
+    return [
+        template if templates.count(template) == 1 else f"{template} ({run.path.name})"
+        for template, run in zip(templates, runs, strict=True)
+    ]
+
+
+def _accuracy(marks: Marks, episodes: Sequence[str], scenes: Mapping[str, str]) -> Estimate:
+    judged = [(name, *mark) for name in episodes for mark in marks[name].values()]
+    right = np.array([verdict == label for _, verdict, label in judged], dtype=np.float64)
+    known = float(np.mean([not np.isnan(verdict) for _, verdict, _ in judged]))
+    return replace(rate_estimate(right, clusters=[scenes[name] for name, _, _ in judged]), coverage=known)

@@ -1,0 +1,1 @@
+"""Commands about episodes, before any is judged."""

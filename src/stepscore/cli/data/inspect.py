@@ -1,0 +1,137 @@
+"""``stepscore inspect``: what is in a source, before anything is judged."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.markup import escape
+
+from stepscore.cli import options
+from stepscore.cli.tables import err, out, print_json, table
+
+if TYPE_CHECKING:
+    from stepscore.episodes import Episode, Episodes
+
+
+def inspect(
+    source: options.Source,
+    labels: options.LabelsFile = None,
+    subgoals: options.SubgoalsFile = None,
+    task: options.Task = None,
+    limit: options.Limit = None,
+    reader: options.ReaderName = None,
+    policy_from: options.PolicyFrom = None,
+    instruction: options.Instruction = None,
+    json: options.Json = False,
+) -> None:
+    """Show what is there: episodes, tasks, policies, cameras, lengths, labels, and what could not be read."""
+    from stepscore.episodes import open_episodes
+
+    episodes = open_episodes(
+        source,
+        labels=labels,
+        subgoals=subgoals,
+        task=task,
+        limit=limit,
+        reader=reader,
+        policy_from=policy_from,
+        instruction=instruction,
+    )
+    found = survey(episodes)
+    if json:
+        print_json(found)
+    else:
+        _print(found)
+    if found["problems"]:
+        raise typer.Exit(1)
+
+
+def survey(episodes: Episodes) -> dict[str, Any]:
+    """What a source holds, as plain values. Opens every video's header; decodes nothing."""
+    from rich.progress import track
+
+    from stepscore.errors import StepScoreError
+
+    problems = [{"where": where, "why": why} for where, why in episodes.problems]
+    cameras: dict[tuple[str, str, str], int] = Counter()
+    seconds: list[float] = []
+    listed: list[Episode] = []
+    for episode in track(episodes, "Looking", console=err(), transient=True):
+        listed.append(episode)
+        for name, view in episode.views.items():
+            try:
+                info = view.info()
+            except StepScoreError as error:
+                problems.append({"where": f"{episode.id}, view {name}", "why": str(error)})
+                continue
+            cameras[name, f"{info.width}x{info.height}", f"{info.fps:g}"] += 1
+            seconds.append(info.duration_s)
+    return {
+        "source": episodes.source,
+        "reader": episodes.reader,
+        "rules": list(episodes.rules),
+        "episodes": len(episodes),
+        "first_ids": [episode.id for episode in listed[:3]],
+        "tasks": _tasks(listed),
+        "cameras": [
+            {"name": name, "size": size, "fps": fps, "episodes": n}
+            for (name, size, fps), n in sorted(cameras.items())
+        ],
+        "seconds": {"shortest": min(seconds), "longest": max(seconds), "total": sum(seconds)}
+        if seconds
+        else None,
+        "labels": _labels(listed),
+        "problems": problems,
+    }
+
+
+def _tasks(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for episode in episodes:
+        counts[episode.task or episode.instruction][episode.policy or "unknown"] += 1
+    return [{"task": task, "policies": dict(sorted(n.items()))} for task, n in sorted(counts.items())]
+
+
+def _labels(episodes: Sequence[Episode]) -> dict[str, int]:
+    known = [episode.labels.success for episode in episodes]
+    return {
+        "successes": known.count(True),
+        "failures": known.count(False),
+        "unlabelled": known.count(None),
+        "with stages": sum(bool(episode.labels.stages) for episode in episodes),
+        "with subgoals": sum(bool(episode.subgoals) for episode in episodes),
+        "with a recorded curve": sum(bool(episode.recorded) for episode in episodes),
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    console = out()
+    console.print(
+        f"[bold]{found['episodes']} episodes[/bold] in {found['source']}, read as {found['reader']}"
+    )
+    console.print(f"First ids: {'; '.join(found['first_ids'])}", markup=False)
+    for rule in found["rules"]:
+        console.print(f"  {rule}", markup=False)
+    tasks = [
+        [escape(row["task"]), escape(", ".join(f"{p} ({n})" for p, n in row["policies"].items()))]
+        for row in found["tasks"]
+    ]
+    console.print(table("Tasks", ["task", "episodes by policy"], tasks[:20]))
+    if len(tasks) > 20:
+        console.print(f"… and {len(tasks) - 20} more tasks (--json shows all)")
+    cameras = [[escape(c["name"]), c["size"], c["fps"], str(c["episodes"])] for c in found["cameras"]]
+    console.print(table("Cameras", ["camera", "size", "fps", "episodes"], cameras))
+    if found["seconds"]:
+        s = found["seconds"]
+        console.print(
+            f"Length: {s['shortest']:.1f} to {s['longest']:.1f} s, {s['total']:.0f} s of video in all"
+        )
+    console.print("Labels: " + ", ".join(f"{n} {name}" for name, n in found["labels"].items()))
+    for problem in found["problems"][:20]:
+        where, why = escape(problem["where"]), escape(problem["why"])
+        console.print(f"[red]Could not read[/red] {where}: {why}", soft_wrap=True)
+    if len(found["problems"]) > 20:
+        console.print(f"… and {len(found['problems']) - 20} more (--json shows all)")

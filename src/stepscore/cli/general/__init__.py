@@ -1,0 +1,1 @@
+"""The demo, listings and the call cache."""

@@ -1,0 +1,1 @@
+"""Commands that judge, and fit or choose how to judge."""

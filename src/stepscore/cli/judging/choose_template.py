@@ -1,0 +1,54 @@
+"""``stepscore choose-template``: which prompt template judges best, on episodes that had no say in it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from stepscore.cli import options
+from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table
+
+
+def choose_template(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN RUN ...", help="Run folders, one per template, over the same episodes."),
+    ],
+    share: Annotated[
+        float, typer.Option("--share", help="Share of the labelled scenes that choose; the others report.")
+    ] = 0.5,
+    seed: Annotated[int, typer.Option("--seed", help="Another seed splits otherwise.")] = 0,
+    json: options.Json = False,
+    csv: options.Csv = False,
+) -> None:
+    """Choose among prompt templates by accuracy on one labelled split, and report it on the other."""
+    from stepscore.analysis import choose_template
+    from stepscore.runs import open_run
+
+    choice = choose_template([open_run(path) for path in runs], share=share, seed=seed)
+    if json or csv:
+        print_json(choice.rows()) if json else print_csv(choice.rows())
+        return
+    lines = []
+    for c in choice.candidates:
+        name = escape(c.template)
+        lines.append(
+            [
+                f"[bold]{name} *[/bold]" if c is choice.best else name,
+                interval(c.chosen_by.value, c.chosen_by.lo, c.chosen_by.hi),
+                interval(c.reported.value, c.reported.lo, c.reported.hi),
+                percent(c.reported.coverage),
+                f"{c.chosen_by.n} / {c.reported.n}",
+            ]
+        )
+    heads = ["template", "choosing\nsplit", "reporting\nsplit", "known", "subgoals"]
+    console = out()
+    console.print(table("Share of labelled subgoals judged right", heads, lines))
+    skipped = f" {choice.left_out} labelled episodes are not in every run." if choice.left_out else ""
+    console.print(
+        f"* chosen on the choosing split; quote its number from the reporting split. Percent with 95 % "
+        f"intervals; an unknown verdict is not right. Known: share of verdicts that are yes or no.{skipped}"
+    )

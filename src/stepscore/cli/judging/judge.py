@@ -1,0 +1,255 @@
+"""``stepscore judge``: episodes in, a run folder out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from stepscore.cli import options
+from stepscore.cli.tables import err, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscore.episodes import Episodes
+    from stepscore.judges import Judge
+    from stepscore.runs import CallOptions, FinishedEpisode, Run
+
+
+def judge(
+    source: options.Source,
+    name: Annotated[str, typer.Option("--judge", help="Who judges; see `stepscore ls judges`.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder; continued if it is there.")
+    ],
+    judge_options: Annotated[
+        list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help="Who is asked: hf/PATH-OR-ID, openai-api/..., embedded (simulated scenes only); "
+            "see `stepscore ls models`.",
+        ),
+    ] = None,
+    model_options: options.ModelOptions = [],  # noqa: B006
+    base_url: options.BaseUrl = None,
+    calibration: Annotated[
+        Path | None, typer.Option("--calibration", metavar="MAP", help="From `stepscore calibrate`.")
+    ] = None,
+    views: Annotated[
+        str | None, typer.Option("--views", metavar="A,B", help="Only these cameras, in this order.")
+    ] = None,
+    task: options.Task = None,
+    limit: options.Limit = None,
+    episodes: Annotated[
+        str | None,
+        typer.Option("--episodes", metavar="IDS", help="Only these: ids, numbers, ranges (0,3,7-9)."),
+    ] = None,
+    subgoals: options.SubgoalsFile = None,
+    labels: options.LabelsFile = None,
+    reader: options.ReaderName = None,
+    policy_from: options.PolicyFrom = None,
+    instruction: options.Instruction = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", help="Episodes in flight; 1, or --connections for a served model."
+        ),
+    ] = None,
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    price_in: options.PriceIn = None,
+    price_out: options.PriceOut = None,
+    connections: options.Connections = 8,
+    no_cache: options.NoCache = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Print calls, tokens and price; send nothing.", rich_help_panel=options.COST
+        ),
+    ] = False,
+) -> None:
+    """Judge every episode of SOURCE and keep the results in a run folder.
+
+    Running the same command again continues: finished episodes are kept, failed ones are tried again.
+    """
+    from stepscore.episodes import open_episodes
+    from stepscore.errors import BudgetError
+    from stepscore.models.calls import Budget
+    from stepscore.runs import CallOptions, open_run, score
+
+    chosen = _judge(name, judge_options, model, model_options, base_url, calibration)
+    spending = CallOptions(
+        Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
+    )
+    found = open_episodes(
+        source,
+        labels=labels,
+        subgoals=subgoals,
+        task=task,
+        limit=limit,
+        reader=reader,
+        policy_from=policy_from,
+        instruction=instruction,
+    )
+    found = options.select_episodes(found, episodes)
+    cameras = options.split_names(views)
+    if dry_run:
+        _print_dry(found, chosen, spending, cameras)
+        return
+    stopped: BudgetError | None = None
+    try:
+        with _Bar(len(found), name) as bar:
+            run = score(
+                found, chosen, out, views=cameras, workers=workers, spending=spending, on_done=bar.step
+            )
+    except BudgetError as error:
+        run, stopped = open_run(out), error
+    except KeyboardInterrupt:
+        err().print(f"Stopped. Finished episodes are kept in {out}; run the same command to continue.")
+        raise typer.Exit(130) from None
+    failed = summarise(run, problems=len(found.problems))
+    if stopped is not None:
+        err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}")
+    if failed or stopped is not None:
+        raise typer.Exit(1)
+
+
+def _judge(
+    name: str,
+    judge_options: list[str],
+    model: str | None,
+    model_options: list[str],
+    base_url: str | None,
+    calibration: Path | None,
+) -> Judge:
+    """The judge with its options and its model."""
+    from stepscore.errors import OptionError
+    from stepscore.judges import get_judge, judge_registry
+
+    given = options.read_pairs(judge_options, "-J", judge_registry.get(name))
+    if calibration is not None:
+        given["calibration"] = str(calibration)
+    if model is not None:
+        given["model"] = options.open_model(model, model_options, base_url)
+    elif model_options or base_url is not None:
+        raise OptionError("-M and --base-url are options of a model: give one with --model.")
+    return get_judge(name, **given)
+
+
+def _print_dry(found: Episodes, chosen: Judge, spending: CallOptions, views: list[str] | None) -> None:
+    """What the run would ask and cost, and why episodes cannot be judged; exit code 1 where none can."""
+    from stepscore.cli.tables import out
+    from stepscore.runs import dry_run
+
+    counted = dry_run(found, chosen, spending, views=views)
+    cost = "unknown" if counted.cost is None else f"about {counted.cost:.4f}"
+    out().print(
+        f"{counted.episodes} episodes, {counted.failed} of which cannot be judged\n"
+        f"{counted.calls} calls, {counted.cached} of which are already answered\n"
+        f"{counted.images} pictures, about {counted.tokens_in} tokens in, at most {counted.tokens_out} out\n"
+        f"Cost: {cost} (price: {counted.price})"
+    )
+    _print_failures(counted.failures)
+    if counted.failed and counted.failed == counted.episodes:
+        raise typer.Exit(1)
+
+
+class _Bar:
+    """A progress bar on stderr, with the time left and the failures so far."""
+
+    def __init__(self, total: int, title: str) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[failed]}"),
+            console=err(),
+        )
+        self._task = self._progress.add_task(title, total=total, failed="")
+        self._failed = 0
+        self._cost = 0.0
+
+    def __enter__(self) -> _Bar:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._progress.__exit__(None, None, None)
+
+    def step(self, done: FinishedEpisode) -> None:
+        self._failed += done.error is not None
+        self._cost += (done.usage.cost or 0.0) if done.usage else 0.0
+        notes = [f"{self._failed} failed"] if self._failed else []
+        if self._cost:
+            share = self._progress.tasks[0].completed + 1
+            total = self._cost * (self._progress.tasks[0].total or share) / share
+            notes.append(f"cost {self._cost:.2f} of about {total:.2f}")
+        self._progress.update(self._task, advance=1, failed=", ".join(notes))
+
+
+def summarise(run: Run, *, problems: int = 0) -> int:
+    """Say how a run went; the number of episodes that failed or could not be listed."""
+    import numpy as np
+
+    console = err()
+    judgements = run.judgements()
+    failures = {
+        row["episode_id"]: row["error"]
+        for row in judgements.select(["episode_id", "error"]).to_pylist()
+        if row["error"]
+    }
+    last = run.info["last"]
+    coverage = judgements.column("coverage").drop_null().to_numpy()
+    parts = [f"{last['judged']} judged", f"{last['reused']} already there", f"{len(failures)} failed"]
+    console.print(f"{', '.join(parts)} in {last['seconds']:.1f} s; protocol {run.protocol.hash}")
+    if len(coverage):
+        console.print(f"Coverage of the curves: {percent(float(np.mean(coverage)))} % of points are known")
+    _print_usage(run)
+    _print_failures(failures, f": the error column of {run.path / 'judgements.parquet'}")
+    if problems:
+        console.print(
+            f"{problems} places of the source could not be read: stepscore inspect {run.info['source']}"
+        )
+    console.print(f"Run: {run.path}\nNext: stepscore metrics {run.path}", soft_wrap=True)
+    return len(failures) + problems
+
+
+def _print_failures(failures: Mapping[str, str], where: str = "", *, shown: int = 5) -> None:
+    """The first errors by episode, and how many more there are, and where."""
+    for episode_id, error in list(failures.items())[:shown]:
+        err().print(f"  [red]failed[/red] {escape(episode_id)}: {escape(error)}", soft_wrap=True)
+    if len(failures) > shown:
+        err().print(f"  … and {len(failures) - shown} more{where}")
+
+
+def _print_usage(run: Run) -> None:
+    """Calls, tokens, latency and cost of the whole run, where it asked a model."""
+    import numpy as np
+
+    rows = run.usage().to_pylist()
+    calls = sum(row["calls"] for row in rows)
+    if not calls:
+        return
+    waits = np.array([wait for row in rows for wait in row["latencies_s"]])
+    costs = [row["cost"] for row in rows if row["calls"]]
+    cost = "unknown" if any(c is None for c in costs) else f"{sum(costs):.4f}"
+    pace = (
+        f"p50 {np.quantile(waits, 0.5):.2f} s, p95 {np.quantile(waits, 0.95):.2f} s"
+        if len(waits)
+        else "none sent"
+    )
+    err().print(
+        f"{calls} calls ({sum(row['cached'] for row in rows)} from the cache, "
+        f"{sum(row['attempts'] for row in rows)} attempts), {sum(row['images'] for row in rows)} pictures, "
+        f"{sum(row['tokens_in'] for row in rows)} tokens in, {sum(row['tokens_out'] for row in rows)} out; "
+        f"latency {pace}; cost {cost}"
+    )

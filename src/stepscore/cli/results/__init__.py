@@ -1,0 +1,1 @@
+"""Commands that read runs: metrics, comparisons, report, plots."""

@@ -1,0 +1,83 @@
+"""``stepscore compare``: is one policy, or one judge, better than another, and how surely?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from stepscore.cli import options
+from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table
+
+NAMES = ("success_label", "success_judge", "MC50", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN [RUN]", help="One run folder, or two.")],
+    by: Annotated[
+        str, typer.Option("--by", help="What to compare: policy, task, dataset, robot, judge.")
+    ] = "policy",
+    metric: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="A,B", help="Only these metrics; see `stepscore ls metrics`."),
+    ] = None,
+    revision: Annotated[
+        str, typer.Option("--revision", help="OPD as in: paper, v1.0, v1.5 or robust.")
+    ] = "v1.0",
+    json: options.Json = False,
+    csv: options.Csv = False,
+) -> None:
+    """Print differences between groups with intervals and tests, corrected for many comparisons.
+
+    Policies that met the same scenes are paired on task and scene; two judges are paired on the episode.
+    """
+    from stepscore.analysis import compare, measure_episodes
+    from stepscore.runs import open_run
+
+    opened = [open_run(path) for path in runs]
+    measures = measure_episodes(opened, revision=revision)
+    wanted = options.split_names(metric)
+    known = {column.name for column in measures.columns}
+    found = compare(measures, options.split_names(by) or [], names=wanted or [n for n in NAMES if n in known])
+    rows = [v.row() for v in found]
+    if json or csv:
+        print_json(rows) if json else print_csv([{**r, "a": _name(r["a"]), "b": _name(r["b"])} for r in rows])
+        return
+    console = out()
+    for a, b in dict.fromkeys((_name(v.a), _name(v.b)) for v in found):
+        lines = []
+        for v in found:
+            if (_name(v.a), _name(v.b)) == (a, b):
+                c, d, p = v.comparison, v.comparison.difference, v.comparison.probability_of_improvement
+                sure = math.isfinite(v.q_value) and v.q_value < 0.05
+                lines.append(
+                    [
+                        f"[bold]{v.metric} *[/bold]" if sure else v.metric,
+                        interval(d.value, d.lo, d.hi),
+                        _p(c.p_value),
+                        _p(v.q_value),
+                        interval(p.value, p.lo, p.hi),
+                        percent(c.smallest_detectable_difference),
+                        f"{c.n_a} pairs" if c.paired else f"{c.n_a} / {c.n_b}",
+                    ]
+                )
+        heads = ["metric", "A minus B", "p", "q", "P(A > B)", "could\nshow", "n"]
+        console.print(table(f"A = {escape(a)}, B = {escape(b)}", heads, lines))
+    tests = ", ".join(dict.fromkeys(v.comparison.test for v in found))
+    console.print(
+        f"Percent points with 95 % intervals. p: {tests}. q: p corrected over all comparisons here "
+        "(Benjamini-Hochberg); * q < 0.05. P(A > B): chance that A's value is the higher one. "
+        "Could show: the smallest true difference that this sample would reveal four times in five."
+    )
+
+
+def _name(group: Mapping[str, str | None]) -> str:
+    return " / ".join("unknown" if part is None else part for part in group.values())
+
+
+def _p(value: float) -> str:
+    return "–" if not math.isfinite(value) else ("<0.001" if value < 0.001 else f"{value:.3f}")

@@ -1,0 +1,44 @@
+"""``stepscore report``: runs in, a page to look at out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepscore.cli.tables import err
+from stepscore.errors import OptionError
+
+RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")]
+Revision = Annotated[
+    str, typer.Option("--revision", help="OPD of the tables as in: paper, v1.0, v1.5 or robust.")
+]
+
+
+def report(
+    runs: RunFolders,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where to write index.html (and videos/).")
+    ],
+    copy_videos: Annotated[
+        bool,
+        typer.Option("--copy-videos", help="Copy videos beside the page, as H.264 where a browser needs it."),
+    ] = False,
+    no_videos: Annotated[bool, typer.Option("--no-videos", help="A page without videos.")] = False,
+    revision: Revision = "v1.0",
+) -> None:
+    """Write a page with leaderboards, subgoals, diagnosis and an explorer; it opens from disk, offline.
+
+    Without --copy-videos the page refers to the videos where they lie.
+    """
+    from stepscore.report import write_report
+    from stepscore.runs import open_run
+
+    if copy_videos and no_videos:
+        raise OptionError("--copy-videos and --no-videos exclude each other; give one of them.")
+    opened = [open_run(path) for path in runs]
+    err().print(f"Measuring {sum(run.judgements().num_rows for run in opened)} judgements …")
+    page = write_report(opened, out, videos=not no_videos, copy_videos=copy_videos, revision=revision)
+    err().print(f"{page.stat().st_size / 1e6:.1f} MB; open it in a browser:")
+    typer.echo(page)

@@ -1,0 +1,30 @@
+"""``stepscore view``: the report page, served live on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stepscore.cli.results.report import Revision, RunFolders
+from stepscore.cli.tables import err
+
+
+def view(
+    runs: RunFolders,
+    port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 takes a free one.")] = 7474,
+    no_videos: Annotated[bool, typer.Option("--no-videos", help="A page without videos.")] = False,
+    revision: Revision = "v1.0",
+) -> None:
+    """Serve the report page of runs until Ctrl+C; reloading it shows what was judged since."""
+    from stepscore.server import LivePage, serve
+
+    live = LivePage(runs, revision=revision, videos=not no_videos)
+    err().print("Measuring …")
+    live.page()
+
+    def ready(address: str) -> None:
+        typer.echo(address)
+        err().print("Only this machine can open it. Ctrl+C ends it.")
+
+    serve(live, port, ready)

@@ -1,0 +1,1 @@
+"""Commands that train, or make weights to train with."""

@@ -1,0 +1,176 @@
+"""What ``lerobot-eval`` leaves: a folder with eval_info.json and videos, or recordings.
+
+::
+
+    eval_info.json                              {"per_task": [{"task_group", "task_id", "metrics"}], ...}
+    videos/<group>_<id>/eval_episode_<i>.mp4    the first 10 episodes of a task
+    recordings/<group>_<id>/[env_<k>/]          LeRobot datasets, with --eval.recording=true
+
+The source is such a folder, or one that holds several (``outputs/eval/<date>``). Older versions wrote
+``per_episode`` and videos/eval_episode_<i>.mp4; those are read, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stepscore.episodes.cameras import MAIN
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels.labels import Label, Labels
+from stepscore.episodes.naming import in_words, policy_from, policy_rule
+from stepscore.episodes.readers.scan import first_file, scan
+from stepscore.episodes.source import Listing, Problem, ReadOptions
+from stepscore.episodes.video.video_view import VideoView
+from stepscore.errors import SourceError
+
+INFO = "eval_info.json"
+_FILM = re.compile(r"eval_episode_(?P<index>\d+)\.mp4")
+_RULES = (
+    "Id: the video's path below the source without suffix; a recording's path, then its episode.",
+    "Task: <group>_<id>, as eval_info.json has them. It holds no instruction: videos get the group's name; "
+    "recordings have their own.",
+    "Success: metrics.successes in eval_info.json, true when the simulator said so at some time.",
+)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The episodes of one task: ``folder`` is the name of its folder under videos and recordings."""
+
+    folder: str
+    group: str
+    metrics: Mapping[str, list[Any]]
+
+    def value(self, name: str, index: int) -> Any:
+        """The metric of one episode; ``None`` where it is not there."""
+        values = self.metrics.get(name, [])
+        return values[index] if index < len(values) else None
+
+
+class LeRobotEvalReader:
+    """Output folders of ``lerobot-eval``."""
+
+    def matches(self, path: Path) -> bool:
+        """Whether eval_info.json lies in the folder or up to two folders below."""
+        return path.is_dir() and first_file(path, lambda name: name == INFO, depth=2) is not None
+
+    def read(self, path: Path, options: ReadOptions) -> Listing:
+        """The episodes that have a video or a recording; how many have neither is a problem."""
+        folders, problems = scan(path, (INFO,))
+        episodes: list[Episode] = []
+        for folder in folders:
+            if INFO in folder.files:
+                try:
+                    tasks = _tasks(folder.path / INFO)
+                except SourceError as error:
+                    if not folder.parts:
+                        raise
+                    problems.append(Problem("/".join(folder.parts), str(error)))
+                    continue
+                prefix = "".join(f"{part}/" for part in folder.parts)
+                for task in tasks:
+                    episodes += _videos(task, folder.path, prefix, problems)
+                    episodes += _recordings(task, folder.path, prefix, problems)
+        placed = [
+            replace(
+                episode,
+                source=str(path),
+                policy=policy_from(episode.id.split("/")[:-1], options.policy_from, episode.id),
+            )
+            for episode in episodes
+        ]
+        rules = (*_RULES, policy_rule(options.policy_from))
+        return Listing(sorted(placed, key=lambda episode: episode.id), tuple(problems), rules)
+
+
+def _tasks(path: Path) -> list[_Task]:
+    try:
+        # An empty group is written as bare NaN, which Python's parser accepts.
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        if "per_task" in content:
+            return [
+                _Task(
+                    f"{task['task_group']}_{task['task_id']}",
+                    str(task["task_group"]),
+                    _lists(task["metrics"]),
+                )
+                for task in content["per_task"]
+            ]
+        rows = content["per_episode"]
+        kept = (("successes", "success"), ("sum_rewards", "sum_reward"), ("max_rewards", "max_reward"))
+        lists = {name: [row.get(key) for row in rows] for name, key in (*kept, ("seeds", "seed"))}
+        return [_Task("", "", _lists({**lists, "video_paths": content.get("video_paths", [])}))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SourceError(
+            f"{path} is not what lerobot-eval writes ({type(error).__name__}: {error}). "
+            "Expected per_task with task_group, task_id and metrics."
+        ) from error
+
+
+def _lists(metrics: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The metrics, which are lists with one value for each episode."""
+    wrong = next((name for name, values in metrics.items() if not isinstance(values, list)), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} is not a list")
+    return dict(metrics)
+
+
+def _videos(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Iterator[Episode]:
+    """The episodes of a task that were filmed, each with its place in the task's lists."""
+    folder = run / "videos" / task.folder
+    where = "/".join(part for part in ("videos", task.folder) if part)
+    filmed = {
+        int(found["index"]): file for file in folder.glob("*.mp4") if (found := _FILM.fullmatch(file.name))
+    }
+    for index, text in enumerate(task.metrics.get("video_paths", ())):
+        # The path is the one on the machine that evaluated; it is only used where the file still is there.
+        if index not in filmed and Path(str(text)).is_file():
+            filmed[index] = Path(str(text))
+        elif index not in filmed:
+            problems.append(
+                Problem(f"{prefix}{where}/eval_episode_{index}", f"its video {text} is not there")
+            )
+    n = len(task.metrics.get("successes", ()))
+    if len(filmed) < n and not (run / "recordings" / task.folder).is_dir():
+        why = f"{n - len(filmed)} of {n} episodes have no video; lerobot-eval keeps at most 10 of a task"
+        problems.append(Problem(f"{prefix}{where}", why))
+    for index, file in sorted(filmed.items()):
+        success, seed = task.value("successes", index), task.value("seeds", index)
+        label = Label("success", "ever", value=float(bool(success)), author=INFO)
+        yield Episode(
+            id=f"{prefix}{where}/eval_episode_{index}",
+            instruction=in_words(task.group or run.resolve().name),
+            task=task.folder or None,
+            views={MAIN: VideoView(file)},
+            pair=None if seed is None else str(seed),
+            labels=Labels((label,) if success is not None else ()),
+            metadata={
+                name: value
+                for name in ("sum_rewards", "max_rewards")
+                if (value := task.value(name, index)) is not None
+            },
+        )
+
+
+def _recordings(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Iterator[Episode]:
+    """The episodes of a task that were recorded, in one LeRobot dataset or one for each environment."""
+    folder = run / "recordings" / task.folder
+    for dataset in (folder, *sorted(folder.glob("env_*"))):
+        if task.folder and (dataset / "meta" / "info.json").is_file():
+            from stepscore.episodes.lerobot.reader import LeRobotReader
+
+            where = f"{prefix}{dataset.relative_to(run).as_posix()}"
+            try:
+                listing = LeRobotReader().read(dataset, ReadOptions())
+            except SourceError as error:
+                problems.append(Problem(where, str(error)))
+                continue
+            problems += [Problem(f"{where}/{problem.where}", problem.why) for problem in listing.problems]
+            for episode in listing.episodes:
+                # A dataset is named after its folder, which here is only a number.
+                yield replace(episode, id=f"{where}/{episode.id}", task=task.folder, dataset=None)

@@ -1,0 +1,241 @@
+"""LeRobot datasets, v3.0 and v2.x, read from their files without LeRobot itself.
+
+Episodes are made on demand: listing reads only ``meta/``, and a data file is opened for an episode only where
+the dataset has a column that becomes a label.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import overload
+
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels.labels import Label, Labels, Stage, check_stages
+from stepscore.episodes.lerobot.data_files import LANGUAGE, SUCCESS, Facts, ParquetPictures, episode_facts
+from stepscore.episodes.lerobot.hub import FetchedView, fetch, snapshot_of
+from stepscore.episodes.lerobot.meta import ACTORS, Meta, read_meta
+from stepscore.episodes.naming import policy_from
+from stepscore.episodes.source import Listing, Problem, ReadOptions
+from stepscore.episodes.video.image_files import ImagesView
+from stepscore.episodes.video.video_view import VideoView
+from stepscore.episodes.view import View
+from stepscore.errors import EpisodeError, ManifestError
+
+_SCHEMES = {"sparse": "sparse_subtask_", "dense": "dense_subtask_", "subtask": "subtask_"}
+
+
+class LeRobotReader:
+    """LeRobot datasets on disk or in the Hub's cache."""
+
+    def matches(self, path: Path) -> bool:
+        """Whether the folder holds meta/info.json."""
+        return os.path.isfile(path / "meta" / "info.json")
+
+    def read(self, path: Path, options: ReadOptions) -> Listing:
+        """The episodes of the dataset; reads ``meta/`` only."""
+        meta = read_meta(path)
+        episodes = LeRobotEpisodes(meta, range(len(meta)))
+        if len(meta):
+            policy_from((), options.policy_from, episode_id(meta.index(0)))
+        return Listing(episodes, tuple(_problems(meta)), tuple(_rules(meta)))
+
+
+class LeRobotEpisodes(Sequence[Episode]):
+    """The episodes of a dataset, each made when it is asked for."""
+
+    def __init__(self, meta: Meta, rows: Sequence[int]) -> None:
+        self._meta, self._rows = meta, rows
+        snapshot = snapshot_of(meta.root)
+        self._name = snapshot.repo_id if snapshot else meta.root.resolve().name
+        self._source = snapshot.repo_id if snapshot else str(meta.root)
+        self._on_hub = snapshot is not None
+        self._recorded = tuple(sorted(meta.root.glob("*_progress.parquet")))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def ids(self) -> list[str]:
+        """The ids of all, without making any: labels may lie in data files that are not here yet."""
+        return [episode_id(self._meta.index(row)) for row in self._rows]
+
+    @overload
+    def __getitem__(self, key: int) -> Episode: ...
+    @overload
+    def __getitem__(self, key: slice) -> LeRobotEpisodes: ...
+    def __getitem__(self, key: int | slice) -> Episode | LeRobotEpisodes:
+        if isinstance(key, slice):
+            return LeRobotEpisodes(self._meta, self._rows[key])
+        meta, row = self._meta, self._rows[key]
+        tasks = _tasks(meta, row)
+        metadata: dict[str, object] = {"dataset_from_index": meta.columns["dataset_from_index"][row]}
+        if len(tasks) > 1:
+            metadata["tasks"] = tasks
+        labels = _labels(meta, row, metadata)
+        return Episode(
+            id=episode_id(meta.index(row)),
+            instruction=tasks[0] if tasks else "",
+            source=self._source,
+            source_index=meta.index(row),
+            task=tasks[0] if tasks else None,
+            policy=meta.fact(row, "policy"),
+            pair=meta.fact(row, "pair"),
+            robot=meta.info.robot_type,
+            dataset=self._name,
+            views={name: self._view(row, feature) for name, feature in meta.cameras.items()},
+            labels=labels,
+            recorded=self._recorded,
+            metadata=metadata,
+        )
+
+    def _view(self, row: int, feature: str) -> View:
+        meta = self._meta
+        view: View
+        if meta.info.features[feature].dtype == "video":
+            path = meta.video_file(row, feature)
+            view = VideoView(path, meta.span(row, feature))
+        else:
+            path = meta.data_file(row)
+            pictures = ParquetPictures(path, feature, meta.index(row), meta.length(row))
+            view = ImagesView(pictures, meta.info.fps)
+        return FetchedView(path, view) if self._on_hub else view
+
+
+def episode_id(index: int) -> str:
+    """``episode_000012`` for 12."""
+    return f"episode_{index:06d}"
+
+
+def _tasks(meta: Meta, row: int) -> tuple[str, ...]:
+    tasks = meta.columns["tasks"][row]
+    return tuple(str(task) for task in ([tasks] if isinstance(tasks, str) else tasks or ()))
+
+
+def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
+    """Labels from subtask columns and data columns; what does not become one goes to ``metadata``."""
+    rows: list[Label] = []
+    for scheme, stages in _annotated(meta, row):
+        if isinstance(stages, tuple) and not rows:
+            rows = [Label("stage", *stage, author=f"{_SCHEMES[scheme]}names") for stage in stages]
+        elif isinstance(stages, tuple):
+            metadata[f"{scheme}_stages"] = tuple(stage._asdict() for stage in stages)
+    columns = [name for name in _label_columns(meta) if name != LANGUAGE or not rows]
+    if not columns:
+        return Labels(tuple(rows))
+    try:
+        facts = episode_facts(fetch(meta.data_file(row)), columns).get(meta.index(row), Facts())
+        if not math.isnan(facts.success):
+            rows.append(Label("success", "ever", value=facts.success, author=SUCCESS))
+        rows += _spoken(facts.subtasks, meta.length(row) / meta.info.fps)
+    except (EpisodeError, ManifestError) as error:
+        metadata["labels_error"] = str(error)
+    return Labels(tuple(rows))
+
+
+def _label_columns(meta: Meta) -> list[str]:
+    return [name for name in (SUCCESS, LANGUAGE) if name in meta.info.features]
+
+
+def _annotated(meta: Meta, row: int) -> Iterator[tuple[str, tuple[Stage, ...] | str]]:
+    """Stages of each subtask scheme, sparse first, or why they cannot be used.
+
+    Frame numbers are relative to the episode and an end frame is the next stage's start frame, so a stage
+    runs from start / fps to end / fps seconds.
+    """
+    for scheme, prefix in _SCHEMES.items():
+        parts = ("names", "start_frames", "end_frames")
+        names, starts, ends = (
+            meta.columns[prefix + part][row] if prefix + part in meta.columns else None for part in parts
+        )
+        if not names:
+            continue
+        try:
+            fps = meta.info.fps
+            stages = [
+                Stage(str(n), s / fps, e / fps)
+                for n, s, e in zip(names, starts or (), ends or (), strict=True)
+            ]
+            yield scheme, check_stages(stages, f"{prefix}names")
+        except (ValueError, TypeError, ManifestError) as error:
+            yield scheme, f"no {scheme} stages: {error}"
+
+
+def _spoken(subtasks: Sequence[tuple[float, str]], duration_s: float) -> tuple[Label, ...]:
+    """Stage labels from subtask rows, each active until the next; the last until the episode's end.
+
+    Raises:
+        ManifestError: One has no text, begins outside the episode, or at the same moment as another. Then none
+            is used, for which of them runs is not said.
+    """
+    rows = sorted(set(subtasks))
+    for start_s, name in rows:
+        # Timestamps are single precision: the end itself may be written a hair before it.
+        if not name or not 0 <= start_s * (1 + 1e-6) < duration_s:
+            said = (
+                f"{name!r} begins at {start_s:g} s" if name else f"the subtask at {start_s:g} s has no text"
+            )
+            raise ManifestError(
+                f"no stages from {LANGUAGE}: {said}; each needs a text and a start from 0 s to before "
+                f"{duration_s:g} s."
+            )
+    for (start_s, name), (following_s, other) in pairwise(rows):
+        if start_s == following_s:
+            raise ManifestError(
+                f"no stages from {LANGUAGE}: {name!r} and {other!r} both begin at {start_s:g} s; give each a "
+                "moment of its own."
+            )
+    ends = [*(start_s for start_s, _ in rows), duration_s][1:]
+    return tuple(
+        Label("stage", name, start_s, end_s, author=LANGUAGE)
+        for (start_s, name), end_s in zip(rows, ends, strict=True)
+    )
+
+
+def _problems(meta: Meta) -> Iterator[Problem]:
+    is_local = snapshot_of(meta.root) is None
+    there: dict[Path, bool] = {}
+    for row in range(len(meta)):
+        where = episode_id(meta.index(row))
+        if not _tasks(meta, row):
+            yield Problem(where, "it has no task text, so no instruction")
+        for _, stages in _annotated(meta, row):
+            if isinstance(stages, str):
+                yield Problem(where, stages)
+        for what, path in _files(meta, row) if is_local else ():
+            if path not in there:
+                there[path] = path.is_file()
+            if not there[path]:
+                yield Problem(where, f"{what}: no file {path.relative_to(meta.root).as_posix()}")
+
+
+def _files(meta: Meta, row: int) -> Iterator[tuple[str, Path]]:
+    """What an episode needs, and the file it is in."""
+    for name, feature in meta.cameras.items():
+        is_video = meta.info.features[feature].dtype == "video"
+        yield f"view {name!r}", meta.video_file(row, feature) if is_video else meta.data_file(row)
+    if _label_columns(meta):
+        yield f"labels from {' and '.join(_label_columns(meta))}", meta.data_file(row)
+
+
+def _rules(meta: Meta) -> Iterator[str]:
+    yield f"Read as LeRobot {meta.info.codebase_version}. Id: episode_ and the dataset's own number."
+    yield "Instruction and task: the episode's (first) task text in meta/. Robot: robot_type in info.json."
+    named = ", ".join(f"{name} = {feature}" for name, feature in meta.cameras.items())
+    yield f"Views: features of type video or image by their short name: {named or 'none'}."
+    if meta.depth:
+        yield f"Not read, because they are depth maps: {', '.join(meta.depth)}."
+    if SUCCESS in meta.info.features:
+        yield f"Success: {SUCCESS} true in some frame."
+    schemes = [scheme for scheme, prefix in _SCHEMES.items() if f"{prefix}names" in meta.columns]
+    if schemes:
+        yield f"Stages: the {schemes[0]} subtasks in meta/; other schemes are kept in the episode's metadata."
+    elif LANGUAGE in meta.info.features:
+        yield f"Stages: the subtask rows of {LANGUAGE}, each until the next."
+    stated = [name for name in ACTORS if name in meta.columns]
+    if stated:
+        yield f"{' and '.join(stated).capitalize()}: the columns of that name in meta/."
+    if "policy" not in stated:
+        yield "Policy: unknown; the dataset does not say what acted."

@@ -1,0 +1,23 @@
+"""Perturbed episodes: what a judge must answer about them is known beforehand."""
+
+from stepscore.episodes.perturbations.antonyms import opposite_instruction_of
+from stepscore.episodes.perturbations.image_perturbations import (
+    Darker,
+    ImagePerturbation,
+    Recompressed,
+    Shifted,
+    Zoomed,
+)
+from stepscore.episodes.perturbations.retimed_view import SAME_TIMESTAMP_S, Cut, RetimedView
+
+__all__ = [
+    "SAME_TIMESTAMP_S",
+    "Cut",
+    "Darker",
+    "ImagePerturbation",
+    "Recompressed",
+    "RetimedView",
+    "Shifted",
+    "Zoomed",
+    "opposite_instruction_of",
+]

@@ -1,0 +1,150 @@
+"""Failures cut to the lengths of successes, so that length says nothing of the outcome.
+
+Rollouts that stop after success give the answer away: their length alone reaches a success AUC of 0.95, and
+a judge that counts frames looks good. Here each success is paired with a failure of its task, which is cut to
+the success's length. In what comes back, successes and failures of every task are equally many and equally
+long, so length alone scores an AUC of 0.5 within each task and over all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels.label_intervals import SLACK_S, Truth, success_truth
+from stepscore.episodes.perturbations.perturb import cut
+from stepscore.errors import EpisodeError
+from stepscore.metrics import roc_auc
+from stepscore.types import FloatArray, Mode
+
+
+@dataclass(frozen=True)
+class LengthMatched:
+    """Episodes of matched length.
+
+    Attributes:
+        episodes: Successes as they were and failures, cut where needed, by id.
+        pairs: Ids of each success and the failure of its length.
+        left_out: Why each other episode is not among them, by id.
+    """
+
+    episodes: tuple[Episode, ...]
+    pairs: tuple[tuple[str, str], ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Rollout:
+    """An episode whose outcome is known, with the times of its main view."""
+
+    episode: Episode
+    times: FloatArray
+    frame_s: float
+
+    @property
+    def duration_s(self) -> float:
+        return float(self.times[-1]) + self.frame_s
+
+    @cached_property
+    def truth(self) -> Truth:
+        return success_truth(self.episode.labels, float(self.times[-1]))
+
+    @property
+    def mode(self) -> Mode:
+        return self.episode.labels.success_mode or "holds"
+
+    def last_frame(self, length_s: float) -> int:
+        """The frame to end with so as to last nearest to ``length_s``."""
+        return int(np.argmin(np.abs(self.times + self.frame_s - length_s)))
+
+    def fails_at(self, length_s: float) -> bool:
+        """Whether it lasts that long, to half a frame, and is known to be a failure when it ends there."""
+        last = self.last_frame(length_s)
+        if abs(self.times[last] + self.frame_s - length_s) > self.frame_s / 2 + SLACK_S:
+            return False
+        return last == len(self.times) - 1 or self.truth.at_end(self.mode, self.times[last]) is False
+
+    def cut_to(self, length_s: float) -> Episode:
+        """The episode, cut to the frame nearest to ``length_s``; itself where that is its last."""
+        last = self.last_frame(length_s)
+        whole = last == len(self.times) - 1
+        return self.episode if whole else cut(self.episode, float(self.times[last + 1]))
+
+
+def match_lengths(episodes: Iterable[Episode], *, seed: int = 0) -> LengthMatched:
+    """Pairs of a success and a failure of the same task and length; reads headers, no frames.
+
+    As many pairs are made as the task's lengths and labels allow (a maximum matching); which of several
+    possible ones depends on the ids and ``seed`` alone. Successes are never cut. A failure is cut only where
+    its labels say that it is a failure when it ends there: one that had succeeded for a while is not cut
+    inside that time, and one of which only the end is known (``holds``, without spans or potential) is not
+    cut at all. Label it ``ever`` = 0 if it never succeeded.
+
+    Args:
+        episodes: Episodes with success labels. The task is ``task``, else the instruction.
+        seed: Another seed pairs otherwise.
+    """
+    left_out: dict[str, str] = {}
+    tasks: dict[str, list[_Rollout]] = defaultdict(list)
+    for episode in episodes:
+        try:
+            tasks[episode.task or episode.instruction].append(_rollout(episode))
+        except EpisodeError as error:
+            left_out[episode.id] = str(error)
+    kept: list[Episode] = []
+    pairs: list[tuple[str, str]] = []
+    for task in sorted(tasks):
+        matched = _matching(tasks[task], seed)
+        for success, failure in matched:
+            shortened = failure.cut_to(success.duration_s)
+            kept += [success.episode, shortened]
+            pairs.append((success.episode.id, shortened.id))
+        used = {rollout.episode.id for pair in matched for rollout in pair}
+        left_out |= {r.episode.id: _why(r, task) for r in tasks[task] if r.episode.id not in used}
+    return LengthMatched(tuple(sorted(kept, key=lambda e: e.id)), tuple(sorted(pairs)), left_out)
+
+
+def length_auc(episodes: Iterable[Episode]) -> float:
+    """Success AUC of shortness alone: 0.5 where length says nothing, 1 where every success is shorter.
+
+    Episodes of unknown success do not enter; NaN where all others succeed, or none does.
+    """
+    known = [e for e in episodes if e.labels.success is not None and e.info is not None]
+    # Microseconds: the same length may be a sum of frames here and a product there.
+    lengths = [round(e.info.duration_s, 6) if e.info is not None else math.nan for e in known]
+    return roc_auc([-length for length in lengths], [float(bool(e.labels.success)) for e in known])
+
+
+def _rollout(episode: Episode) -> _Rollout:
+    if episode.labels.success is None:
+        raise EpisodeError("its success is not known")
+    main = episode.view(next(iter(episode.views), None))
+    return _Rollout(episode, main.timestamps(), 1.0 / main.info().fps)
+
+
+def _matching(rollouts: Sequence[_Rollout], seed: int) -> list[tuple[_Rollout, _Rollout]]:
+    """The most pairs of a success and a failure that can be cut to its length."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    drawn = sorted(rollouts, key=lambda r: hashlib.sha256(f"{seed}\0{r.episode.id}".encode()).digest())
+    successes = [r for r in drawn if r.episode.labels.success]
+    failures = [r for r in drawn if not r.episode.labels.success]
+    if not successes or not failures:
+        return []
+    fits = np.array([[f.fails_at(s.duration_s) for f in failures] for s in successes])
+    partner = maximum_bipartite_matching(csr_matrix(fits), perm_type="column")
+    return [(successes[i], failures[j]) for i, j in enumerate(partner) if j >= 0]
+
+
+def _why(rollout: _Rollout, task: str) -> str:
+    if rollout.episode.labels.success:
+        return f"no failure of {task!r} is left that lasts as long and is known to be one at that length"
+    return f"no success of {task!r} is left to whose length it can be cut and be known to be a failure"

@@ -1,0 +1,98 @@
+"""A file that holds the rows of many episodes: read once, then a few microseconds an episode."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from stepscore.episodes.readers.curve_rows import Rows, is_empty, read_big
+from stepscore.errors import CurveError
+from stepscore.types import IntArray
+
+Key = Literal["episode_id", "episode_index"]
+"""The column that says which episode a row belongs to: by id, or by LeRobot's number."""
+
+_OPEN_FILES = 4
+_loading = threading.Lock()
+
+
+@dataclass(frozen=True)
+class GroupedRows:
+    """The rows of a file by episode. Rows of an episode need not stand together; their order is kept.
+
+    Attributes:
+        rows: All rows.
+        key: The column they are grouped by.
+        groups: Positions of each episode's rows.
+    """
+
+    rows: Rows
+    key: Key
+    groups: Mapping[str, IntArray]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def of(self, episode: str) -> Rows:
+        """The rows of one episode; CurveError names the closest where there are none."""
+        if episode not in self.groups:
+            close = difflib.get_close_matches(episode, self.groups, n=1) or list(self.groups)[:1]
+            raise CurveError(
+                f"{self.rows.path} has no rows with {self.key} {episode!r}; it has {len(self)} episodes"
+                f"{f', such as {close[0]!r}' if close else ''}."
+            )
+        return self.rows.take(self.groups[episode])
+
+
+def grouped_rows(path: Path, key: Key) -> GroupedRows:
+    """The rows of a file by episode. The last few files stay loaded, until they change on disk."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise CurveError(f"Cannot read {path}: {error.strerror or error}.") from error
+    with _loading:
+        return _load(str(path), key, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=_OPEN_FILES)
+def _load(path: str, key: Key, mtime_ns: int, size: int) -> GroupedRows:
+    # Time and size are part of the cache's key, so that a file that was written again is read again.
+    del mtime_ns, size
+    rows = read_big(Path(path))
+    numbers: dict[str, int] = {}
+    codes = np.array([numbers.setdefault(name, len(numbers)) for name in _names(rows, key)], dtype=np.int64)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(numbers) + 1))
+    groups = {name: order[starts[code] : starts[code + 1]] for name, code in numbers.items()}
+    return GroupedRows(rows, key, groups)
+
+
+def _names(rows: Rows, key: Key) -> list[str]:
+    """Which episode each row belongs to."""
+    if key == "episode_index":
+        wanted = rows.floats(key)
+        wrong = np.flatnonzero(~(np.isfinite(wanted) & (wanted == np.floor(wanted))))
+        if len(wrong):
+            raise CurveError(f"{rows.at(int(wrong[0]))}: episode_index must be a whole number.")
+        return [str(number) for number in wanted.astype(np.int64).tolist()]
+    names: list[str] = []
+    for row, cell in enumerate(rows.cells(key)):
+        if is_empty(cell):
+            raise CurveError(f"{rows.at(row)}: no episode_id; every row must say which episode it is of.")
+        names.append(cell if isinstance(cell, str) else _plain(cell))
+    return names
+
+
+def _plain(cell: object) -> str:
+    """An id that is a number as the file shows it: 12 and not 12.0."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

@@ -1,0 +1,103 @@
+"""Curves as a source: a table with the progress of many episodes, and no video.
+
+A ``.csv``, ``.jsonl`` or ``.parquet`` file with the columns ``episode_id`` and ``progress`` (or verdicts), as
+the ``recorded`` judge reads it, and any of ``instruction, task, policy, robot, dataset, pair, success``, each
+the same in all rows of an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels.labels import Label, Labels
+from stepscore.episodes.readers.curve_groups import GroupedRows, grouped_rows
+from stepscore.episodes.readers.curve_rows import SUFFIXES, Rows, column_names, is_empty
+from stepscore.episodes.source import Listing, ReadOptions
+from stepscore.errors import CurveError, ManifestError, OptionError
+
+EPISODE_COLUMNS = ("instruction", "task", "policy", "robot", "dataset", "pair", "success")
+"""Columns that describe an episode. They may be empty in some of its rows, and must agree in the others."""
+
+_SUCCESS = {"1": 1.0, "0": 0.0, "true": 1.0, "false": 0.0}
+
+
+class CurvesReader:
+    """Reads a table of curves; each ``episode_id`` is an episode without video."""
+
+    def matches(self, path: Path) -> bool:
+        """Whether ``path`` is a table with the columns of curves or verdicts; looks at its header alone."""
+        if path.suffix.lower() not in SUFFIXES or not path.is_file():
+            return False
+        try:
+            names = set(column_names(path))
+        except CurveError:
+            return False
+        return "episode_id" in names and ("progress" in names or {"subgoal", "answer"} <= names)
+
+    def read(self, path: Path, options: ReadOptions) -> Listing:
+        """The episodes of the table, by id. Their curves are read when they are judged."""
+        if options.policy_from is not None:
+            raise OptionError(f"{path} has no folders to take a policy from; give it a column 'policy'.")
+        try:
+            if "episode_id" not in column_names(path):
+                raise CurveError(
+                    f"{path} has no column 'episode_id'. It has: {', '.join(column_names(path))}."
+                )
+            table = grouped_rows(path, "episode_id")
+        except CurveError as error:
+            raise ManifestError(str(error)) from error
+        missing = [name for name in EPISODE_COLUMNS if name not in table.rows.columns]
+        described = [name for name in EPISODE_COLUMNS if name in table.rows.columns]
+        episodes = [_episode(path, name, table, described) for name in sorted(table)]
+        rules = (
+            "Each episode_id of the table is an episode without video; the judge 'recorded' reads its curve.",
+            f"Taken from columns: {', '.join(described) or 'nothing'}. "
+            f"Not stated: {', '.join(missing) or 'nothing'}.",
+        )
+        return Listing(episodes, rules=rules)
+
+
+def _episode(path: Path, name: str, table: GroupedRows, described: Sequence[str]) -> Episode:
+    rows = Rows(path, {c: table.rows.columns[c] for c in described}, table.rows.numbers).take(
+        table.groups[name]
+    )
+    told = {column: _constant(rows, column, name) for column in described}
+    success = told.get("success")
+    labels = Labels()
+    if success is not None:
+        if success.lower() not in _SUCCESS:
+            raise ManifestError(
+                f"{path}, episode {name}: success is {success!r}. Allowed: 1, 0, true, false."
+            )
+        labels = Labels((Label("success", "holds", value=_SUCCESS[success.lower()]),))
+    return Episode(
+        id=name,
+        instruction=told.get("instruction") or "",
+        source=str(path),
+        task=told.get("task"),
+        policy=told.get("policy"),
+        robot=told.get("robot"),
+        dataset=told.get("dataset"),
+        pair=told.get("pair"),
+        labels=labels,
+        recorded=(path,),
+    )
+
+
+def _constant(rows: Rows, column: str, episode: str) -> str | None:
+    """What the rows of an episode say in a column, ``None`` where they say nothing."""
+    values = {_text(cell) for cell in rows.cells(column) if not is_empty(cell)}
+    if len(values) > 1:
+        one, other = sorted(values)[:2]
+        raise ManifestError(
+            f"{rows.path}, episode {episode}: column {column} is both {one!r} and {other!r}; it describes "
+            "the episode, so it must be the same in all its rows."
+        )
+    return values.pop() if values else None
+
+
+def _text(cell: object) -> str:
+    """A cell as text; a whole number as 12 and not 12.0."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

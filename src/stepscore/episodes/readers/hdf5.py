@@ -1,0 +1,222 @@
+"""HDF5 files as robomimic and LIBERO write them (many demonstrations a file) and as ACT does (one a file).
+
+robomimic, LIBERO::
+
+    data                        attrs: env_args; LIBERO: problem_info, macros_image_convention
+      demo_0                    attrs: RoboCasa: ep_meta
+        obs/agentview_rgb       (T, H, W, 3) uint8; robomimic: agentview_image
+        obs/eye_in_hand_rgb
+        rewards                 (T,)
+
+ACT, ALOHA::
+
+    observations/images/cam_high    (T, H, W, 3) uint8, or JPEG bytes padded to a common length, (T, L)
+    action
+
+Which way up LIBERO's pictures are is in the file: robosuite renders with OpenGL, whose first row is the
+lowest, and LIBERO's create_dataset.py stores that as it is and notes ``macros_image_convention`` = "opengl".
+Where that attribute stands the rows are reversed. robomimic reverses them itself before it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from stepscore.episodes.cameras import main_first
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels.labels import Label, Labels
+from stepscore.episodes.naming import instruction_from, policy_from, policy_rule
+from stepscore.episodes.readers.scan import Folder, first_file, scan
+from stepscore.episodes.source import Listing, Problem, ReadOptions
+from stepscore.episodes.video.array_view import ArrayView, RowsOfBytes, is_encoded, is_pictures, open_h5
+from stepscore.episodes.video.image_files import ImagesView
+from stepscore.episodes.view import View
+from stepscore.errors import MissingExtraError, SourceError, VideoError
+
+SUFFIXES = (".hdf5", ".h5")
+ROBOSUITE_FPS = 20.0
+"""robosuite's default control frequency, at which robomimic and LIBERO record."""
+ACT_FPS = 50.0
+"""ACT's control step is DT = 0.02 s (constants.py)."""
+
+_CAMERA = re.compile(r"(?P<camera>.+?)_(?:image|rgb|img)")
+_TEXTS = ("language_instruction", "instruction", "language", "lang", "task")
+_RULES = (
+    "Id: the file's path below the source without suffix; robomimic and LIBERO: then the demonstration.",
+    "Instruction: robomimic and LIBERO: ep_meta, problem_info or env_args, else the environment's name; ACT: "
+    "an attribute of the file (instruction, task ...), else the name of its folder.",
+    f"Frames a second: env_args' control_freq, else {ROBOSUITE_FPS:g} (robosuite's default); ACT: the file's "
+    f"attribute fps, else {ACT_FPS:g} (its DT is 0.02 s).",
+    "Pictures: rows reversed where macros_image_convention is opengl (LIBERO); otherwise as stored.",
+    "Success: whether a reward is 1, where all rewards are 0 or 1; unknown otherwise.",
+)
+
+
+class Hdf5Reader:
+    """One HDF5 file, or a folder of them. Needs the ``hdf5`` extra."""
+
+    def matches(self, path: Path) -> bool:
+        """Whether ``path`` is an HDF5 file by its suffix, or a folder with one in it or one folder below.
+
+        A folder whose first file holds something else (joint logs beside videos) is left to other readers.
+        """
+        if not path.is_dir():
+            return path.suffix.lower() in SUFFIXES
+        first = first_file(path, lambda name: name.lower().endswith(SUFFIXES), depth=1)
+        if first is None:
+            return False
+        try:
+            with open_h5(first) as file:
+                return _layout(file) is not None
+        except (VideoError, MissingExtraError):
+            return True  # reading it will say what is wrong
+
+    def read(self, path: Path, options: ReadOptions) -> Listing:
+        """The episodes of a file or of all files in a folder; in a folder, a bad file is a problem."""
+        rules = (*_RULES, policy_rule(options.policy_from))
+        if path.is_file():
+            try:
+                episodes = _read_file(path, Folder(path.parent, (), ()), path, options)
+            except VideoError as error:
+                raise SourceError(str(error)) from error
+            return Listing(sorted(episodes, key=_by_id), (), rules)
+        folders, problems = scan(path, SUFFIXES)
+        found: list[Episode] = []
+        for folder in folders:
+            for name in folder.files:
+                if name.lower().endswith(SUFFIXES):
+                    try:
+                        found += _read_file(folder.path / name, folder, path, options)
+                    except (SourceError, VideoError) as error:
+                        problems.append(Problem(folder.id_of(name), str(error)))
+        return Listing(sorted(found, key=_by_id), tuple(problems), rules)
+
+
+def _by_id(episode: Episode) -> str:
+    return episode.id
+
+
+def _read_file(path: Path, folder: Folder, source: Path, options: ReadOptions) -> list[Episode]:
+    """The episodes of one file; ids begin with the file's name unless it is the whole source."""
+    with open_h5(path) as file:
+        layout = _layout(file)
+        if layout == "robomimic":
+            prefix = "" if path == source else folder.id_of(path.stem) + "/"
+            drafts = list(_robomimic(file, path, prefix))
+        elif layout == "act":
+            drafts = [_act(file, path, folder)]
+        else:
+            raise SourceError(
+                f"{path} is neither robomimic's or LIBERO's (data/demo_0/obs/...) nor ACT's layout "
+                f"(observations/images/...). It holds: {', '.join(sorted(file)) or 'nothing'}."
+            )
+    if not drafts:
+        raise SourceError(f"{path} holds no demonstrations.")
+    depth = options.policy_from
+    return [
+        replace(draft, source=str(source), policy=policy_from(folder.parts, depth, draft.id))
+        for draft in drafts
+    ]
+
+
+def _layout(file: Any) -> Literal["robomimic", "act"] | None:
+    if hasattr(file.get("data"), "keys"):
+        return "robomimic"
+    return "act" if hasattr(file.get("observations/images"), "keys") else None
+
+
+def _robomimic(file: Any, path: Path, prefix: str) -> Iterator[Episode]:
+    data = file["data"]
+    where = f"{path}:data"
+    env, problem = _json(data.attrs, "env_args", where), _json(data.attrs, "problem_info", where)
+    settings = env.get("env_kwargs")
+    settings = settings if isinstance(settings, dict) else {}
+    fps = _positive(settings.get("control_freq")) or ROBOSUITE_FPS
+    bottom_up = _text(data.attrs.get("macros_image_convention")).lower() == "opengl"
+    name = str(env.get("env_name") or "") or path.stem
+    robots = settings.get("robots")
+    for key, demo in data.items():
+        if not hasattr(demo, "keys"):
+            continue
+        cameras = {
+            (found["camera"] if (found := _CAMERA.fullmatch(dataset)) else dataset): dataset
+            for dataset in demo.get("obs", ())
+            if is_pictures(demo["obs"][dataset])
+        }
+        told = _first_text(_json(demo.attrs, "ep_meta", f"{where}/{key}"), problem, env)
+        yield Episode(
+            id=f"{prefix}{key}",
+            instruction=told or " ".join(re.split(r"[_\s]+|(?<=[a-z])(?=[A-Z])", name)),
+            task=told or name,
+            robot=_text(robots[0] if isinstance(robots, list) and len(robots) == 1 else robots) or None,
+            views={
+                camera: ArrayView(path, f"data/{key}/obs/{cameras[camera]}", fps, bottom_up)
+                for camera in main_first(cameras)
+            },
+            labels=_success(demo),
+            metadata={"env_name": env["env_name"]} if "env_name" in env else {},
+        )
+
+
+def _act(file: Any, path: Path, folder: Folder) -> Episode:
+    images = file["observations/images"]
+    fps = _positive(file.attrs.get("fps")) or ACT_FPS
+    views: dict[str, View] = {}
+    for camera in main_first(images):
+        name = f"observations/images/{camera}"
+        if is_pictures(images[camera]):
+            views[camera] = ArrayView(path, name, fps)
+        elif is_encoded(images[camera]):
+            views[camera] = ImagesView(RowsOfBytes(path, name, len(images[camera])), fps)
+    stored = {key: file[key][()] for key in _TEXTS if key in file and file[key].shape == ()}
+    told = _first_text(dict(file.attrs), stored)
+    instruction = told or instruction_from((path.resolve().parents[len(folder.parts)].name, *folder.parts))
+    return Episode(id=folder.id_of(path.stem), instruction=instruction, task=instruction, views=views)
+
+
+def _success(demo: Any) -> Labels:
+    """Success from the rewards. ``dones`` only marks the end, so it says nothing of success."""
+    if "rewards" not in demo:
+        return Labels()
+    rewards = np.asarray(demo["rewards"], dtype=np.float64)
+    if not len(rewards) or not np.isin(rewards, (0.0, 1.0)).all():
+        return Labels()  # shaped rewards: no value of theirs says success
+    return Labels((Label("success", "ever", value=float(rewards.max()), author="rewards"),))
+
+
+def _first_text(*places: Mapping[str, object]) -> str:
+    """The first instruction among the fields in which these formats keep one."""
+    return next((text for place in places for key in _TEXTS if (text := _text(place.get(key)))), "")
+
+
+def _text(value: object) -> str:
+    """An attribute as text: h5py gives bytes or str, LIBERO also a list of characters, in quotes."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        value = "".join(value)
+    return value.strip().strip('"').strip() if isinstance(value, str) else ""
+
+
+def _json(attributes: Mapping[str, object], name: str, where: str) -> dict[str, Any]:
+    """An attribute that is a JSON object; empty where there is none."""
+    try:
+        content = json.loads(_text(attributes.get(name)) or "{}")
+    except ValueError as error:
+        raise SourceError(f"{where}: the attribute {name} is not JSON ({error}).") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _positive(value: object) -> float | None:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return number if number > 0 else None

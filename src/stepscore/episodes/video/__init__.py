@@ -1,0 +1,6 @@
+"""Frames of one camera: from video files, image files and arrays."""
+
+from stepscore.episodes.video.packets import open_video, packet_index, video_stream
+from stepscore.episodes.video.video_view import VideoView
+
+__all__ = ["VideoView", "open_video", "packet_index", "video_stream"]

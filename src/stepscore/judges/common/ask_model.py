@@ -1,0 +1,74 @@
+"""How a judge puts its questions: what the model must be able to do, and several questions at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+from stepscore.errors import CapabilityError, ModelError
+from stepscore.judges.base import Ask
+from stepscore.models import Answer, Generate, Model, Request, Response, Score, Scores
+
+AT_ONCE = 8
+"""Questions of one episode under way: enough to keep a server busy, few enough decoded frames in memory."""
+
+R = TypeVar("R", Answer, Scores)
+
+
+def require(model: Model, judge: str, *, text: bool = False, scores: bool = False) -> None:
+    """CapabilityError where the model cannot look at pictures and answer as the judge needs.
+
+    Args:
+        model: What will be asked.
+        judge: Who asks, for the message.
+        text: It must write.
+        scores: It must tell log-probabilities of chosen words.
+    """
+    can = model.capabilities
+    if not can.images:
+        raise CapabilityError(f"{judge} shows pictures; {model.name} sees none. Choose a vision model.")
+    if text and not can.generate:
+        raise CapabilityError(
+            f"{judge} needs an answer in words; {model.name} writes none. "
+            "hf/, vllm/, sglang/ and openai-api/ models do."
+        )
+    if scores and can.scores == "none":
+        raise CapabilityError(
+            f"{judge} needs token scores; {model.name} gives none. hf/, vllm/ and sglang/ models give them, "
+            "and openai-api/ where the server tells top_logprobs (not with -M top_logprobs=0)."
+        )
+
+
+async def ask_texts(ask: Ask, requests: Sequence[Generate]) -> list[str]:
+    """The answers in words, in the order of the requests."""
+    return [answer.text for answer in await _ask_all(ask, requests, Answer)]
+
+
+async def ask_scores(ask: Ask, requests: Sequence[Score]) -> list[Scores]:
+    """The candidates' log-probabilities, in the order of the requests."""
+    return await _ask_all(ask, requests, Scores)
+
+
+async def _ask_all(ask: Ask, requests: Sequence[Request], kind: type[R]) -> list[R]:
+    """All answers. After a failure no more are asked, and those under way are waited for: they are paid."""
+    slots, failed = asyncio.Semaphore(AT_ONCE), list[Exception]()
+
+    async def one(request: Request) -> Response | None:
+        async with slots:
+            if failed:
+                return None
+            try:
+                return await ask(request)
+            except Exception as error:
+                failed.append(error)
+                return None
+
+    found = await asyncio.gather(*map(one, requests))
+    if failed:
+        raise failed[0]
+    answers = [response for response in found if isinstance(response, kind)]
+    if len(answers) < len(found):
+        other = next(response for response in found if not isinstance(response, kind))
+        raise ModelError(f"Asked for {kind.__name__}, and the model gave {type(other).__name__}.")
+    return answers

@@ -1,0 +1,1 @@
+"""The judge ``recorded``: curves and verdicts that another tool wrote, in the formats it knows."""

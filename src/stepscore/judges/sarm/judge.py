@@ -1,0 +1,163 @@
+"""SARM: a trained network says which stage of the task is under way, and how much of it is done.
+
+Chen et al. 2025, arXiv 2509.25358. The network looks at a window of frames and at the episode's first one; see
+``models/sarm/window.py`` for the window and ``models/sarm/network.py`` for the network. Progress is the place of
+the stage on the way and the share of it that is done: phi = P_k + tau (P_{k+1} - P_k).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.episodes.lerobot import read_state
+from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
+from stepscore.judges.base import Ask
+from stepscore.judges.common.framing import sample_frames
+from stepscore.judges.sarm.session import SarmSession, told_curve
+from stepscore.models import Answer, Model, VideoFrames
+from stepscore.models.sarm import SarmModel, video_request
+from stepscore.types import Curve, IntArray, Judgement
+
+Head = Literal["sparse", "dense"]
+LAST = 3
+"""Points at the end whose mean progress is the success score."""
+
+
+@dataclass(frozen=True)
+class Sarm:
+    """Progress at every frame from a trained stage-aware network: absolute, uncalibrated.
+
+    Channels: ``stage``, the number of the likeliest stage from 0; ``share``, how much of it is done;
+    ``p_stage_0``, ``p_stage_1`` ..., the stages' probabilities, in the order in which the checkpoint's
+    ``sarm.json`` names them; ``sparse`` and ``dense``, the heads' progress where there are both; ``raw``, progress
+    before smoothing where that is asked for. The success score is the mean of the last three points.
+
+    Attributes:
+        model: ``sarm/CHECKPOINT``.
+        head: Whose progress counts; by default the dense one where the checkpoint has it.
+        decode: ``argmax``: progress of the likeliest stage, as published; ``expected``: the mean over all stages
+            by their probability.
+        fps: Points a second; ``None`` for a point at every frame.
+        max_frames: Most points; a longer episode is scored at as many, evenly spread.
+        smooth_s: Each point becomes the mean over so many seconds up to it; 0 for none.
+    """
+
+    model: Model
+    head: Head | None = None
+    decode: str = "argmax"
+    fps: float | None = None
+    max_frames: int = 3000
+    smooth_s: float = 0.0
+    name = "sarm"
+    version = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, SarmModel):
+            raise CapabilityError(
+                f"sarm needs a trained checkpoint, not {self.model.name}: --model sarm/CHECKPOINT"
+            )
+        if self.head is not None and self.head not in get_args(Head):
+            raise UnknownNameError("head", self.head, get_args(Head))
+        if self.decode not in ("argmax", "expected"):
+            raise UnknownNameError("decode", self.decode, ("argmax", "expected"))
+        if self.fps is not None and not 0 < self.fps < np.inf:
+            raise OptionError(f"fps is {self.fps}; it must be above 0 and finite.")
+        if self.max_frames < 2 or not 0 <= self.smooth_s < np.inf:
+            raise OptionError(
+                f"max_frames is {self.max_frames} and smooth_s {self.smooth_s}; allowed are at least 2 and 0."
+            )
+
+    def options(self) -> Mapping[str, object]:
+        """All that can change a number; the checkpoint is the model."""
+        return {
+            "head": self.head,
+            "decode": self.decode,
+            "fps": None if self.fps is None else float(self.fps),
+            "max_frames": self.max_frames,
+            "smooth_s": float(self.smooth_s),
+        }
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """The curve, and the mean of its last three points as success score."""
+        config = self._sarm.config
+        shown = episode.with_views(config.views) if episode.views else episode
+        task = config.task_of(episode.task, episode.instruction)
+        frames, moments = self._plan(shown)
+        picked = sample_frames(shown, times=next(iter(shown.views.values())).timestamps()[frames].tolist())
+        side = self._sarm.eyes.side
+        films = [VideoFrames(view, tuple(at.tolist()), side) for view, at in picked.indices.items()]
+        state = read_state(episode, config.state)[frames] if config.state else None
+        request = video_request(
+            films, episode.instruction, task, moments=moments.tolist(), decode=self.decode, state=state
+        )
+        answer = await ask(request)
+        assert isinstance(answer, Answer)
+        times = picked.times[moments]
+        if not answer.text:
+            # A dry run answers nothing, and of nothing nothing is known.
+            return Judgement(Curve(times, np.full(len(times), np.nan)))
+        curve = told_curve(times, json.loads(answer.text), self.chosen, self.smooth_s)
+        return Judgement(curve, success_score=float(np.mean(curve.progress[-LAST:])))
+
+    def open(self, instruction: str, views: Sequence[str], task: str | None = None) -> SarmSession:
+        """A film that is still being recorded, scored frame by frame as :meth:`judge` would score it.
+
+        Args:
+            instruction: What the robot is told.
+            views: The cameras that will be shown; the checkpoint's must be among them.
+            task: The trained task whose stages count, where the instruction does not say it.
+
+        Raises:
+            CapabilityError: The checkpoint is bidirectional: it would need to see the future.
+        """
+        if not self._sarm.config.window.causal:
+            raise CapabilityError(
+                f"{self.model.name} looks into the future, so it cannot score a film that goes on. "
+                "Train one that does not: stepscore train sarm DATASET --causal"
+            )
+        for view in self._sarm.config.views:
+            if view not in views:
+                raise UnknownNameError("view", view, views, where="the session")
+        chosen = self._sarm.config.task_of(task, instruction)
+        return SarmSession(
+            self._sarm, self.chosen, instruction, chosen, decode=self.decode, smooth_s=self.smooth_s
+        )
+
+    @property
+    def _sarm(self) -> SarmModel:
+        assert isinstance(self.model, SarmModel)
+        return self.model
+
+    @property
+    def chosen(self) -> str:
+        """The head whose progress counts."""
+        config = self._sarm.config
+        head = self.head or config.head
+        if head not in config.procedures:
+            raise UnknownNameError("head", head, config.procedures, where=self.model.name)
+        return head
+
+    def _plan(self, episode: Episode) -> tuple[IntArray, IntArray]:
+        """The frames of the main view that any window shows, and which of these are scored."""
+        if not episode.views:
+            raise EpisodeError(f"Episode {episode.id} has no video; sarm looks at one.")
+        times = next(iter(episode.views.values())).timestamps()
+        if not len(times):
+            raise EpisodeError(f"Episode {episode.id} has no frames.")
+        scored = np.arange(len(times))
+        if self.fps is not None:
+            at = sample_frames(episode, fps=self.fps).times
+            scored = np.searchsorted(times, at - 5e-7)
+        if len(scored) > self.max_frames:
+            scored = scored[
+                np.unique(np.round(np.linspace(0, len(scored) - 1, self.max_frames)).astype(np.int64))
+            ]
+        looked, inside = self._sarm.config.window.look(times, scored)
+        frames = np.unique(np.append(looked[inside], scored))
+        return frames, np.searchsorted(frames, scored)

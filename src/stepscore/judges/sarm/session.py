@@ -1,0 +1,136 @@
+"""A film that is still being recorded, scored by SARM frame by frame; and the curve made of what SARM says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscore.episodes import Clip
+from stepscore.errors import OptionError
+from stepscore.models.sarm import SarmModel, plain
+from stepscore.types import Curve, FloatArray
+
+if TYPE_CHECKING:
+    from stepscore.models.sarm import Half
+
+
+def told_curve(
+    times: FloatArray,
+    told: Mapping[str, Any],
+    head: str,
+    smooth_s: float,
+    before: tuple[FloatArray, FloatArray] | None = None,
+) -> Curve:
+    """The curve of what the heads said.
+
+    Args:
+        times: Seconds of the points.
+        told: A model's answer: stages, probabilities, shares and progress by head.
+        head: Whose progress counts.
+        smooth_s: Seconds of the trailing mean; 0 for none.
+        before: Seconds and unsmoothed progress of the points just before, which enter the mean.
+    """
+    chances = np.asarray(told[head]["probabilities"], dtype=np.float64)
+    channels = {
+        "stage": chances.argmax(axis=1).astype(np.float64),
+        "share": np.asarray(told[head]["shares"], dtype=np.float64),
+        **{f"p_stage_{number}": chances[:, number] for number in range(chances.shape[1])},
+    }
+    if len(told) > 1:
+        channels |= {name: np.asarray(one["progress"], dtype=np.float64) for name, one in told.items()}
+    raw = np.asarray(told[head]["progress"], dtype=np.float64)
+    if not smooth_s:
+        return Curve(times, raw, channels)
+    earlier_s, earlier = before or (np.empty(0), np.empty(0))
+    smooth = trailing_mean_s(np.append(earlier_s, times), np.append(earlier, raw), smooth_s)
+    return Curve(times, smooth[len(earlier) :], {**channels, "raw": raw})
+
+
+def trailing_mean_s(times: FloatArray, values: FloatArray, seconds: float) -> FloatArray:
+    """The mean of the values at and before each time, less than ``seconds`` back, shape (n,)."""
+    # Half a microsecond less, so that sums of 1/fps do not decide whether a frame counts.
+    first = np.searchsorted(times, times - seconds + 5e-7, side="left")
+    sums = np.append(0.0, np.cumsum(values))
+    at = np.arange(len(times))
+    start = np.minimum(first, at)
+    means: FloatArray = (sums[at + 1] - sums[start]) / (at + 1 - start)
+    return np.clip(means, 0.0, 1.0)
+
+
+class SarmSession:
+    """A growing film. Every frame is encoded once; only the first and those within a window's reach are kept."""
+
+    def __init__(
+        self, model: SarmModel, head: str, instruction: str, task: str, *, decode: str, smooth_s: float
+    ) -> None:
+        self._model, self._head, self._instruction, self._task = model, head, instruction, task
+        self._decode, self._smooth_s = decode, smooth_s
+        self._times, self._raw_s, self._raw = np.empty(0), np.empty(0), np.empty(0)
+        self._seen: list[Half] = []
+        self._state: list[FloatArray] = []
+
+    def add(self, clip: Clip | Mapping[str, Clip], state: FloatArray | None = None) -> Curve:
+        """The points of new frames, a point a frame.
+
+        Args:
+            clip: The frames, later than all before; several views by name, with the same moments in each.
+                Decoded at ``judge.model.eyes.side`` pixels they are what :meth:`Sarm.judge` looks at.
+            state: The robot's numbers at each frame, where the checkpoint takes them.
+        """
+        config = self._model.config
+        clips = [clip] if isinstance(clip, Clip) else [clip[view] for view in config.views if view in clip]
+        self._check(clips, state)
+        new = clips[0].timestamps
+        first = len(self._times)
+        self._times = np.append(self._times, new)
+        self._seen += list(self._model.see([one.frames for one in clips]))
+        self._state += [] if state is None else list(np.asarray(state, dtype=np.float64))
+        told = self._model.tell(
+            self._times,
+            np.stack(self._seen),
+            self._instruction,
+            self._task,
+            np.arange(first, len(self._times)),
+            self._decode,
+            np.stack(self._state) if self._state else None,
+        )
+        before = (self._raw_s, self._raw)
+        curve = told_curve(new, plain(told), self._head, self._smooth_s, before)
+        self._forget(new, curve.channels.get("raw", curve.progress))
+        return curve
+
+    def _check(self, clips: list[Clip], state: FloatArray | None) -> None:
+        config = self._model.config
+        if len(clips) != len(config.views):
+            raise OptionError(f"Give a clip of each view: {', '.join(config.views)}.")
+        n = len(clips[0])
+        if any(len(one) != n for one in clips) or not n:
+            raise OptionError(
+                f"The views' clips have {[len(one) for one in clips]} frames; expected the same, from 1."
+            )
+        if len(self._times) and clips[0].timestamps[0] <= self._times[-1]:
+            raise OptionError(
+                f"A frame of {clips[0].timestamps[0]:g} s comes after one of {self._times[-1]:g} s; frames are added "
+                "in order."
+            )
+        if (state is None) != (not config.state) or (state is not None and len(state) != n):
+            raise OptionError(
+                f"The checkpoint takes {', '.join(config.state) or 'no state'}: give a row of it for each frame."
+            )
+
+    def _forget(self, new: FloatArray, raw: FloatArray) -> None:
+        """Drop what no later window or mean can look at."""
+        now = float(self._times[-1])
+        # A window shows the last frame recorded by a second: one frame further back may still be shown.
+        reach = now - self._model.config.window.reach_s - self._model.config.window.gap_s
+        keep = np.flatnonzero((self._times >= reach) | (np.arange(len(self._times)) == 0))
+        older = np.searchsorted(self._times, reach) - 1
+        keep = np.union1d(keep, [max(0, int(older))])
+        self._times = self._times[keep]
+        self._seen = [self._seen[i] for i in keep]
+        self._state = [self._state[i] for i in keep] if self._state else []
+        self._raw_s, self._raw = np.append(self._raw_s, new), np.append(self._raw, raw)
+        late = self._raw_s > now - self._smooth_s
+        self._raw_s, self._raw = self._raw_s[late], self._raw[late]

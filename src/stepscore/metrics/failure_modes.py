@@ -1,0 +1,174 @@
+"""Why a rollout failed, read off its progress curve by a table of rules.
+
+Each episode gets one name: the first rule of `RULES` that holds. The rules look at six features of the
+curve, all from the ``robust`` view of it (`stepscore.metrics.opd.robust`), so they mean the same at any
+sampling rate and are not swayed by small judge noise:
+
+peak        highest progress, as the mean over 4 % of the duration
+final       progress at the end
+loss        peak - final, what was gained and not kept
+lost_at     share of the duration by which half of that loss had happened for good; NaN without a loss
+plateau     longest share of the duration over which the best so far rose by .05 or less
+efficiency  final / (final + 2 falls), 1 for a way without falls
+
+A failure that fits no rule is ``none``: it was on its way and ran out of time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.metrics.opd.robust import Profile, profile
+
+SUCCESS = 0.99
+_GAIN = 0.05
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One mechanism.
+
+    Attributes:
+        name: What the mechanism is called.
+        of: The episodes it can be said of, ``"failure"`` or ``"success"``.
+        when: The condition, in words.
+        at_least: Features that must reach a value.
+        below: Features that must stay under a value.
+        advice: What to look at first, in one line.
+    """
+
+    name: str
+    of: str
+    when: str
+    at_least: Mapping[str, float]
+    below: Mapping[str, float]
+    advice: str
+
+    def holds(self, features: Mapping[str, float]) -> bool:
+        """Whether the features meet every condition."""
+        return all(features[name] >= bound for name, bound in self.at_least.items()) and all(
+            features[name] < bound for name, bound in self.below.items()
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name="early collapse",
+        of="failure",
+        when="loses .1 or more for good, within the first 40 % of the time",
+        at_least={"loss": 0.1},
+        below={"lost_at": 0.4},
+        advice="Look at the first contact: approach, grasp, the state it leaves; add data of recovering.",
+    ),
+    Rule(
+        name="regression",
+        of="failure",
+        when="loses .1 or more for good, after the first 40 % of the time",
+        at_least={"loss": 0.1, "lost_at": 0.4},
+        below={},
+        advice="Look at what undoes the work: slips, collisions, repeated subgoals; add data of holding on.",
+    ),
+    Rule(
+        name="last mile",
+        of="failure",
+        when="reaches .75 and keeps it, but does not finish",
+        at_least={"peak": 0.75},
+        below={"loss": 0.1},
+        advice="Look at the final precision: alignment, release, when to stop; add data of the last stage.",
+    ),
+    Rule(
+        name="stagnation",
+        of="failure",
+        when="gains .05 or less over a third of the time or more, below .75",
+        at_least={"plateau": 0.33},
+        below={"peak": 0.75, "loss": 0.1},
+        advice="Look at where it waits: an unseen state, a wrong subgoal, action chunks that cancel out.",
+    ),
+    Rule(
+        name="inefficient success",
+        of="success",
+        when="succeeds, but its falls come to a third of its final progress or more",
+        at_least={},
+        below={"efficiency": 0.6},
+        advice="It works by retrying: look at the first attempts, and weight demonstrations by PPL.",
+    ),
+)
+NONE, UNKNOWN = "none", "unknown"
+_OTHERWISE = {
+    NONE: "No mechanism stands out; a failure of this kind was still on its way and needed more time.",
+    UNKNOWN: "The curve is not known well enough; raise the judge's coverage first.",
+}
+
+
+@dataclass(frozen=True)
+class FailureMode:
+    """What was found of one episode.
+
+    Attributes:
+        name: The mechanism; ``"none"`` if no rule holds, ``"unknown"`` if the curve has unknown samples or
+            fewer than two.
+        evidence: The features, as in the module's list; empty for ``"unknown"``.
+        rule: The condition that held, in words; empty without one.
+    """
+
+    name: str
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    rule: str = ""
+
+
+def failure_mode(
+    progress: ArrayLike, times: ArrayLike | None = None, *, success: bool | None = None
+) -> FailureMode:
+    """The mechanism by which one episode failed, or succeeded badly.
+
+    Args:
+        progress: The samples in 0..1, shape (T,); NaN where unknown.
+        times: Their times, strictly increasing; evenly spaced if not given.
+        success: Whether the episode succeeded. ``None`` leaves it to the curve: it did if it reached .99.
+            A success is ``"inefficient success"`` or ``"none"``.
+    """
+    curve = np.asarray(progress, dtype=np.float64)
+    if curve.ndim != 1:
+        raise OptionError(f"fingerprint takes one curve, not an array of shape {curve.shape}.")
+    if len(curve) < 2 or np.isnan(curve).any():
+        return FailureMode(UNKNOWN)
+    if success is None:
+        success = bool(curve.max() >= SUCCESS)
+    evidence = features(profile(curve, times))
+    for rule in RULES:
+        if rule.of == ("success" if success else "failure") and rule.holds(evidence):
+            return FailureMode(rule.name, evidence, rule.when)
+    return FailureMode(NONE, evidence)
+
+
+def features(seen: Profile) -> dict[str, float]:
+    """The features of the module's list, of a profile."""
+    best = np.maximum.accumulate(seen.level)
+    peak, final = float(best[-1]), float(seen.level[-1])
+    loss = peak - final
+    kept = np.flatnonzero(seen.level >= peak - loss / 2)
+    # The plateau from an instant on ends where the best so far first exceeds that instant's by more than .05.
+    ends = np.searchsorted(best, best + _GAIN, side="right") - 1
+    way = final + 2 * seen.fall
+    return {
+        "peak": peak,
+        "final": final,
+        "loss": loss,
+        "lost_at": float(seen.instants[kept[-1]]) if loss > 0 else math.nan,
+        "plateau": float((seen.instants[ends] - seen.instants).max()),
+        "efficiency": final / way if way > 0 else math.nan,
+    }
+
+
+def advice(name: str) -> str:
+    """One line of what to look at first for a mechanism."""
+    known = {rule.name: rule.advice for rule in RULES} | _OTHERWISE
+    if name not in known:
+        raise UnknownNameError("fingerprint", name, known)
+    return known[name]

@@ -1,0 +1,180 @@
+"""OPD, the outcome-process-diagnosis metrics of one progress curve, in four revisions.
+
+::
+
+    MC25..MC100  1 if the curve ever reached .25, .5, .75, 1                       up
+    MC           the furthest of those milestones reached (0, .25, .5, .75, 1)     up
+    MP           highest progress                                                  up
+    PPL          final progress weighted by how straight the way there was         up
+    CRA          mean distance below the best so far (regret)                      down
+    STR          share of steps, or of time, without progress (stagnation)         down
+    coverage     share of samples whose progress is known
+
+Revisions, all for samples p_1..p_T of which frame 0 is none, with p_0 = 0 prepended, L = sum |p_t - p_(t-1)|
+and M_t = max(0, p_1..p_t):
+
+======== ========================== ==================== ============================== ================
+name     PPL                        CRA                  STR                            source
+======== ========================== ==================== ============================== ================
+paper    p_T (p_T - p_0) / L        sum(M - p) / (T + 1) share of |p_t - p_(t-1)| < .005 the published text
+v1.0     p_T^2 / L                  sum(M - p) / T       same                           published code v1.0
+v1.5     clip(MP^2 / L, 0, 1)       sum(M - p) / (T MP)  same                           published code v1.5
+robust   of time, see ``opd_robust``: nothing prepended, insensitive to sampling and small noise
+======== ========================== ==================== ============================== ================
+
+Source of the first three: PRM-as-a-Judge, site text, code v1.0 and code v1.5.0. A path of no length has
+PPL 0. A step of exactly .005 counts as movement: |p_t - p_(t-1)| is compared after rounding to nine
+decimals, since the published comparison is decided there by float noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.opd.robust import checked_times, robust_prefixes
+from stepscore.metrics.opd.v15 import v15_prefixes
+from stepscore.types import FloatArray
+
+REVISIONS = ("paper", "v1.0", "v1.5", "robust")
+KEYS = ("MC", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR", "coverage")
+V15_KEYS = (*KEYS[:-1], "DRR", "FNS", "SQS", "coverage")
+
+_STILL = 0.005 - 0.5e-9  # |d| < .005 after rounding to nine decimals
+_NO_PATH = 1e-9
+
+
+def compute_opd(
+    progress: ArrayLike,
+    revision: str = "v1.0",
+    times: ArrayLike | None = None,
+    *,
+    smoothing: Literal["published"] | None = None,
+) -> dict[str, float]:
+    """The OPD metrics of one curve, each in 0..1 for progress in 0..1.
+
+    Args:
+        progress: The samples in order, shape (T,). NaN is unknown: one makes every metric NaN, and
+            ``coverage`` says how many there were. ``paper`` and ``v1.0`` compute on values outside 0..1 as
+            they are (pass the ``raw`` channel), ``v1.5`` clips them, ``robust`` refuses them.
+        revision: ``"paper"``, ``"v1.0"``, ``"v1.5"`` or ``"robust"``; see the module's table.
+        times: Seconds of each sample, strictly increasing. The three published revisions use it only to drop
+            a sample at time 0, which they do not score; ``robust`` is defined on it and takes the samples as
+            evenly spaced where it is not given.
+        smoothing: ``"published"`` cleans the curve as the v1.5 toolkit does by default; v1.5 only.
+
+    Returns:
+        MC, MC25, MC50, MC75, MC100, MP, PPL, CRA, STR and coverage; v1.5 also DRR, FNS (NaN for a success)
+        and SQS (NaN for a failure). Of no samples, every value is NaN.
+    """
+    curve, clock = _checked(progress, times)
+    if curve.ndim != 1:
+        raise OptionError(f"opd takes one curve, not an array of shape {curve.shape}; see opd_prefixes.")
+    prefixes = _prefixes(curve, revision, clock, smoothing, last_only=True)
+    return {name: float(values[-1]) if values.size else math.nan for name, values in prefixes.items()}
+
+
+def opd_prefixes(
+    progress: ArrayLike,
+    revision: str = "v1.0",
+    times: ArrayLike | None = None,
+    *,
+    smoothing: Literal["published"] | None = None,
+) -> dict[str, FloatArray]:
+    """The OPD metrics of every prefix of a curve, in one pass that is linear in its length.
+
+    Entry t is ``compute_opd`` of the first t + 1 samples. A sample dropped for lying at time 0 leaves NaN in its
+    place, so that every array is as long as ``progress``; from the first unknown sample on, all but
+    ``coverage`` is NaN.
+
+    Args:
+        progress: One curve (T,), or many of one length (n, T).
+        revision: As for ``compute_opd``.
+        times: As for ``compute_opd``, shape (T,), shared by all curves.
+        smoothing: As for ``compute_opd``.
+
+    Returns:
+        The keys of ``compute_opd``, each with an array of the shape of ``progress``.
+    """
+    curve, clock = _checked(progress, times)
+    return _prefixes(curve, revision, clock, smoothing, last_only=False)
+
+
+def _checked(progress: ArrayLike, times: ArrayLike | None) -> tuple[FloatArray, FloatArray | None]:
+    try:
+        curve = np.asarray(progress, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"progress must be numbers, with NaN for unknown; {error}.") from error
+    if curve.ndim not in (1, 2):
+        raise OptionError(f"progress has shape {curve.shape}; give one curve (T,) or many (n, T).")
+    return curve, None if times is None else checked_times(times, curve.shape[-1])
+
+
+def _prefixes(
+    curve: FloatArray, revision: str, clock: FloatArray | None, smoothing: str | None, *, last_only: bool
+) -> dict[str, FloatArray]:
+    """All prefixes, or with ``last_only`` at least the last one, with unknown samples accounted for."""
+    if revision not in REVISIONS:
+        raise UnknownNameError("OPD revision", revision, REVISIONS)
+    if smoothing not in (None, "published") or (smoothing and revision != "v1.5"):
+        raise OptionError(
+            f"smoothing={smoothing!r} with revision {revision!r}; allowed: None, or 'published' with 'v1.5'."
+        )
+    if revision != "robust" and clock is not None and clock.size and clock[0] == 0:
+        rest = _prefixes(curve[..., 1:], revision, None, smoothing, last_only=last_only)
+        gap = np.full((*curve.shape[:-1], 1), math.nan)
+        return {name: np.concatenate([gap, values], axis=-1) for name, values in rest.items()}
+    if np.isfinite(curve).all():
+        values = _values(curve, revision, clock, smoothing, last_only=last_only)
+        values["coverage"] = np.ones(values["MP"].shape)
+        return values
+    return _with_unknown(curve, revision, clock, smoothing, last_only=last_only)
+
+
+def _with_unknown(
+    curve: FloatArray, revision: str, clock: FloatArray | None, smoothing: str | None, *, last_only: bool
+) -> dict[str, FloatArray]:
+    if np.isinf(curve).any():
+        raise OptionError("progress holds an infinite value; give finite numbers, and NaN where unknown.")
+    unknown = np.isnan(curve)
+    spoiled = np.logical_or.accumulate(unknown, axis=-1)
+    coverage = np.cumsum(~unknown, axis=-1) / np.arange(1, curve.shape[-1] + 1)
+    # A prefix does not see what follows it, so any number may stand for the unknown ones.
+    values = _values(np.where(unknown, 0.0, curve), revision, clock, smoothing, last_only=last_only)
+    if last_only:
+        spoiled, coverage = spoiled[..., -1:], coverage[..., -1:]
+        values = {name: array[..., -1:] for name, array in values.items()}
+    values = {name: np.where(spoiled, math.nan, array) for name, array in values.items()}
+    values["coverage"] = coverage
+    return values
+
+
+def _values(
+    curve: FloatArray, revision: str, clock: FloatArray | None, smoothing: str | None, *, last_only: bool
+) -> dict[str, FloatArray]:
+    if revision == "robust":
+        return robust_prefixes(curve, clock, last_only=last_only)
+    if revision == "v1.5":
+        return v15_prefixes(curve, smoothed=smoothing == "published")
+    return _plain_prefixes(curve, extra=1 if revision == "paper" else 0)
+
+
+def _plain_prefixes(curve: FloatArray, extra: int) -> dict[str, FloatArray]:
+    """v1.0; with ``extra`` = 1 the prepended p_0 counts among the terms of CRA, as in the paper."""
+    count = np.arange(1.0, curve.shape[-1] + 1)
+    step = curve.copy()
+    step[..., 1:] -= curve[..., :-1]
+    np.abs(step, out=step)
+    path = np.add.accumulate(step, axis=-1)
+    best = np.maximum.accumulate(curve, axis=-1)
+    regret = np.add.accumulate(np.maximum(best, 0.0) - curve, axis=-1)
+    values = milestones(best)
+    values["PPL"] = curve * curve / np.maximum(path, _NO_PATH)
+    values["CRA"] = regret / (count + extra if extra else count)
+    values["STR"] = np.add.accumulate((step < _STILL).astype(np.float64), axis=-1) / count
+    return values

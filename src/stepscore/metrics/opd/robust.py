@@ -1,0 +1,220 @@
+"""OPD of time rather than of samples: the ``robust`` revision.
+
+The published metrics are sums over samples. Sampled twice as densely, the same rollout has a longer path, a
+lower PPL and another STR; noise of .01 in the judge moves STR by a fifth. Here the curve is the straight-line
+interpolation of its samples over its own duration, and every metric is a mean over that time. Nothing is
+prepended; the curve starts at its first sample. All lengths of time are shares of the duration, so the unit
+of ``times`` does not matter.
+
+On 101 instants x_0..x_100 evenly spaced over the duration, with q_j the mean progress within 2 % of the
+duration of x_j (a window of 4 %, cut at the ends) and c_k the mean progress of the k-th hundredth:
+
+PPL = e^2 / (e + 2 F), e = q_100.
+    v1.0's p_T^2 / L, as L = p_T + 2 (sum of all falls) for a path from 0. F counts falls as the truncated
+    variation does (Lochowski 2008): the total fall of the laziest curve within .03 of q, so a fall below .06
+    counts nothing and a larger one counts its excess.
+CRA = mean_k max(0, M_k - c_k - .01), M_k = max_(i<=k) min(c_i, m_i + .04).
+    m_i is the mean over the 10 % of the duration that end with hundredth i: a spike raises the peak by no
+    more than .04 over what was sustained, and a drop that lasts counts in full but for .01.
+STR = mean over the hundredths of (s4 + s8) / 2.
+    s4 is the stillness of the stillest window of 4 % of the duration that holds the hundredth, s8 that of
+    8 %: 1 - r / .02 and 2 - r / .01, cut to 0..1, r the range of q in the window. So a short pause counts
+    half, one of 8 % or more in full, and moving by .02 within the window is no pause.
+MP, MC: the highest sample, as in v1.0; reaching the goal in the last frame alone is still reaching it.
+
+A prefix is measured as if it were the whole rollout. One sample has no duration: its PPL, CRA and STR are
+NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.metrics.opd.milestones import milestones
+from stepscore.metrics.validation import increasing
+from stepscore.types import FloatArray, IntArray
+
+# Chosen on recorded curves; benchmarks/opd_robust_table.py shows what they do there and elsewhere.
+_GRID = 100  # parts of the duration; lengths of time below are in these
+_REACH = 2  # half of the window whose mean is the level
+_FALL = 0.06  # a smaller fall adds nothing to the path
+_SUSTAIN = 10  # what a peak is held against
+_SPIKE = 0.04  # how far a peak may rise above that
+_SHALLOW = 0.01  # a smaller drawdown is no regret
+_PAUSES = {4: 0.0, 8: 0.01}  # length of a window, and the range up to which it is fully still
+_MOVING = 0.02  # the range from which a window is not still at all
+_ROWS = 1024  # prefixes worked on at once, which bounds the memory of a long curve
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A curve as ``robust`` sees it, on an even grid over its duration.
+
+    Attributes:
+        instants: The 101 instants, as shares of the duration.
+        level: Mean progress around each instant, q.
+        peak: Highest sustained progress up to the end of each hundredth, M, shape (100,).
+        drawdown: How far each hundredth lies below it, beyond the allowance.
+        stillness: How still each hundredth is, 0..1.
+        fall: F, the total of the falls of q beyond .06.
+    """
+
+    instants: FloatArray
+    level: FloatArray
+    peak: FloatArray
+    drawdown: FloatArray
+    stillness: FloatArray
+    fall: float
+
+
+def profile(progress: ArrayLike, times: ArrayLike | None = None) -> Profile:
+    """The profile of one curve of two or more known samples in 0..1.
+
+    Args:
+        progress: The samples, shape (T,).
+        times: Their times, strictly increasing; evenly spaced if not given.
+    """
+    curve = _in_range(np.asarray(progress, dtype=np.float64))
+    if curve.ndim != 1 or len(curve) < 2 or np.isnan(curve).any():
+        raise OptionError(f"A profile needs one curve of two or more known samples, not shape {curve.shape}.")
+    clock = np.arange(float(len(curve))) if times is None else checked_times(times, len(curve))
+    integral = _integral(curve, clock, np.array([len(curve) - 1]))
+    level = _level(integral)
+    peak, drawdown = _drawdown(integral)
+    return Profile(
+        instants=np.linspace(0.0, 1.0, _GRID + 1),
+        level=level[0],
+        peak=peak[0],
+        drawdown=drawdown[0],
+        stillness=_stillness(level)[0],
+        fall=float(_fall(level)[0]),
+    )
+
+
+def checked_times(times: ArrayLike, samples: int) -> FloatArray:
+    """The times as an array: finite, strictly increasing, one per sample; anything else is an error."""
+    clock = increasing(times, "times")
+    if len(clock) != samples:
+        raise OptionError(f"times has {len(clock)} values for {samples} samples; give one per sample.")
+    return clock
+
+
+def robust_prefixes(
+    curve: FloatArray, times: FloatArray | None, *, last_only: bool = False
+) -> dict[str, FloatArray]:
+    """MC.., MP, PPL, CRA and STR of every prefix of finite curves (..., T), linear in T.
+
+    Args:
+        curve: One curve or several of one length; values outside 0..1 are an error.
+        times: Their shared times, strictly increasing; evenly spaced if not given.
+        last_only: Only the whole curves are measured; the arrays then have the last axis 1.
+    """
+    _in_range(curve)
+    length = curve.shape[-1]
+    clock = np.arange(float(length)) if times is None else times
+    ends = np.arange(length)[-1 if last_only else 0 :]
+    values = milestones(np.maximum.accumulate(curve, axis=-1)[..., ends])
+    values |= {name: np.full(values["MP"].shape, math.nan) for name in ("PPL", "CRA", "STR")}
+    for row in np.ndindex(curve.shape[:-1]):
+        for first in range(0, len(ends), _ROWS):
+            chunk = ends[first : first + _ROWS]
+            timed = chunk > 0
+            where = (*row, first + np.flatnonzero(timed))
+            for name, found in _timed_metrics(curve[row], clock, chunk[timed]).items():
+                values[name][where] = found
+    return values
+
+
+def _in_range(curve: FloatArray) -> FloatArray:
+    wrong = np.argwhere((curve < 0) | (curve > 1))
+    if len(wrong):
+        at = tuple(int(i) for i in wrong[0])
+        raise OptionError(
+            f"Progress {curve[at]:g} at sample {at[-1]} is outside 0..1, where revision 'robust' is defined. "
+            "Clip the curve, mark the sample unknown (NaN), or use revision 'v1.0' on raw values."
+        )
+    return curve
+
+
+def _timed_metrics(curve: FloatArray, times: FloatArray, ends: IntArray) -> dict[str, FloatArray]:
+    integral = _integral(curve, times, ends)
+    level = _level(integral)
+    final = level[:, -1]
+    straight = final + 2 * _fall(level)
+    return {
+        "PPL": final**2 / np.where(straight > 0, straight, 1.0),
+        "CRA": _drawdown(integral)[1].mean(axis=-1),
+        "STR": _stillness(level).mean(axis=-1),
+    }
+
+
+def _integral(curve: FloatArray, times: FloatArray, ends: IntArray) -> FloatArray:
+    """Integral of the curve from its start to each instant of each prefix, shape (prefixes, 101).
+
+    Time is in hundredths of the prefix's duration: a difference of neighbours is the mean of a hundredth.
+    """
+    gaps = np.diff(times)
+    slopes = np.diff(curve) / gaps
+    area = np.concatenate([[0.0], np.cumsum((curve[1:] + curve[:-1]) / 2 * gaps)])
+    durations = (times[ends] - times[0])[:, None]
+    instants = times[0] + durations * np.arange(_GRID + 1) / _GRID
+    # A prefix must not see beyond its last sample, not even by rounding.
+    segment = np.minimum(np.searchsorted(times, instants, side="right") - 1, ends[:, None] - 1)
+    into = instants - times[segment]
+    integral = area[segment] + into * (curve[segment] + slopes[segment] * into / 2)
+    return np.asarray(integral * (_GRID / durations))
+
+
+def _window_means(integral: FloatArray, first: IntArray, last: IntArray) -> FloatArray:
+    first, last = np.maximum(first, 0), np.minimum(last, _GRID)
+    means: FloatArray = (integral[:, last] - integral[:, first]) / (last - first)
+    return means
+
+
+def _level(integral: FloatArray) -> FloatArray:
+    instants = np.arange(_GRID + 1)
+    return _window_means(integral, instants - _REACH, instants + _REACH)
+
+
+def _fall(level: FloatArray) -> FloatArray:
+    """Total fall of the play operator y_j = clamp(y_(j-1), q_j - .03, q_j + .03), started at its lower edge.
+
+    It is the downward truncated variation of q. A composition of clamps is a clamp, so all y come from
+    doubling: after step s every (low, high) composes the 2 s clamps up to it.
+    """
+    low, high = level - _FALL / 2, level + _FALL / 2
+    step = 1
+    while step <= _GRID:
+        before_low, before_high = low[:, :-step], high[:, :-step]
+        now_low, now_high = low[:, step:], high[:, step:]
+        low, high = low.copy(), high.copy()
+        low[:, step:] = np.clip(before_low, now_low, now_high)
+        high[:, step:] = np.clip(before_high, now_low, now_high)
+        step *= 2
+    falls: FloatArray = np.maximum(low[:, :-1] - low[:, 1:], 0.0).sum(axis=-1)
+    return falls
+
+
+def _drawdown(integral: FloatArray) -> tuple[FloatArray, FloatArray]:
+    hundredths = np.diff(integral, axis=-1)
+    ends = np.arange(1, _GRID + 1)
+    sustained = _window_means(integral, ends - _SUSTAIN, ends)
+    peak = np.maximum.accumulate(np.minimum(hundredths, sustained + _SPIKE), axis=-1)
+    return peak, np.maximum(peak - hundredths - _SHALLOW, 0.0)
+
+
+def _stillness(level: FloatArray) -> FloatArray:
+    total = np.zeros((len(level), _GRID))
+    for length, fully in _PAUSES.items():
+        windows = sliding_window_view(level, length + 1, axis=-1)
+        moved = windows.max(axis=-1) - windows.min(axis=-1)
+        still = np.clip((_MOVING - moved) / (_MOVING - fully), 0.0, 1.0)
+        around = np.pad(still, ((0, 0), (length - 1, length - 1)))
+        total += sliding_window_view(around, length, axis=-1).max(axis=-1)
+    return total / len(_PAUSES)

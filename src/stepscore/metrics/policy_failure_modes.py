@@ -1,0 +1,117 @@
+"""Fingerprints of a policy: how often it fails in which way, in how many tasks, and how it compares."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from stepscore.metrics.failure_modes import RULES, UNKNOWN
+
+LOWER_IS_BETTER = frozenset({"CRA", "STR"})
+
+
+@dataclass(frozen=True)
+class Mechanisms:
+    """What a policy's episodes have in common.
+
+    Attributes:
+        shares: Share of each name among the episodes whose name is known, pooled over tasks.
+        stability: How alike the tasks are, 0..1; see `fingerprint_stability`. NaN with fewer than two tasks.
+        episodes: How many names are known.
+        tasks: How many tasks they come from.
+        coverage: Share of all episodes whose name is known; NaN of none.
+    """
+
+    shares: Mapping[str, float]
+    stability: float
+    episodes: int
+    tasks: int
+    coverage: float
+
+
+def mechanisms(names_by_task: Mapping[str, Sequence[str]]) -> Mechanisms:
+    """Shares and stability of one policy's fingerprints.
+
+    Args:
+        names_by_task: The names of its episodes, by task.
+    """
+    everything = [name for names in names_by_task.values() for name in names]
+    known = {task: _known(names) for task, names in names_by_task.items() if _known(names)}
+    pooled = [name for names in known.values() for name in names]
+    return Mechanisms(
+        shares=_shares(pooled),
+        stability=fingerprint_stability(names_by_task),
+        episodes=len(pooled),
+        tasks=len(known),
+        coverage=len(pooled) / len(everything) if everything else math.nan,
+    )
+
+
+def fingerprint_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
+    """How alike a policy's ways of failing are across tasks.
+
+    1 - mean over pairs of tasks of the total variation distance (1/2) sum |a - b| between their shares of
+    mechanisms: 1 when every task shows the same mixture, 0 when no two share a mechanism. Chance alone keeps
+    it under 1 when a task has few episodes. ``"unknown"`` counts for nothing.
+
+    Returns:
+        0..1, or NaN with fewer than two tasks that have a known name.
+    """
+    tables = [_shares(known) for names in names_by_task.values() if (known := _known(names))]
+    if len(tables) < 2:
+        return math.nan
+    apart = [
+        sum(abs(a.get(name, 0.0) - b.get(name, 0.0)) for name in a.keys() | b.keys()) / 2
+        for a, b in combinations(tables, 2)
+    ]
+    return 1.0 - sum(apart) / len(apart)
+
+
+def z_scores(
+    values_by_policy: Mapping[str, Mapping[str, float]],
+    *,
+    lower_is_better: Iterable[str] = LOWER_IS_BETTER,
+) -> dict[str, dict[str, float]]:
+    """How many standard deviations each policy lies from the mean of the policies, better upwards.
+
+    z = (x - mean) / sd with the sample standard deviation (n - 1) over the policies whose value is known; the
+    sign is turned for metrics where less is better. After the diagnosis figure of PRM-as-a-Judge.
+
+    Args:
+        values_by_policy: For each policy, its value of each metric; NaN or absent where unknown.
+        lower_is_better: Names of the metrics whose sign is turned.
+
+    Returns:
+        The same policies, each with every metric; NaN where the value is unknown, where fewer than three
+        policies have one, or where they do not differ.
+    """
+    turned = frozenset(lower_is_better)
+    metrics = list(dict.fromkeys(name for values in values_by_policy.values() for name in values))
+    scores: dict[str, dict[str, float]] = {policy: {} for policy in values_by_policy}
+    for metric in metrics:
+        column = np.array([values.get(metric, math.nan) for values in values_by_policy.values()], dtype=float)
+        known = column[~np.isnan(column)]
+        spread = float(np.std(known, ddof=1)) if len(known) >= 3 else 0.0
+        # Equal values may differ by rounding in their mean; that is no spread.
+        flat = spread <= 1e-12 * max(1.0, float(np.abs(known).max(initial=0.0)))
+        sign = -1.0 if metric in turned else 1.0
+        for policy, value in zip(values_by_policy, column, strict=True):
+            scores[policy][metric] = math.nan if flat else float(sign * (value - known.mean()) / spread)
+    return scores
+
+
+def _known(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name != UNKNOWN]
+
+
+def _shares(names: Sequence[str]) -> dict[str, float]:
+    """Share of each name, in the order of the rules, then ``none`` and any other."""
+    counts = Counter(names)
+    order = [rule.name for rule in RULES]
+    ordered = sorted(counts, key=lambda name: (order.index(name) if name in order else len(order), name))
+    return {name: counts[name] / len(names) for name in ordered}

@@ -1,0 +1,160 @@
+"""What a comparison of two arms says: the difference, its interval, and what the sample could have shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stepscore.metrics.stats.bootstrap import RESAMPLES
+from stepscore.metrics.stats.intervals import linear_bca_interval, robust_score_interval, robust_t_interval
+from stepscore.metrics.stats.linear_statistic import Linear
+from stepscore.metrics.stats.proportions import NO_INTERVAL, percent_of, score_interval
+from stepscore.metrics.stats.sample import Sample
+from stepscore.metrics.stats.significance import Significance
+from stepscore.types import Estimate
+
+POWER = 0.8
+"""Chance of showing it that makes a difference count as one the sample could show."""
+
+Interval = tuple[tuple[float, float], str]
+"""Ends, and how they were made or why they are NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Arm A against arm B.
+
+    Attributes:
+        difference: Mean of A minus mean of B.
+        p_value: Two-sided; NaN where there is nothing to test.
+        test: The test that gave it.
+        probability_of_improvement: P(A > B) + P(A = B) / 2, of a pair, or of two episodes of one stratum.
+        smallest_detectable_difference: The true difference that a sample like this one would show with
+            probability 0.8, at ``alpha = 1 - level``; NaN where the spread is unknown.
+        n_a: Episodes of A that entered; pairs when paired.
+        n_b: Episodes of B that entered; pairs when paired.
+        paired: Whether episodes were compared as pairs.
+    """
+
+    difference: Estimate
+    p_value: float
+    test: str
+    probability_of_improvement: Estimate
+    smallest_detectable_difference: float
+    n_a: int
+    n_b: int
+    paired: bool
+
+
+def conclude(
+    samples: tuple[Sample, ...],
+    difference: float,
+    interval: Interval,
+    *,
+    significance: Significance,
+    improvement: Linear,
+    detectable: float,
+    withheld: str,
+    level: float,
+) -> Comparison:
+    """A :class:`Comparison` from its parts.
+
+    Args:
+        samples: The pairs, or arm A and arm B.
+        difference: A minus B.
+        interval: Its interval.
+        significance: Its test.
+        improvement: The probability of improvement, a mean of values in 0..1 over the units.
+        detectable: The smallest detectable difference.
+        withheld: Why the sample is too small for the interval of an improvement; empty when it is not.
+        level: Nominal coverage.
+    """
+    n, total = sum(sample.n for sample in samples), sum(sample.total for sample in samples)
+    clusters, coverage = sum(sample.units for sample in samples), n / total if total else math.nan
+    least = min(sample.units for sample in samples)
+    ends = NO_INTERVAL if withheld else robust_score_interval(improvement, least, level)
+    note = withheld or f"robust t {percent_of(level)} (wilson score)"
+    return Comparison(
+        difference=Estimate(difference, *interval[0], n, clusters, coverage, interval[1]),
+        p_value=significance.p_value,
+        test=significance.test,
+        probability_of_improvement=Estimate(improvement.value, *ends, n, clusters, coverage, note),
+        smallest_detectable_difference=detectable,
+        n_a=samples[0].n,
+        n_b=samples[-1].n,
+        paired=len(samples) == 1,
+    )
+
+
+def bonett_price(won: int, lost: int, pairs: int, level: float) -> Interval:
+    """Interval of a difference of paired rates (Bonett and Price 2012).
+
+    ``d +- z SE`` after one pair won and one pair lost are added to the sample; see
+    :func:`paired_rates_error`. It has a width even when no pair differs.
+    """
+    from scipy.special import ndtri
+
+    centre = (won - lost) / (pairs + 2)
+    half = float(ndtri((1 + level) / 2)) * paired_rates_error(won, lost, pairs)
+    return (max(-1.0, centre - half), min(1.0, centre + half)), f"Bonett-Price {percent_of(level)}"
+
+
+def paired_rates_error(won: int, lost: int, pairs: int) -> float:
+    """``sqrt((w + v - (w - v)^2) / (n + 2))`` with ``w = (won + 1)/(n + 2)``, ``v = (lost + 1)/(n + 2)``."""
+    w, v = (won + 1) / (pairs + 2), (lost + 1) / (pairs + 2)
+    return math.sqrt((w + v - (w - v) ** 2) / (pairs + 2))
+
+
+def newcombe(rate_a: float, n_a: float, rate_b: float, n_b: float, level: float) -> Interval:
+    """Interval of a difference of independent rates from their Wilson intervals (Newcombe 1998, method 10).
+
+    ``lo = d - sqrt((p_a - lo_a)^2 + (hi_b - p_b)^2)``, ``hi = d + sqrt((hi_a - p_a)^2 + (p_b - lo_b)^2)``.
+    Sample sizes may be effective ones.
+    """
+    from scipy.special import ndtri
+
+    z = float(ndtri((1 + level) / 2))
+    (lo_a, hi_a), (lo_b, hi_b) = score_interval(rate_a, n_a, z), score_interval(rate_b, n_b, z)
+    difference = rate_a - rate_b
+    lo = difference - math.hypot(rate_a - lo_a, hi_b - rate_b)
+    hi = difference + math.hypot(hi_a - rate_a, rate_b - lo_b)
+    return (lo, hi), f"newcombe {percent_of(level)}"
+
+
+def difference_interval(
+    statistic: Linear, withheld: str, *, clustered: bool, level: float, seed: int
+) -> Interval:
+    """Interval of a mean difference: cluster-robust t with clusters, BCa bootstrap without.
+
+    Args:
+        statistic: The difference.
+        withheld: Why the sample is too small for one; empty when it is not.
+        clustered: Whether units hold more than one episode.
+        level: Nominal coverage.
+        seed: Seed of the bootstrap.
+    """
+    if withheld:
+        return NO_INTERVAL, withheld
+    if not statistic.standard_error > 0:
+        return NO_INTERVAL, "no variation"
+    if clustered:
+        return robust_t_interval(statistic, level), f"cluster-robust t {percent_of(level)}"
+    return linear_bca_interval(statistic, level, RESAMPLES, seed)
+
+
+def detectable_difference(error: float, df: float, level: float) -> float:
+    """``(t_(1 - alpha/2) + t_power) SE``: shown with probability 0.8 by a test at ``alpha = 1 - level``.
+
+    NaN where the error is unknown or 0: a sample without spread does not say what it could show.
+    """
+    from scipy.special import stdtrit
+
+    if not error > 0:
+        return math.nan
+    return float(stdtrit(df, (1 + level) / 2) + stdtrit(df, POWER)) * error
+
+
+def detectable_rate_difference(error: float, level: float) -> float:
+    """The same for rates, by normal quantiles; NaN where not even a difference of 1 would be shown."""
+    detectable = detectable_difference(error, math.inf, level)
+    return detectable if detectable <= 1 else math.nan

@@ -1,0 +1,74 @@
+"""Comparison of pairs: one scene for two policies, one episode for two judges."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.metrics.stats.comparison_result import (
+    Comparison,
+    bonett_price,
+    conclude,
+    detectable_difference,
+    detectable_rate_difference,
+    difference_interval,
+    paired_rates_error,
+)
+from stepscore.metrics.stats.intervals import too_small
+from stepscore.metrics.stats.linear_statistic import mean_of
+from stepscore.metrics.stats.proportions import check_level
+from stepscore.metrics.stats.sample import Labels, draw_sample
+from stepscore.metrics.stats.significance import mcnemar_test, sign_flip_test
+
+
+def compare_paired(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    strata: Labels | None = None,
+    clusters: Labels | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """A against B where ``a[i]`` and ``b[i]`` are a pair; a pair with an unknown value is left out.
+
+    The difference is the mean of ``a - b``, with a BCa bootstrap interval, cluster-robust t when pairs come
+    in clusters, or Bonett-Price for 0/1 outcomes. The test flips signs, a cluster's as one; for 0/1 outcomes
+    it is McNemar's. The smallest detectable difference is ``(t_(1 - alpha/2) + t_0.8) SE`` with the error of
+    the mean difference.
+
+    Args:
+        a: A number or NaN (unknown) per pair.
+        b: The same for B.
+        strata: A label per pair, e.g. its task.
+        clusters: A label per pair; pairs of one stratum and label are not independent.
+        level: Nominal coverage of the intervals.
+        seed: Seed of resampling and of drawn sign patterns.
+
+    >>> compare_paired([1, 1, 1, 0], [0, 0, 0, 0]).test
+    'McNemar exact'
+    """
+    check_level(level)
+    sample = draw_sample(a, b, strata=strata, clusters=clusters)
+    gain = sample.columns[0] - sample.columns[1]
+    mean = mean_of(sample, gain)
+    withheld = too_small(sample)
+    if sample.n and not sample.clustered and np.all(np.isin(sample.columns, (0.0, 1.0))):
+        won, lost = int(np.sum(gain > 0)), int(np.sum(gain < 0))
+        interval = bonett_price(won, lost, sample.n, level)
+        significance = mcnemar_test(won, lost)
+        detectable = detectable_rate_difference(paired_rates_error(won, lost, sample.n), level)
+    else:
+        interval = difference_interval(mean, withheld, clustered=sample.clustered, level=level, seed=seed)
+        significance = sign_flip_test(sample.totals(gain), seed=seed)
+        detectable = detectable_difference(mean.standard_error, mean.degrees_of_freedom, level)
+    return conclude(
+        (sample,),
+        mean.value,
+        interval,
+        significance=significance,
+        improvement=mean_of(sample, (np.sign(gain) + 1) / 2),
+        detectable=detectable,
+        withheld=withheld,
+        level=level,
+    )

@@ -1,0 +1,184 @@
+"""Comparison of two arms whose episodes are not the same, within the strata both have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.metrics.stats.comparison_result import (
+    Comparison,
+    conclude,
+    detectable_difference,
+    detectable_rate_difference,
+    difference_interval,
+    newcombe,
+)
+from stepscore.metrics.stats.intervals import too_small
+from stepscore.metrics.stats.linear_statistic import Linear, difference_of, weighted_sum
+from stepscore.metrics.stats.proportions import check_level
+from stepscore.metrics.stats.sample import Labels, Sample, draw_sample, label_codes
+from stepscore.metrics.stats.significance import Significance, Stratum, permutation_test, rates_test
+from stepscore.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Known episodes of two arms in the strata both have; stratum codes mean the same in either.
+
+    Attributes:
+        a: Arm A.
+        b: Arm B.
+        weights: Of each stratum, ``n_a n_b / (n_a + n_b)``, summing to 1 (Mantel and Haenszel 1959).
+    """
+
+    a: Sample
+    b: Sample
+    weights: FloatArray
+
+    @property
+    def clustered(self) -> bool:
+        """Whether some unit of either arm holds more than one episode."""
+        return self.a.clustered or self.b.clustered
+
+    @property
+    def binary(self) -> bool:
+        """Whether every value is 0 or 1."""
+        return bool(np.all(np.isin(np.concatenate([self.a.columns[0], self.b.columns[0]]), (0.0, 1.0))))
+
+    def adjusted(self, arm: Sample, values: FloatArray) -> Linear:
+        """The weighted mean of an arm's stratum means."""
+        return weighted_sum(arm, values, (self.weights / episodes_by_stratum(arm))[arm.stratum])
+
+    def effective_size(self, arm: Sample) -> float:
+        """Episodes of a plain sample whose mean varies as much as the arm's adjusted mean."""
+        return 1.0 / float(np.sum(self.weights**2 / episodes_by_stratum(arm)))
+
+
+def episodes_by_stratum(sample: Sample) -> FloatArray:
+    """Episodes in each stratum of a sample."""
+    return np.bincount(sample.stratum, weights=sample.sizes).astype(np.float64)
+
+
+def compare_unpaired(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    strata: tuple[Labels, Labels] | None = None,
+    clusters: tuple[Labels, Labels] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """A against B when they did not meet the same episodes; strata that only one arm has are left out.
+
+    Differences within strata are averaged with weights ``n_a n_b / (n_a + n_b)``, so that an arm gains
+    nothing by having met easier tasks. The interval is a BCa bootstrap, cluster-robust t with clusters, or
+    Newcombe's for 0/1 outcomes. The test permutes episodes, or whole clusters, within strata; for 0/1
+    outcomes in one stratum it is Boschloo's. The smallest detectable difference is
+    ``(t_(1 - alpha/2) + t_0.8) SE``; for rates ``SE^2 = p (1 - p) (1/n_a + 1/n_b)``, where the pooled rate
+    ``p`` counts one success and one failure more than there were.
+
+    Args:
+        a: A number or NaN (unknown) per episode of A.
+        b: The same for B.
+        strata: A label per episode of each arm, e.g. its task.
+        clusters: A label per episode of each arm. Arms are taken as independent of each other: where scenes
+            are shared, give :func:`stepscore.metrics.stats.comparison.compare` keys instead.
+        level: Nominal coverage of the intervals.
+        seed: Seed of resampling and of drawn permutations.
+
+    >>> compare_unpaired([1, 1, 1, 0], [0, 0, 0]).test
+    'Boschloo exact'
+    """
+    check_level(level)
+    arms = _arms(a, b, strata, clusters)
+    mean_a, mean_b = arms.adjusted(arms.a, arms.a.columns[0]), arms.adjusted(arms.b, arms.b.columns[0])
+    difference = difference_of(mean_a, mean_b)
+    withheld = too_small(arms.a) or too_small(arms.b)
+    if len(arms.weights) and arms.binary and not arms.clustered:
+        n_a, n_b = arms.effective_size(arms.a), arms.effective_size(arms.b)
+        interval = newcombe(mean_a.value, n_a, mean_b.value, n_b, level)
+        error = _pooled_rate_deviation(arms) * math.sqrt(1 / n_a + 1 / n_b)
+        detectable = detectable_rate_difference(error, level)
+    else:
+        interval = difference_interval(difference, withheld, clustered=arms.clustered, level=level, seed=seed)
+        detectable = detectable_difference(difference.standard_error, difference.degrees_of_freedom, level)
+    return conclude(
+        (arms.a, arms.b),
+        difference.value,
+        interval,
+        significance=_test(arms, seed),
+        improvement=_improvement(arms),
+        detectable=detectable,
+        withheld=withheld,
+        level=level,
+    )
+
+
+def _arms(
+    a: ArrayLike, b: ArrayLike, strata: tuple[Labels, Labels] | None, clusters: tuple[Labels, Labels] | None
+) -> Arms:
+    values = [np.array(arm, dtype=np.float64) for arm in (a, b)]
+    codes = [np.zeros(len(arm), dtype=np.int64) for arm in values]
+    if strata is not None:
+        # Checked apart, coded together: a label has one code in both arms.
+        for labels, arm in zip(strata, values, strict=True):
+            label_codes(labels, len(arm), "strata")
+        together = label_codes([*strata[0], *strata[1]], len(values[0]) + len(values[1]), "strata")
+        codes = [together[: len(values[0])], together[len(values[0]) :]]
+    met = [code[~np.isnan(arm)] for code, arm in zip(codes, values, strict=True)]
+    samples = []
+    for arm, code, cluster in zip(values, codes, clusters or (None, None), strict=True):
+        # A stratum the other arm never met cannot be compared in: unknown, and counted against coverage.
+        comparable = np.where(np.isin(code, np.intersect1d(met[0], met[1])), arm, math.nan)
+        samples.append(draw_sample(comparable, clusters=cluster, strata=code))
+    n_a, n_b = (episodes_by_stratum(sample) for sample in samples)
+    weights = n_a * n_b / (n_a + n_b)
+    return Arms(samples[0], samples[1], weights / np.sum(weights))
+
+
+def _test(arms: Arms, seed: int) -> Significance:
+    if arms.binary and not arms.clustered and len(arms.weights) == 1:
+        wins_a, wins_b = (int(np.sum(arm.columns[0])) for arm in (arms.a, arms.b))
+        return rates_test(wins_a, arms.a.n, wins_b, arms.b.n)
+    strata = []
+    for code, weight in enumerate(arms.weights):
+        totals, sizes = [], []
+        for arm in (arms.a, arms.b):
+            totals.append(arm.totals(arm.columns[0])[arm.stratum == code])
+            sizes.append(arm.sizes[arm.stratum == code].astype(np.float64))
+        strata.append(Stratum(np.concatenate(totals), np.concatenate(sizes), len(totals[0]), float(weight)))
+    return permutation_test(strata, seed=seed)
+
+
+def _improvement(arms: Arms) -> Linear:
+    """P(A > B) + P(A = B) / 2 within strata, as the sum of what each episode of either arm adds to it.
+
+    An episode's placement is the share of the other arm it beats (DeLong, DeLong and Clarke-Pearson 1988).
+    """
+    beats = [np.zeros(arms.a.n), np.zeros(arms.b.n)]
+    strata = [arm.stratum[arm.unit] for arm in (arms.a, arms.b)]
+    for code in range(len(arms.weights)):
+        in_a, in_b = strata[0] == code, strata[1] == code
+        values_a, values_b = arms.a.columns[0][in_a], arms.b.columns[0][in_b]
+        beats[0][in_a] = _placements(values_a, values_b)
+        beats[1][in_b] = _placements(values_b, values_a)
+    of_a, of_b = arms.adjusted(arms.a, beats[0]), arms.adjusted(arms.b, beats[1])
+    return replace(difference_of(of_a, of_b), value=of_a.value)
+
+
+def _placements(values: FloatArray, others: FloatArray) -> FloatArray:
+    """For each value, the share of ``others`` below it, ties half."""
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
+    shares: FloatArray = below / (2.0 * len(others))
+    return shares
+
+
+def _pooled_rate_deviation(arms: Arms) -> float:
+    """``sqrt(p (1 - p))`` of both arms together, one success and one failure added: never a false 0."""
+    successes = float(np.sum(arms.a.columns[0]) + np.sum(arms.b.columns[0]))
+    rate = (successes + 1) / (arms.a.n + arms.b.n + 2)
+    return math.sqrt(rate * (1 - rate))

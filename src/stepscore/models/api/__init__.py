@@ -1,0 +1,5 @@
+"""Models behind an HTTP API: OpenAI-compatible servers, vLLM, SGLang."""
+
+from stepscore.models.api.prefix_requests import score_one_by_one, scores_one_by_one, single_requests
+
+__all__ = ["score_one_by_one", "scores_one_by_one", "single_requests"]

@@ -1,0 +1,98 @@
+r"""Models behind an SGLang server: ``sglang/Qwen/Qwen3-VL-8B-Instruct``.
+
+Text is asked through its chat completions, scores through its native ``/generate``, which tells the
+log-probability of chosen tokens (``token_ids_logprob``) and takes a prompt as it is, special tokens included.
+A conversation is spelled out in the form of the Qwen family (``<|im_start|>user\n ... <|im_end|>``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from stepscore.errors import TransientModelError
+from stepscore.models.api.chat import scores_of, spelled_out
+from stepscore.models.api.prefix_requests import of_scores
+from stepscore.models.api.self_hosted import SelfHostedModel
+from stepscore.models.base import Capabilities, PrefixScores, Scores
+from stepscore.models.requests import Part, Prompt, ScorePrefixes
+
+
+@dataclass(frozen=True)
+class SglangModel(SelfHostedModel):
+    """A model of the Qwen family behind an SGLang server.
+
+    Options are those of :class:`OpenAIModel`, and one more. The server is ``base_url``, else
+    ``SGLANG_BASE_URL``, else ``http://localhost:30000/v1``; the key, where it wants one, is
+    ``SGLANG_API_KEY``.
+
+    Attributes:
+        image_token: What stands for a picture in a prompt.
+    """
+
+    image_token: str = "<|vision_start|><|image_pad|><|vision_end|>"
+
+    backend: ClassVar[str] = "sglang"
+    home: ClassVar[str] = "http://localhost:30000/v1"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Exact scores of any token."""
+        return Capabilities(scores="exact", videos=True, served=True)
+
+    def describe(self) -> dict[str, object]:
+        """As of :class:`OpenAIModel`, and what stands for a picture."""
+        return {**super().describe(), "image_token": self.image_token}
+
+    async def _score(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
+        parts: list[Part] = []
+        for turn in prompt.turns:
+            parts += [f"<|im_start|>{turn.role}\n", *turn.parts, "<|im_end|>\n"]
+        parts = parts[:-1] if prompt.continued else [*parts, "<|im_start|>assistant\n"]
+        return await self._score_text(parts, candidates)
+
+    async def _score_prefix(self, request: ScorePrefixes) -> PrefixScores:
+        parts = [request.head, request.film, *request.tails]
+        return of_scores(await self._score_text(parts, request.candidates))
+
+    async def _score_text(self, parts: Sequence[Part], candidates: tuple[str, ...]) -> Scores:
+        ids = await self._token_ids(candidates)
+        text, images = await asyncio.to_thread(self._spell, parts)
+        body = {
+            "text": text,
+            "image_data": images,
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
+            "return_logprob": True,
+            "token_ids_logprob": ids,
+        }
+        if not images:
+            del body["image_data"]
+        meta = (await self.server.post("generate", body, at_root=True)).get("meta_info")
+        told = self._told(meta)
+        if not set(ids) <= told.keys():
+            raise TransientModelError(f"{self.name} did not tell the tokens asked for.")
+        read = meta.get("prompt_tokens") if isinstance(meta, dict) else None
+        return scores_of(told, ids, read if isinstance(read, int) else 0, self.name)
+
+    def _told(self, meta: object) -> dict[int, float]:
+        try:
+            first = meta["output_token_ids_logprobs"][0]  # type: ignore[index]
+            return {int(item[1]): float(item[0]) for item in first}
+        except (IndexError, KeyError, TypeError, ValueError):
+            raise TransientModelError(f"{self.name} answered without log-probabilities.") from None
+
+    def _spell(self, parts: Sequence[Part]) -> tuple[str, list[str]]:
+        """The prompt as one text, and its pictures in order."""
+        text, images = "", []
+        for part in spelled_out(parts):
+            if isinstance(part, str):
+                text += part
+            else:
+                text += self.image_token
+                images.append(self.codec.data_url(part))
+        return text, images
+
+    def _continuing(self, prompt: Prompt) -> dict[str, Any]:
+        return {"continue_final_message": True} if prompt.continued else {}

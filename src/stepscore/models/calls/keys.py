@@ -1,0 +1,78 @@
+"""The key of a call: a hash of all that decides its answer.
+
+Every request and media type has a stable tag here, and every field a stable name, so that renaming a class or
+moving a module never changes a key: a cached answer is paid for once. Tags change only with ``KEY_VERSION``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from stepscore.models.requests import (
+    DecodedMedia,
+    FrameRef,
+    Generate,
+    GoalImage,
+    Prompt,
+    Request,
+    Score,
+    ScorePrefixes,
+    TiledFrames,
+    Turn,
+    VideoFrames,
+)
+
+KEY_VERSION = 1
+
+
+class Tag(NamedTuple):
+    """How a type enters a key: its tag, and the name of each field by attribute."""
+
+    tag: str
+    fields: Mapping[str, str]
+
+
+def _same(tag: str, *names: str) -> Tag:
+    return Tag(tag, {name: name for name in names})
+
+
+TAGS: Mapping[type, Tag] = {
+    FrameRef: _same("Still", "view", "index", "size"),
+    GoalImage: _same("Goal", "view", "size"),
+    TiledFrames: _same("Tile", "stills", "columns"),
+    VideoFrames: _same("Film", "view", "indices", "size"),
+    Turn: _same("Turn", "role", "parts"),
+    Prompt: _same("Prompt", "turns", "continued"),
+    Generate: _same("Generate", "prompt", "max_tokens", "temperature", "top_p", "seed", "json", "repeat"),
+    Score: _same("Score", "prompt", "candidates", "repeat"),
+    ScorePrefixes: _same("ScorePrefixes", "film", "lengths", "head", "tails", "candidates", "repeat"),
+}
+
+
+def tag_of(value: object) -> str:
+    """Return the stable tag of a request or a media reference."""
+    return TAGS[type(value)].tag
+
+
+def call_key(fingerprint: str, request: Request, model: Mapping[str, object]) -> str:
+    """Return the hash of all that decides the answer: the episode's frames, the request and the model."""
+    parts = [KEY_VERSION, fingerprint, tag_of(request), plain(request), dict(model)]
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # An answer may be quoted in the next question, and hold half of a surrogate pair.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def plain(value: object) -> Any:
+    """Return a request or a part of one as JSON values, each tagged type as ``{"is": TAG, ...}``."""
+    if isinstance(value, DecodedMedia):
+        clip = value.clip
+        return {"shown": hashlib.sha256(clip.frames.tobytes()).hexdigest(), "times": clip.timestamps.tolist()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if (known := TAGS.get(type(value))) is not None:
+        fields = {stored: plain(getattr(value, name)) for name, stored in known.fields.items()}
+        return {"is": known.tag, **fields}
+    return value

@@ -1,0 +1,94 @@
+"""The domain gate in a model's service: which pictures of a request decide, by which words, and the warning."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscore.errors import ModelError
+from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, image_features, load_gate
+from stepscore.models.requests import DecodedMedia, Request, ScorePrefixes
+from stepscore.types import FloatArray, Frames
+
+if TYPE_CHECKING:
+    from stepscore.models.hf.engine import HfEngine
+
+KEPT = 4096
+"""Pictures whose fits are remembered."""
+
+
+def decisive_pictures(request: Request) -> list[Frames]:
+    """The pictures by which a request is let through: a film's first frame, and every picture shown alone.
+
+    Of a film only the first frame counts, so that a prefix is answered the same whatever comes after it.
+    """
+    if isinstance(request, ScorePrefixes):
+        assert isinstance(request.film, DecodedMedia)
+        return [request.film.clip.frames[0]]
+    parts = [part for turn in request.prompt.turns for part in turn.parts]
+    return [part.clip.frames[0] for part in parts if isinstance(part, DecodedMedia)]
+
+
+def request_text(request: Request) -> str:
+    """All words of a request; the instruction is among them."""
+    if isinstance(request, ScorePrefixes):
+        return " ".join((request.head, *request.tails))
+    parts = [part for turn in request.prompt.turns for part in turn.parts]
+    return " ".join(part for part in parts if isinstance(part, str))
+
+
+class DomainCheck:
+    """Decides for a model's requests whether they may be answered; remembers pictures.
+
+    Args:
+        folder: The checkpoint's folder, which holds the gate.
+        engine: What runs the model; the vision tower is used on its thread.
+        refusal: The warning given at the first refusal, and not again at every call.
+    """
+
+    def __init__(self, folder: Path, engine: HfEngine, refusal: str) -> None:
+        self._folder, self._engine, self._refusal = folder, engine, refusal
+        self._warned = False
+        self._gate: DomainGate | None = None
+        self._known: OrderedDict[bytes, FloatArray] = OrderedDict()
+
+    def admits(self, request: Request) -> bool:
+        """Whether a request may be answered: at least half of its decisive pictures pass, or it has none."""
+        return self.admits_pictures(decisive_pictures(request), request_text(request))
+
+    def admits_pictures(self, pictures: Sequence[Frames], text: str = "") -> bool:
+        """Whether at least half of these pictures are of scenes the text may be about; true of none at all."""
+        if not pictures:
+            return True
+        passed: bool = self._engine.thread.run(lambda: self._decide(pictures, text))
+        if not passed:
+            self.warn()
+        return passed
+
+    def warn(self) -> None:
+        """Say that something is refused, the first time."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(self._refusal, stacklevel=3)
+
+    def _decide(self, pictures: Sequence[Frames], text: str) -> bool:
+        keys = [hashlib.sha256(f"{p.shape}".encode() + p.tobytes()).digest() for p in pictures]
+        new = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in self._known}
+        if self._gate is None:
+            self._gate = load_gate(self._folder / GATE_FILE)
+        if new:
+            network = self._engine.loaded.network
+            if network is None:
+                raise ModelError(f"{self._folder}: the gate needs a Qwen3-VL; this is {self._engine.family}.")
+            fits = self._gate.fits(image_features(network, list(new.values())))
+            self._known.update(zip(new, fits, strict=True))
+        passed = self._gate.passes(np.stack([self._known[key] for key in keys]), text)
+        while len(self._known) > KEPT:
+            self._known.popitem(last=False)
+        return bool(np.mean(passed) >= 0.5)

@@ -1,0 +1,168 @@
+"""``embedded``: the small judge that comes with the package. See ``docs/embedded.md``.
+
+A checkpoint like any other ``hf/`` one, in the folder ``checkpoint`` beside this file, with a gate before it:
+it was trained on simulated scenes under one camera and knows nothing else, so a video that is not of the
+instruction's scene as it knows it is answered with unknown instead of a number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscore.episodes import Clip
+from stepscore.errors import ModelError, OptionError
+from stepscore.models.base import Answer, PrefixScores, Response, Scores
+from stepscore.models.embedded.domain_check import DomainCheck
+from stepscore.models.embedded.domain_gate import gate_digest
+from stepscore.models.hf.engine import HfEngine, HfStream
+from stepscore.models.hf.files import read_json
+from stepscore.models.hf.model import HfModel
+from stepscore.models.requests import Generate, Request, Score
+from stepscore.types import FloatArray, Frames
+
+if TYPE_CHECKING:
+    from stepscore.models.qwen3vl.network import Qwen3VLNetwork
+
+FOLDER = Path(__file__).parent / "checkpoint"
+"""Where its files are: weights, tokenizer, gate, calibration map, card."""
+CALIBRATION = FOLDER / "calibration.json"
+"""The map from its topreward margin to the progress potential."""
+
+REFUSAL = (
+    "this video does not show its instruction's scene as the embedded judge was trained on it, in simulation, so "
+    "its answer is unknown. Choose another model with --model (hf/PATH-OR-ID, vllm/..., openai-api/...), or have "
+    "it answered all the same: -M gate=false"
+)
+"""What is said of a video that the gate does not let through."""
+
+
+@dataclass
+class EmbeddedModel(HfModel):
+    """The judge in the package: a small Qwen3-VL trained on simulated scenes. Loads on first use, without network.
+
+    Options that are not named here are those of :class:`stepscore.models.hf.model.HfModel`.
+
+    Attributes:
+        checkpoint: Another folder of the same form, for example a newly trained one.
+        gate: Answer unknown where the pictures are not of the scene that the instruction is about, as it was
+            trained on it. Without the gate it answers on anything, and its answers on other scenes mean nothing.
+    """
+
+    checkpoint: str = str(FOLDER)
+    trust_remote_code: bool = field(init=False, default=False)
+    max_pixels: int | None = field(init=False, default=None)
+    gate: bool = True
+    _check: DomainCheck | None = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gate, bool):
+            raise OptionError(f"embedded: gate is {self.gate!r}; it is true or false.")
+        if not (Path(self.checkpoint) / "config.json").is_file():
+            raise ModelError(
+                f"embedded: {self.checkpoint} has no config.json, so it holds no judge. Install the package again, "
+                "or name a checkpoint folder: -M checkpoint=PATH"
+            )
+        self.max_pixels = trained_side(Path(self.checkpoint)) ** 2
+        super().__post_init__()
+        self._fresh()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_check"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        folder = Path(self.checkpoint)
+        self._check = DomainCheck(folder, self._engine, f"embedded: {REFUSAL}") if self.gate else None
+
+    @property
+    def name(self) -> str:
+        """The model string."""
+        return "embedded"
+
+    @property
+    def network(self) -> Qwen3VLNetwork:
+        """The judge in memory, taken apart; loads it."""
+        network = self._engine.loaded.network
+        assert network is not None, "the embedded judge is a Qwen3-VL"
+        return network
+
+    def describe(self) -> Mapping[str, object]:
+        """All that can change a number, the gate included."""
+        return {**super().describe(), "gate": gate_digest(Path(self.checkpoint)) if self.gate else None}
+
+    async def answer(self, request: Request) -> Response:
+        """The answer; one that says unknown where the pictures are foreign."""
+        if self._check is None or await asyncio.to_thread(self._check.admits, request):
+            return await super().answer(request)
+        return unknown(request)
+
+    def recalled(self, response: Response) -> None:
+        """Told of an answer that came from the cache: a refusal is warned of there, too."""
+        if self._check is not None and is_unknown(response):
+            self._check.warn()
+
+    def open_stream(self, head: str) -> HfStream:
+        """A film that is still being recorded; a foreign one scores NaN."""
+        if self._check is None:
+            return super().open_stream(head)
+        return _GatedStream(self._check, self._engine, head)
+
+
+class _GatedStream(HfStream):
+    """A growing film whose first frame, with the texts asked about, decides whether it is scored."""
+
+    def __init__(self, check: DomainCheck, engine: HfEngine, head: str) -> None:
+        super().__init__(engine, head)
+        self._check = check
+        self._first: Frames | None = None
+
+    def append(self, clip: Clip) -> None:
+        """Add frames at the end."""
+        if self._first is None and len(clip):
+            self._first = clip.frames[0]
+        super().append(clip)
+
+    def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
+        """Log-probabilities for the film so far, shape (S, C); NaN where it is foreign."""
+        if self._first is None or self._check.admits_pictures([self._first], " ".join(tails)):
+            return super().score(tails, candidates)
+        return np.full((len(tails), len(candidates)), np.nan)
+
+
+def trained_side(folder: Path) -> int:
+    """Pixels a side of the pictures a small judge was trained on: it has one position for each of their patches.
+
+    Larger pictures are scaled down to it.
+    """
+    vision = read_json(folder / "config.json")["vision_config"]
+    return math.isqrt(int(vision["num_position_embeddings"])) * int(vision["patch_size"])
+
+
+def unknown(request: Request) -> Response:
+    """The answer that says nothing: NaN for prefixes, "at most 1" for words, a verdict of unknown in text."""
+    if isinstance(request, Generate):
+        return Answer(json.dumps({"answer": "unknown", "why": REFUSAL}))
+    if isinstance(request, Score):
+        n = len(request.candidates)
+        return Scores((0.0,) * n, (True,) * n)
+    return PrefixScores(np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan))
+
+
+def is_unknown(response: Response) -> bool:
+    """Whether this is what :func:`unknown` answers."""
+    if isinstance(response, Answer):
+        return response.text == json.dumps({"answer": "unknown", "why": REFUSAL})
+    if isinstance(response, Scores):
+        return all(response.censored)
+    return bool(np.isnan(response.logprobs).all())

@@ -1,0 +1,218 @@
+"""What runs behind an ``hf/`` model: the files found, the weights loaded once, and the thread that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stepscore.episodes import Clip
+from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
+from stepscore.models.base import PrefixScores, Response
+from stepscore.models.hf.files import (
+    checkpoint_folder,
+    config_digest,
+    load_tokenizer,
+    read_json,
+    weights_digest,
+)
+from stepscore.models.hf.worker_thread import ComputeThread
+from stepscore.models.requests import Generate, Request, Score, ScorePrefixes
+from stepscore.types import FloatArray
+
+if TYPE_CHECKING:
+    from stepscore.models.hf.loading import Loaded
+    from stepscore.models.qwen3vl.prefix_stream import PrefixStream
+
+
+class Options(Protocol):
+    """The options of :class:`stepscore.models.hf.model.HfModel`."""
+
+    checkpoint: str
+    dtype: str
+    device: str
+    attention: str
+    trust_remote_code: bool
+    scoring: str
+    batch: int
+    memory_limit_mb: int
+    max_pixels: int | None
+    self_check: bool
+
+    @property
+    def name(self) -> str:
+        """The model string."""
+
+
+class HfEngine:
+    """Loads when first asked; everything that touches the weights runs on ``thread``."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._found: Loaded | StepScoreError | None = None
+        self.thread: ComputeThread[Request, Response] = ComputeThread(
+            self._answers, lambda request: isinstance(request, ScorePrefixes), options.batch
+        )
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the checkpoint lies."""
+        return checkpoint_folder(self.options.checkpoint, remote_code=self.options.trust_remote_code)
+
+    @cached_property
+    def family(self) -> str:
+        """The ``model_type`` of its configuration."""
+        return str(read_json(self.folder / "config.json").get("model_type"))
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """What tells this checkpoint from others."""
+        remote_code = self.options.trust_remote_code
+        return {
+            "weights": weights_digest(self.folder),
+            "config": config_digest(self.folder, remote_code=remote_code),
+        }
+
+    def pieces(self, text: str) -> tuple[str, ...]:
+        """The text of each token of a text.
+
+        Raises:
+            ModelError: A character is several tokens, so that no token has a text of its own.
+        """
+        found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        cut = tuple(text[start:stop] for start, stop in found["offset_mapping"])
+        if "".join(cut) != text:
+            raise ModelError(
+                f"{self.options.name}: {text!r} has a character that is several tokens; no token of it has a text."
+            )
+        return cut
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        try:
+            return load_tokenizer(self.folder, remote_code=self.options.trust_remote_code)
+        except ImportError as error:
+            raise MissingExtraError(f"The model {self.options.name}", "local") from error
+
+    @property
+    def loaded(self) -> Loaded:
+        """The model in memory. One that was refused is refused again without loading it again."""
+        if self._found is None:
+            try:
+                self._found = self._load()
+            except StepScoreError as error:
+                self._found = error
+        if isinstance(self._found, StepScoreError):
+            raise self._found
+        return self._found
+
+    def _load(self) -> Loaded:
+        """Load it, and check it before it may share work."""
+        options = self.options
+        try:
+            from stepscore.models.hf.loading import Loading
+            from stepscore.models.qwen3vl.prefix_check import check_sharing
+        except ImportError as error:
+            raise MissingExtraError(f"The model {options.name}", "local") from error
+        found = Loading(
+            options.name,
+            self.folder,
+            options.dtype,
+            options.device,
+            options.attention,
+            options.trust_remote_code,
+            options.max_pixels,
+        ).load(self._tokenizer)
+        if found.network is not None and options.scoring != "naive" and options.self_check:
+            check_sharing(found.network, found.films, options.name, options.scoring)
+        return found
+
+    @property
+    def limit(self) -> int:
+        """Bytes for temporary values."""
+        return self.options.memory_limit_mb << 20
+
+    def _answers(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+        loaded = self.loaded
+        import torch
+
+        try:
+            if len(requests) > 1 and loaded.network is not None and self.options.scoring == "shared":
+                return self._shared(loaded, [r for r in requests if isinstance(r, ScorePrefixes)])
+            return [self._one(loaded, request) for request in requests]
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"{self.options.name}: out of memory. Lower memory_limit_mb (now {self.options.memory_limit_mb}) "
+                f"or batch (now {self.options.batch}), or show fewer or smaller frames."
+            ) from error
+
+    def _one(self, loaded: Loaded, request: Request) -> Response | Exception:
+        from stepscore.models.hf import chat as hf_chat
+        from stepscore.models.qwen3vl import full_forward as full_passes
+        from stepscore.models.qwen3vl import prefix_scoring
+
+        try:
+            if isinstance(request, ScorePrefixes):
+                if loaded.network is None or self.options.scoring == "naive":
+                    values, tokens = full_passes.score_naive(loaded.model, loaded.films, request)
+                    return PrefixScores(values, tokens)
+                if self.options.scoring == "shared":
+                    return self._shared(loaded, [request])[0]
+                film = prefix_scoring.planned(loaded.network, request)
+                values = prefix_scoring.score_incremental(loaded.network, film, self.limit)
+                return PrefixScores(values, film.plan.tokens)
+            if isinstance(loaded.chat, ModelError):
+                raise loaded.chat
+            if isinstance(request, Generate):
+                return hf_chat.generate(loaded.model, loaded.tokenizer, loaded.chat, request)
+            assert isinstance(request, Score)
+            return hf_chat.score(loaded.model, loaded.encode, loaded.chat, request)
+        except StepScoreError as error:
+            return error
+
+    def _shared(self, loaded: Loaded, requests: Sequence[ScorePrefixes]) -> list[Response | Exception]:
+        """Films scored side by side; one that cannot be planned does not stop the others."""
+        from stepscore.models.qwen3vl.prefix_scoring import Planned, planned, score_shared
+
+        assert loaded.network is not None
+        films: list[Planned | StepScoreError] = []
+        for request in requests:
+            try:
+                films.append(planned(loaded.network, request))
+            except StepScoreError as error:
+                films.append(error)
+        ready = [film for film in films if isinstance(film, Planned)]
+        scored = iter(score_shared(loaded.network, ready, self.limit) if ready else [])
+        return [PrefixScores(next(scored), f.plan.tokens) if isinstance(f, Planned) else f for f in films]
+
+
+class HfStream:
+    """A growing film, computed on the model's thread: append frames, score, append."""
+
+    def __init__(self, engine: HfEngine, head: str) -> None:
+        self._engine = engine
+        self._stream = engine.thread.run(lambda: self._open(head))
+
+    def _open(self, head: str) -> PrefixStream:
+        options, network = self._engine.options, self._engine.loaded.network
+        if network is None or options.scoring != "shared":
+            raise CapabilityError(
+                f"{options.name}: a growing film needs a model whose prefixes share work exactly (Qwen3-VL) and "
+                f"scoring=shared; this is {self._engine.family} with scoring={options.scoring}."
+            )
+        from stepscore.models.qwen3vl.prefix_stream import PrefixStream
+
+        return PrefixStream(network, head, self._engine.limit)
+
+    def __len__(self) -> int:
+        """Frames appended so far."""
+        return len(self._stream)
+
+    def append(self, clip: Clip) -> None:
+        """Add frames at the end."""
+        self._engine.thread.run(lambda: self._stream.append(clip))
+
+    def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
+        """Log-probability of each candidate after each text, for the film so far; shape (S, C)."""
+        return self._engine.thread.run(lambda: self._stream.score(tails, candidates))

@@ -1,0 +1,150 @@
+"""A checkpoint in memory, and what can be done with it by family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from stepscore.errors import ModelError, OptionError
+from stepscore.models.hf.chat import Chat, QwenChat
+from stepscore.models.hf.families import QWEN_FILMS, SHARED
+from stepscore.models.hf.files import read_json
+from stepscore.models.hf.generic_processor import StockPrompts, load_processor
+from stepscore.models.hf.molmo2_inputs import molmo2_films
+from stepscore.models.qwen3vl.full_forward import Prompts
+from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
+from stepscore.models.qwen3vl.network import Qwen3VLNetwork
+from stepscore.models.qwen3vl.prompts import QwenPrompts
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A model ready to answer.
+
+    Attributes:
+        model: The transformers model, on its device.
+        tokenizer: Its tokenizer.
+        encode: Text into token ids, special tokens included, none added.
+        films: Makes inputs of prefixes of films.
+        chat: Makes inputs of conversations; a message where this family cannot be asked here.
+        network: The model taken apart, where its work can be shared.
+    """
+
+    model: Any
+    tokenizer: Any
+    encode: Encode
+    films: Prompts
+    chat: Chat | ModelError
+    network: Qwen3VLNetwork | None
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How to load a checkpoint: see :class:`stepscore.models.hf.model.HfModel`."""
+
+    name: str
+    folder: Path
+    dtype: str
+    device: str
+    attention: str
+    remote_code: bool
+    max_pixels: int | None
+
+    def load(self, tokenizer: Any) -> Loaded:
+        """Load it, with its tokenizer.
+
+        Raises:
+            ModelError: It cannot be loaded; says why.
+        """
+        config = read_json(self.folder / "config.json")
+        family = str(config.get("model_type"))
+        model = self._model(family)
+
+        def encode(text: str) -> list[int]:
+            ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+            return ids
+
+        if family in QWEN_FILMS:
+            geometry, tokens = self._geometry(config), _vision_tokens(model.config)
+            prompts = QwenPrompts(encode, tokens, geometry, QWEN_FILMS[family])
+            network = (
+                Qwen3VLNetwork(model, encode, tokens, geometry, self.attention) if family in SHARED else None
+            )
+            return Loaded(model, tokenizer, encode, prompts, QwenChat(tokenizer, prompts), network)
+        stock = self._stock(family, encode)
+        if family == "molmo2":
+            video = read_json(self.folder / "video_preprocessor_config.json")
+            vision = config.get("vision_config") or config.get("vit_config") or {}
+            films = molmo2_films(encode, tokenizer, vision, video)
+            return Loaded(model, tokenizer, encode, films, stock, None)
+        if isinstance(stock, ModelError):
+            raise stock
+        return Loaded(model, tokenizer, encode, stock, stock, None)
+
+    def _model(self, family: str) -> Any:
+        import transformers
+
+        loader: Any = transformers.AutoModelForImageTextToText
+        try:
+            model, found = loader.from_pretrained(
+                self.folder,
+                dtype=getattr(torch, self.dtype),
+                attn_implementation=self.attention,
+                use_safetensors=True,
+                trust_remote_code=self.remote_code,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+        except (ImportError, KeyError, OSError, ValueError) as error:
+            first = next((line for line in str(error).splitlines() if line.strip()), "no message")
+            raise ModelError(f"{self.name}: a model of type {family!r} cannot be loaded: {first}") from error
+        if found["missing_keys"]:
+            lacking = sorted(found["missing_keys"])
+            raise ModelError(
+                f"{self.name}: the checkpoint lacks {len(lacking)} of the model's weights ({lacking[0]} ...), "
+                "which would be random numbers. Save it again, complete."
+            )
+        return model.eval().to(chosen_device(self.device))
+
+    def _geometry(self, config: Mapping[str, Any]) -> Geometry:
+        processor = read_json(self.folder / "preprocessor_config.json")
+        vision = dict(config.get("vision_config") or {})
+        if not str(config.get("model_type")).startswith("qwen3"):
+            vision.setdefault("patch_size", 14)
+            processor.setdefault("image_mean", [0.48145466, 0.4578275, 0.40821073])
+            processor.setdefault("image_std", [0.26862954, 0.26130258, 0.27577711])
+        geometry = geometry_of(vision, processor)
+        if self.max_pixels is None:
+            return geometry
+        unit = geometry.unit**2
+        if self.max_pixels < unit:
+            raise OptionError(
+                f"{self.name}: max_pixels is {self.max_pixels}; one token of it is {unit} pixels."
+            )
+        least = min(geometry.still_pixels[0], self.max_pixels)
+        return replace(geometry, still_pixels=(least, self.max_pixels), film_pixels=(unit, self.max_pixels))
+
+    def _stock(self, family: str, encode: Encode) -> StockPrompts | ModelError:
+        try:
+            processor = load_processor(self.folder, self.name, family, remote_code=self.remote_code)
+        except ModelError as error:
+            return error
+        return StockPrompts(processor, encode)
+
+
+def _vision_tokens(config: Any) -> VisionTokens:
+    names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
+    return VisionTokens(*(int(getattr(config, name)) for name in names))
+
+
+def chosen_device(device: str) -> str:
+    """The device meant: ``"auto"`` is the first of CUDA, Apple's GPU and the processor that is there."""
+    if device != "auto":
+        return device
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -1,0 +1,106 @@
+"""Films as Molmo2 reads them, without torchvision: every frame squashed to one square, its time before it.
+
+In Molmo2 every token of every frame sees every other, later frames included, so that a prefix of a film is not
+a prefix of what the model makes of it: nothing can be shared exactly, and each prefix is a full pass.
+Follows ``Molmo2VideoProcessor`` and ``Molmo2Processor`` of transformers 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stepscore.episodes import Clip
+from stepscore.models.qwen3vl.inputs import Encode
+from stepscore.types import FloatArray, Frames, IntArray
+
+PICTURE_TOKENS = ("<im_patch>", "<im_col>", "<im_start>", "<low_res_im_start>")
+FRAME_TOKENS = ("<frame_start>", "<frame_end>", "<im_end>", "<im_low>")
+
+
+@dataclass(frozen=True)
+class Molmo2Films:
+    """Makes the inputs of a prompt with one film.
+
+    Attributes:
+        encode: Text into token ids, special tokens included.
+        begin: Text every prompt begins with.
+        side: Side of the square in pixels.
+        patch: Side of a patch.
+        pool: Patches down and across that become one token.
+        mean: Subtracted from each colour, 0..1.
+        std: By which the rest is divided.
+    """
+
+    encode: Encode
+    begin: str
+    side: int = 378
+    patch: int = 14
+    pool: tuple[int, int] = (3, 3)
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+    def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
+        """The inputs for a head, the first frames of a film, and a text after them."""
+        pooled, rows, columns = pooling(self.side // self.patch, self.pool)
+        head = head if head.startswith(self.begin) else self.begin + head
+        ids = self.encode(head + film_text(clip.timestamps[:length], rows * columns) + tail)
+        pictures = {self.encode(token)[0] for token in (*PICTURE_TOKENS, *FRAME_TOKENS)}
+        offsets = np.arange(length)[:, None, None] * (self.side // self.patch) ** 2
+        places = np.where(pooled >= 0, pooled + offsets, -1).reshape(-1, pooled.shape[-1])
+        return {
+            "input_ids": torch.tensor([ids]),
+            "attention_mask": torch.ones(1, len(ids), dtype=torch.long),
+            "mm_token_type_ids": torch.tensor([[int(token in pictures) for token in ids]]),
+            "pixel_values_videos": self._pixels(clip.frames[:length]),
+            "video_token_pooling": torch.from_numpy(places),
+            "video_grids": torch.tensor([[length, rows, columns]]),
+        }
+
+    def _pixels(self, frames: Frames) -> Tensor:
+        """Patches of every frame, shape (frames, patches, patch * patch * 3)."""
+        x = torch.from_numpy(frames).permute(0, 3, 1, 2).float()
+        x = torch.nn.functional.interpolate(x, (self.side, self.side), mode="bilinear", antialias=False)
+        mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (self.mean, self.std))
+        x = (x.round().clamp(0, 255) / 255 - mean) / std
+        n, each, p = len(frames), self.side // self.patch, self.patch
+        x = x.permute(0, 2, 3, 1).reshape(n, each, p, each, p, 3).transpose(2, 3)
+        return x.reshape(n, each * each, p * p * 3)
+
+
+def film_text(times: FloatArray, tokens: int) -> str:
+    """The film in a prompt: each frame's time, then its tokens between their marks."""
+    return " ".join(f"{seconds:.1f} <frame_start>{'<im_patch>' * tokens}<frame_end>" for seconds in times)
+
+
+def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
+    """Which patches each token of a frame pools (-1 for none), and rows and columns of tokens."""
+    numbers = np.arange(patches * patches, dtype=np.int64).reshape(patches, patches)
+    lacking = [-patches % size for size in pool]
+    padded = np.pad(numbers, [(lack // 2, lack - lack // 2) for lack in lacking], constant_values=-1)
+    rows, columns = (side // size for side, size in zip(padded.shape, pool, strict=True))
+    grouped = padded.reshape(rows, pool[0], columns, pool[1]).transpose(0, 2, 1, 3)
+    return grouped.reshape(rows * columns, -1), rows, columns
+
+
+def molmo2_films(
+    encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any]
+) -> Molmo2Films:
+    """What a checkpoint states: its vision configuration, and its ``video_preprocessor_config.json``."""
+    plain = Molmo2Films(encode, "")
+    side = (vision.get("image_size") or vision.get("image_default_input_size") or [plain.side])[0]
+    pool = video.get("pooling_size") or plain.pool
+    return Molmo2Films(
+        encode,
+        tokenizer.bos_token or tokenizer.eos_token or "",
+        int(side),
+        int(vision.get("patch_size") or vision.get("image_patch_size") or plain.patch),
+        (int(pool[0]), int(pool[1])),
+        tuple(video.get("image_mean") or plain.mean),
+        tuple(video.get("image_std") or plain.std),
+    )

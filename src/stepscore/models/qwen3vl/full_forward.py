@@ -1,0 +1,54 @@
+"""Scoring by full passes: every prompt read from its first token by the model as transformers has it.
+
+Works for any model that returns logits, shares nothing, and assumes nothing. It is the only way for models
+whose pictures look at later pictures (Molmo2), and the reference that sharing is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stepscore.episodes import Clip
+from stepscore.models.qwen3vl.inputs import Encode
+from stepscore.models.qwen3vl.prefix_plan import target_ids
+from stepscore.models.requests import DecodedMedia, ScorePrefixes
+from stepscore.types import FloatArray, IntArray
+
+
+class Prompts(Protocol):
+    """Makes the inputs of one family of models."""
+
+    @property
+    def encode(self) -> Encode:
+        """Text into token ids, special tokens included."""
+
+    def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
+        """The inputs for a head, the first frames of a film, and a text after them."""
+
+
+def score_naive(model: Any, prompts: Prompts, request: ScorePrefixes) -> tuple[FloatArray, int]:
+    """Log-probabilities (S, K, C) of a resolved request by K * S full passes, and the tokens they read."""
+    assert isinstance(request.film, DecodedMedia)
+    targets = target_ids(prompts.encode, request.tails, request.candidates)
+    told = np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan)
+    tokens = 0
+    for k, length in enumerate(request.lengths):
+        for s, tail in enumerate(request.tails):
+            inputs = prompts.prefix(request.film.clip, length, request.head, tail)
+            told[s, k] = next_logprobs(model, inputs, targets[s])
+            tokens += inputs["input_ids"].shape[1]
+    return told, tokens
+
+
+@torch.inference_mode()
+def next_logprobs(model: Any, inputs: Mapping[str, Tensor], targets: IntArray | Sequence[int]) -> FloatArray:
+    """Log-probability of each of these tokens as the next one, by a log-softmax in float32; shape (C,)."""
+    moved = {name: value.to(model.device) for name, value in inputs.items()}
+    logits = model(**moved, use_cache=False, logits_to_keep=1).logits[0, -1].float()
+    values: FloatArray = torch.log_softmax(logits, dim=-1)[list(targets)].cpu().double().numpy()
+    return values

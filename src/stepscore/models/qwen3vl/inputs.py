@@ -1,0 +1,228 @@
+"""What a Qwen-VL model reads: frames as patches, prompts as token ids, and a place for every token.
+
+Plain numpy and Pillow, so that torchvision is not needed, and written so that a prefix of a film is a prefix
+of its input: the size depends on one frame alone, never on how many there are, and every pair of frames
+carries the times of its own frames. The sizes follow Qwen's ``smart_resize``, the patch order and the video
+text those of ``Qwen3VLProcessor``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscore.errors import EpisodeError
+from stepscore.types import FloatArray, Frames, IntArray
+
+PREPROCESSING = "qwen-vl 1"
+"""Version of all that stands here and can change a number."""
+
+FILM_TOKENS = 768
+"""Most tokens a pair of frames may take, as in Qwen's own video reader (``VIDEO_MAX_TOKEN_NUM``)."""
+
+Encode = Callable[[str], list[int]]
+Patches = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a checkpoint cuts pictures up.
+
+    Attributes:
+        patch: Side of a patch in pixels.
+        merge: Patches along each side that become one token.
+        temporal: Frames that become one block.
+        mean: Subtracted from each colour, 0..1.
+        std: By which the rest is divided.
+        still_pixels: Fewest and most pixels of a picture shown alone.
+        film_pixels: Fewest and most pixels of a frame of a film.
+    """
+
+    patch: int = 16
+    merge: int = 2
+    temporal: int = 2
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    still_pixels: tuple[int, int] = (32 * 32, FILM_TOKENS * 32 * 32)
+    film_pixels: tuple[int, int] = (32 * 32, FILM_TOKENS * 32 * 32)
+
+    @property
+    def unit(self) -> int:
+        """Sides of a picture are multiples of this many pixels."""
+        return self.patch * self.merge
+
+    def grid(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of tokens in a picture of this height and width."""
+        return size[0] // self.unit, size[1] // self.unit
+
+
+@dataclass(frozen=True, slots=True)
+class VisionTokens:
+    """Ids of the tokens that stand for pictures."""
+
+    start: int
+    end: int
+    image: int
+    video: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pads:
+    """So many tokens of one id in a row, to be filled with what the vision tower saw."""
+
+    token: int
+    count: int
+
+
+def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any]) -> Geometry:
+    """The geometry a checkpoint states.
+
+    Args:
+        vision: ``vision_config`` of its ``config.json``.
+        processor: Its ``preprocessor_config.json``; empty where it has none. Only stills follow its limits in
+            pixels: those for films share a budget among all frames, so that a longer prefix would be smaller.
+    """
+    plain = Geometry()
+    patch, merge = int(vision.get("patch_size", plain.patch)), int(vision.get("spatial_merge_size", 2))
+    unit = patch * merge
+    size = processor.get("size") or {}
+    least = processor.get("min_pixels") or size.get("shortest_edge") or unit * unit
+    most = processor.get("max_pixels") or size.get("longest_edge") or FILM_TOKENS * unit * unit
+    return Geometry(
+        patch=patch,
+        merge=merge,
+        temporal=int(vision.get("temporal_patch_size", plain.temporal)),
+        mean=tuple(processor.get("image_mean") or plain.mean),
+        std=tuple(processor.get("image_std") or plain.std),
+        still_pixels=(int(least), int(most)),
+        film_pixels=(unit * unit, FILM_TOKENS * unit * unit),
+    )
+
+
+def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> tuple[int, int]:
+    """Height and width nearest to a picture's own that are multiples of ``unit`` and within ``pixels``.
+
+    Qwen's ``smart_resize`` for one picture: each side is rounded; if the area is too large (small), both
+    sides are scaled by the same factor and rounded down (up). Narrow pictures keep at least one unit.
+    """
+    if max(height, width) > 200 * min(height, width):
+        raise EpisodeError(
+            f"A picture of {width}x{height} is too narrow: one side may be 200 times the other."
+        )
+    least, most = pixels
+    rows, columns = (max(1, round(side / unit)) for side in (height, width))
+    if rows * columns * unit * unit > most:
+        shrink = math.sqrt(height * width / most)
+        rows, columns = (max(1, math.floor(side / shrink / unit)) for side in (height, width))
+    elif rows * columns * unit * unit < least:
+        grow = math.sqrt(least / (height * width))
+        rows, columns = (math.ceil(side * grow / unit) for side in (height, width))
+    return rows * unit, columns * unit
+
+
+def resized(frames: Frames, size: tuple[int, int]) -> Frames:
+    """The frames at this height and width (bicubic with antialiasing); the same array where they fit."""
+    if frames.shape[1:3] == size:
+        return frames
+    from PIL import Image
+
+    pictures = [Image.fromarray(frame).resize(size[::-1], Image.Resampling.BICUBIC) for frame in frames]
+    return np.stack([np.asarray(picture, dtype=np.uint8) for picture in pictures])
+
+
+def patches(frames: Frames, geometry: Geometry) -> Patches:
+    """Frames of a fitted size as rows of pixels, block by block, in the order the vision tower reads them.
+
+    Args:
+        frames: A whole number of blocks, shape (blocks * temporal, height, width, 3).
+        geometry: How to cut.
+
+    Returns:
+        One row a patch, colour by colour and frame by frame: (blocks * h * w, 3 * temporal * patch * patch).
+        Patches that merge into a token stand next to each other.
+    """
+    n, height, width, colours = frames.shape
+    p, m, t = geometry.patch, geometry.merge, geometry.temporal
+    mean, std = (np.asarray(v, dtype=np.float32) * np.float32(255) for v in (geometry.mean, geometry.std))
+    x = (frames.astype(np.float32) - mean) / std
+    x = x.reshape(n // t, t, height // (p * m), m, p, width // (p * m), m, p, colours)
+    x = x.transpose(0, 2, 5, 3, 6, 8, 1, 4, 7)
+    return np.ascontiguousarray(x.reshape(-1, colours * t * p * p))
+
+
+def block_frames(length: int, temporal: int) -> list[tuple[int, ...]]:
+    """Which frames make up each block of a film of this length; the last frame is repeated to fill its block.
+
+    >>> block_frames(3, 2)
+    [(0, 1), (2, 2)]
+    """
+    starts = range(0, length, temporal)
+    return [tuple(min(start + i, length - 1) for i in range(temporal)) for start in starts]
+
+
+def block_time(times: FloatArray, frames: tuple[int, ...]) -> float:
+    """When a block was recorded: the middle between its first and its last frame, in seconds."""
+    return float(times[frames[0]] + times[frames[-1]]) / 2
+
+
+def time_text(seconds: float) -> str:
+    """A block's time as Qwen3-VL reads it before the block.
+
+    >>> time_text(0.25)
+    '<0.2 seconds>'
+    """
+    return f"<{seconds:.1f} seconds>"
+
+
+def image_pads(token: int, count: int, tokens: VisionTokens) -> list[str | Pads]:
+    """A picture's tokens between their marks."""
+    return [Pads(tokens.start, 1), Pads(token, count), Pads(tokens.end, 1)]
+
+
+def token_ids(parts: Sequence[str | Pads], encode: Encode) -> list[int]:
+    """Texts and pads as token ids; texts that touch are encoded as one, as the whole prompt would be."""
+    ids: list[int] = []
+    text = ""
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        ids += encode(text) if text else []
+        text = ""
+        ids += [part.token] * part.count
+    return ids + (encode(text) if text else [])
+
+
+def positions(ids: IntArray, pad: int, grid: tuple[int, int], start: int) -> tuple[IntArray, int]:
+    """Time, row and column of each token (Qwen3-VL's interleaved MRoPE), and the position that comes next.
+
+    A text token stands at the same number in all three. The tokens of a block stand at one time, at rows and
+    columns counted from it; what follows comes after the longer side of the block.
+
+    Args:
+        ids: The tokens.
+        pad: The id that stands for a block's tokens; each run of ``rows * columns`` is one block.
+        grid: Rows and columns of a block.
+        start: Position of the first token.
+    """
+    rows, columns = grid
+    across = np.indices(grid).reshape(2, -1)
+    block = np.concatenate([np.zeros((1, rows * columns), dtype=np.int64), across])
+    parts: list[IntArray] = []
+    at = 0
+    while at < len(ids):
+        if ids[at] == pad:
+            parts.append(block + start)
+            at, start = at + rows * columns, start + max(grid)
+            continue
+        stop = at
+        while stop < len(ids) and ids[stop] != pad:
+            stop += 1
+        parts.append(np.tile(np.arange(start, start + stop - at), (3, 1)))
+        at, start = stop, start + stop - at
+    return (np.concatenate(parts, axis=1) if parts else np.zeros((3, 0), dtype=np.int64)), start

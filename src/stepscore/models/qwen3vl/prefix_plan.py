@@ -1,0 +1,233 @@
+"""The plan of exact prefix scoring: every token of it and what each may see, without a weight.
+
+K prefixes of one film, each followed by S texts, are K * S prompts that begin alike. In a causal model what
+comes first does not know what comes later, so the common part is read once: the *base* is the head and all
+whole blocks of frames. Each prefix adds a *branch* that sees the base up to where the prefix ends: its
+*stem* (the block of an odd last frame, and what all texts begin with), then the rest of each text.
+
+Three things make a branch the very prompt it stands for. Its positions go on from the end of its prefix, not
+from the end of the film. An odd last frame is doubled into a block with its own time, which is another block
+than the one the next frame would complete. And it sees nothing but its prefix, its stem and itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscore.errors import ModelError, OptionError
+from stepscore.models.qwen3vl.inputs import (
+    Encode,
+    VisionTokens,
+    block_frames,
+    block_time,
+    image_pads,
+    positions,
+    time_text,
+    token_ids,
+)
+from stepscore.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Tokens in a row: their ids, shape (n,), and their places in time, row and column, shape (3, n)."""
+
+    ids: IntArray
+    positions: IntArray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def joined(spans: Sequence[Span]) -> Span:
+    """The tokens of several spans in a row."""
+    return Span(
+        np.concatenate([span.ids for span in spans]),
+        np.concatenate([span.positions for span in spans], axis=1),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """What one prefix adds to the base.
+
+    Attributes:
+        blocks: How many blocks of the base the prefix holds.
+        end: How many tokens that is.
+        block: Frames of its own last block, where its length is odd.
+        stem: That block, and what all texts begin with.
+        tails: The rest of each text; empty where the stem says it all.
+    """
+
+    blocks: int
+    end: int
+    block: tuple[int, ...] | None
+    stem: Span
+    tails: tuple[Span, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PrefixPlan:
+    """All that is to be read for one film.
+
+    Attributes:
+        base: The head and all whole blocks.
+        blocks: Frames of each whole block.
+        branches: One for each length that was asked for, shortest first.
+        which: Branch of each prefix, in the order asked.
+        targets: Token id of each candidate after each text, shape (S, C).
+    """
+
+    base: Span
+    blocks: tuple[tuple[int, ...], ...]
+    branches: tuple[Branch, ...]
+    which: tuple[int, ...]
+    targets: IntArray
+
+    @property
+    def seen(self) -> list[tuple[int, ...]]:
+        """Frames of every block the vision tower sees: those of the base, then those of the branches."""
+        return [*self.blocks, *(b.block for b in self.branches if b.block is not None)]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read in all."""
+        suffixes = sum(len(b.stem) + sum(map(len, b.tails)) for b in self.branches)
+        return len(self.base) + suffixes
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How prompts of one film are put together.
+
+    Attributes:
+        encode: Text into token ids, special tokens included.
+        tokens: Ids that stand for pictures.
+        grid: Rows and columns of tokens in a block.
+        temporal: Frames in a block.
+        head: Text before the film.
+    """
+
+    encode: Encode
+    tokens: VisionTokens
+    grid: tuple[int, int]
+    temporal: int
+    head: str
+
+    def block(self, seconds: float, start: int, *, first: bool) -> tuple[Span, int]:
+        """A block of frames with its time before it, and the position that comes next.
+
+        The head is encoded together with the first block's time: where the two touch, they may share a token.
+        """
+        text = (self.head if first else "") + time_text(seconds)
+        rows, columns = self.grid
+        return self.span(
+            token_ids([text, *image_pads(self.tokens.video, rows * columns, self.tokens)], self.encode),
+            start,
+        )
+
+    def span(self, ids: Sequence[int], start: int) -> tuple[Span, int]:
+        """Tokens from this position on, and the position that comes next."""
+        array = np.asarray(ids, dtype=np.int64)
+        places, following = positions(array, self.tokens.video, self.grid, start)
+        return Span(array, places), following
+
+    def branch(
+        self, times: FloatArray, length: int, tails: Sequence[Sequence[int]], end: int, start: int
+    ) -> Branch:
+        """What a prefix of this length adds to a base whose whole blocks end at ``end``.
+
+        Args:
+            times: Timestamps of the film.
+            length: Frames of the prefix.
+            tails: Token ids of each text.
+            end: Tokens of the base in the prefix.
+            start: Position that comes next there.
+        """
+        common = _common_beginning(tails)
+        last = block_frames(length, self.temporal)[-1]
+        odd = length % self.temporal != 0
+        stem, at = self.span([], start)
+        if odd:
+            stem, at = self.block(block_time(times, last), start, first=length < self.temporal)
+        shared, at = self.span(tails[0][:common], at)
+        rests = tuple(self.span(tail[common:], at)[0] for tail in tails)
+        return Branch(length // self.temporal, end, last if odd else None, joined([stem, shared]), rests)
+
+
+def plan_shared_prefixes(
+    layout: Layout, times: FloatArray, lengths: Sequence[int], tails: Sequence[str], candidates: Sequence[str]
+) -> PrefixPlan:
+    """The plan of a film.
+
+    Args:
+        layout: How its prompts are put together.
+        times: Timestamps of its frames in seconds, irregular ones too.
+        lengths: How many frames each prefix shows; in any order, repeated or not.
+        tails: Texts after the film.
+        candidates: Words to score as the next token.
+
+    Raises:
+        ModelError: A candidate is not exactly one token after a tail.
+    """
+    if not lengths or min(lengths) < 1 or max(lengths) > len(times):
+        raise OptionError(
+            f"Prefixes of {list(lengths)} frames: each must show 1 to {len(times)} of the film's."
+        )
+    texts = [layout.encode(tail) for tail in tails]
+    targets = target_ids(layout.encode, tails, candidates)
+    order = sorted(set(lengths))
+    blocks = block_frames(order[-1] // layout.temporal * layout.temporal, layout.temporal)
+    spans, ends, nexts = [layout.span([], 0)[0]], [0], [0]
+    for number, frames in enumerate(blocks):
+        block, following = layout.block(block_time(times, frames), nexts[-1], first=number == 0)
+        spans.append(block)
+        ends.append(ends[-1] + len(block))
+        nexts.append(following)
+    branches = []
+    for length in order:
+        whole = length // layout.temporal
+        branches.append(layout.branch(times, length, texts, ends[whole], nexts[whole]))
+    which = tuple(order.index(length) for length in lengths)
+    return PrefixPlan(joined(spans), tuple(blocks), tuple(branches), which, targets)
+
+
+def target_ids(encode: Encode, tails: Sequence[str], candidates: Sequence[str]) -> IntArray:
+    """Token id of each candidate after each text, shape (S, C).
+
+    Raises:
+        ModelError: A candidate is not exactly one token there, so that its probability would be another
+            event's: ``"The answer is:"`` and ``" True"`` fit, ``"The answer is: "`` and ``"True"`` do not.
+    """
+    if not tails or not candidates:
+        raise OptionError("Scoring needs at least one text after the film and one candidate.")
+    found = np.zeros((len(tails), len(candidates)), dtype=np.int64)
+    for row, tail in enumerate(tails):
+        before = encode(tail)
+        if not before:
+            raise OptionError(
+                "A text after the film is empty; there is nothing for the candidates to follow."
+            )
+        for column, candidate in enumerate(candidates):
+            after = encode(tail + candidate)
+            if after[:-1] != before:
+                raise ModelError(
+                    f"The candidate {candidate!r} is not exactly one token after {tail[-40:]!r}: the two together "
+                    f"are {len(after)} tokens, the text alone is {len(before)}. Move spaces from the end of the "
+                    "text to the front of the candidate, or choose another word."
+                )
+            found[row, column] = after[-1]
+    return found
+
+
+def _common_beginning(tails: Sequence[Sequence[int]]) -> int:
+    """How many tokens all texts begin with."""
+    common = 0
+    for tokens in zip(*tails, strict=False):
+        if len(set(tokens)) > 1:
+            break
+        common += 1
+    return common

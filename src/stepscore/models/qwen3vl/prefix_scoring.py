@@ -1,0 +1,189 @@
+"""Scoring the prefixes of a film three ways that give the same numbers.
+
+``naive`` reads every prompt from its first token: K * S full passes of the model as transformers has it. It
+is slow, needs no assumption, and is what the others are held against. ``incremental`` reads the film once,
+stops after each prefix to read the text, and forgets the text again: K * S short passes. ``shared`` reads
+the film once and then all texts of all prefixes at once, each seeing only its own prefix.
+
+Reading the film once costs N tokens, K suffixes of s tokens cost K * s, against the sum of all prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from stepscore.episodes import Clip
+from stepscore.errors import ModelError
+from stepscore.models.qwen3vl.inputs import fitted_size, resized
+from stepscore.models.qwen3vl.network import Block, Features, Qwen3VLNetwork, shared
+from stepscore.models.qwen3vl.prefix_batches import Parts, Suffixes, chunks, suffixes_of
+from stepscore.models.qwen3vl.prefix_plan import (
+    Branch,
+    Layout,
+    PrefixPlan,
+    Span,
+    joined,
+    plan_shared_prefixes,
+)
+from stepscore.models.requests import DecodedMedia, ScorePrefixes
+from stepscore.types import FloatArray, Frames
+
+LIMIT = 1 << 30
+"""Bytes for temporary values, where nothing else is said."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A film ready to be scored: its frames at their fitted size, and the plan."""
+
+    frames: Frames
+    plan: PrefixPlan
+
+
+def planned(network: Qwen3VLNetwork, request: ScorePrefixes) -> Planned:
+    """The frames and the plan of a resolved request."""
+    assert isinstance(request.film, DecodedMedia)
+    clip = request.film.clip
+    frames, layout = fitted(network, clip, request.head)
+    plan = plan_shared_prefixes(layout, clip.timestamps, request.lengths, request.tails, request.candidates)
+    check_length(network, plan.branches[-1])
+    return Planned(frames, plan)
+
+
+def fitted(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, Layout]:
+    """A film's frames at the size the network takes, and how its prompts are put together."""
+    geometry = network.geometry
+    height, width = clip.frames.shape[1:3]
+    size = fitted_size(height, width, geometry.unit, geometry.film_pixels)
+    layout = Layout(network.encode, network.tokens, geometry.grid(size), geometry.temporal, head)
+    return resized(clip.frames, size), layout
+
+
+def check_length(network: Qwen3VLNetwork, branch: Branch) -> None:
+    """Refuse a prompt that is longer than the model was made for.
+
+    Raises:
+        ModelError: It reaches a position that the model does not know.
+    """
+    last = max(int(span.positions.max(initial=0)) for span in (branch.stem, *branch.tails))
+    if last >= network.longest:
+        raise ModelError(
+            f"The prompt is {last + 1} positions long, and the model was made for {network.longest}. "
+            "Show fewer frames, or smaller ones."
+        )
+
+
+@torch.inference_mode()
+def score_shared(network: Qwen3VLNetwork, films: Sequence[Planned], limit: int = LIMIT) -> list[FloatArray]:
+    """Log-probabilities (S, K, C) of each film: the tower once a block, one prefill, then all suffixes.
+
+    Args:
+        network: Who reads.
+        films: Read side by side; shorter ones are filled up, which changes no number.
+        limit: Bytes for the temporary values of one pass over suffixes, and of one call of the tower.
+    """
+    seen = [network.see(film.frames, film.plan.seen, limit) for film in films]
+    cache = network.cache()
+    bases = [film.plan.base for film in films]
+    if any(len(base) for base in bases):
+        blocks = [(f, film.plan.blocks) for f, film in zip(seen, films, strict=True)]
+        network.read(bases, _gathered(blocks), cache=cache)
+    cut = [chunks(film.plan, network.cost, limit // len(films)) for film in films]
+    told = [_unknown(film.plan) for film in films]
+    for turn in range(max(map(len, cut))):
+        who = [index for index, parts in enumerate(cut) if turn < len(parts)]
+        plans, parts = [films[i].plan for i in who], [cut[i][turn] for i in who]
+        answers = score_suffixes(network, cache, who, plans, parts, [seen[i] for i in who])
+        for index, answer in zip(who, answers, strict=True):
+            for (branch, tail), values in answer.items():
+                told[index][tail, branch] = values
+    return [values[:, list(film.plan.which)] for values, film in zip(told, films, strict=True)]
+
+
+def score_suffixes(
+    network: Qwen3VLNetwork,
+    cache: Cache,
+    who: Sequence[int],
+    plans: Sequence[PrefixPlan],
+    parts: Sequence[Parts],
+    seen: Sequence[Features],
+) -> list[dict[tuple[int, int], FloatArray]]:
+    """One pass over parts of some films' plans, on top of what the cache holds of these films.
+
+    Args:
+        network: Who reads.
+        cache: The films' bases, read before; it stays as it is.
+        who: Number of each film in the cache.
+        plans: Its plan.
+        parts: Which branches and tails of it.
+        seen: What the tower saw in its blocks.
+
+    Returns:
+        For each film, the log-probabilities by branch and tail, each of shape (C,).
+    """
+    suffixes = [suffixes_of(plan, part) for plan, part in zip(plans, parts, strict=True)]
+    reach = max(s.reach for s in suffixes)
+    past = shared(cache, who, reach) if reach else None
+    hidden = network.read(
+        [s.span for s in suffixes],
+        _gathered([(f, s.blocks) for f, s in zip(seen, suffixes, strict=True)]),
+        mask=network.mask(_visible(suffixes, reach)),
+        cache=past,
+    )
+    reads = [(film, *read) for film, s in enumerate(suffixes) for read in s.reads]
+    picked = hidden[[film for film, *_ in reads], [row for *_, row in reads]]
+    values = network.logprobs(picked, np.stack([plans[film].targets[tail] for film, _, tail, _ in reads]))
+    answers: list[dict[tuple[int, int], FloatArray]] = [{} for _ in plans]
+    for (film, branch, tail, _), value in zip(reads, values, strict=True):
+        answers[film][branch, tail] = value
+    return answers
+
+
+@torch.inference_mode()
+def score_incremental(network: Qwen3VLNetwork, film: Planned, limit: int = LIMIT) -> FloatArray:
+    """Log-probabilities (S, K, C): the film read on from prefix to prefix, each text read and forgotten."""
+    plan = film.plan
+    seen = network.see(film.frames, plan.seen, limit)
+    cache, told, end, blocks = network.cache(), _unknown(plan), 0, 0
+    for number, branch in enumerate(plan.branches):
+        for tail, rest in enumerate(branch.tails):
+            span = joined([_between(plan.base, end, branch.end), branch.stem, rest])
+            new = [*plan.blocks[blocks : branch.blocks], *([branch.block] if branch.block else [])]
+            hidden = network.read([span], _gathered([(seen, new)]), cache=cache)
+            told[tail, number] = network.logprobs(hidden[0, -1:], plan.targets[tail : tail + 1])[0]
+            cache.crop(-(len(branch.stem) + len(rest)))  # negative: how many to forget, in every release
+            end, blocks = branch.end, branch.blocks
+    return told[:, list(plan.which)]
+
+
+def _between(span: Span, start: int, stop: int) -> Span:
+    return Span(span.ids[start:stop], span.positions[:, start:stop])
+
+
+def _gathered(wanted: Sequence[tuple[Features, Sequence[Block]]]) -> tuple[Tensor, ...] | None:
+    """Embeddings and deepstack of blocks of several films, film after film; ``None`` if there are none."""
+    found = [features.of(blocks) for features, blocks in wanted if blocks]
+    return tuple(torch.cat(layer) for layer in zip(*found, strict=True)) if found else None
+
+
+def _visible(suffixes: Sequence[Suffixes], reach: int) -> NDArray[np.bool_]:
+    """What each token sees, film by film; a token that only fills up sees itself, as none may see nothing."""
+    longest = max(len(s.span) for s in suffixes)
+    seen = np.zeros((len(suffixes), longest, reach + longest), dtype=np.bool_)
+    seen[:, np.arange(longest), reach + np.arange(longest)] = True
+    for film, s in zip(seen, suffixes, strict=True):
+        rows = len(s.span)
+        film[:rows, : reach + rows] = s.visible(reach)
+    return seen
+
+
+def _unknown(plan: PrefixPlan) -> FloatArray:
+    tails, candidates = plan.targets.shape
+    return np.full((tails, len(plan.branches), candidates), np.nan)

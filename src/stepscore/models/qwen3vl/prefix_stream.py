@@ -1,0 +1,114 @@
+"""Prefix scoring while the film is still being recorded: append frames, score, append.
+
+Every appended frame is seen once and every whole block is read once; a score reads the text alone (and the
+block of an odd last frame). What comes back is what the whole film would have given for a prefix of the frames
+so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from stepscore.episodes import Clip
+from stepscore.errors import EpisodeError, OptionError
+from stepscore.models.qwen3vl.inputs import block_time
+from stepscore.models.qwen3vl.network import Features, Qwen3VLNetwork
+from stepscore.models.qwen3vl.prefix_batches import chunks
+from stepscore.models.qwen3vl.prefix_plan import Layout, PrefixPlan, Span, joined, target_ids
+from stepscore.models.qwen3vl.prefix_scoring import LIMIT, check_length, fitted, score_suffixes
+from stepscore.types import FloatArray, Frames
+
+
+class PrefixStream:
+    """A film that grows.
+
+    Args:
+        network: Who reads.
+        head: Text before the film.
+        limit: Bytes for the temporary values of one pass.
+    """
+
+    def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = LIMIT) -> None:
+        self._network, self._head, self._limit = network, head, limit
+        self._cache = network.cache()
+        self._layout: Layout | None = None
+        self._size: tuple[int, ...] = ()
+        self._times: FloatArray = np.zeros(0)
+        self._waiting: Frames | None = None  # frames of a block that is not whole yet, fitted
+        self._end = self._next = 0
+
+    def __len__(self) -> int:
+        """Frames appended so far."""
+        return len(self._times)
+
+    @torch.inference_mode()
+    def append(self, clip: Clip) -> None:
+        """Add frames at the end. The first decide the size; later ones must have it, and later times."""
+        if not len(clip):
+            return
+        if self._size and clip.frames.shape[1:] != self._size:
+            raise EpisodeError(f"Frames of {clip.frames.shape[1:]} follow frames of {self._size}.")
+        times = np.concatenate([self._times, clip.timestamps])
+        if np.any(np.diff(times[max(0, len(self) - 1) :]) <= 0):
+            raise EpisodeError(
+                "Frames are appended in the order of their times; one is not later than the last."
+            )
+        frames, layout = fitted(self._network, clip, self._head)
+        self._size, self._layout = clip.frames.shape[1:], layout
+        if self._waiting is not None:
+            frames = np.concatenate([self._waiting, frames])
+        first = len(times) - len(frames)
+        whole = len(frames) // layout.temporal * layout.temporal
+        self._times = times
+        self._waiting = frames[whole:]
+        if whole:
+            self._read(layout, frames[:whole], first)
+
+    def _read(self, layout: Layout, frames: Frames, first: int) -> None:
+        """Read whole blocks on top of what was read; ``first`` is the number of their first frame."""
+        network, step = self._network, layout.temporal
+        blocks = [tuple(range(i, i + step)) for i in range(0, len(frames), step)]
+        spans: list[Span] = []
+        for block in blocks:
+            seconds = block_time(self._times[first:], block)
+            span, self._next = layout.block(seconds, self._next, first=first + block[0] == 0)
+            spans.append(span)
+        seen = network.see(frames, blocks, self._limit)
+        network.read([joined(spans)], seen.of(blocks), cache=self._cache)
+        self._end += sum(map(len, spans))
+
+    @torch.inference_mode()
+    def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
+        """Log-probability of each candidate after each text, for the film so far; shape (S, C).
+
+        May be asked any number of times, with other texts each time; nothing of them is kept.
+        """
+        layout = self._layout
+        if layout is None or self._waiting is None:
+            raise OptionError("There is nothing to score yet: append a frame first.")
+        network = self._network
+        texts = [layout.encode(tail) for tail in tails]
+        branch = layout.branch(self._times, len(self), texts, self._end, self._next)
+        check_length(network, branch)
+        targets = target_ids(layout.encode, tails, candidates)
+        plan = PrefixPlan(layout.span([], 0)[0], (), (branch,), (0,), targets)
+        told = np.full(targets.shape, np.nan)
+        seen = self._odd(branch.block)
+        for parts in chunks(plan, network.cost, self._limit):
+            answers = score_suffixes(network, self._cache, [0], [plan], [parts], [seen])[0]
+            for (_, tail), values in answers.items():
+                told[tail] = values
+        return told
+
+    def _odd(self, block: tuple[int, ...] | None) -> Features:
+        """What the tower sees in the block of an odd last frame, under the numbers the plan knows it by."""
+        if block is None or self._waiting is None:
+            nothing = torch.zeros(0, device=self._network.device)
+            return Features(nothing, (), {})
+        first = len(self) - len(self._waiting)
+        local = tuple(frame - first for frame in block)
+        seen = self._network.see(self._waiting, [local], self._limit)
+        return Features(seen.rows, seen.deep, {block: 0})

@@ -1,0 +1,78 @@
+"""``sarm/CHECKPOINT``: the stage-aware reward model, its encoders and its checkpoint format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscore._lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from stepscore.models.sarm.checkpoint import Decode as Decode
+    from stepscore.models.sarm.checkpoint import Mode as Mode
+    from stepscore.models.sarm.checkpoint import Procedure as Procedure
+    from stepscore.models.sarm.checkpoint import SarmConfig as SarmConfig
+    from stepscore.models.sarm.checkpoint import save_checkpoint as save_checkpoint
+    from stepscore.models.sarm.encoders import Float32 as Float32
+    from stepscore.models.sarm.encoders import FrameEncoder as FrameEncoder
+    from stepscore.models.sarm.encoders import Half as Half
+    from stepscore.models.sarm.encoders import get_encoder as get_encoder
+    from stepscore.models.sarm.model import SarmModel as SarmModel
+    from stepscore.models.sarm.model import plain as plain
+    from stepscore.models.sarm.model import video_request as video_request
+    from stepscore.models.sarm.network import SarmNetwork as SarmNetwork
+    from stepscore.models.sarm.network import SarmShape as SarmShape
+    from stepscore.models.sarm.network import Windows as Windows
+    from stepscore.models.sarm.scoring import EncodedVideo as EncodedVideo
+    from stepscore.models.sarm.scoring import score_video as score_video
+    from stepscore.models.sarm.window import SLACK_S as SLACK_S
+    from stepscore.models.sarm.window import Flags as Flags
+    from stepscore.models.sarm.window import Window as Window
+
+__all__ = [
+    "SLACK_S",
+    "Decode",
+    "EncodedVideo",
+    "Flags",
+    "Float32",
+    "FrameEncoder",
+    "Half",
+    "Mode",
+    "Procedure",
+    "SarmConfig",
+    "SarmModel",
+    "SarmNetwork",
+    "SarmShape",
+    "Window",
+    "Windows",
+    "get_encoder",
+    "plain",
+    "save_checkpoint",
+    "score_video",
+    "video_request",
+]
+
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "SLACK_S": "window",
+        "Decode": "checkpoint",
+        "EncodedVideo": "scoring",
+        "Flags": "window",
+        "Float32": "encoders",
+        "FrameEncoder": "encoders",
+        "Half": "encoders",
+        "Mode": "checkpoint",
+        "Procedure": "checkpoint",
+        "SarmConfig": "checkpoint",
+        "SarmModel": "model",
+        "SarmNetwork": "network",
+        "SarmShape": "network",
+        "Window": "window",
+        "Windows": "network",
+        "get_encoder": "encoders",
+        "plain": "model",
+        "save_checkpoint": "checkpoint",
+        "score_video": "scoring",
+        "video_request": "model",
+    },
+)

@@ -1,0 +1,166 @@
+"""The files of a SARM checkpoint: ``sarm.json`` says what it is, ``sarm.safetensors`` holds its numbers.
+
+All that scoring needs is in them: sizes, window, views, the stages of each task with their places on the way,
+what the encoder was, and the means and deviations that inputs are scaled by. The encoder itself is not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from stepscore.errors import EpisodeError, ModelError
+from stepscore.models.sarm.window import Window
+
+if TYPE_CHECKING:
+    from stepscore.models.sarm.network import SarmNetwork
+
+CONFIG_FILE, WEIGHTS_FILE = "sarm.json", "sarm.safetensors"
+FORMAT = 1
+
+Mode = Literal["single", "dense", "dual"]
+Decode = Literal["argmax", "expected"]
+"""How stages and shares become progress; see ``sarm_scoring.score_film``."""
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """The stages of a task as one head tells them.
+
+    Attributes:
+        stages: Their names, in order.
+        breakpoints: Progress at the start of each, and 1 at the end of the last.
+    """
+
+    stages: tuple[str, ...]
+    breakpoints: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SarmConfig:
+    """What a checkpoint is.
+
+    Attributes:
+        mode: ``"single"``: one head without stages; ``"dense"``: that and one with stages; ``"dual"``: both with.
+        window: Which frames it looks at.
+        views: Cameras by name, in order.
+        state: Columns of the robot's state, in order; empty without.
+        encoder: What it sees with, as the encoder describes itself.
+        sizes: The network's sizes, as fields of ``SarmShape``.
+        procedures: Stages of each task, by head and task.
+        tasks: The task of each instruction it was trained on.
+        progress: What progress labels it learned: ``stages``, ``linear``, or a potential's name.
+        facts: How it was made: episodes, steps, seed.
+    """
+
+    mode: Mode
+    window: Window
+    views: tuple[str, ...]
+    state: tuple[str, ...]
+    encoder: Mapping[str, Any]
+    sizes: Mapping[str, Any]
+    procedures: Mapping[str, Mapping[str, Procedure]]
+    tasks: Mapping[str, str]
+    progress: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str:
+        """The head that tells most: dense where there is one."""
+        return "dense" if "dense" in self.procedures else "sparse"
+
+    def task_of(self, task: str | None, instruction: str) -> str:
+        """Under which of the trained tasks an episode is scored.
+
+        Its own name, else its instruction, decides; a checkpoint of a single task takes any wording of it.
+
+        Raises:
+            EpisodeError: The checkpoint knows several tasks, and this is none of them.
+        """
+        known = self.procedures[self.head]
+        if task is not None and task in known:
+            return task
+        if instruction in self.tasks:
+            return self.tasks[instruction]
+        if len(known) == 1:
+            return next(iter(known))
+        raise EpisodeError(
+            f"The task {(task or instruction)!r} is not one this SARM checkpoint was trained on, so its stages are "
+            f"not known. Trained: {', '.join(sorted(known))}. Train on it: stepscore train sarm DATASET"
+        )
+
+
+def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> None:
+    """Write a checkpoint; each file appears under its name only when it is whole."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    temporary = folder / f".{WEIGHTS_FILE}.tmp"
+    save_file(tensors, temporary)
+    os.replace(temporary, folder / WEIGHTS_FILE)
+    told = {"format": FORMAT, **dataclasses.asdict(config)}
+    temporary = folder / f".{CONFIG_FILE}.tmp"
+    temporary.write_text(
+        json.dumps(told, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
+    )
+    os.replace(temporary, folder / CONFIG_FILE)
+
+
+def read_config(folder: Path) -> SarmConfig:
+    """What the checkpoint in a folder is.
+
+    Raises:
+        ModelError: There is none, or it is of another form.
+    """
+    path = folder / CONFIG_FILE
+    if not path.is_file() or not (folder / WEIGHTS_FILE).is_file():
+        raise ModelError(
+            f"sarm/{folder}: the folder has no {CONFIG_FILE} and {WEIGHTS_FILE}, so it is no SARM checkpoint. "
+            f"Make one: stepscore train sarm DATASET -o {folder}"
+        )
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told.pop("format") != FORMAT:
+            raise ModelError(f"{path} is no SARM checkpoint of format {FORMAT}. Train it anew.")
+        procedures = {
+            head: {
+                task: Procedure(tuple(entry["stages"]), tuple(entry["breakpoints"]))
+                for task, entry in tasks.items()
+            }
+            for head, tasks in told.pop("procedures").items()
+        }
+        window = Window(**told.pop("window"))
+        views, state = tuple(told.pop("views")), tuple(told.pop("state"))
+        return SarmConfig(window=window, procedures=procedures, views=views, state=state, **told)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{path} is damaged ({error}). Train it anew, or copy it again.") from error
+
+
+def load_network(folder: Path, config: SarmConfig, device: str) -> SarmNetwork:
+    """The network of a checkpoint, ready to score."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from stepscore.models.sarm.network import SarmNetwork, SarmShape
+
+    network = SarmNetwork(SarmShape(**config.sizes))
+    try:
+        network.load_state_dict(load_file(folder / WEIGHTS_FILE))
+    except (SafetensorError, RuntimeError) as error:
+        raise ModelError(f"{folder / WEIGHTS_FILE} does not fit its {CONFIG_FILE}: {error}") from error
+    return network.to(device).eval()
+
+
+def checkpoint_digest(folder: Path) -> str:
+    """sha256 of both files."""
+    digest = hashlib.sha256()
+    for name in (CONFIG_FILE, WEIGHTS_FILE):
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,267 @@
+"""What SARM sees with: a frozen encoder that turns a frame into numbers, and a text into others.
+
+====================  ====================================================================================
+encoder               a frame becomes
+====================  ====================================================================================
+``embedded``          the tokens of the embedded judge's vision tower, those of its inner layers included
+``hf/PATH-OR-ID``     of a Qwen3-VL the same; of CLIP, SigLIP and the like the projected image embedding; of a
+                      plain vision model (ViT, DINOv2) its pooled output
+====================  ====================================================================================
+
+Frames are made square, not cropped: what happens at the edge is part of the task. Numbers are kept in float16,
+in training and in scoring alike. A text becomes what the model's own text side makes of it; for a model without
+one, the mean of a random direction for each word, which is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscore.errors import MissingExtraError, ModelError, OptionError
+from stepscore.models.hf.files import checkpoint_folder, load_tokenizer, read_json, weights_digest
+from stepscore.types import Frames
+
+Half = NDArray[np.float16]
+Float32 = NDArray[np.float32]
+
+WIDEST = 6144
+"""Most numbers of a frame; a larger grid of tokens is averaged into fewer cells."""
+WORD_WIDTH = 256
+"""Numbers of a text for a model that reads none."""
+AT_ONCE = 32
+
+
+class FrameEncoder(Protocol):
+    """Turns frames and texts into numbers, without learning."""
+
+    name: str
+
+    @property
+    def side(self) -> int:
+        """Pixels a side of what it looks at; frames need not be decoded larger."""
+
+    def describe(self) -> Mapping[str, object]:
+        """All of it that can change a number, as JSON values."""
+
+    def see(self, frames: Frames) -> Half:
+        """Numbers of each frame, (n, features)."""
+
+    def read(self, texts: Sequence[str]) -> Float32:
+        """Numbers of each text, (n, width)."""
+
+
+def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
+    """The encoder called ``embedded`` or ``hf/PATH-OR-ID``; loads when first used."""
+    if name == "embedded":
+        from stepscore.models.embedded.model import FOLDER
+
+        return QwenEncoder(name, str(FOLDER), device)
+    if not name.startswith("hf/") or name == "hf/":
+        raise OptionError(f"{name!r} is no encoder. Valid: embedded, hf/PATH-OR-ID (a vision model).")
+    checkpoint = name.removeprefix("hf/")
+    folder = checkpoint_folder(checkpoint, remote_code=False)
+    family = read_json(folder / "config.json").get("model_type")
+    if family == "qwen3_vl":
+        return QwenEncoder(name, str(folder), device)
+    return VisionEncoder(name, str(folder), device)
+
+
+class QwenEncoder:
+    """The vision tower of a Qwen3-VL, and the mean of a text's token embeddings.
+
+    Args:
+        name: As it was asked for.
+        folder: The checkpoint.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+    """
+
+    def __init__(self, name: str, folder: str, device: str = "auto") -> None:
+        self.name, self._folder, self._device = name, folder, device
+
+    @cached_property
+    def _network(self) -> Any:
+        from stepscore.models.embedded.model import EmbeddedModel
+
+        # Without the gate: what the tower sees is used here, not what the judge answers.
+        return EmbeddedModel(checkpoint=self._folder, device=self._device, gate=False).network
+
+    @cached_property
+    def side(self) -> int:
+        """As many pixels as the tower has positions for, up to what the domain gate looks at."""
+        from stepscore.models.embedded.domain_gate import IMAGE_SIDE
+        from stepscore.models.embedded.model import trained_side
+
+        if not (Path(self._folder) / "config.json").is_file():
+            raise ModelError(
+                f"The encoder {self.name} has no files at {self._folder}. Install the package again, or name "
+                "another: --encoder hf/PATH-OR-ID"
+            )
+        return min(IMAGE_SIDE, trained_side(Path(self._folder)))
+
+    def describe(self) -> Mapping[str, object]:
+        """Name, digests, side and pooling."""
+        return _described(
+            self.name, self._folder, {"side": self.side, "widest": WIDEST, "text": "embeddings"}
+        )
+
+    def see(self, frames: Frames) -> Half:
+        """The tower's tokens of each frame, cell by cell, deepstack included."""
+        import torch
+
+        from stepscore.models.embedded.domain_gate import image_features
+
+        tokens = torch.from_numpy(image_features(self._network, list(frames)))
+        grid = self.side // self._network.geometry.unit
+        cells = tokens.reshape(len(frames), grid, grid, -1)
+        own = int(self._network.model.config.vision_config.out_hidden_size)
+        if cells.shape[-1] > WIDEST:
+            cells = cells[..., :own]
+        finest = max(1, min(grid, math.isqrt(WIDEST // cells.shape[-1])))
+        pooled = torch.nn.functional.adaptive_avg_pool2d(cells.permute(0, 3, 1, 2), finest)
+        return _half(pooled.permute(0, 2, 3, 1).reshape(len(frames), -1).numpy())
+
+    def read(self, texts: Sequence[str]) -> Float32:
+        """The mean of each text's token embeddings."""
+        import torch
+
+        network = self._network
+        table = network.model.get_input_embeddings().weight
+        with torch.inference_mode():
+            rows = [table[network.encode(text) or [0]].float().mean(0) for text in texts]
+            return np.asarray(torch.stack(rows).cpu().numpy(), dtype=np.float32)
+
+
+class VisionEncoder:
+    """Any vision model that transformers loads by ``AutoModel``; a text side is used where it has one.
+
+    Args:
+        name: As it was asked for.
+        folder: The checkpoint, with its ``preprocessor_config.json``.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+    """
+
+    def __init__(self, name: str, folder: str, device: str = "auto") -> None:
+        self.name, self._folder, self._device = name, folder, device
+
+    @cached_property
+    def _model(self) -> Any:
+        try:
+            import torch
+            from transformers import AutoModel
+        except ImportError as error:
+            raise MissingExtraError(f"The encoder {self.name}", "local") from error
+        model = AutoModel.from_pretrained(
+            self._folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
+        )
+        chosen = "cuda" if self._device == "auto" and torch.cuda.is_available() else self._device
+        return model.to("cpu" if chosen == "auto" else chosen).eval()
+
+    @cached_property
+    def _scaling(self) -> tuple[int, Float32, Float32]:
+        """Side in pixels, mean and deviation of colours, as the checkpoint states them."""
+        stated = read_json(Path(self._folder) / "preprocessor_config.json")
+        config = read_json(Path(self._folder) / "config.json")
+        side = (config.get("vision_config") or config).get("image_size")
+        if not stated.get("image_mean") or not stated.get("image_std") or not isinstance(side, int):
+            raise ModelError(
+                f"The encoder {self.name} does not say how pictures are to be scaled: {self._folder} needs "
+                "image_mean and image_std in preprocessor_config.json and image_size in config.json."
+            )
+        mean, std = (np.asarray(stated[key], dtype=np.float32) for key in ("image_mean", "image_std"))
+        return side, mean, std
+
+    @cached_property
+    def _reads(self) -> bool:
+        return hasattr(self._model, "get_text_features")
+
+    @property
+    def side(self) -> int:
+        """Pixels a side the model was trained at."""
+        return self._scaling[0]
+
+    def describe(self) -> Mapping[str, object]:
+        """Name, digests, side, and how texts are read."""
+        text = "text features" if self._reads else f"words {WORD_WIDTH}"
+        return _described(self.name, self._folder, {"side": self.side, "text": text})
+
+    def see(self, frames: Frames) -> Half:
+        """The image embedding of each frame, or the pooled output where there is none."""
+        import torch
+
+        from stepscore.models.qwen3vl.inputs import resized
+
+        side, mean, std = self._scaling
+        rows = []
+        for start in range(0, len(frames), AT_ONCE):
+            squares = resized(frames[start : start + AT_ONCE], (side, side)).astype(np.float32) / 255
+            pixels = torch.from_numpy((squares - mean) / std).permute(0, 3, 1, 2).to(self._model.device)
+            with torch.inference_mode():
+                rows.append(self._embedding(pixels).float().cpu().numpy())
+        return _half(np.concatenate(rows))
+
+    def _embedding(self, pixels: Any) -> Any:
+        if hasattr(self._model, "get_image_features"):
+            return _pooled(self._model.get_image_features(pixel_values=pixels))
+        return _pooled(self._model(pixel_values=pixels))
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(Path(self._folder), remote_code=False)
+
+    def read(self, texts: Sequence[str]) -> Float32:
+        """The text embedding of each text, or the mean of its words' directions where the model reads none."""
+        if not self._reads:
+            return np.stack([word_directions(text) for text in texts])
+        import torch
+
+        config = self._model.config
+        longest = int(getattr(getattr(config, "text_config", config), "max_position_embeddings", 64))
+        rows = []
+        with torch.inference_mode():
+            for text in texts:  # one by one, so that no text depends on the padding of another
+                ids = self._tokenizer(text, truncation=True, max_length=longest, return_tensors="pt")[
+                    "input_ids"
+                ]
+                found = self._model.get_text_features(input_ids=ids.to(self._model.device))
+                rows.append(_pooled(found)[0].float().cpu().numpy())
+        return np.asarray(np.stack(rows), dtype=np.float32)
+
+
+def word_directions(text: str) -> Float32:
+    """The mean of a random direction for each word of a text, from the word's hash alone."""
+    words = re.findall(r"\w+", text.lower()) or [""]
+    seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") for word in words]
+    rows = [np.random.default_rng(seed).standard_normal(WORD_WIDTH) for seed in seeds]
+    return np.asarray(np.mean(rows, axis=0), dtype=np.float32)
+
+
+def _pooled(found: Any) -> Any:
+    """The one vector a picture or text: releases of transformers give it plain or inside an output."""
+    if not hasattr(found, "last_hidden_state") and not hasattr(found, "pooler_output"):
+        return found
+    pooled = getattr(found, "pooler_output", None)
+    return found.last_hidden_state.mean(dim=1) if pooled is None else pooled.flatten(1)
+
+
+def _half(values: NDArray[np.floating[Any]]) -> Half:
+    largest = float(np.finfo(np.float16).max)
+    return np.asarray(np.clip(values, -largest, largest), dtype=np.float16)
+
+
+def _described(name: str, folder: str, more: Mapping[str, object]) -> Mapping[str, object]:
+    """Digests of the files that can change what is seen or read; cards and calibration maps cannot."""
+    files = hashlib.sha256()
+    for file in ("config.json", "preprocessor_config.json", "tokenizer.json"):
+        path = Path(folder) / file
+        if path.is_file():
+            files.update(f"{file} ".encode() + path.read_bytes())
+    return {"name": name, "weights": weights_digest(Path(folder)), "files": files.hexdigest(), **more}

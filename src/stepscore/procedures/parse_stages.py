@@ -1,0 +1,85 @@
+"""What a model's answer states of a plan or of stages, strictly: all of it or a ModelError."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stepscore.episodes import Stage
+from stepscore.errors import ModelError
+from stepscore.judges.common import spoken
+
+_Second = Annotated[float, Field(allow_inf_nan=False)]
+_Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Span(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True, str_strip_whitespace=True)
+    name: _Name
+    start: _Second
+    end: _Second
+
+
+class _Stages(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+    stages: list[_Span] = Field(min_length=1)
+
+
+class _Steps(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True, str_strip_whitespace=True)
+    steps: list[_Name] = Field(min_length=1)
+
+
+M = TypeVar("M", _Stages, _Steps)
+
+
+def parse_stages(text: str) -> tuple[Stage, ...]:
+    """The stages in the order in which an answer lists them: ``{"stages": [{"name", "start", "end"}]}``.
+
+    Seconds are numbers; a text such as ``"00:05"`` is not guessed at. Whether the spans make sense is not
+    looked at here; see ``span_problems``.
+    """
+    return tuple(Stage(s.name, s.start, s.end) for s in _only(text, "stages", _Stages).stages)
+
+
+def parse_steps(text: str) -> tuple[str, ...]:
+    """The steps of a plan: ``{"steps": ["...", ...]}``, each with another name."""
+    steps = _only(text, "steps", _Steps).steps
+    twice = next((step for step in steps if steps.count(step) > 1), None)
+    if twice is not None:
+        raise ModelError(f"The answer names the step {twice!r} twice.")
+    return tuple(steps)
+
+
+def _only(text: str, key: str, kind: type[M]) -> M:
+    """The one object of an answer that has ``key``; the model's thinking is no part of the answer."""
+    found = [value for value in _objects(spoken(text)) if key in value]
+    if not found:
+        raise ModelError(f"The answer has no JSON object with {key!r}: {text[:200]!r}")
+    if any(value != found[0] for value in found):
+        raise ModelError(f"The answer has several JSON objects with {key!r} that differ: {text[:200]!r}")
+    try:
+        return kind.model_validate(found[0])
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ModelError(f"The answer's {where} is wrong ({first['msg']}): {text[:200]!r}") from None
+
+
+def _objects(text: str) -> Iterator[dict[str, object]]:
+    """Every JSON object in a text, from the outside."""
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except RecursionError:
+            return
+        except ValueError:
+            end = at + 1
+        else:
+            yield value
+        at = text.find("{", end)

@@ -1,0 +1,189 @@
+"""Our progress labels: they rest where the picture rests, and fall where a stage is undone.
+
+Every stage of the procedure has a place, from P_k to P_{k+1}, which it keeps however often it is done. Spans
+say when the episode was at which place, the measured visual change says how it moved inside it:
+
+- A stage that is completed rises from P_k to P_{k+1} with its share of the change so far. Nothing is added to
+  the change, so what is frozen earns nothing.
+- A stage that is not completed (the next one lies lower, or the episode failed in it) approaches m = 0.7 of
+  its place as m (1 - exp(-change / (m usual))), the usual change being that of its completed runs: at first
+  it moves as they do, and it never arrives, since a motion that completes nothing need not lead anywhere.
+- A stage come back to from a later one begins at its end, since what came after it is undone. It sinks
+  towards P_k with the change; where it is completed again, for half of the change, and rises for the rest.
+- A task that was done and then undone within its last stage rises to 1 there and sinks again.
+- Between stages progress stands. The last frame of a success is 1; a failure stays where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.episodes import Stage
+from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.procedures.stage_progress import breakpoints
+from stepscore.types import FloatArray
+
+UNFINISHED = 0.7
+"""Share of its place that a stage which is not completed approaches."""
+
+
+class Visit(NamedTuple):
+    """One span as a place in the procedure.
+
+    Attributes:
+        place: The stage's place, from 0.
+        first: Number of its first frame.
+        end: Number behind its last frame.
+        completed: Whether it was carried out to its end.
+        undone: Whether it was come back to from a later stage.
+        peaked: Whether the task was done somewhere inside it, and undone again.
+    """
+
+    place: int
+    first: int
+    end: int
+    completed: bool
+    undone: bool
+    peaked: bool = False
+
+
+def robust_progress(
+    spans: Sequence[Stage],
+    shares: Mapping[str, float],
+    times: ArrayLike,
+    change: ArrayLike,
+    *,
+    succeeded: bool,
+    reached: bool = False,
+    usual: Mapping[str, float] | None = None,
+) -> FloatArray:
+    """Progress at every frame, shape (n,), 0..1; the rules are in this module's docstring.
+
+    Args:
+        spans: The episode's stages by time; a name may come again.
+        shares: Share of each stage of the procedure by name, in order.
+        times: Seconds of every frame.
+        change: How much the picture changed at every frame, at least 0 (``visual_change``).
+        succeeded: Whether the task is done at the last frame.
+        reached: Whether it was done at some time; then time without a stage after the procedure's last one
+            is time in which it was done.
+        usual: The change that a completed run of each stage takes, from ``usual_change``. The episode's own
+            completed runs fill in for stages it lacks; where nothing is known, an unfinished stage does not
+            move.
+    """
+    at, moved = np.asarray(times, dtype=np.float64), np.asarray(change, dtype=np.float64)
+    if moved.shape != at.shape or np.any(~(moved >= 0)):
+        raise OptionError(f"change must be {len(at)} numbers of at least 0, one for each frame.")
+    names, points = list(shares), breakpoints(list(shares.values()))
+    found = visits(spans, names, at, succeeded=succeeded, reached=reached)
+    known = {**_completed_change(found, moved, names), **(usual or {})}
+    progress = np.empty(len(at))
+    level, filled, before = float(points[found[0].place]), 0, found[0].place
+    for visit in found:
+        low, high = float(points[visit.place]), float(points[visit.place + 1])
+        progress[filled : visit.first] = level
+        level = low if visit.place > before else min(level, high)
+        so_far = np.cumsum(moved[visit.first : visit.end])
+        path = _path(visit, so_far, (low, level, high), known.get(names[visit.place], np.nan))
+        progress[visit.first : visit.end] = path
+        level = high if visit.completed else float(path[-1]) if len(path) else level
+        filled, before = visit.end, visit.place
+    progress[filled:] = 1.0 if succeeded else level
+    if succeeded:
+        progress[-1] = 1.0
+    return np.clip(progress, 0.0, 1.0)
+
+
+def _path(visit: Visit, so_far: FloatArray, levels: tuple[float, float, float], usual: float) -> FloatArray:
+    """Progress along a visit, by the change so far; levels are the stage's start, where it began, its end."""
+    low, start, high = levels
+    total = so_far[-1] if len(so_far) else 0.0
+    share = so_far / total if total > 0 else np.zeros(len(so_far))
+    if visit.completed and not visit.undone:
+        return np.asarray(start + (high - start) * share)
+    pace = so_far / usual if usual > 0 else np.zeros(len(so_far))
+    if visit.peaked and total > 0:
+        # Where inside it the task was done is not known: after the usual change, if that leaves as much.
+        peak = min(usual, total / 2) if usual > 0 else total / 2
+        risen = start + (high - start) * np.minimum(so_far / peak, 1.0)
+        return np.asarray(low + (risen - low) * np.exp(-np.maximum(so_far / peak - 1.0, 0.0)))
+    if not visit.completed:
+        if visit.undone:
+            return np.asarray(low + (start - low) * np.exp(-pace))
+        goal = max(start, low + UNFINISHED * (high - low))
+        return np.asarray(goal + (start - goal) * np.exp(-pace / UNFINISHED))
+    sunk = low + (start - low) * np.exp(-pace * np.minimum(1.0, 0.5 / np.maximum(share, 0.5)))
+    return np.asarray(sunk + (high - sunk) * np.clip(2 * share - 1, 0.0, 1.0))
+
+
+def visits(
+    spans: Sequence[Stage],
+    names: Sequence[str],
+    times: FloatArray,
+    *,
+    succeeded: bool,
+    reached: bool = False,
+) -> tuple[Visit, ...]:
+    """The spans as places in the procedure and frames, neighbouring ones of one stage joined.
+
+    A visit is completed where a later stage follows, where it is the last of a success, and, if the task was
+    ``reached``, where it is the procedure's last stage and frames without a stage separate it from the next.
+    If it was reached and no visit of the last stage is completed, it was reached in the longest of them.
+    """
+    if not spans:
+        raise EpisodeError("There are no stages to take progress from.")
+    unknown = next((span.name for span in spans if span.name not in names), None)
+    if unknown is not None:
+        raise UnknownNameError("stage", unknown, names)
+    found: list[tuple[int, int, int]] = []
+    for span in sorted(spans, key=lambda span: span.start_s):
+        place = list(names).index(span.name)
+        first, end = (int(i) for i in np.searchsorted(times, [span.start_s - 1e-6, span.end_s - 1e-6]))
+        if found and found[-1][0] == place and found[-1][2] == first:
+            found[-1] = (place, found[-1][1], end)
+        else:
+            found.append((place, first, end))
+    made: list[Visit] = []
+    for number, (place, first, end) in enumerate(found):
+        following = found[number + 1] if number + 1 < len(found) else None
+        moves_on = following[0] > place if following else succeeded
+        is_done = reached and place == len(names) - 1
+        stood = is_done and following is not None and end < following[1]
+        # After a time in which the task was done, its last stage again is that stage undone.
+        undone = number > 0 and (place < found[number - 1][0] or (is_done and place == found[number - 1][0]))
+        made.append(Visit(place, first, end, moves_on or stood, undone))
+    last = [visit for visit in made if visit.place == len(names) - 1]
+    if reached and last and not any(visit.completed for visit in last):
+        longest = max(last, key=lambda visit: visit.end - visit.first)
+        made[made.index(longest)] = longest._replace(peaked=True)
+    return tuple(made)
+
+
+def usual_change(
+    seen: Sequence[Sequence[Visit]], change: Sequence[FloatArray], names: Sequence[str]
+) -> dict[str, float]:
+    """The median change of the completed first runs of each stage, over episodes; only stages that have one.
+
+    Args:
+        seen: The visits of each episode.
+        change: The change at each frame of each episode.
+        names: The procedure.
+    """
+    found: dict[str, list[float]] = {}
+    for visited, moved in zip(seen, change, strict=True):
+        for name, amount in _completed_change(visited, moved, names).items():
+            found.setdefault(name, []).append(amount)
+    return {name: float(np.median(amounts)) for name, amounts in found.items()}
+
+
+def _completed_change(seen: Sequence[Visit], change: FloatArray, names: Sequence[str]) -> dict[str, float]:
+    """The change of an episode's first completed run of each stage, one that undid nothing."""
+    found: dict[str, float] = {}
+    for visit in seen:
+        if visit.completed and not visit.undone:
+            found.setdefault(names[visit.place], float(change[visit.first : visit.end].sum()))
+    return found

@@ -1,0 +1,109 @@
+"""Every episode of some runs once, as columns of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscore.errors import RunError
+from stepscore.report.page.packing import Table, dictionary, pack_floats
+from stepscore.runs import Run, number
+
+Key = tuple[str, str]
+_NAMED = ("source", "task", "policy", "robot", "dataset", "instruction", "pair", "success_mode")
+
+
+@dataclass(frozen=True)
+class EpisodeIndex:
+    """The episodes of some runs, each once.
+
+    Attributes:
+        rows: Their rows of the ``episodes`` table, sorted by source and id.
+        places: Source and id to the place among the rows.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    places: Mapping[Key, int]
+
+    def place(self, row: Mapping[str, Any]) -> int:
+        """Where an episode stands."""
+        return self.places[_key(row)]
+
+
+def index_episodes(runs: Sequence[Run]) -> EpisodeIndex:
+    """The episodes of all runs; what is said of one is taken from the first run that has it.
+
+    Raises:
+        RunError: Two runs of one protocol have judged the same episode: it would count twice.
+    """
+    found: dict[Key, Mapping[str, Any]] = {}
+    judged: dict[tuple[str, Key], Run] = {}
+    for run in runs:
+        for row in run.episodes().to_pylist():
+            key = _key(row)
+            other = judged.setdefault((run.protocol.hash, key), run)
+            if other is not run:
+                raise RunError(
+                    f"{other.path} and {run.path} hold the same judgement (protocol {run.protocol.hash}) of "
+                    f"episode {row['episode_id']}, which would count twice. Give one of them."
+                )
+            found.setdefault(key, row)
+    order = sorted(found)
+    return EpisodeIndex(tuple(found[key] for key in order), {key: place for place, key in enumerate(order)})
+
+
+def episode_table(index: EpisodeIndex) -> dict[str, Any]:
+    """The columns of the contract's EpisodeTable."""
+    rows = index.rows
+    ids = [row["episode_id"] for row in rows]
+    sources = sorted({row["source"] for row in rows})
+    keys = [f"{sources.index(row['source'])}:{row['episode_id']}" for row in rows]
+    lists = Table[tuple[tuple[Any, ...], ...]]()
+    subgoals = [_subgoal_list(row, lists) for row in rows]
+    names = Table[str]()
+    stages = [
+        [place, names.number(stage["name"]), number_or_none(stage["start_s"]), number_or_none(stage["end_s"])]
+        for place, row in enumerate(rows)
+        for stage in row["stages"]
+    ]
+    return {
+        "n": len(rows),
+        "id": ids,
+        "key": None if len(set(ids)) == len(ids) else keys,
+        **{name: dictionary(row[name] for row in rows) for name in _NAMED},
+        "success": [-1 if row["success"] is None else int(row["success"]) for row in rows],
+        "duration_s": pack_floats(
+            [np.nan if row["duration_s"] is None else row["duration_s"] for row in rows]
+        ),
+        "stages": stages,
+        "stage_names": names.rows,
+        "subgoal_lists": [
+            [dict(zip(_GOAL, goal, strict=True)) for goal in one_list] for one_list in lists.rows
+        ],
+        "subgoals": subgoals,
+        "subgoal_labels": [_labels(row) for row in rows],
+    }
+
+
+_GOAL = ("name", "criterion", "mode", "view", "reviewed")
+
+
+def _subgoal_list(row: Mapping[str, Any], lists: Table[tuple[tuple[Any, ...], ...]]) -> int:
+    goals = tuple(tuple(goal[part] for part in _GOAL) for goal in row["subgoals"])
+    return lists.number(goals) if goals else -1
+
+
+def _labels(row: Mapping[str, Any]) -> str:
+    return "".join("?" if goal["label"] is None else str(int(goal["label"])) for goal in row["subgoals"])
+
+
+def number_or_none(value: float | None) -> float | None:
+    """The value; ``None`` where it is missing or not finite."""
+    return None if value is None else number(value)
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["source"], row["episode_id"]

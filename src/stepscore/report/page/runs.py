@@ -1,0 +1,172 @@
+"""The overview of a page: what each run is and took, and what a reader must be warned of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from stepscore.metrics import Column
+from stepscore.report.page.boards import TRIVIAL, Board, Pack
+from stepscore.runs import Run, number
+
+LABELS = {
+    "success_label": "success by label",
+    "success_judge": "success by judge",
+    "MC25": "MC@25",
+    "MC50": "MC@50",
+    "MC75": "MC@75",
+    "MC100": "MC@100",
+    "stage_MAE": "stage MAE",
+    "stage_CCC": "stage CCC",
+}
+MAIN = (*list(LABELS)[:6], "MP", "PPL", "CRA", "STR")
+CORRELATIONS = ("VOC", "stage_CCC")
+LOW_COVERAGE = 0.9
+"""Share of known points below which a run is warned of."""
+
+
+def metric_info(column: Column) -> dict[str, Any]:
+    """The contract's MetricInfo."""
+    return {
+        "name": column.name,
+        "label": LABELS.get(column.name, column.name),
+        "better": column.better,
+        "kind": column.kind,
+        "percent": column.name not in CORRELATIONS,
+        "summary": column.summary,
+        "main": column.name in MAIN,
+    }
+
+
+def board_labels(boards: Sequence[Board]) -> list[str]:
+    """Judge and model of each board, with the protocol's hash where two would be alike."""
+    names = [" ".join(filter(None, (b.runs[0].judge, b.runs[0].model))) for b in boards]
+    return [
+        f"{name} ({board.runs[0].protocol.hash[:6]})" if names.count(name) > 1 else name
+        for name, board in zip(names, boards, strict=True)
+    ]
+
+
+def run_rows(boards: Sequence[Board], pack: Pack) -> list[dict[str, Any]]:
+    """The contract's RunInfo of every run, in the order in which they were given."""
+    rows: dict[int, dict[str, Any]] = {}
+    for place, board in enumerate(boards):
+        for run, at, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
+            inside = np.zeros(len(board.measures), dtype=bool)
+            inside[chosen] = True
+            rows[at] = _run(run) | {
+                "board": place,
+                "coverage": pack(board.measures.estimate("coverage", inside)),
+            }
+    ordered = [rows[at] for at in sorted(rows)]
+    for row, unique in zip(ordered, unique_ids([row["name"] for row in ordered]), strict=True):
+        row["id"] = unique
+    return ordered
+
+
+def unique_ids(names: Sequence[str]) -> list[str]:
+    """Short names for URLs; of two that are alike, the second has a number."""
+    found: list[str] = []
+    for name in names:
+        base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run"
+        taken, unique = 1, base
+        while unique in found:
+            taken += 1
+            unique = f"{base}-{taken}"
+        found.append(unique)
+    return found
+
+
+def _run(run: Run) -> dict[str, Any]:
+    judgements = run.judgements()
+    flags = {flag for flag in judgements.column("calibrated").to_pylist() if flag is not None}
+    info = run.info
+    return {
+        "name": run.path.resolve().name,
+        "path": str(run.path),
+        "judge": run.judge,
+        "model": run.model,
+        "protocol": run.protocol.hash,
+        "protocol_json": json.dumps(run.protocol.content, indent=2, sort_keys=True, ensure_ascii=False),
+        "trivial": run.judge in TRIVIAL,
+        "source": info["source"],
+        "status": info["status"],
+        "created": info["created"],
+        "updated": info["updated"],
+        "versions": info["versions"],
+        "n": judgements.num_rows,
+        "errors": judgements.num_rows - judgements.column("error").null_count,
+        "selected": info["selected"],
+        "calibrated": flags.pop() if len(flags) == 1 else None,
+        "usage": _usage(run),
+    }
+
+
+def _usage(run: Run) -> dict[str, Any]:
+    rows = run.usage().to_pylist()
+    costs = [row["cost"] for row in rows]
+    waits = [wait for row in rows for wait in row["latencies_s"]]
+    p50, p95 = np.quantile(waits, [0.5, 0.95]) if waits else (np.nan, np.nan)
+    summed = ("seconds", "calls", "attempts", "cached", "images", "tokens_in", "tokens_out")
+    return {
+        **{name: sum(row[name] for row in rows) for name in summed},
+        "wall_s": run.info.get("last", {}).get("seconds"),
+        "cost": None if None in costs or not costs else sum(costs),
+        "p50_s": number(p50),
+        "p95_s": number(p95),
+    }
+
+
+def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Any]:
+    """What a reader must know before comparing numbers."""
+    found = _protocols(boards, labels)
+    for row in rows:
+        if row["errors"]:
+            found.append(
+                warning(
+                    "errors",
+                    f"{row['name']}: {row['errors']} of {row['n']} episodes could not be judged; "
+                    "they count against coverage.",
+                )
+            )
+        if row["status"] != "finished" or row["n"] < row["selected"]:
+            found.append(
+                warning(
+                    "unfinished",
+                    f"{row['name']}: {row['n']} of {row['selected']} episodes are judged (the run is "
+                    f"{row['status']}). The same `stepscore judge` command continues it.",
+                )
+            )
+        coverage = row["coverage"][0]
+        if coverage is not None and coverage < LOW_COVERAGE:
+            found.append(
+                warning(
+                    "coverage", f"{row['name']}: only {100 * coverage:.0f} % of its curve points are known."
+                )
+            )
+    return found
+
+
+def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[Any]:
+    """A warning where boards differ: their numbers stand in separate tables, and why."""
+    if len(boards) < 2:
+        return []
+    details = []
+    for (a, name_a), (b, name_b) in combinations(zip(boards, labels, strict=True), 2):
+        differences = a.runs[0].protocol.differences(b.runs[0].protocol)
+        details += [f"{name_a} and {name_b}: {difference}" for difference in differences]
+    text = (
+        f"The runs follow {len(boards)} protocols. Each has a table of its own; a difference between tables "
+        "may come from the protocol, not from the policies."
+    )
+    return [warning("protocols", text, details)]
+
+
+def warning(kind: str, text: str, details: Sequence[str] = ()) -> dict[str, Any]:
+    """The contract's Warning."""
+    return {"kind": kind, "text": text, "details": list(details)}

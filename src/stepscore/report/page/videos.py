@@ -1,0 +1,159 @@
+"""Videos of every episode and view: which file, from which second, at which rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscore.episodes import Episodes, View, ViewInfo, open_episodes
+from stepscore.episodes.lerobot import FetchedView
+from stepscore.episodes.video import VideoView, packet_index
+from stepscore.errors import StepScoreError
+from stepscore.report.page.episodes import EpisodeIndex
+from stepscore.report.page.media_probe import probe
+from stepscore.report.page.packing import dictionary, pack_floats
+from stepscore.report.page.video_hosting import Placed, Shelf
+from stepscore.runs import Run, number
+from stepscore.types import FloatArray
+
+REGULAR = 0.1
+"""Share of a frame by which frame times may leave i / fps and still be told by the rate alone."""
+
+
+@dataclass
+class _Row:
+    """A row of the VideoTable."""
+
+    episode: int
+    view: str
+    file: int = -1
+    start_s: float = 0.0
+    info: ViewInfo | None = None
+    times: FloatArray | None = None
+    why: str = ""
+
+
+@dataclass
+class _Files:
+    """Files placed so far, each once."""
+
+    shelf: Shelf
+    placed: list[Placed] = field(default_factory=list)
+    by_path: dict[Path, int] = field(default_factory=dict)
+
+    def number(self, path: Path) -> int:
+        if path not in self.by_path:
+            self.by_path[path] = self.add(self.shelf.file(path, probe(path)))
+        return self.by_path[path]
+
+    def add(self, placed: Placed) -> int:
+        self.placed.append(placed)
+        return len(self.placed) - 1
+
+
+def video_tables(
+    runs: Sequence[Run], index: EpisodeIndex, shelf: Shelf | None
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The contract's files and VideoTable; both empty without a shelf.
+
+    The sources of the runs are opened again for it. A video that is not to be had is a row that says why.
+    """
+    if shelf is None:
+        return [], _table([])
+    sources = _Sources({row["source"]: run for run in reversed(runs) for row in _sources(run)})
+    files = _Files(shelf)
+    rows = [
+        _row(place, name, view, files)
+        for place, episode in enumerate(index.rows)
+        for name, view in sources.views(episode).items()
+    ]
+    found = [{"src": p.src, **p.probe._asdict()} for p in files.placed]
+    return found, _table(rows)
+
+
+class _Sources:
+    """The sources of some runs, opened when first asked for."""
+
+    def __init__(self, runs: Mapping[str, Run]) -> None:
+        self._runs = runs
+        self._opened: dict[str, Episodes | str] = {}
+
+    def views(self, row: Mapping[str, Any]) -> Mapping[str, View | str]:
+        """The cameras of an episode, or for each of them why it cannot be shown."""
+        found = self._open(row["source"])
+        if not isinstance(found, str):
+            try:
+                views: Mapping[str, View] = found[row["episode_id"]].views
+                return views
+            except StepScoreError as error:
+                found = str(error)
+        return dict.fromkeys((view["name"] for view in row["views"]), found)
+
+    def _open(self, source: str) -> Episodes | str:
+        if source not in self._opened:
+            reader = self._runs[source].info.get("reader") or None
+            try:
+                self._opened[source] = open_episodes(source, reader=reader)
+            except StepScoreError as error:
+                self._opened[source] = f"Its source cannot be opened. {error}"
+        return self._opened[source]
+
+
+def _sources(run: Run) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (
+        run.episodes().select(["source"]).group_by("source").aggregate([]).to_pylist()
+    )
+    return found
+
+
+def _row(place: int, name: str, view: View | str, files: _Files) -> _Row:
+    row = _Row(place, name)
+    if isinstance(view, str):
+        row.why = view
+        return row
+    if isinstance(view, FetchedView):
+        if not view.path.exists():
+            row.why = f"The video has not been fetched: {view.path.name}."
+            return row
+        view = view.view
+    try:
+        _fill(row, view, files)
+    except StepScoreError as error:
+        row.why = str(error)
+    return row
+
+
+def _fill(row: _Row, view: View, files: _Files) -> None:
+    row.info, times = view.info(), view.timestamps()
+    if isinstance(view, VideoView):
+        row.file = files.number(view.path)
+        clock = packet_index(view.path).times
+        row.start_s = float(clock[row.info.first_frame] - clock[0])
+    else:
+        made = files.shelf.pictures(view, f"{row.episode}-{row.view}")
+        if made is None:
+            row.why = "This camera is recorded as pictures, not as a video; --copy-videos makes one of them."
+        else:
+            row.file = files.add(made)
+    if np.max(np.abs(times - np.arange(len(times)) / row.info.fps)) > REGULAR / row.info.fps:
+        row.times = times
+
+
+def _table(rows: Sequence[_Row]) -> dict[str, Any]:
+    infos = [row.info or ViewInfo(0, np.nan, 0, 0, 0.0) for row in rows]
+    return {
+        "episode": [row.episode for row in rows],
+        "view": dictionary(row.view for row in rows),
+        "file": [row.file for row in rows],
+        "start_s": [row.start_s for row in rows],
+        "n_frames": [info.n_frames for info in infos],
+        "fps": [number(info.fps) for info in infos],
+        "width": [info.width for info in infos],
+        "height": [info.height for info in infos],
+        "times": {str(n): pack_floats(row.times) for n, row in enumerate(rows) if row.times is not None},
+        "why": {str(n): row.why for n, row in enumerate(rows) if row.why},
+    }

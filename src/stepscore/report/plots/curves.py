@@ -1,0 +1,132 @@
+"""Curves of many episodes over one another with their median band: a row a policy, a column an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscore.analysis import Measures, groups
+from stepscore.errors import OptionError
+from stepscore.report.plots.curve_bands import Band, Points, duration_of, median_band
+from stepscore.report.plots.style import (
+    BLUE,
+    COLUMN_INCHES,
+    GREY,
+    RED,
+    SMALL,
+    fit_lines,
+    group_name,
+    percent_axis,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINES = 100
+"""Single curves drawn in a panel at most, evenly taken from all; the band is always over all."""
+
+FEWEST = 3
+"""Curves from which a median band says more than the curves themselves."""
+
+_COLOURS = {"success": BLUE, "failure": RED, "outcome unknown": GREY}
+
+
+class Panel(NamedTuple):
+    """The curves of one group and outcome; times are shares of the episode's time."""
+
+    curves: tuple[Points, ...]
+    band: Band
+
+
+@dataclass(frozen=True)
+class CurveGrid:
+    """What is drawn.
+
+    Attributes:
+        source: Where the outcome is from: ``"label"`` where any episode has one, else ``"judge"``.
+        groups: Names of the rows.
+        outcomes: Names of the columns.
+        panels: Group and outcome by number to curves; a pair without episodes is not in it.
+    """
+
+    source: str
+    groups: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    panels: dict[tuple[int, int], Panel]
+
+
+def curve_grid(measures: Measures, by: Sequence[str]) -> CurveGrid:
+    """Every episode that has a curve, by group and outcome."""
+    source = "label" if np.any(~np.isnan(measures.values["success_label"])) else "judge"
+    success = measures.values[f"success_{source}"]
+    has_curve = np.array([len(times) > 0 for times, _ in measures.curves], dtype=bool)
+    masks = {"success": success == 1, "failure": success == 0, "outcome unknown": np.isnan(success)}
+    outcomes = tuple(word for word, mask in masks.items() if np.any(mask & has_curve))
+    if not outcomes:
+        raise OptionError("No episode of these runs has a curve to draw.")
+    rows = [(group_name(g), chosen) for g, chosen in groups(measures, by) if np.any(chosen & has_curve)]
+    panels = {}
+    for row, (_, chosen) in enumerate(rows):
+        for column, word in enumerate(outcomes):
+            members = np.flatnonzero(chosen & masks[word] & has_curve).tolist()
+            if members:
+                panels[row, column] = _panel_of(measures, members)
+    return CurveGrid(source, tuple(name for name, _ in rows), outcomes, panels)
+
+
+def _panel_of(measures: Measures, members: Sequence[int]) -> Panel:
+    curves = [measures.curves[i] for i in members]
+    durations = [
+        duration_of(measures.episodes[i]["duration_s"], times)
+        for i, (times, _) in zip(members, curves, strict=True)
+    ]
+    shares = tuple((t / d if d > 0 else t, v) for (t, v), d in zip(curves, durations, strict=True))
+    return Panel(shares, median_band(curves, durations))
+
+
+def draw_curves(grid: CurveGrid, width: float = COLUMN_INCHES) -> Figure:
+    """The grid as a figure of this width in inches."""
+    from matplotlib.figure import Figure
+
+    height = 0.5 + 0.72 * len(grid.groups)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    shape = (len(grid.groups), len(grid.outcomes))
+    panels = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
+    for row, name in enumerate(grid.groups):
+        panels[row, 0].set_ylabel(fit_lines(name, 0.7, most=2), fontsize=SMALL)
+        for column, word in enumerate(grid.outcomes):
+            axes = panels[row, column]
+            _panel(axes, grid.panels.get((row, column)), _COLOURS[word])
+            if row == 0:
+                axes.set_title(word if word == "outcome unknown" else f"{word} by {grid.source}")
+    for axes in panels.flat:
+        percent_axis(axes, "x")
+        percent_axis(axes, "y")
+    figure.supxlabel("percent of the episode's time", fontsize=SMALL)
+    figure.supylabel("progress (%)", fontsize=SMALL)
+    return figure
+
+
+def _panel(axes: Axes, panel: Panel | None, colour: str) -> None:
+    if panel is None:
+        axes.text(
+            0.5, 0.5, "none", transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=SMALL
+        )
+        return
+    n = len(panel.curves)
+    drawn = np.unique(np.linspace(0, n - 1, min(n, LINES)).round().astype(int))
+    thin = {"color": colour, "lw": 0.4, "alpha": max(0.2, 0.8 / len(drawn) ** 0.4)}
+    for index in drawn:
+        times, values = panel.curves[index]
+        axes.plot(100 * times, 100 * values, **thin)
+    if n >= FEWEST:
+        band = panel.band
+        at = 100 * band.at
+        axes.fill_between(at, 100 * band.low, 100 * band.high, color=colour, alpha=0.22, lw=0)
+        axes.plot(at, 100 * band.median, color=colour, lw=1.2, label="median")
+    note = f"n={n}" if len(drawn) == n else f"n={n}, {len(drawn)} drawn"
+    axes.text(0.03, 0.97, note, transform=axes.transAxes, ha="left", va="top", fontsize=SMALL, color=GREY)

@@ -1,0 +1,181 @@
+"""Between a run's judges and its models: decoding, the ledger, and how many calls go at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.errors import BudgetError, OptionError, TransientModelError
+from stepscore.judges import Ask
+from stepscore.models import Model, PrefixScores, Request, Response, ScorePrefixes, media_decoder, resolve
+from stepscore.models.api import score_one_by_one, scores_one_by_one
+from stepscore.models.calls import Attempts, Budget, Call, CallCache, Ledger, Price, call_key, price_of
+from stepscore.types import Usage
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """How a run may ask its models. None of it changes a number.
+
+    Attributes:
+        budget: Calls and money that may be spent, over all starts of the run.
+        price_in: Price per million tokens read; ``None`` leaves it to the table.
+        price_out: Price per million tokens written.
+        cache: Keep answers and use kept ones.
+        cache_path: The cache file; ``None`` for the user's.
+        connections: Calls under way at a time, for served models.
+        timeout_s: Seconds after which a served call counts as lost.
+        retries: Attempts at one call.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    price_in: float | None = None
+    price_out: float | None = None
+    cache: bool = True
+    cache_path: Path | None = None
+    connections: int = 8
+    timeout_s: float = 300.0
+    retries: int = 6
+
+    def price(self, model: Model) -> Price | None:
+        """What the model's tokens cost; ``None`` where not known."""
+        return price_of(model.name, self.price_in, self.price_out)
+
+    def check(self, models: Iterable[Model]) -> None:
+        """OptionError where money is limited and one of the models has no price: every call would meet it."""
+        for model in models:
+            self.budget.check(model.name, self.price(model))
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """A model that wants to know which of its answers came from the cache, to warn of them as it would itself."""
+
+    def recalled(self, response: Response) -> None:
+        """Told of an answer that it was not asked for again."""
+
+
+class ModelClient:
+    """Answers the requests of a run's judges."""
+
+    def __init__(self, folder: Path, spending: CallOptions, default: Model | None) -> None:
+        if spending.connections < 1:
+            raise OptionError(f"connections is {spending.connections}; it must be at least 1.")
+        self._spending, self._default = spending, default
+        self._folder = folder
+        self._attempts: Attempts | None = None
+        self._cache: CallCache | None = None
+        self._ledgers: dict[str, tuple[Ledger, dict[str, object]]] = {}
+        # By identity, the model held beside its description, so that no other can take its place.
+        self._known: dict[int, tuple[Model, dict[str, object]]] = {}
+        self._slots = asyncio.Semaphore(spending.connections)
+        self._decoders = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
+
+    def close(self) -> None:
+        """Let go of files and threads."""
+        self._decoders.shutdown(wait=True)
+        if self._attempts is not None:
+            self._attempts.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def of(self, episode: Episode, calls: list[Call]) -> Ask:
+        """The ``ask`` handed to a judge for one episode; what is asked is noted in ``calls``."""
+
+        async def ask(request: Request, model: Model | None = None) -> Response:
+            asked = model or self._default
+            if asked is None:
+                raise OptionError("This judge asks a model, and has none: give it one (--model).")
+            if isinstance(request, ScorePrefixes) and scores_one_by_one(asked.capabilities):
+                return await score_one_by_one(request, partial(self._ask_prefix, episode, asked, calls))
+            return await self._ask(episode, request, asked, calls)
+
+        return ask
+
+    async def _ask_prefix(
+        self, episode: Episode, model: Model, calls: list[Call], request: ScorePrefixes
+    ) -> PrefixScores:
+        response = await self._ask(episode, request, model, calls)
+        assert isinstance(response, PrefixScores)
+        return response
+
+    async def _ask(self, episode: Episode, request: Request, model: Model, calls: list[Call]) -> Response:
+        """The answer to what is one call, to the ledger and to the server."""
+        ledger, described = self._ledger(model)
+        call = Call(episode.id, call_key(episode.fingerprint, request, described), request)
+        calls.append(call)
+        try:
+            response = await ledger.ask(
+                call, lambda: self._decode(episode, request), lambda shown: self._send(shown, model)
+            )
+        except BudgetError:
+            # What other questions are being answered is paid for: it is waited for, and kept.
+            await asyncio.gather(*(other.settled() for other, _ in self._ledgers.values()))
+            raise
+        if call.cached and isinstance(model, Recalls):
+            model.recalled(response)
+        return response
+
+    async def _decode(self, episode: Episode, request: Request) -> Request:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._decoders, resolve, request, media_decoder(episode))
+
+    async def _send(self, shown: Request, model: Model) -> Response:
+        if not model.capabilities.served:
+            return await model.answer(shown)
+        try:
+            return await asyncio.wait_for(model.answer(shown), self._spending.timeout_s)
+        except TimeoutError:
+            raise TransientModelError(f"{model.name}: no answer in {self._spending.timeout_s:g} s.") from None
+
+    def _ledger(self, model: Model) -> tuple[Ledger, dict[str, object]]:
+        """The model's ledger and description. Two models of one name and other options are two models."""
+        if id(model) not in self._known:
+            self._known[id(model)] = (model, dict(model.describe()))
+        described = self._known[id(model)][1]
+        name = json.dumps(described, sort_keys=True)
+        if name not in self._ledgers:
+            self._ledgers[name] = (self._open(model), described)
+        return self._ledgers[name]
+
+    def _open(self, model: Model) -> Ledger:
+        spending = self._spending
+        if self._attempts is None:
+            self._attempts = Attempts(self._folder / "attempts.sqlite")
+            self._cache = CallCache(spending.cache_path) if spending.cache else None
+        return Ledger(
+            model.name,
+            attempts=self._attempts,
+            price=spending.price(model),
+            cache=self._cache,
+            budget=spending.budget,
+            retries=spending.retries,
+            slots=self._slots if model.capabilities.served else None,
+        )
+
+
+def usage_of(calls: Sequence[Call], said: Usage) -> Usage:
+    """What an episode's calls took, on top of what the judge itself reports. Unknown cost stays unknown."""
+    if not calls:
+        return said
+    costs = [call.cost for call in calls]
+    known = [cost for cost in costs if cost is not None]
+    rows = [call.row() for call in calls]
+    return replace(
+        said,
+        calls=len(calls),
+        attempts=sum(call.attempts for call in calls),
+        images=sum(call.images for call in calls),
+        tokens_in=sum(row["tokens_in"] for row in rows),
+        tokens_out=sum(row["tokens_out"] for row in rows),
+        cost=float(np.sum(known)) if len(known) == len(costs) else None,
+    )

@@ -1,0 +1,1 @@
+"""The simulated tasks: instructions, milestones, distances and stages."""

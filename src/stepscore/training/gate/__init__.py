@@ -1,0 +1,1 @@
+"""Training the embedded judge's domain gate, and evaluating it."""

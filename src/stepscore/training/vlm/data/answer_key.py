@@ -1,0 +1,259 @@
+"""What is true of a labelled episode at the moment a question shows, and the right answer in words.
+
+Which moment that is stands in the question itself: the frames of the main view that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.episodes.labels import POTENTIAL, SLACK_S, Labels, Truth, subgoal_truth, success_truth
+from stepscore.errors import EpisodeError
+from stepscore.judges import StepEval, described
+from stepscore.models import FrameRef, Generate, Prompt, Score, TiledFrames, Turn
+from stepscore.types import FloatArray
+
+DIRECT = "Therefore, the estimated progress is <progress>"
+"""Begins an answer to procvlm's question that leaves the remaining actions out."""
+
+
+class UnlabelledMomentError(EpisodeError):
+    """The labels do not say what is right at the moment a question shows; they may at another."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeTruth:
+    """What an episode's labels say of any moment in it.
+
+    An EpisodeError names what is not labelled at all, an :class:`UnlabelledMomentError` what is not at the
+    moment asked about.
+    """
+
+    episode: Episode
+
+    @cached_property
+    def times(self) -> FloatArray:
+        """Seconds of the main view's frames."""
+        if not self.episode.views:
+            raise EpisodeError(f"Episode {self.episode.id} has no video to ask about.")
+        return next(iter(self.episode.views.values())).timestamps()
+
+    @cached_property
+    def subgoals(self) -> tuple[Truth, ...]:
+        """When each subgoal was true."""
+        if not self.episode.subgoals:
+            raise self._missing("subgoals", "Give some: --subgoals subgoals.yaml")
+        rows = tuple(row for row in self.episode.labels.rows if row.kind == "subgoal")
+        labelled = {row.name for row in rows}
+        absent = [s.name for s in self.episode.subgoals if s.name not in labelled]
+        if absent:
+            names = ", ".join(repr(name) for name in absent)
+            raise self._missing(f"label of the subgoal(s) {names}", "Give labels: --labels labels.parquet")
+        last_s = float(self.times[-1])
+        subgoals = self.episode.subgoals
+        return tuple(subgoal_truth(Labels(rows), s.name, s.mode, last_s) for s in subgoals)
+
+    def reached(self, number: int, at_s: float) -> bool:
+        """Whether subgoal ``number`` (from 0) counts at a moment: true by then (ever), or then (holds)."""
+        subgoal = self.episode.subgoals[number]
+        known = self.subgoals[number].at_end(subgoal.mode, at_s)
+        if known is None and self._is_last(at_s):
+            known = self.episode.labels.subgoal(subgoal.name)
+        if known is None:
+            raise self._silent(f"whether the subgoal {subgoal.name!r} was reached", at_s)
+        return known
+
+    def succeeded(self, at_s: float) -> bool:
+        """Whether the task's success counts at a moment, by the episode's mode."""
+        labels = self.episode.labels
+        if not any(row.kind == "success" for row in labels.rows):
+            raise self._missing("success label", "Give labels: --labels labels.parquet")
+        mode = self.episode.success_mode or labels.success_mode or "holds"
+        known = self._success.at_end(mode, at_s)
+        if known is None and self._is_last(at_s):
+            known = labels.success
+        if known is None:
+            raise self._silent("whether the task was done", at_s)
+        return known
+
+    @cached_property
+    def _success(self) -> Truth:
+        return success_truth(self.episode.labels, float(self.times[-1]))
+
+    @cached_property
+    def _progress(self) -> tuple[FloatArray, FloatArray]:
+        labels, names = self.episode.labels, self.episode.labels.potentials
+        if len(names) > 1 and POTENTIAL not in names:
+            listed = ", ".join(repr(name) for name in names)
+            raise EpisodeError(
+                f"Episode {self.episode.id} has progress labels of several names ({listed}), and none is "
+                f"called {POTENTIAL!r}. Keep those of one name."
+            )
+        times, values = labels.progress(POTENTIAL if POTENTIAL in names else None)
+        known = ~np.isnan(values)
+        if not np.any(known):
+            raise self._missing("progress labels", "Give labels: --labels labels.parquet")
+        return times[known], values[known]
+
+    def progress(self, at_s: float) -> float:
+        """The progress potential at a moment, linear between labelled ones."""
+        times, values = self._progress
+        if not times[0] - SLACK_S <= at_s <= times[-1] + SLACK_S:
+            raise self._silent("how far the task was", at_s)
+        return float(np.interp(at_s, times, values))
+
+    def left(self, at_s: float) -> list[str]:
+        """The steps not done at a moment, in order: subgoals, or stages where the episode has none.
+
+        A subgoal with mode ``ever`` is done once it was true, and stays so. The stages of a success are a
+        whole procedure; those of a failure only say what was tried.
+        """
+        subgoals = self.episode.subgoals
+        if subgoals:
+            return [s.name for k, s in enumerate(subgoals) if not self.reached(k, at_s)]
+        labels = self.episode.labels
+        if not labels.stages or not labels.success:
+            raise self._missing(
+                "subgoals, and no stages of a success", "Give one of them: --subgoals, --labels"
+            )
+        running = [] if self._is_last(at_s) else [s for s in labels.stages if s.end_s > at_s + SLACK_S]
+        return list(dict.fromkeys(stage.name for stage in running))
+
+    def _is_last(self, at_s: float) -> bool:
+        return at_s >= float(self.times[-1]) - SLACK_S
+
+    def _missing(self, what: str, repair: str) -> EpisodeError:
+        return EpisodeError(f"Episode {self.episode.id} has no {what}: no right answer is known. {repair}")
+
+    def _silent(self, what: str, at_s: float) -> UnlabelledMomentError:
+        return UnlabelledMomentError(
+            f"Episode {self.episode.id}: the labels do not say {what} at {at_s:.2f} s. Labels with times "
+            "(start_s, end_s) say it of every moment."
+        )
+
+
+def seconds_shown(prompt: Prompt, truth: EpisodeTruth) -> list[float]:
+    """The seconds of the main view's frames in a question, in the order in which they stand."""
+    main = next(iter(truth.episode.views))
+    return [float(truth.times[still.index]) for still in _stills(prompt) if still.view == main]
+
+
+def _stills(prompt: Prompt) -> list[FrameRef]:
+    found: list[FrameRef] = []
+    for part in (part for turn in prompt.turns for part in turn.parts):
+        if isinstance(part, TiledFrames):
+            found += part.stills
+        elif isinstance(part, FrameRef):
+            found.append(part)
+    return found
+
+
+def stepeval_answer(judge: StepEval, request: Generate | Score, truth: EpisodeTruth) -> str:
+    """The verdicts on what is shown: the JSON asked for, or one of the two words."""
+    shown = seconds_shown(request.prompt, truth)
+    if isinstance(request, Generate) and judge.strategy == "all-at-once":
+        entries = [_entry(judge, k, shown, truth, numbered=True) for k in range(len(truth.episode.subgoals))]
+        return f'{{"subgoals": [{", ".join(entries)}]}}'
+    number = _asked_about(request.prompt, truth.episode)
+    if isinstance(request, Score):
+        return request.candidates[0 if truth.reached(number, shown[-1]) else 1]
+    return _entry(judge, number, shown, truth)
+
+
+def _asked_about(prompt: Prompt, episode: Episode) -> int:
+    """Which subgoal a question about one is about, counted from 0, by the line that states it."""
+    views, count = tuple(episode.views), len(episode.subgoals)
+    # What follows the last picture; an instruction stands before the first.
+    lines = str(prompt.turns[-1].parts[-1]).split("\n")
+    for number, subgoal in enumerate(episode.subgoals):
+        if f"Subgoal {number + 1} of {count}: {described(subgoal, views)}" in lines:
+            return number
+    raise EpisodeError(f"Episode {episode.id}: a question names none of its {count} subgoals: {lines}.")
+
+
+def _entry(
+    judge: StepEval, number: int, shown: Sequence[float], truth: EpisodeTruth, *, numbered: bool = False
+) -> str:
+    """One verdict as a JSON object, its keys in the prompt's order, the second as written in the prompt."""
+    reached = truth.reached(number, shown[-1])
+    fields = [f'"number": {number + 1}'] if numbered else []
+    if judge.reason:
+        fields.append(f'"why": "{_reason(number, shown, truth, reached=reached)}"')
+    fields.append(f'"answer": "{"yes" if reached else "no"}"')
+    if judge.when:
+        first = _first_shown(number, shown, truth)[0] if reached else None
+        fields.append(f'"when": {"null" if first is None else f"{shown[first]:.2f}"}')
+    return f"{{{', '.join(fields)}}}"
+
+
+def _first_shown(number: int, shown: Sequence[float], truth: EpisodeTruth) -> tuple[int, bool]:
+    """The place of the first frame in which a reached subgoal is true; or after which, and False."""
+    known = truth.subgoals[number]
+    held = [known.held(at) for at in shown]
+    if True in held and None not in held[: held.index(True)]:
+        return held.index(True), True
+    happened = [known.happened(at) for at in shown]
+    if True not in happened or None in happened[: happened.index(True)]:
+        name = truth.episode.subgoals[number].name
+        raise UnlabelledMomentError(
+            f"Episode {truth.episode.id}: the labels do not say when the subgoal {name!r} came true. Label it "
+            "with start_s, or ask with reason=false and when=false."
+        )
+    return happened.index(True), False
+
+
+def _reason(number: int, shown: Sequence[float], truth: EpisodeTruth, *, reached: bool) -> str:
+    if reached:
+        first, seen = _first_shown(number, shown, truth)
+        return f"frame {first + 1} shows it" if seen else f"it came true before frame {first + 1}"
+    held = [truth.subgoals[number].held(at) for at in shown]
+    if True in held:
+        return f"frame {held.index(True) + 1} shows it, the last frame does not"
+    return "the last frame does not show it" if None in held else "no frame shows it"
+
+
+def procvlm_answer(prompt: Prompt, truth: EpisodeTruth) -> str:
+    """The remaining steps, then the percentage, at the last frame shown."""
+    at_s = seconds_shown(prompt, truth)[-1]
+    left = truth.left(at_s)
+    listed = "\n".join(f"{number}. {name}" for number, name in enumerate(left, start=1))
+    steps = f"The following steps are required:\n{listed}" if left else _nothing_left(truth.episode)
+    return f"{steps}\n{DIRECT}{procvlm_percentage(prompt, truth)}"
+
+
+def procvlm_percentage(prompt: Prompt, truth: EpisodeTruth) -> str:
+    """The answer from the percentage on, such as ``84.13%</progress>.``, for the last frame shown."""
+    return f"{100 * truth.progress(seconds_shown(prompt, truth)[-1]):.2f}%</progress>."
+
+
+def without_steps(prompt: Prompt) -> Prompt:
+    """The question with the answer begun so that the percentage comes at once."""
+    return replace(prompt, turns=(*prompt.turns, Turn("assistant", (DIRECT,))), continued=True)
+
+
+def _nothing_left(episode: Episode) -> str:
+    last = episode.subgoals[-1].name if episode.subgoals else episode.labels.stages[-1].name
+    return f"The last step is done ({last}), no further steps required."
+
+
+def hop_answer(prompt: Prompt, truth: EpisodeTruth) -> str:
+    """The signed share of what was left that got done, or of what was done that came undone, in percent.
+
+    The question shows START, BEFORE and AFTER; where BEFORE is the goal, it names no frame for it, and the
+    potential there is 1.
+    """
+    _, *before, after = (truth.progress(at) for at in seconds_shown(prompt, truth))
+    percent = round(100 * hop_between(before[0] if before else 1.0, after))
+    return f"<score>{percent:+d}%</score>" if percent else "<score>0%</score>"
+
+
+def hop_between(before: float, after: float) -> float:
+    """The hop by which :class:`~stepscore.judges.hop.Hop` gets from one progress to another, in -1..1."""
+    if after > before:
+        return (after - before) / (1 - before)
+    return (after - before) / before if after < before else 0.0

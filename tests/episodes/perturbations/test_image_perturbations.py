@@ -1,0 +1,68 @@
+"""Changes of the picture, pixel by pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.episodes.perturbations.perturb import darker, recompressed, shifted, zoomed
+from stepscore.types import FloatArray, Frames
+from tests.fakes import FakeView
+
+
+@dataclass(frozen=True)
+class Painted(FakeView):
+    """A view that shows one given picture."""
+
+    n: object = None  # type: ignore[assignment]
+
+    def info(self):  # type: ignore[no-untyped-def]
+        picture = np.asarray(self.n)
+        return FakeView(1).info()._replace(width=picture.shape[1], height=picture.shape[0])
+
+    def timestamps(self) -> FloatArray:
+        return np.zeros(1)
+
+    def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
+        return np.stack([np.asarray(self.n) for _ in indices])
+
+
+def test_a_shift_moves_the_picture_and_fills_what_it_uncovers() -> None:
+    before = np.full((6, 8, 3), 7, np.uint8)
+    before[2, 3] = 200
+    moved = shifted(Episode("e", "", views={"top": Painted(before)}), 2, -1).view().read([0])[0]
+    assert (moved[1, 5] == 200).all()
+    assert (moved == 200).sum() == 3
+    black = shifted(Episode("e", "", views={"top": Painted(before)}), 2, -1, fill="black").view().read([0])[0]
+    assert (black[:, :2] == 0).all()
+    assert (black[-1] == 0).all()
+    assert (black[:-1, 2:] == moved[:-1, 2:]).all()
+
+
+def test_a_zoom_keeps_the_middle_and_the_size() -> None:
+    picture = np.zeros((60, 80, 3), np.uint8)
+    picture[20:40, 30:50] = 255
+    large = zoomed(Episode("e", "", views={"top": Painted(picture)}), 2.0).view().read([0])[0]
+    assert large.shape == picture.shape
+    assert large[12:48, 22:58].min() > 250
+    assert large[:8].max() == large[:, :18].max() == 0
+
+
+def test_darker_multiplies() -> None:
+    picture = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
+    dark = darker(Episode("e", "", views={"top": Painted(picture)}), 0.5).view().read([0])[0]
+    assert np.array_equal(dark, np.round(picture * 0.5).astype(np.uint8))
+
+
+def test_recompression_loses_more_at_lower_quality() -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8)
+    given_episode = Episode("e", "", views={"top": Painted(picture)})
+
+    def loss(quality: int) -> float:
+        frame = recompressed(given_episode, quality).view().read([0])[0]
+        return float(np.abs(frame.astype(int) - picture).mean())
+
+    assert loss(10) > loss(60) > loss(95) > 0

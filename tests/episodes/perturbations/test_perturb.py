@@ -1,0 +1,294 @@
+"""Changes to an episode: what is shown, when, and under which name."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscore.episodes import Episode, Subgoal
+from stepscore.episodes.perturbations.perturb import (
+    PERTURBATIONS,
+    cut,
+    darker,
+    frozen,
+    other_instruction,
+    paused,
+    perturb,
+    recompressed,
+    reversed_,
+    shifted,
+    slowed,
+    zoomed,
+)
+from stepscore.episodes.video.video_view import VideoView
+from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.types import FloatArray, Frames
+from tests.fakes import FakeView, episode
+from tests.media import numbers_of, write_video
+
+EVERY: dict[str, Callable[[Episode], Episode]] = {
+    "frozen first": lambda e: frozen(e, "first"),
+    "frozen last": lambda e: frozen(e, "last"),
+    "reversed": reversed_,
+    "cut": lambda e: cut(e, 2.0),
+    "cut share": lambda e: cut(e, share=0.3),
+    "slowed": lambda e: slowed(e, 2.0),
+    "paused": lambda e: paused(e, 1.0, 0.5),
+    "shifted": lambda e: shifted(e, 2, -1),
+    "shifted black": lambda e: shifted(e, 2, -1, fill="black"),
+    "zoomed": lambda e: zoomed(e, 1.15),
+    "darker": lambda e: darker(e, 0.5),
+    "recompressed": lambda e: recompressed(e, 40),
+}
+
+
+@dataclass(frozen=True)
+class Unopened(FakeView):
+    """A view that must not be asked for frames."""
+
+    def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
+        raise AssertionError("a frame was read")
+
+
+def shown(changed_episode: Episode) -> list[int]:
+    """The recorded numbers of all frames the episode now shows."""
+    view = changed_episode.view()
+    return [int(frame[0, 0, 0]) for frame in view.read(range(view.info().n_frames))]
+
+
+def times(changed_episode: Episode) -> FloatArray:
+    return changed_episode.view().timestamps()
+
+
+TEN = {"top": FakeView(n=10, fps=10.0)}
+
+
+def ten() -> Episode:
+    return episode(views=TEN)
+
+
+def test_frozen_shows_one_frame_for_the_same_time() -> None:
+    assert shown(frozen(ten())) == [0] * 10
+    assert shown(frozen(ten(), "last")) == [9] * 10
+    assert np.array_equal(times(frozen(ten())), times(ten()))
+
+
+def test_reversed_shows_the_last_frame_first() -> None:
+    assert shown(reversed_(ten())) == list(range(9, -1, -1))
+    assert times(reversed_(ten())) == pytest.approx(np.arange(10) / 10)
+    assert shown(reversed_(reversed_(ten()))) == list(range(10))
+
+
+@pytest.mark.parametrize(("to_s", "kept"), [(0.3, 3), (0.35, 4), (1.0, 10), (0.001, 1)])
+def test_cut_keeps_the_frames_shown_before_a_second(to_s: float, kept: int) -> None:
+    assert shown(cut(ten(), to_s)) == list(range(kept))
+
+
+def test_cut_to_a_share_of_the_duration() -> None:
+    half = cut(ten(), share=0.5)
+    assert shown(half) == [0, 1, 2, 3, 4]
+    assert half.info is not None
+    assert half.info.duration_s == pytest.approx(0.5)
+    assert shown(cut(ten(), share=1.0)) == list(range(10))
+
+
+def test_slowed_shows_the_same_frames_longer() -> None:
+    slow = slowed(ten(), 2.0)
+    assert shown(slow) == list(range(10))
+    assert times(slow) == pytest.approx(np.arange(10) / 5)
+    assert slow.info is not None
+    assert (slow.info.fps, slow.info.duration_s) == (5.0, pytest.approx(2.0))
+    assert slow.clip(times=[0.0, 0.39, 0.4]).indices.tolist() == [0, 1, 2]
+
+
+def test_paused_repeats_the_frame_then_shown_and_delays_the_rest() -> None:
+    rested = paused(ten(), 0.35, 0.2)
+    assert shown(rested) == [0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8, 9]
+    assert times(rested) == pytest.approx(np.arange(12) / 10)
+    assert shown(paused(ten(), 0.95, 0.2))[-3:] == [9, 9, 9]
+
+
+def test_cameras_of_different_rates_stay_together() -> None:
+    two = episode(views={"top": FakeView(n=20, fps=10.0), "wrist": FakeView(n=60, fps=30.0)})
+    for change in (
+        lambda e: cut(e, 1.0),
+        lambda e: paused(e, 1.05, 0.25),
+        lambda e: slowed(e, 3.0),
+        reversed_,
+    ):
+        top, wrist = change(two).views.values()
+        assert top.info().duration_s == pytest.approx(wrist.info().duration_s, abs=0.1)
+    late = paused(two, 1.05, 0.25)
+    assert late.views["top"].timestamps()[-1] - 1.9 == pytest.approx(0.25)
+    assert late.views["wrist"].timestamps()[-1] - 59 / 30 == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_change_reads_no_frame_and_can_be_pickled(name: str) -> None:
+    made = EVERY[name](episode(views={"top": Unopened()}))
+    made.info  # noqa: B018
+    made.fingerprint  # noqa: B018
+    again = pickle.loads(pickle.dumps(EVERY[name](episode())))
+    assert np.array_equal(again.view().read([0, 3]), EVERY[name](episode()).view().read([0, 3]))
+
+
+def test_every_change_has_its_own_fingerprint_id_and_note() -> None:
+    made = [change(episode()) for change in EVERY.values()]
+    assert len({e.fingerprint for e in [episode(), *made]}) == len(made) + 1
+    assert len({e.id for e in [episode(), *made]}) == len(made) + 1
+    assert all(e.metadata["changed_from"] == "e" and e.task == episode().task for e in made)
+    twice = darker(cut(episode("a/b"), 2.5), 0.5)
+    assert twice.id == "a/b~cut-2.5s~darker-0.5"
+    assert twice.metadata == {
+        "changed_from": "a/b",
+        "changed": ({"change": "cut", "to_s": 2.5}, {"change": "darker", "factor": 0.5}),
+    }
+    assert frozen(episode("a")).id == "a~frozen-first"
+    assert not set(':\\?*"<>|') & set("".join(e.id for e in made))
+
+
+def test_the_same_change_is_the_same_episode() -> None:
+    for change in EVERY.values():
+        assert change(episode()).fingerprint == change(episode()).fingerprint
+    assert slowed(episode(), 2).fingerprint == slowed(episode(), 2.0).fingerprint
+    assert shifted(episode(), 8).fingerprint != shifted(episode(), 0, 8).fingerprint
+
+
+def test_recorded_curves_are_of_the_recorded_video() -> None:
+    beside = episode(recorded=(Path("e.curve.csv"),))
+    assert all(change(beside).recorded == () for change in EVERY.values())
+
+
+@given(
+    gaps=st.lists(st.floats(0.01, 0.5), min_size=1, max_size=30),
+    at=st.floats(0.0, 0.999),
+    seconds=st.floats(0.001, 3.0),
+    factor=st.floats(0.1, 10.0),
+)
+def test_times_start_at_0_and_rise_whatever_the_recorded_ones(
+    gaps: list[float], at: float, seconds: float, factor: float
+) -> None:
+    recorded = episode(views={"top": Uneven(tuple(np.concatenate([[0.0], np.cumsum(gaps)])))})
+    assert recorded.info is not None
+    end = recorded.info.duration_s
+    for made in (
+        reversed_(recorded),
+        cut(recorded, share=1 - at),
+        paused(recorded, at * end, seconds),
+        slowed(recorded, factor),
+    ):
+        stamps = times(made)
+        assert stamps[0] == 0.0
+        assert (np.diff(stamps) > 0).all()
+        assert made.info is not None
+        assert made.info.n_frames == len(stamps)
+        assert made.info.duration_s > stamps[-1]
+
+
+@dataclass(frozen=True)
+class Uneven(FakeView):
+    """Frames at uneven times."""
+
+    n: object = None  # type: ignore[assignment]
+
+    def info(self):  # type: ignore[no-untyped-def]
+        return FakeView(1).info()._replace(n_frames=len(self.n), duration_s=self.n[-1] + 0.1)  # type: ignore[arg-type,index]
+
+    def timestamps(self) -> FloatArray:
+        return np.array(self.n)
+
+
+def test_a_real_video_is_changed_as_it_is_read(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "v.mp4", 24, fps=12, size=(160, 96))
+    recorded = Episode("v", "push", views={"main": VideoView(path)})
+    picks = [0, 5, 11]
+    assert numbers_of(reversed_(recorded).clip(indices=picks).frames) == [23, 18, 12]
+    assert numbers_of(frozen(recorded, "last").clip(indices=picks).frames) == [23, 23, 23]
+    assert numbers_of(cut(recorded, 1.0).clip(count=3).frames) == [0, 6, 11]
+    assert numbers_of(paused(recorded, 0.5, 0.25).clip(indices=[6, 7, 9, 10]).frames) == [6, 6, 6, 7]
+    for change in (lambda e: darker(e, 0.8), recompressed):
+        assert numbers_of(change(recorded).clip(indices=picks).frames) == picks
+    plain = recorded.clip(indices=picks, size=80).frames
+    moved = shifted(recorded, 2).clip(indices=picks, size=80).frames
+    assert moved.shape == plain.shape == (3, 48, 80, 3)
+    # Two recorded pixels are one of the scaled ones; what is left is the difference between two scalers.
+    assert np.abs(moved[:, :, 1:].astype(int) - plain[:, :, :-1]).mean() < 3.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda: frozen(episode(), "middle"), "at is 'middle'; allowed are 'first' and 'last'"),  # type: ignore[arg-type]
+        (lambda: cut(episode()), "one of to_s and share"),
+        (lambda: cut(episode(), 1.0, share=0.5), "one of to_s and share"),
+        (lambda: cut(episode(), 7.0), "cannot be cut to 7 s: it runs from 0 to 5 s"),
+        (lambda: cut(episode(), 0.0), "cannot be cut to 0 s"),
+        (lambda: cut(episode(), share=1.5), "share is 1.5"),
+        (lambda: slowed(episode(), 0.0), "factor is 0.0; it must be above 0"),
+        (lambda: paused(episode(), 5.0), "at_s is 5; episode e runs from 0 to 5 s"),
+        (lambda: paused(episode(), 1.0, 0.0), "a pause must be above 0"),
+        (lambda: shifted(episode()), r"not \(0, 0\)"),
+        (lambda: shifted(episode(), 1.5), "whole pixels"),  # type: ignore[arg-type]
+        (lambda: shifted(episode(), 8).view().read([0]), "leaves nothing of a picture of 8x6"),
+        (lambda: zoomed(episode(), 1.0), "above 1"),
+        (lambda: darker(episode(), 1.0), "between 0 and 1"),
+        (lambda: recompressed(episode(), 100), "from 1 to 95"),
+        (lambda: other_instruction(episode()), "one of text and among"),
+        (lambda: other_instruction(episode(), "Open the drawer"), "own"),
+        (
+            lambda: other_instruction(episode(), among=[episode("x")]),
+            "None of the 1 episodes has another task",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named(change: Callable[[], object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        change()
+
+
+def test_an_episode_without_video_has_nothing_to_change() -> None:
+    for change in EVERY.values():
+        with pytest.raises(EpisodeError, match="has no video"):
+            change(episode(views={}))
+
+
+def test_changes_go_by_name() -> None:
+    assert perturb(episode(), "shifted", dx=8).id == shifted(episode(), 8).id
+    assert set(PERTURBATIONS) >= {
+        "frozen",
+        "reversed",
+        "cut",
+        "slowed",
+        "paused",
+        "zoomed",
+        "other-instruction",
+    }
+    with pytest.raises(UnknownNameError, match=r"Unknown change 'revers'.*Did you mean 'reversed'"):
+        perturb(episode(), "revers")
+    with pytest.raises(UnknownNameError, match=r"Unknown option 'dz' in the change 'shifted'.*dx, dy, fill"):
+        perturb(episode(), "shifted", dz=1)
+
+
+def test_another_instruction_is_of_another_task_and_depends_on_id_and_seed_alone() -> None:
+    goal = (Subgoal("grasp"),)
+    others = [
+        episode(f"{task}{i}", instruction=task, task=task, subgoals=goal)
+        for task in ("pour", "wipe", "open")
+        for i in range(3)
+    ]
+    own = replace(others[-1], goals={"top": Path("g.png")})
+    told = {seed: other_instruction(own, among=others, seed=seed).instruction for seed in range(30)}
+    assert set(told.values()) == {"pour", "wipe"}
+    assert all(told[s] == other_instruction(own, among=others[::-1], seed=s).instruction for s in told)
+    one = other_instruction(own, among=others)
+    assert (one.subgoals, one.goals, one.task) == (goal, {}, "open")
+    assert other_instruction(own, "wash up").subgoals == ()
+    assert one.id == f"{own.id}~other-instruction-{one.id[-8:]}"
+    assert one.fingerprint == others[-1].fingerprint

@@ -1,0 +1,157 @@
+"""Tests of a difference equal brute force and scipy; corrections equal scipy's and the textbook's."""
+
+from __future__ import annotations
+
+import itertools
+from math import isnan, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from stepscore.errors import OptionError
+from stepscore.metrics.stats.significance import (
+    Stratum,
+    adjust,
+    mcnemar_test,
+    permutation_test,
+    rates_test,
+    sign_flip_test,
+)
+
+
+def stratum(a, b, weight=1.0):
+    values = np.concatenate([a, b]).astype(float)
+    return Stratum(values, np.ones(len(values)), len(a), weight)
+
+
+def brute_force_flips(differences) -> float:
+    observed = abs(sum(differences))
+    flips = [abs(np.dot(signs, differences)) for signs in itertools.product((-1, 1), repeat=len(differences))]
+    return float(np.mean([flip >= observed - 1e-9 for flip in flips]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+def test_sign_flips_of_few_pairs_are_enumerated(n):
+    differences = np.random.default_rng(n).normal(0.5, size=n)
+    differences[: n // 3] = 0.0
+    result = sign_flip_test(differences)
+    assert result.p_value == pytest.approx(brute_force_flips(differences))
+    assert result.test == "sign-flip (exact)"
+
+
+def test_exact_sign_flips_equal_scipys():
+    a, b = np.random.default_rng(0).random((2, 12))
+    theirs = stats.permutation_test(
+        (a, b), lambda x, y: abs(np.mean(x - y)), permutation_type="samples", alternative="greater"
+    )
+    assert sign_flip_test(a - b).p_value == pytest.approx(theirs.pvalue)
+
+
+def test_drawn_sign_flips_come_near_the_normal_limit_and_are_never_zero():
+    differences = np.random.default_rng(1).normal(0.1, size=200)
+    z = abs(differences.sum()) / np.sqrt(np.sum(differences**2))
+    result = sign_flip_test(differences, seed=3)
+    assert result.p_value == pytest.approx(2 * stats.norm.sf(z), abs=0.02)
+    assert result.test == "sign-flip (9999 draws, seed 3)"
+    assert sign_flip_test(np.ones(200)).p_value == 1 / 10_000
+    assert sign_flip_test(differences[::-1], seed=3) == result
+
+
+def test_no_pairs_give_no_p_value_and_equal_pairs_give_one():
+    assert isnan(sign_flip_test(np.array([])).p_value)
+    assert sign_flip_test(np.zeros(7)).p_value == 1.0
+    assert mcnemar_test(0, 0).p_value == 1.0
+
+
+@pytest.mark.parametrize(("won", "lost"), [(0, 1), (5, 0), (7, 2), (3, 3), (40, 25)])
+def test_mcnemar_is_the_binomial_test_of_discordant_pairs_and_the_sign_flip_of_zero_one_outcomes(won, lost):
+    p = mcnemar_test(won, lost).p_value
+    assert p == pytest.approx(stats.binomtest(won, won + lost).pvalue)
+    if won + lost <= 9:
+        assert p == pytest.approx(brute_force_flips([1] * won + [-1] * lost))
+
+
+def test_permutations_of_few_episodes_equal_scipys():
+    a, b = np.array([0.9, 0.7, 0.8, 0.4]), np.array([0.1, 0.5, 0.3, 0.7, 0.2])
+    theirs = stats.permutation_test(
+        (a, b), lambda x, y: abs(x.mean() - y.mean()), alternative="greater", n_resamples=np.inf
+    )
+    result = permutation_test([stratum(a, b)])
+    assert result.p_value == pytest.approx(theirs.pvalue)
+    assert result.test == "permutation (exact)"
+
+
+def test_permutations_stay_within_strata_and_move_whole_clusters():
+    rng = np.random.default_rng(2)
+    strata = [
+        Stratum(rng.random(4) * 3, np.array([1.0, 2.0, 3.0, 1.0]), 2, 0.4),
+        Stratum(rng.random(5), np.ones(5), 2, 0.6),
+    ]
+
+    def difference(s: Stratum, chosen) -> float:
+        others = [i for i in range(len(s.totals)) if i not in chosen]
+        mean = [s.totals[list(i)].sum() / s.sizes[list(i)].sum() for i in (chosen, others)]
+        return s.weight * (mean[0] - mean[1])
+
+    deals = [itertools.combinations(range(len(s.totals)), s.first) for s in strata]
+    sums = [
+        sum(difference(s, chosen) for s, chosen in zip(strata, deal, strict=True))
+        for deal in itertools.product(*deals)
+    ]
+    observed = abs(sums[0])
+    result = permutation_test(strata)
+    assert result.p_value == pytest.approx(np.mean([abs(s) >= observed - 1e-12 for s in sums]))
+    assert result.test == "permutation within strata (exact)"
+
+
+def test_drawn_permutations_come_near_the_t_test_and_reject_at_their_level():
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(0.3, size=60), rng.normal(size=80)
+    assert permutation_test([stratum(a, b)]).p_value == pytest.approx(stats.ttest_ind(a, b).pvalue, abs=0.02)
+    rejected = [permutation_test([stratum(*rng.exponential(size=(2, 4)))]).p_value <= 0.1 for _ in range(800)]
+    assert 0.07 <= np.mean(rejected) <= 0.12
+
+
+def test_an_arm_without_units_has_no_p_value():
+    assert isnan(permutation_test([]).p_value)
+    assert isnan(permutation_test([stratum([], [1, 2])]).p_value)
+    assert isnan(rates_test(0, 0, 1, 2).p_value)
+
+
+def test_rates_are_tested_by_boschloo_and_above_300_episodes_by_fisher():
+    small, large = rates_test(7, 12, 1, 11), rates_test(120, 200, 90, 200)
+    assert small.p_value == pytest.approx(stats.boschloo_exact([[7, 1], [5, 10]]).pvalue)
+    assert small.p_value < stats.fisher_exact([[7, 1], [5, 10]]).pvalue
+    assert small.test == "Boschloo exact"
+    assert large.p_value == pytest.approx(stats.fisher_exact([[120, 90], [80, 110]]).pvalue)
+    assert large.test == "Fisher exact"
+    assert rates_test(0, 9, 0, 9).p_value == 1.0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.sampled_from(["bh", "by"]))
+def test_false_discovery_corrections_equal_scipys(p_values, method):
+    assert adjust(p_values, method=method) == pytest.approx(
+        stats.false_discovery_control(p_values, method=method)
+    )
+
+
+def test_holm_equals_the_textbook():
+    assert adjust([0.01, 0.04, 0.03, 0.005], method="holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_an_unknown_p_value_stays_unknown_and_is_not_counted():
+    with_unknown = adjust([0.01, nan, 0.04, nan])
+    assert np.isnan(with_unknown).tolist() == [False, True, False, True]
+    assert with_unknown[[0, 2]] == pytest.approx(adjust([0.01, 0.04]))
+    assert adjust([]).tolist() == []
+    assert np.isnan(adjust([nan])).all()
+
+
+def test_wrong_corrections_and_p_values_are_refused():
+    with pytest.raises(OptionError, match="bh, by, holm"):
+        adjust([0.1], method="bonferroni")
+    with pytest.raises(OptionError, match=r"0\.\.1"):
+        adjust([1.2])

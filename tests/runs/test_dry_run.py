@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import stepscore
+from stepscore.episodes import Episode
+from stepscore.errors import CapabilityError, EpisodeError
+from stepscore.judges import Ask, get_judge
+from stepscore.judges.cascade import Cascade
+from stepscore.models import Answer, FrameRef, Generate, Prompt, Score, Turn, VideoFrames
+from stepscore.models.mock import MockModel
+from stepscore.runs.dry_run import dry_run
+from stepscore.runs.model_client import CallOptions
+from stepscore.types import Judgement
+from tests.fakes import FakeView, episode
+
+
+@dataclass(frozen=True)
+class Asks:
+    """A judge that asks two questions, with three pictures."""
+
+    model: MockModel
+    name = "asks"
+    version = 1
+
+    def options(self) -> Mapping[str, object]:
+        return {}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        if episode.id == "bad":
+            raise EpisodeError("It is out of focus.")
+        if episode.id == "blind":
+            raise CapabilityError("It sees nothing.")
+        first = Prompt(
+            (Turn("user", ("What is this?", FrameRef("top", 0, 56), VideoFrames("top", (0, 9), 56))),)
+        )
+        answer = await ask(Generate(first, max_tokens=50))
+        assert isinstance(answer, Answer)
+        await ask(Score(Prompt((Turn("user", ("Done?",)),)), ("yes", "no")))
+        return Judgement(success_score=0.5)
+
+
+def episodes() -> list[Episode]:
+    return [episode(name, views={"top": FakeView()}) for name in ("a", "b", "bad")]
+
+
+def test_it_counts_what_would_be_asked_and_sends_nothing(tmp_path: Path) -> None:
+    model = MockModel("x")
+    counted = dry_run(
+        episodes(), Asks(model), CallOptions(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
+    )
+    assert model.seen == []
+    assert (counted.episodes, counted.failed, counted.calls, counted.images) == (3, 1, 4, 6)
+    assert counted.tokens_out == 2 * (50 + 1)
+    # 56 x 42 pixels are three tokens of 28 x 28; 13 and 5 bytes of text are three and one.
+    assert counted.tokens_in == 2 * (3 * 3 + 3 + 1)
+    assert counted.cost is not None
+    assert counted.cost == pytest.approx((counted.tokens_in + 2 * counted.tokens_out) / 1e6)
+
+
+def test_what_is_already_answered_costs_nothing(tmp_path: Path) -> None:
+    spending = CallOptions(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
+    judge = Asks(MockModel("x", script=lambda r: 0.0 if isinstance(r, Score) else "fine"))
+    stepscore.score(episodes(), judge, out=tmp_path / "run", spending=spending)
+    counted = dry_run(episodes(), judge, spending)
+    assert (counted.calls, counted.cached, counted.cost) == (4, 4, 0.0)
+
+
+def test_why_an_episode_cannot_be_judged_is_kept() -> None:
+    counted = dry_run(episodes(), Asks(MockModel("x")), CallOptions(cache=False))
+    assert counted.failures == {"bad": "It is out of focus."}
+
+
+def test_what_would_stop_the_run_stops_the_dry_run() -> None:
+    with pytest.raises(CapabilityError, match="sees nothing"):
+        dry_run([episode("blind")], Asks(MockModel("x")), CallOptions(cache=False))
+
+
+def test_every_call_is_counted_and_priced_by_the_model_it_is_put_to() -> None:
+    cheap, dear = MockModel("a/gpt-4o-mini"), MockModel("a/gpt-4o")
+    alone = [dry_run(episodes(), Asks(model), CallOptions(cache=False)) for model in (cheap, dear)]
+    both = dry_run(episodes(), Cascade(Asks(cheap), Asks(dear), unsure_to=0.6), CallOptions(cache=False))
+    assert both.calls == alone[0].calls + alone[1].calls
+    assert alone[0].cost
+    assert alone[1].cost
+    assert both.cost == pytest.approx(alone[0].cost + alone[1].cost)
+    mixed = dry_run(episodes(), Cascade(Asks(cheap), Asks(MockModel("x"))), CallOptions(cache=False))
+    assert (mixed.cost, mixed.price) == (None, "not known for mock/x: give --price-in and --price-out")
+
+
+def test_who_asks_no_model_costs_nothing() -> None:
+    counted = dry_run(episodes(), get_judge("linear-time"), CallOptions(cache=False))
+    assert (counted.calls, counted.cost, counted.price) == (0, 0.0, "no model is asked")
+
+
+def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
+    counted = dry_run(episodes(), Asks(MockModel("x")), CallOptions(cache=False))
+    assert counted.cost is None
+    assert "not known" in counted.price

@@ -1,0 +1,226 @@
+"""What SARM learns: targets that follow the labels, windows whose labels are those of the frames they show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepscore.episodes import Label, Labels, Stage, open_episodes
+from stepscore.errors import EpisodeError, OptionError
+from stepscore.models.sarm.checkpoint import Procedure
+from stepscore.models.sarm.window import Window
+from stepscore.procedures.progress_labels import LabelOptions, label_progress
+from stepscore.training.sarm.batches import Drawn, Lies, draw, nonsense, rewound, targets
+from stepscore.training.sarm.dataset import SarmFilm, Source, progress_kind, read_labelled, sparse_labelled
+from stepscore.training.sarm.targets import (
+    Labelled,
+    Targets,
+    find_procedure,
+    head_targets,
+    read_labels_of,
+    targets_of,
+    whole_targets,
+)
+from tests import fakes
+from tests.paths import TINY_SIM
+
+PUCK = "pick up the puck and bring it to the mark"
+
+
+@pytest.fixture(scope="module")
+def labelled() -> list[Labelled]:
+    return read_labelled(Source(TINY_SIM).episodes(), "potential", scheme=None, staged=True)[0]
+
+
+def fake(name: str = "e", *, success: float | None = 1.0, stages: tuple[Stage, ...] = ()) -> Labelled:
+    rows = [Label("stage", s.name, s.start_s, s.end_s) for s in stages]
+    rows += [] if success is None else [Label("success", "holds", value=success)]
+    return read_labels_of(fakes.episode(name, labels=Labels(tuple(rows))), "stages")
+
+
+def film(n: int = 60, task: str = "a") -> SarmFilm:
+    """A film at 10 frames a second whose target at frame i is stage i // 20 and share i % 20 / 20."""
+    at = np.arange(n)
+    own = Targets(at // 20, at % 20 / 20, at / n)
+    one = Labelled(fakes.episode("e", task=task, instruction=f"do {task}"), at / 10, (), at / n, True)
+    return SarmFilm(one, (np.zeros((n, 1, 2), np.float16),), np.zeros((n, 0)), {"dense": own})
+
+
+def test_stages_are_ordered_by_the_progress_at_which_they_lie(labelled: list[Labelled]) -> None:
+    found, _ = head_targets(labelled)
+    # Some rollouts skip lifting and drop the puck later, so that lifting first shows after carrying.
+    assert found[PUCK].stages == (
+        "reach the puck",
+        "grasp the puck",
+        "lift the puck",
+        "carry the puck to the mark",
+    )
+
+
+def test_stage_and_share_are_the_labelled_progress_again(labelled: list[Labelled]) -> None:
+    procedures, rows = head_targets(labelled)
+    for one, own in zip(labelled, rows, strict=True):
+        points = np.array(procedures[one.task].breakpoints)
+        again = points[own.stage] + own.share * (points[own.stage + 1] - points[own.stage])
+        assert one.potential is not None
+        np.testing.assert_allclose(again, one.potential, atol=1e-9, err_msg=one.episode.id)
+        np.testing.assert_array_equal(own.progress, one.potential)
+
+
+def test_unequal_stages_begin_where_their_labels_do() -> None:
+    times = np.arange(100) / 10
+    spans = (Stage("a", 0.0, 2.0), Stage("b", 2.0, 10.0))
+    one = Labelled(fakes.episode(), times, spans, times / 10, None)
+    found = find_procedure([one])
+    assert found.breakpoints == pytest.approx((0.0, 0.2, 1.0), abs=0.03)
+    own = targets_of(one, found)
+    np.testing.assert_array_equal(own.stage, times >= 2.0)
+
+
+def test_sarms_own_targets_are_those_of_its_labels() -> None:
+    episodes = list(open_episodes(TINY_SIM, labels=TINY_SIM / "labels.parquet"))
+    wanted = label_progress(episodes, LabelOptions("sarm")).progress
+    mine = [read_labels_of(episode, "stages") for episode in episodes]
+    _, rows = head_targets(mine)
+    assert sum((~np.isnan(own.progress)).sum() for own in rows) > 100
+    for one, own in zip(mine, rows, strict=True):
+        known = ~np.isnan(own.progress)
+        np.testing.assert_allclose(own.progress[known], wanted[one.episode.id].progress[known], atol=2e-3)
+
+
+def test_how_far_a_failed_stage_got_is_unknown_without_progress_labels() -> None:
+    good = fake("a", stages=(Stage("reach", 0.0, 2.0), Stage("pull", 2.0, 5.0)))
+    bad = fake("b", success=0.0, stages=(Stage("reach", 0.0, 1.0), Stage("pull", 1.0, 5.0)))
+    procedure = find_procedure([good, bad])
+    assert procedure == Procedure(("reach", "pull"), (0.0, 0.4, 1.0))
+    own = targets_of(bad, procedure)
+    assert np.isnan(own.share[bad.times >= 1.0]).all()
+    assert (own.stage[bad.times > 1.0] == 1).all()
+    assert not np.isnan(own.share[bad.times < 1.0]).any()
+    done = targets_of(good, procedure)
+    assert done.progress[-1] == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_stage_no_trained_episode_shows_is_unknown() -> None:
+    one = fake(stages=(Stage("reach", 0.0, 2.0), Stage("dance", 2.0, 5.0)))
+    own = targets_of(one, Procedure(("reach", "pull"), (0.0, 0.5, 1.0)))
+    assert (own.stage[one.times >= 2.0] == -1).all()
+    assert np.isnan(own.share[one.times >= 2.0]).all()
+
+
+def test_frame_index_labels_are_time_over_duration() -> None:
+    one = read_labels_of(fakes.episode(), "linear", staged=False)
+    (own,) = whole_targets([one])
+    np.testing.assert_allclose(own.share, np.arange(50) / 49)
+    assert (own.stage == 0).all()
+
+
+def test_progress_outside_of_its_labels_is_unknown() -> None:
+    rows = tuple(Label("progress", "p", start_s=t, value=t / 4) for t in (1.0, 2.0, 3.0))
+    one = read_labels_of(fakes.episode(labels=Labels(rows)), "p", staged=False)
+    assert one.potential is not None
+    np.testing.assert_array_equal(
+        np.isnan(one.potential), (one.times < 0.9 - 1e-9) | (one.times > 3.1 + 1e-9)
+    )
+    with pytest.raises(EpisodeError, match="it has: p"):
+        read_labels_of(fakes.episode(labels=Labels(rows)), "q", staged=False)
+
+
+def test_one_of_several_progress_labels_must_be_named() -> None:
+    rows = tuple(Label("progress", name, start_s=0.0, value=0.0) for name in ("robust", "sarm"))
+    episode = fakes.episode(labels=Labels(rows))
+    with pytest.raises(OptionError, match="--progress"):
+        progress_kind([episode], None)
+    assert progress_kind([episode], "robust") == "robust"
+    assert progress_kind([fakes.episode()], None) == "stages"
+
+
+def test_sparse_stages_come_from_a_file_of_their_own(labelled: list[Labelled], tmp_path: Path) -> None:
+    from stepscore.procedures.labels_table import write_labels
+
+    halves = {
+        one.episode.id: [
+            Label("stage", "first", 0.0, 0.5),
+            Label("stage", "second", 0.5, float(one.times[-1])),
+        ]
+        for one in labelled
+    }
+    write_labels(tmp_path / "sparse.parquet", halves)
+    sparse = sparse_labelled(labelled, tmp_path / "sparse.parquet")
+    procedures, _ = head_targets(sparse)
+    assert all(set(p.stages) <= {"first", "second"} for p in procedures.values())
+    with pytest.raises(EpisodeError, match="--sparse-labels"):
+        sparse_labelled(labelled, None)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_labels_of_a_rewound_window_are_those_of_the_frames_it_shows(*, causal: bool) -> None:
+    one, window, rng = film(), Window(4, 0.5, causal, 4), np.random.default_rng(0)
+    rewinds = 0
+    for _ in range(200):
+        drawn = draw(0, one, window, Lies(0.8, 0.0), {"a": ["do a"]}, ["x"], rng)
+        stage, share = targets(drawn, one, "dense")
+        for slot in range(window.slots):
+            if drawn.valid[slot]:
+                frame = int(drawn.frames[slot])
+                assert (stage[slot], share[slot]) == (frame // 20, frame % 20 / 20)
+            else:
+                assert stage[slot] == -1
+                assert np.isnan(share[slot])
+        back = drawn.frames[5:][drawn.valid[5:]]
+        if len(back):
+            rewinds += 1
+            last = drawn.frames[:5][drawn.valid[:5]].max()
+            np.testing.assert_array_equal(back, last - 5 * np.arange(1, len(back) + 1))
+    assert 100 < rewinds < 195
+
+
+def test_a_film_is_not_rewound_beyond_its_beginning() -> None:
+    rng, window = np.random.default_rng(0), Window(4, 0.5, True, 4)
+    times = np.arange(60) / 10
+    assert len(rewound(times, 4, window, rng)) == 0
+    assert max(len(rewound(times, 12, window, rng)) for _ in range(50)) == 2
+    assert all(rewound(times, 30, window, rng).min() >= 0 for _ in range(20))
+
+
+def test_wrong_language_is_drawn_for_every_window_and_nothing_of_it_is_done() -> None:
+    films, rng = [film(task="a"), film(task="b")], np.random.default_rng(0)
+    texts, senseless, window = {"a": ["do a"], "b": ["do b"]}, nonsense(0), Window(4, 0.5, True, 2)
+    drawn: list[Drawn] = [
+        draw(i % 2, films[i % 2], window, Lies(0.0, 0.2), texts, senseless, rng) for i in range(500)
+    ]
+    lied = [one for one in drawn if one.lied]
+    assert 60 < len(lied) < 140
+    assert {one.text for one in lied if one.text in ("do a", "do b")} == {"do a", "do b"}
+    assert any(one.text in senseless for one in lied)
+    for one in drawn:
+        assert (one.text == f"do {'ab'[one.film]}") == (not one.lied)
+        stage, share = targets(one, films[one.film], "dense")
+        if one.lied:
+            assert (stage[one.valid] == 0).all()
+            assert (share[one.valid] == 0).all()
+
+
+def test_a_single_task_has_negatives_too() -> None:
+    one, rng = film(), np.random.default_rng(0)
+    drawn = [
+        draw(0, one, Window(2, 0.5), Lies(0, 1.0), {"a": ["do a"]}, ["wash a shoe"], rng) for _ in range(5)
+    ]
+    assert {each.text for each in drawn} == {"wash a shoe"}
+
+
+def test_the_labels_of_an_episode_are_not_those_of_another_task(labelled: list[Labelled]) -> None:
+    procedures, _ = head_targets(labelled[:4])
+    other = replace(labelled[-1])
+    with pytest.raises(OptionError, match="not trained on"):
+        head_targets([other], procedures)
+
+
+def test_episodes_without_labels_are_all_counted_though_two_datasets_use_the_same_ids() -> None:
+    episodes = Source(TINY_SIM).episodes()
+    found, why = read_labelled([*episodes, *episodes], "robust", scheme=None, staged=False)
+    assert not found
+    assert len(why) == 2 * len(episodes)

@@ -1,0 +1,330 @@
+"""Training: a tree is the prompts it stands for, stopping loses nothing, and what is taught is learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from stepscore.errors import OptionError, SourceError
+from stepscore.models.qwen3vl.inputs import Geometry, patches
+from stepscore.models.qwen3vl.prefix_plan import Layout
+from stepscore.models.requests import DecodedMedia as ShownPart
+from stepscore.training.vlm import setup as vlm_setup
+from stepscore.training.vlm.data.clips import LOWEST, completion_log_odds, show, statements
+from stepscore.training.vlm.data.dataset import LabelledFilm, read_films
+from stepscore.training.vlm.data.prompt_tree import Question, Statement, batch, film_tree, picture_tree
+from stepscore.training.vlm.evaluation import check
+from stepscore.training.vlm.job import VlmJob
+from stepscore.training.vlm.small_vlm import Shape, fixed_phrases
+from stepscore.training.vlm.training import USER, WORDS, TrainConfig, Training
+from tests.paths import TINY_SIM
+
+SIZE = 32
+SHAPE = Shape(
+    hidden=48, layers=2, heads=2, inner=64, vision_hidden=32, vision_layers=2, vision_inner=48, size=SIZE
+)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> list[LabelledFilm]:
+    torch.set_num_threads(1)
+    return read_films(TINY_SIM, SIZE, tmp_path_factory.mktemp("frames"))[::3]
+
+
+def training(films: list[LabelledFilm], folder: Path, **recipe: float) -> Training:
+    texts = vlm_setup.texts_of(films, {})
+    network, tokenizer = vlm_setup.new_network(films, texts, SHAPE, 0)
+    folder.mkdir(exist_ok=True)
+    chosen = TrainConfig(**{"steps": 4, "save_every": 100, **recipe})  # type: ignore[arg-type]
+    encode = vlm_setup.encoder(tokenizer)
+    return vlm_setup.set_up(network, encode, films, texts, chosen, folder, geometry=Geometry(), size=SIZE)
+
+
+def log_odds(run: Training, tree: object, frames: np.ndarray) -> list[float]:
+    made = batch([tree], run.layout.tokens.end)  # type: ignore[list-item]
+    with torch.no_grad():
+        hidden, _, _ = run.teacher.read(made, torch.from_numpy(patches(frames, Geometry())))
+        told = run.teacher.network.lm_head(hidden[made.asked[:, 0], made.asked[:, 1]]).log_softmax(-1)
+    yes, no = told.gather(1, torch.from_numpy(made.words)).unbind(1)
+    return (yes - no).tolist()
+
+
+def test_every_branch_of_a_film_is_the_prompt_it_stands_for(
+    films: list[LabelledFilm], tmp_path: Path
+) -> None:
+    from stepscore.episodes import Clip
+    from stepscore.models.qwen3vl.prompts import QwenPrompts
+
+    run = training(films, tmp_path)
+    run.teacher.network.eval()
+    film = films[0]
+    frames, times = next(iter(film.views.values()))[:6], film.times[:6]
+    said = [
+        Statement(2, " open the drawer.", 0.0),
+        Statement(1, " close it now.", 0.0),
+        Statement(3, " x", 0.0),
+    ]
+    found = log_odds(run, film_tree(run.layout, times, said, WORDS), np.ascontiguousarray(frames))
+    prompts = QwenPrompts(run.layout.encode, run.layout.tokens, Geometry())
+    for statement, value in zip(said, found, strict=True):
+        n = 2 * statement.blocks
+        clip = Clip(frames[:n], times[:n], np.arange(n))
+        inputs = prompts.inputs([USER, ShownPart(clip, video=True), statement.text])
+        with torch.no_grad():
+            last = run.teacher.network(**inputs).logits[0, -1].log_softmax(-1)
+        yes, no = (run.layout.encode(statement.text + word)[-1] for word in WORDS)
+        assert value == pytest.approx(float(last[yes] - last[no]), abs=1e-4)
+
+
+def test_a_question_with_pictures_is_the_prompt_it_stands_for(
+    films: list[LabelledFilm], tmp_path: Path
+) -> None:
+    from stepscore.episodes import Clip
+    from stepscore.models.qwen3vl.prompts import QwenPrompts
+
+    run = training(films, tmp_path)
+    run.teacher.network.eval()
+    frames = np.ascontiguousarray(next(iter(films[0].views.values()))[[0, 4]])
+    parts = ("Frame 1: ", None, "\nFrame 2: ", None, "\nIs it open?")
+    tree = picture_tree(run.layout, [Question(parts, "", (" Yes", " No"))])
+    value = log_odds(run, tree, np.repeat(frames, 2, axis=0))[0]
+    stills = iter(
+        ShownPart(Clip(frames[k : k + 1], np.zeros(1), np.zeros(1, dtype=np.int64))) for k in (0, 1)
+    )
+    prompts = QwenPrompts(run.layout.encode, run.layout.tokens, Geometry())
+    inputs = prompts.inputs([next(stills) if part is None else part for part in parts])
+    with torch.no_grad():
+        last = run.teacher.network(**inputs).logits[0, -1].log_softmax(-1)
+    yes, no = (run.layout.encode(parts[-1] + word)[-1] for word in (" Yes", " No"))
+    assert value == pytest.approx(float(last[yes] - last[no]), abs=1e-4)
+
+
+def test_the_words_of_an_answer_are_what_is_learned_and_nothing_else(
+    tmp_path: Path, films: list[LabelledFilm]
+) -> None:
+    run = training(films, tmp_path)
+    layout: Layout = run.layout
+    tree = picture_tree(layout, [Question(("Look: ", None, " Answer:"), "yes it is")])
+    branch = tree.branches[0]
+    learned = branch.targets[branch.targets >= 0].tolist()
+    assert learned == layout.encode("yes it is<|im_end|>")
+    asked = len(layout.encode(" Answer:"))
+    assert (branch.targets[: asked - 1] < 0).all()
+    assert branch.span.ids[asked:].tolist() == learned[:-1]
+
+
+def test_statements_are_as_true_as_the_last_frame_shown(films: list[LabelledFilm]) -> None:
+    texts = vlm_setup.texts_of(films, {})
+    rng = np.random.default_rng(1)
+    seen = {"played": 0, "frozen": 0, "reversed": 0}
+    for _ in range(60):
+        film = films[int(rng.integers(len(films)))]
+        shown = show(film, 4, rng, {"frozen": 0.3, "reversed": 0.3})
+        seen[shown.kind] += 1
+        for statement in statements(shown, texts, rng, most=8):
+            if statement.text == texts.fill(film.instruction):
+                now = shown.now(statement.blocks)
+                right = completion_log_odds(float(film.potential[now]), done=bool(film.success[now]))
+                assert statement.log_odds == right
+                assert statement.still == (shown.kind == "frozen")
+    assert min(seen.values()) > 5
+
+
+def test_only_success_is_worth_more_than_even() -> None:
+    values = [completion_log_odds(p, done=False) for p in np.linspace(0, 1, 11)]
+    assert values == sorted(values)
+    assert values[0] == LOWEST
+    assert values[-1] < -1
+    assert completion_log_odds(1.0, done=True) > 3
+
+
+def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
+    films: list[LabelledFilm], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight = training(films, tmp_path / "a")
+    straight.run()
+    stopped = training(films, tmp_path / "b")
+    monkeypatch.setattr("stepscore.training.trainer.SAVE_MINUTES", 0.0)
+
+    def stop(step: int, loss: float) -> None:
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run(on_step=stop)
+    again = training(films, tmp_path / "b")
+    assert again.resume()
+    assert again.step == 2, "what was learned in the last minutes is kept, between two saves too"
+    again.run()
+    for name, weights in straight.teacher.network.state_dict().items():
+        assert torch.equal(weights, again.teacher.network.state_dict()[name]), name
+
+
+def test_going_on_with_another_recipe_is_refused(films: list[LabelledFilm], tmp_path: Path) -> None:
+    training(films, tmp_path).run(minutes=0)
+    other = training(films, tmp_path, rate=0.5)
+    with pytest.raises(OptionError, match="rate"):
+        other.resume()
+
+
+@pytest.mark.slow
+def test_a_tiny_network_learns_to_tell_right_from_wrong(films: list[LabelledFilm], tmp_path: Path) -> None:
+    run = training(films, tmp_path, steps=60, rate=2e-3, pictures=0.1, warmup=10)
+    losses: list[float] = []
+    run.run(on_step=lambda step, loss: losses.append(loss))
+    assert np.mean(losses[-10:]) < 0.6 * np.mean(losses[:5])
+    figures = check(run, films)
+    assert set(figures) >= {"auc", "auc_prefix", "right", "wrong", "subgoals", "frozen"}
+    assert figures["frozen"] < 0.2
+
+
+def test_lora_trains_the_adapters_alone_and_merges_into_a_plain_checkpoint(
+    films: list[LabelledFilm], tmp_path: Path
+) -> None:
+    texts = vlm_setup.texts_of(films, {})
+    network, tokenizer = vlm_setup.new_network(films, texts, SHAPE, 0)
+    vlm_setup.write_checkpoint(network, tokenizer, tmp_path / "base")
+    job = VlmJob(
+        (TINY_SIM,), tmp_path / "out", base=f"hf/{tmp_path / 'base'}", lora=4, steps=2, size=SIZE,
+        frames=tmp_path / "frames", threads=1, pictures=0.0, rate=1e-2,
+    )  # fmt: skip
+    done = job.run()
+    assert done["finished"]
+    from safetensors.torch import load_file
+
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("base", "out"))
+    assert set(before) == set(after)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all("language_model" in name and "_proj" in name for name in changed)
+
+
+def test_what_is_trained_is_loaded_as_any_other_checkpoint(films: list[LabelledFilm], tmp_path: Path) -> None:
+    import asyncio
+
+    from stepscore.episodes import Clip
+    from stepscore.models import ScorePrefixes, get_model
+
+    job = VlmJob((TINY_SIM,), tmp_path / "out", steps=1, size=SIZE, frames=tmp_path / "frames", threads=1)
+    assert job.run()["finished"]
+    film = films[0]
+    clip = Clip(next(iter(film.views.values()))[:8], film.times[:8], np.arange(8))
+    model = get_model(f"hf/{tmp_path / 'out'}")
+    request = ScorePrefixes(ShownPart(clip, video=True), (4, 8), USER, (" open the drawer",), WORDS)
+    scores = asyncio.run(model.answer(request))
+    assert np.isfinite(scores.logprobs).all()  # type: ignore[union-attr]
+
+
+def test_a_stage_of_some_minutes_is_kept_and_gone_on_from(tmp_path: Path) -> None:
+    def job() -> VlmJob:
+        return VlmJob(
+            (TINY_SIM,), tmp_path / "out", steps=3, size=SIZE, frames=tmp_path / "frames", threads=1
+        )
+
+    said: list[str] = []
+    first = job().run(0)
+    assert (first["step"], first["finished"]) == (0, False)
+    second = job().run(say=said.append)
+    assert (second["step"], second["finished"]) == (3, True)
+    assert any("Going on" in line for line in said)
+
+
+def test_a_dataset_without_labels_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="stepscore sim"):
+        VlmJob((tmp_path,), tmp_path / "out").run()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"lora": 4}, "--base"), ({"base": "some/path"}, "hf/"), ({"size": 100}, "multiple of 32")],
+)
+def test_options_that_make_no_sense_are_refused(
+    options: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(OptionError, match=said):
+        VlmJob((TINY_SIM,), tmp_path, **options)  # type: ignore[arg-type]
+
+
+def test_fixed_parts_of_prompts_are_single_tokens(films: list[LabelledFilm], tmp_path: Path) -> None:
+    encode = training(films, tmp_path).layout.encode
+    assert len(fixed_phrases()) > 20
+    for phrase in fixed_phrases():
+        assert len(encode(phrase)) == 1, phrase
+
+
+def test_wordings_keep_their_last_for_tests() -> None:
+    path = Path(vlm_setup.__file__).parents[1] / "embedded" / "wordings.yaml"
+    read = vlm_setup.read_wordings(path)
+    import yaml
+
+    whole = yaml.safe_load(path.read_text())
+    assert len(read) >= 25
+    assert all(whole[said][:-1] == others for said, others in read.items())
+
+
+def test_the_log_of_a_run_is_json_lines(films: list[LabelledFilm], tmp_path: Path) -> None:
+    run = training(films, tmp_path, steps=50, pictures=0.0, most=1, frozen=0.5)
+    run.run()
+    lines = [json.loads(line) for line in (tmp_path / "training.jsonl").read_text().splitlines()]
+    assert lines[-1]["step"] == 50
+    assert lines[-1]["statements"] >= 0
+
+
+def test_eyes_learn_first_where_things_are_recorded(films: list[LabelledFilm], tmp_path: Path) -> None:
+    run = training(films, tmp_path, look=12, steps=1, rate=3e-3, warmup=3)
+    before = {name: weights.clone() for name, weights in run.teacher.network.state_dict().items()}
+    losses: list[float] = []
+
+    def told(step: int, loss: float) -> None:
+        losses.append(loss)
+        if step == 12:
+            after = run.teacher.network.state_dict()
+            moved = {name for name in before if not torch.equal(before[name], after[name])}
+            assert moved
+            assert all("visual" in name for name in moved)
+
+    run.run(on_step=told)
+    assert len(losses) == 13
+    assert np.mean(losses[8:12]) < losses[0]
+
+
+def test_the_language_model_then_learns_to_read_what_the_eyes_see(
+    films: list[LabelledFilm], tmp_path: Path
+) -> None:
+    run = training(films, tmp_path, look=1, read=12, steps=1, rate=3e-3, warmup=3)
+    before: dict[str, torch.Tensor] = {}
+    losses: list[float] = []
+
+    def told(step: int, loss: float) -> None:
+        losses.append(loss)
+        now = run.teacher.network.state_dict()
+        if step == 1:
+            before.update({name: weights.clone() for name, weights in now.items()})
+        if step == 13:
+            moved = {name for name in before if not torch.equal(before[name], now[name])}
+            assert any("language_model.layers.0" in name for name in moved)
+            assert not any("visual" in name for name in moved)
+
+    run.run(on_step=told)
+    assert len(losses) == 14
+    assert np.mean(losses[9:13]) < losses[1]
+
+
+def test_a_short_clip_is_a_moment_and_says_nothing_of_what_it_cannot_show(films: list[LabelledFilm]) -> None:
+    rng = np.random.default_rng(5)
+    texts = vlm_setup.texts_of(films, {})
+    untold = 0
+    for film in films * 10:
+        shown = show(film, 1, rng, {"frozen": 0.0, "reversed": 0.0})
+        first, last = shown.source.tolist()
+        assert 0 <= last - first <= 5
+        said = statements(shown, texts, rng, most=8, subgoals=1.0)
+        names = {texts.fill(subgoal.name): number for number, subgoal in enumerate(film.subgoals)}
+        told = [(names[one.text], one.log_odds > 0) for one in said if one.text in names]
+        assert all(bool(film.truths[last, number]) == true for number, true in told)
+        untold += not told
+    assert untold < len(films) * 5
