@@ -14,7 +14,7 @@ from tests.paths import ROOT
 from tests.web.conftest import absent
 
 WEB = ROOT / "web"
-BUILT = ROOT / "src" / "stepscore" / "report" / "assets" / "page.html"
+BUILT = ROOT / "src" / "stepscore" / "report" / "page" / "assets" / "page.html"
 
 
 @pytest.fixture(scope="module")
