@@ -24,6 +24,7 @@ from stepscore.models.sarm import (
     get_encoder,
 )
 from stepscore.training.sarm.batches import nonsense
+from stepscore.training.sarm.config import SarmJobConfig
 from stepscore.training.sarm.dataset import (
     SarmFilm,
     Source,
@@ -33,7 +34,6 @@ from stepscore.training.sarm.dataset import (
     see_episode,
     sparse_labelled,
 )
-from stepscore.training.sarm.job import SarmJob
 from stepscore.training.sarm.targets import WHOLE, Labelled, Targets, head_targets, whole_targets
 from stepscore.training.sarm.training import SarmTraining, TrainConfig, set_scaling
 
@@ -41,7 +41,7 @@ Say = Callable[[str], None]
 Procedures = dict[str, dict[str, Procedure]]
 
 
-def set_up(job: SarmJob, say: Say) -> tuple[SarmTraining, list[SarmFilm]]:
+def set_up(job: SarmJobConfig, say: Say) -> tuple[SarmTraining, list[SarmFilm]]:
     """The training run of a job, and the films to check it on."""
     recipe = TrainConfig(**job.recipe)
     learned, checked, progress = _labelled(job, say)
@@ -117,7 +117,7 @@ def held_scenes(episodes: Sequence[Episode], share: float) -> set[tuple[str, str
     return held
 
 
-def _labelled(job: SarmJob, say: Say) -> tuple[list[Labelled], list[Labelled], str]:
+def _labelled(job: SarmJobConfig, say: Say) -> tuple[list[Labelled], list[Labelled], str]:
     """Episodes to learn from and to check on, and which progress they are labelled with."""
     sources = [Source(path, job.labels) for path in job.datasets]
     episodes = [episode for source in sources for episode in source.episodes()]
@@ -148,7 +148,7 @@ def _labelled(job: SarmJob, say: Say) -> tuple[list[Labelled], list[Labelled], s
 
 
 def _targets(
-    job: SarmJob, episodes: Sequence[Labelled], known: Procedures | None = None
+    job: SarmJobConfig, episodes: Sequence[Labelled], known: Procedures | None = None
 ) -> tuple[Procedures, dict[str, list[Targets]]]:
     """The stages and every episode's targets, by head."""
     tasks = {one.task for one in episodes}
@@ -170,7 +170,7 @@ def _targets(
 
 
 def _films(
-    job: SarmJob,
+    job: SarmJobConfig,
     episodes: Sequence[Labelled],
     targets: dict[str, list[Targets]],
     views: Sequence[str],
