@@ -103,5 +103,5 @@ class Training:
             threads=self.threads,
             **arm.options,
         )
-        job.run(say=lambda text: print(f"{arm.folder}: {text}", file=sys.stderr, flush=True))
+        job.run(log=lambda text: print(f"{arm.folder}: {text}", file=sys.stderr, flush=True))
         return folder

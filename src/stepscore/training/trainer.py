@@ -1,126 +1,132 @@
-"""A training run that can be stopped and taken up again: its loop, its log, and its state on disk.
+"""A training run that can be stopped and resumed: its loop, its log, and its state on disk.
 
-Every step draws from its own number and the seed, so that a run in three pieces ends with the weights of a run
-in one.
+Every optimizer step draws from its own number and the seed, so that a run in three pieces ends with the weights of
+a run in one.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from stepscore._files import atomic_path
 from stepscore.errors import OptionError
 
-STATE_FILE, LOG_FILE, CHECKS_FILE = "training.pt", "training.jsonl", "checks.jsonl"
-LOG_EVERY = 50
-OnStep = Callable[[int, int, float], None]
-CLIP = 1.0
-"""Largest norm of a step's gradient."""
+STATE_FILE, LOG_FILE, EVAL_FILE = "training.pt", "training.jsonl", "checks.jsonl"
+LOG_EVERY_STEPS = 50
+MAX_GRAD_NORM = 1.0
+"""Gradients are clipped to this norm."""
 SAVE_MINUTES = 5.0
-"""The state is kept at least so often, however long a step takes: no more than this is lost by a kill."""
+"""The state is saved at least this often, however long a step takes: no more than this is lost by a kill."""
 
 
 def adamw(
-    weights: Iterable[Tensor], rate: float, decay: float, betas: tuple[float, float]
+    parameters: Iterable[Tensor], lr: float, weight_decay: float, betas: tuple[float, float]
 ) -> torch.optim.AdamW:
-    """AdamW over these weights, with decay for matrices alone."""
-    kept = list(weights)
+    """Return AdamW over these parameters, with weight decay for matrices alone."""
+    every = list(parameters)
     groups = [
-        {"params": [p for p in kept if p.ndim >= 2], "weight_decay": decay},
-        {"params": [p for p in kept if p.ndim < 2], "weight_decay": 0.0},
+        {"params": [p for p in every if p.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in every if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=rate, betas=betas)
+    return torch.optim.AdamW(groups, lr=lr, betas=betas)
 
 
 class Schedule(Protocol):
-    """How many steps there are, and how fast each learns."""
+    """How many optimizer steps there are, and the learning rate of each."""
 
     @property
-    def last(self) -> int:
-        """Steps in all."""
+    def total_steps(self) -> int:
+        """Optimizer steps in all."""
 
     @property
     def save_every(self) -> int:
-        """Steps between saves."""
+        """Optimizer steps between saves."""
 
-    def rate_at(self, step: int) -> float:
-        """The learning rate of a step."""
+    def lr_at(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
 
 
 class Trainer(ABC):
-    """What all training runs share. A kind of run says what a step's loss is and what belongs to its state.
+    """The loop shared by all training runs. A subclass gives the loss of a step and what belongs to its state.
 
     Attributes:
-        recipe: How it goes.
-        folder: Where its state and log are kept.
-        step: Steps done.
+        train_config: Steps, learning rate and so on.
+        folder: Where the state and the logs are kept.
+        step: Optimizer steps done.
         seconds: Time they took.
-        optimizer: What moves the weights; set by the kind of run.
+        optimizer: Updates the weights; set by the subclass.
+        option_names: Names of options in messages, by their names in the saved settings, where these differ.
     """
 
-    recipe: Schedule
+    train_config: Schedule
     folder: Path
     step: int = 0
     seconds: float = 0.0
     optimizer: torch.optim.AdamW
+    option_names: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step is done."""
+        return self.step >= self.train_config.total_steps
 
     @abstractmethod
     def loss(self) -> tuple[Tensor, Mapping[str, float]]:
-        """The loss of the step that is due, and its parts by name."""
+        """Return the loss of the next step, and its parts by name."""
 
     @abstractmethod
-    def setting(self) -> dict[str, Any]:
-        """What must be the same for a run to go on; as JSON would have it."""
+    def settings(self) -> dict[str, Any]:
+        """Return what must be the same for a run to resume, as JSON values under the names they are stored by."""
 
     @abstractmethod
-    def weights(self) -> dict[str, Any]:
-        """What has been learned, for ``torch.save``."""
+    def state(self) -> dict[str, Any]:
+        """Return the weights and whatever else was learned, for ``torch.save``."""
 
     @abstractmethod
-    def take(self, weights: Mapping[str, Any]) -> None:
-        """Put what was learned back."""
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what :meth:`state` returned."""
 
-    def run(self, minutes: float = math.inf, on_step: Callable[[int, float], None] | None = None) -> bool:
-        """Go on until the last step or until the time is up; whether the last step was reached.
+    def run(self, max_minutes: float = math.inf, on_step: Callable[[int, float], None] | None = None) -> bool:
+        """Train until the last step or until the time is up; return whether the last step was reached.
 
         Args:
-            minutes: Time for this stage. The state is kept, and the next run goes on from it.
-            on_step: Told of every step and its loss, once it is logged and saved.
+            max_minutes: Stop after this long. The state is saved, and the next run resumes from it.
+            on_step: Called after every step with its number and loss, once it is logged and saved.
         """
-        began, before = time.monotonic(), self.seconds
-        saved = began
+        started, before = time.monotonic(), self.seconds
+        saved = started
         sums: dict[str, list[float]] = {}
-        while self.step < self.recipe.last and time.monotonic() - began < 60 * minutes:
-            loss = self._learn(sums)
+        while self.step < self.train_config.total_steps and time.monotonic() - started < 60 * max_minutes:
+            loss = self._optimizer_step(sums)
             self.step += 1
-            self.seconds = before + time.monotonic() - began
-            if self.step % LOG_EVERY == 0 or self.step == self.recipe.last:
+            self.seconds = before + time.monotonic() - started
+            if self.step % LOG_EVERY_STEPS == 0 or self.step == self.train_config.total_steps:
                 self._log(sums)
-            if self.step % self.recipe.save_every == 0 or time.monotonic() - saved > 60 * SAVE_MINUTES:
+            if self.step % self.train_config.save_every == 0 or time.monotonic() - saved > 60 * SAVE_MINUTES:
                 self.save()
                 saved = time.monotonic()
             if on_step is not None:
                 on_step(self.step, loss)
         self.save()
-        return self.step >= self.recipe.last
+        return self.finished
 
-    def _learn(self, sums: dict[str, list[float]]) -> float:
+    def _optimizer_step(self, sums: dict[str, list[float]]) -> float:
         for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate_at(self.step)
+            group["lr"] = self.train_config.lr_at(self.step)
         loss, parts = self.loss()
         torch.autograd.backward(loss)
-        moved = [p for group in self.optimizer.param_groups for p in group["params"]]
-        torch.nn.utils.clip_grad_norm_(moved, CLIP)
+        trained = [p for group in self.optimizer.param_groups for p in group["params"]]
+        torch.nn.utils.clip_grad_norm_(trained, MAX_GRAD_NORM)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         for name, value in parts.items():
@@ -128,28 +134,28 @@ class Trainer(ABC):
         return float(loss.detach())
 
     def _log(self, sums: dict[str, list[float]]) -> None:
-        line = {"step": self.step, "seconds": round(self.seconds, 1), "rate": self.recipe.rate_at(self.step)}
+        lr = self.train_config.lr_at(self.step)
+        line = {"step": self.step, "seconds": round(self.seconds, 1), "rate": lr}
         means = {name: round(float(np.mean(values)), 6) for name, values in sums.items()}
         sums.clear()
         with (self.folder / LOG_FILE).open("a", encoding="utf-8") as log:
             log.write(json.dumps({**line, **means}) + "\n")
 
     def save(self) -> None:
-        """Keep all that is needed to go on, at once: a killed process finds the state before or after."""
+        """Write all that is needed to resume; a killed process leaves the state before or after, never a part."""
         self.folder.mkdir(parents=True, exist_ok=True)
         state = {
             "step": self.step,
             "seconds": self.seconds,
-            "setting": self.setting(),
+            "setting": self.settings(),
             "optimizer": self.optimizer.state_dict(),
-            **self.weights(),
+            **self.state(),
         }
-        temporary = self.folder / f".{STATE_FILE}.tmp"
-        torch.save(state, temporary)
-        os.replace(temporary, self.folder / STATE_FILE)
+        with atomic_path(self.folder / STATE_FILE) as temporary:
+            torch.save(state, temporary)
 
     def resume(self) -> bool:
-        """Go on from the state in the folder, if there is one; whether there was.
+        """Restore the state in the folder, if there is one; return whether there was.
 
         Raises:
             OptionError: It is the state of a run with other options or data.
@@ -158,60 +164,61 @@ class Trainer(ABC):
         if not path.is_file():
             return False
         state = torch.load(path, map_location="cpu", weights_only=True)
-        changed = list(_changed(state["setting"], self.setting()))
+        changed = [self.option_names.get(n, n) for n in _changed(state["setting"], self.settings())]
         if changed:
             raise OptionError(
-                f"{self.folder} holds a training run with another recipe, other options or other data "
-                f"({', '.join(changed)}). Go on with the same, or choose another folder."
+                f"{self.folder} holds a training run with other options or other data ({', '.join(changed)}). "
+                "Resume it with the same ones, or choose another folder."
             )
-        self.take(state)
+        self.load_state(state)
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.seconds = int(state["step"]), float(state["seconds"])
         return True
 
 
 def resume_and_run(
-    course: Trainer,
-    minutes: float | None,
-    say: Callable[[str], None],
-    on_step: OnStep,
-    check: Callable[[], Mapping[str, float]] | None,
+    trainer: Trainer,
+    max_minutes: float | None,
+    log: Callable[[str], None],
+    on_step: Callable[[int, int, float], None],
+    evaluate: Callable[[], Mapping[str, float]] | None,
 ) -> dict[str, Any]:
-    """Take a run up where it stands, and tell what becomes of it.
+    """Resume a training run from its saved state, if there is one, and train.
 
     Args:
-        course: The run.
-        minutes: Time for this stage; ``None`` to go to the last step.
-        say: Told where it goes on from, and the figures of every check.
-        on_step: Told of every step: its number, the last one's number, its loss.
-        check: Figures on what is held out, asked for every ``save_every`` steps and written to
-            ``checks.jsonl``; ``None`` where nothing is.
+        trainer: The run.
+        max_minutes: Stop after this long; ``None`` to train to the last step.
+        log: Called with a line of text: the step it resumes from, and the metrics of every evaluation.
+        on_step: Called after every step with its number, the number of steps in all, and its loss.
+        evaluate: Returns metrics on held-out episodes; called every ``save_every`` steps and after the last, and
+            written to ``checks.jsonl``. ``None`` where nothing is held out.
 
     Returns:
-        ``step``, ``seconds``, ``finished``, and the figures of the last check.
+        ``step``, ``seconds``, ``finished``, and the metrics of the last evaluation.
     """
-    if course.resume():
-        say(f"Going on from step {course.step}.")
-    figures: dict[str, float] = {}
+    if trainer.resume():
+        log(f"Resuming from step {trainer.step}.")
+    metrics: dict[str, float] = {}
+    total, every = trainer.train_config.total_steps, trainer.train_config.save_every
 
-    def told(step: int, loss: float) -> None:
-        on_step(step, course.recipe.last, loss)
-        if check is None or not (step == course.recipe.last or step % course.recipe.save_every == 0):
+    def after_step(step: int, loss: float) -> None:
+        on_step(step, total, loss)
+        if evaluate is None or not (step == total or step % every == 0):
             return
-        figures.update(check())
-        if figures:
-            say(f"held out: {figures}")
-            line = {"step": step, "seconds": round(course.seconds, 1), **figures}
+        metrics.update(evaluate())
+        if metrics:
+            log(f"held out: {metrics}")
+            line = {"step": step, "seconds": round(trainer.seconds, 1), **metrics}
             known = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in line.items()}
-            with (course.folder / CHECKS_FILE).open("a", encoding="utf-8") as checks:
-                checks.write(json.dumps(known) + "\n")
+            with (trainer.folder / EVAL_FILE).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(known) + "\n")
 
-    finished = course.run(math.inf if minutes is None else minutes, told)
-    return {"step": course.step, "seconds": course.seconds, "finished": finished, **figures}
+    finished = trainer.run(math.inf if max_minutes is None else max_minutes, after_step)
+    return {"step": trainer.step, "seconds": trainer.seconds, "finished": finished, **metrics}
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[str]:
-    """Names whose values differ, those inside of others too."""
+    """Yield the names whose values differ, nested ones too."""
     for name, value in new.items():
         before = old.get(name)
         if isinstance(value, Mapping) and isinstance(before, Mapping):

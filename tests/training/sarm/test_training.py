@@ -74,7 +74,7 @@ def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
 
 
 def test_going_on_with_another_recipe_is_refused(place: Path, tmp_path: Path) -> None:
-    training(place, tmp_path)[0].run(minutes=0)
+    training(place, tmp_path)[0].run(max_minutes=0)
     with pytest.raises(OptionError, match="rate"):
         training(place, tmp_path, rate=0.5)[0].resume()
 
@@ -196,7 +196,7 @@ def test_the_command_trains_and_the_judge_takes_what_it_made(place: Path, tmp_pa
     command += ["--steps", "3", "--batch", "4", "--width", "16", "--layers", "1", "--heads", "2", "--causal"]
     command += ["--views", "corner", "--cache", str(place / "cache"), "--threads", "1", "--frames", "4"]
     stopped = CliRunner().invoke(app, [*command, "--minutes", "0"])
-    assert "goes on" in stopped.output, stopped.output
+    assert "resumes" in stopped.output, stopped.output
     done = CliRunner().invoke(app, [*command, "--json"])
     assert done.exit_code == 0, done.output
     config = read_config(tmp_path / "ck")

@@ -165,7 +165,7 @@ def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
 
 
 def test_going_on_with_another_recipe_is_refused(films: list[LabelledFilm], tmp_path: Path) -> None:
-    training(films, tmp_path).run(minutes=0)
+    training(films, tmp_path).run(max_minutes=0)
     other = training(films, tmp_path, rate=0.5)
     with pytest.raises(OptionError, match="rate"):
         other.resume()
@@ -228,9 +228,9 @@ def test_a_stage_of_some_minutes_is_kept_and_gone_on_from(tmp_path: Path) -> Non
     said: list[str] = []
     first = job().run(0)
     assert (first["step"], first["finished"]) == (0, False)
-    second = job().run(say=said.append)
+    second = job().run(log=said.append)
     assert (second["step"], second["finished"]) == (3, True)
-    assert any("Going on" in line for line in said)
+    assert any("Resuming" in line for line in said)
 
 
 def test_a_dataset_without_labels_says_what_to_do(tmp_path: Path) -> None:

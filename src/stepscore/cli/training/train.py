@@ -251,11 +251,11 @@ def _train(job: VlmJob | SarmJob, minutes: float | None, json: bool, judge: str)
             if bar.disable and (step % 50 == 0 or step == last):
                 console.print(f"step {step} of {last}, loss {loss:.4f}")
 
-        done = job.run(minutes, say=lambda text: console.print(text), on_step=told)
+        done = job.run(minutes, log=lambda text: console.print(text), on_step=told)
     if json:
         print_json(done)
         return
-    state = "Finished" if done["finished"] else "Stopped; the same command goes on"
+    state = "Finished" if done["finished"] else "Stopped; the same command resumes"
     out().print(f"{state} at step {done['step']}, after {done['seconds'] / 60:.1f} minutes.")
     if done["finished"]:
         out().print(f"Next: stepscore judge SOURCE {judge} -o RUN")

@@ -141,7 +141,7 @@ def main() -> None:
     if given.package:
         package(given.work, given.seed)
     else:
-        done = job(given.work, given.seed, given.threads).run(given.minutes, say=print, on_step=_print_step)
+        done = job(given.work, given.seed, given.threads).run(given.minutes, log=print, on_step=_print_step)
         print("finished" if done["finished"] else "stopped; the same command goes on", done)
 
 

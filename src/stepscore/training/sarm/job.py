@@ -3,60 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from stepscore.errors import MissingExtraError
+from stepscore.training.job import Log, PreparedRun, TrainingJob
 from stepscore.training.sarm.config import SarmJobConfig
 
 if TYPE_CHECKING:
     from stepscore.models.sarm import SarmConfig
     from stepscore.training.sarm.training import SarmTraining
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
-class SarmJob(SarmJobConfig):
-    """A training run of SARM."""
+class SarmJob(SarmJobConfig, TrainingJob):
+    """A training run of SARM; its options are those of :class:`SarmJobConfig`."""
 
-    def run(
-        self,
-        minutes: float | None = None,
-        *,
-        say: Say = lambda text: None,
-        on_step: Callable[[int, int, float], None] = lambda step, last, loss: None,
-    ) -> dict[str, Any]:
-        """Train, or go on training, for some minutes or to the end.
+    def prepare(self, log: Log) -> PreparedRun:
+        """Encode the episodes and build the network."""
+        from stepscore.models.sarm import save_checkpoint
+        from stepscore.training.sarm.evaluation import check
+        from stepscore.training.sarm.setup import set_up
 
-        Args:
-            minutes: Time for this stage; ``None`` to go to the last step.
-            say: Told a line now and then.
-            on_step: Told of every step: its number, the last one's number, its loss.
+        training, held_out = set_up(self, log)
 
-        Returns:
-            ``step``, ``seconds``, ``finished``, and the figures of the last check.
-        """
-        try:
-            import torch
-
-            from stepscore.models.sarm import save_checkpoint
-            from stepscore.training.sarm.evaluation import check
-            from stepscore.training.sarm.setup import set_up
-            from stepscore.training.trainer import resume_and_run
-        except ImportError as error:
-            raise MissingExtraError("Training", "local") from error
-        torch.set_num_threads(self.threads)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        training, held_out = set_up(self, say)
-
-        def checked() -> Mapping[str, float]:
+        def evaluate() -> Mapping[str, float]:
             return check(training.network, training.config, held_out, training.read)
 
-        done = resume_and_run(training, minutes, say, on_step, checked if held_out else None)
-        save_checkpoint(self.folder, _with_facts(training, self), training.network)
-        return done
+        def write_checkpoint() -> None:
+            save_checkpoint(self.folder, _with_facts(training, self), training.network)
+
+        return PreparedRun(training, evaluate if held_out else None, write_checkpoint)
 
 
 def _with_facts(training: SarmTraining, job: SarmJob) -> SarmConfig:
@@ -64,7 +41,7 @@ def _with_facts(training: SarmTraining, job: SarmJob) -> SarmConfig:
         "episodes": len(training.films),
         "frames": sum(len(film.times) for film in training.films),
         "step": training.step,
-        "recipe": dataclasses.asdict(training.recipe),
+        "recipe": dataclasses.asdict(training.train_config),
         "copies": job.copies,
     }
     return dataclasses.replace(training.config, facts=facts)

@@ -63,11 +63,11 @@ class TrainConfig:
                 raise OptionError(f"{name} is {getattr(self, name)}; it is a share, 0..1.")
 
     @property
-    def last(self) -> int:
+    def total_steps(self) -> int:
         """Steps in all."""
         return self.steps
 
-    def rate_at(self, step: int) -> float:
+    def lr_at(self, step: int) -> float:
         """The learning rate of a step."""
         risen = min(1.0, (step + 1) / self.warmup)
         return self.rate * risen * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / self.steps))))
@@ -123,7 +123,7 @@ class SarmTraining(Trainer):
         read: What the encoder read in every text that may be said.
         texts: Instructions of each task.
         senseless: Texts of no task.
-        recipe: How it goes.
+        train_config: Steps, learning rate and so on.
         folder: Where its state and log are kept.
     """
 
@@ -133,17 +133,18 @@ class SarmTraining(Trainer):
     read: Mapping[str, Float32]
     texts: Mapping[str, Sequence[str]]
     senseless: Sequence[str]
-    recipe: TrainConfig
+    train_config: TrainConfig
     folder: Path
     step: int = 0
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self.optimizer = adamw(self.network.parameters(), self.recipe.rate, self.recipe.decay, (0.9, 0.999))
+        how = self.train_config
+        self.optimizer = adamw(self.network.parameters(), how.rate, how.decay, (0.9, 0.999))
 
     def loss(self) -> tuple[Tensor, Mapping[str, float]]:
         """The loss of the windows that are due."""
-        recipe = self.recipe
+        recipe = self.train_config
         rng = np.random.default_rng([recipe.seed, self.step])
         lies = Lies(recipe.rewind, recipe.wrong_text)
         window = self.config.window
@@ -159,16 +160,16 @@ class SarmTraining(Trainer):
             torch.manual_seed(int(rng.integers(2**62)))
             return sarm_loss(self.network, batch, given)
 
-    def setting(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What must be the same for a run to go on."""
-        plain: dict[str, Any] = json.loads(json.dumps({**asdict(self.recipe), "config": asdict(self.config)}))
+        plain: dict[str, Any] = json.loads(json.dumps({**asdict(self.train_config), "config": asdict(self.config)}))
         plain["config"].pop("facts")
         return plain
 
-    def weights(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The network."""
         return {"network": self.network.state_dict()}
 
-    def take(self, weights: Mapping[str, Any]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         """Put what was learned back."""
-        self.network.load_state_dict(weights["network"])
+        self.network.load_state_dict(state["network"])

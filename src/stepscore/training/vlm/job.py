@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscore.errors import MissingExtraError, OptionError, SourceError
+from stepscore.errors import OptionError, SourceError
+from stepscore.training.job import Log, PreparedRun, TrainingJob
 
 
 @dataclass(frozen=True)
-class VlmJob:
+class VlmJob(TrainingJob):
     """A training run of a vision-language judge.
 
     Attributes:
@@ -58,52 +59,31 @@ class VlmJob:
         if self.size % 32:
             raise OptionError(f"size is {self.size}; it must be a multiple of 32, the side of a token.")
 
-    def run(
-        self,
-        minutes: float | None = None,
-        *,
-        say: Callable[[str], None] = lambda text: None,
-        on_step: Callable[[int, int, float], None] = lambda step, last, loss: None,
-    ) -> dict[str, Any]:
-        """Train, or go on training, for some minutes or to the end.
+    def prepare(self, log: Log) -> PreparedRun:
+        """Decode the episodes and build the network, new or from a checkpoint."""
+        from stepscore.training.vlm.data.dataset import read_films
+        from stepscore.training.vlm.evaluation import check
+        from stepscore.training.vlm.setup import merge_lora, write_checkpoint
 
-        Args:
-            minutes: Time for this stage; ``None`` to go to the last step.
-            say: Told a line now and then.
-            on_step: Told of every step: its number, the last one's number, its loss.
-
-        Returns:
-            ``step``, ``seconds``, ``finished``, and the figures of the last check.
-        """
-        try:
-            import torch
-
-            from stepscore.training.trainer import resume_and_run
-            from stepscore.training.vlm.data.dataset import read_films
-            from stepscore.training.vlm.evaluation import check
-            from stepscore.training.vlm.setup import merge_lora, write_checkpoint
-        except ImportError as error:
-            raise MissingExtraError("Training", "local") from error
-        torch.set_num_threads(self.threads)
-        self.folder.mkdir(parents=True, exist_ok=True)
         cache = self.frames or self.folder / "frames"
         films = [film for path in self.datasets for film in read_films(path, self.size, cache)]
         if not films:
             raise SourceError("The datasets have no labelled episodes to learn from.")
         held_out = [film for path in self.held_out for film in read_films(path, self.size, cache)]
-        say(f"{len(films)} films to learn from, {len(held_out)} to check on.")
+        log(f"{len(films)} films to learn from, {len(held_out)} to check on.")
         training, tokenizer = self._training(films)
 
-        def checked() -> Mapping[str, float]:
+        def evaluate() -> Mapping[str, float]:
             return check(training, held_out) if training.step > self.look + self.read else {}
 
-        done = resume_and_run(training, minutes, say, on_step, checked if held_out else None)
-        network = training.teacher.network
-        if done["finished"] and self.lora is not None:
-            network = merge_lora(network)
-        if done["finished"] or self.lora is None:
-            write_checkpoint(network, tokenizer, self.folder)
-        return done
+        def write() -> None:
+            network = training.teacher.network
+            if training.finished and self.lora is not None:
+                network = merge_lora(network)
+            if training.finished or self.lora is None:
+                write_checkpoint(network, tokenizer, self.folder)
+
+        return PreparedRun(training, evaluate if held_out else None, write)
 
     def _training(self, films: Any) -> tuple[Any, Any]:
         from stepscore.models.qwen3vl import Geometry

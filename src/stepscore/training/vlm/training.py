@@ -80,7 +80,7 @@ class TrainConfig:
                 f"are {self.frozen} and {self.reversed}, together at most 1."
             )
 
-    def rate_at(self, step: int) -> float:
+    def lr_at(self, step: int) -> float:
         """The learning rate of a step."""
         for alone in (self.look, self.read):
             if step < alone:
@@ -93,7 +93,7 @@ class TrainConfig:
         return highest * risen * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * step / max(1, whole))))
 
     @property
-    def last(self) -> int:
+    def total_steps(self) -> int:
         """Steps in all."""
         return self.look + self.read + self.steps
 
@@ -111,7 +111,7 @@ class Training(Trainer):
         facts: What is told of frames in numbers, while it learns.
         lessons: Questions of the other judges; ``None`` for statements alone.
         looking: The first lessons; ``None`` without.
-        recipe: How it goes.
+        train_config: Steps, learning rate and so on.
         folder: Where its state and log are kept.
     """
 
@@ -123,7 +123,7 @@ class Training(Trainer):
     facts: Facts
     lessons: PictureLessons | None
     looking: Looking | None
-    recipe: TrainConfig
+    train_config: TrainConfig
     folder: Path
     step: int = 0
     seconds: float = 0.0
@@ -139,16 +139,16 @@ class Training(Trainer):
         heads = self.teacher.heads
         every_weight = [*self.teacher.network.parameters(), *([] if heads is None else heads.parameters())]
         trained = [p for p in every_weight if p.requires_grad]
-        self.optimizer = adamw(trained, self.recipe.rate, self.recipe.decay, (0.9, 0.98))
+        self.optimizer = adamw(trained, self.train_config.rate, self.train_config.decay, (0.9, 0.98))
 
     def loss(self) -> tuple[torch.Tensor, Mapping[str, float]]:
         """The loss of the step that is due: of looking, of the other judges' questions, or of statements."""
         self.teacher.network.train()
-        rng = np.random.default_rng([self.recipe.seed, self.step])
-        drawn = rng.random() < self.recipe.pictures
-        asked = self.step - self.recipe.look - self.recipe.read
-        late = asked >= self.recipe.pictures_from * self.recipe.steps
-        if self.looking is not None and self.step < self.recipe.look:
+        rng = np.random.default_rng([self.train_config.seed, self.step])
+        drawn = rng.random() < self.train_config.pictures
+        asked = self.step - self.train_config.look - self.train_config.read
+        late = asked >= self.train_config.pictures_from * self.train_config.steps
+        if self.looking is not None and self.step < self.train_config.look:
             return self.looking.loss(rng, self._rows)
         if self._rows and asked < 0:
             return self._clips(rng, reading=True)
@@ -158,12 +158,12 @@ class Training(Trainer):
 
     @property
     def _settled(self) -> bool:
-        return self.step >= self.recipe.last - self.recipe.settled
+        return self.step >= self.train_config.total_steps - self.train_config.settled
 
     def _clips(
         self, rng: np.random.Generator, *, reading: bool = False
     ) -> tuple[torch.Tensor, Mapping[str, float]]:
-        recipe = self.recipe
+        recipe = self.train_config
         blocks = int(rng.choice(list(CLIPS), p=CHANCES))
         controls = {"frozen": recipe.frozen, "reversed": recipe.reversed}
         trees, pictures, known = [], [], Known(self.facts)
@@ -179,11 +179,11 @@ class Training(Trainer):
         settled = reading or self._settled
         return self.teacher.loss(made, pixels, known if self._rows else None, settled=settled)
 
-    def setting(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What must be the same for a run to go on: the recipe. The films may be others."""
-        return asdict(self.recipe)
+        return asdict(self.train_config)
 
-    def weights(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The network, what exists in training alone, and how recorded numbers were scaled."""
         return {
             "network": self.teacher.network.state_dict(),
@@ -191,13 +191,13 @@ class Training(Trainer):
             "scaling": torch.from_numpy(np.stack([self._mean, self._scale])),
         }
 
-    def take(self, weights: Mapping[str, Any]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         """Put what was learned back."""
-        self.teacher.network.load_state_dict(weights["network"])
+        self.teacher.network.load_state_dict(state["network"])
         if self.teacher.heads is not None:
-            self.teacher.heads.load_state_dict(weights["heads"])
+            self.teacher.heads.load_state_dict(state["heads"])
         # As it was when the heads began to learn, though the films may be others now.
-        self._mean, self._scale = weights["scaling"].numpy()
+        self._mean, self._scale = state["scaling"].numpy()
         self._rows = [(_numbers(film) - self._mean) / self._scale for film in self.films if len(self._mean)]
 
 
