@@ -28,9 +28,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
-MOST_CHOICES = 20
-"""Valid names shown in a message; of more, the closest."""
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+MAX_CHOICES_LISTED = 20
+"""Valid names listed in a message; of more, the closest."""
 
 
 class StepScoreError(Exception):
@@ -56,9 +60,11 @@ class UnknownNameError(StepScoreError):
         parts = [f"Unknown {kind} {name!r}{f' in {where}' if where else ''}."]
         if close:
             parts.append(f"Did you mean {close[0]!r}?")
-        shown = difflib.get_close_matches(name, choices, n=MOST_CHOICES, cutoff=0.0)[:MOST_CHOICES]
-        listed = ", ".join(choices if len(choices) <= MOST_CHOICES else shown) or "(none)"
-        more = f" and {len(choices) - MOST_CHOICES} more" if len(choices) > MOST_CHOICES else ""
+        shown = difflib.get_close_matches(name, choices, n=MAX_CHOICES_LISTED, cutoff=0.0)[
+            :MAX_CHOICES_LISTED
+        ]
+        listed = ", ".join(choices if len(choices) <= MAX_CHOICES_LISTED else shown) or "(none)"
+        more = f" and {len(choices) - MAX_CHOICES_LISTED} more" if len(choices) > MAX_CHOICES_LISTED else ""
         parts.append(f"Valid: {listed}{more}.")
         if hint:
             parts.append(hint)
@@ -153,3 +159,28 @@ class ProtocolMismatchError(RunError):
 
 class BudgetError(RunError):
     """The budget is spent. What was answered is kept; a later start with a larger budget continues."""
+
+
+class FieldError(NamedTuple):
+    """One wrong field of a file or an answer, as pydantic found it.
+
+    Attributes:
+        field: Its path, with dots: ``tasks.open.subgoals.0.mode``; empty for the whole value.
+        message: What is wrong with it, without a full stop.
+        kind: Pydantic's name of the kind of error, e.g. ``missing`` or ``extra_forbidden``.
+        value: The value found there.
+    """
+
+    field: str
+    message: str
+    kind: str
+    value: object
+
+
+def first_field_error(error: ValidationError) -> FieldError:
+    """Return the first of the errors that pydantic found, ready for a message."""
+    first = error.errors()[0]
+    # A field of several types has their names in its path; who wrote the file knows none of them.
+    parts = [str(part) for part in first["loc"] if not str(part).startswith(("dict[", "constrained-"))]
+    message = first["msg"].removeprefix("Value error, ")
+    return FieldError(".".join(parts), message, first["type"], first["input"])

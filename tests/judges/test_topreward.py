@@ -394,7 +394,7 @@ def test_a_map_of_another_judge_model_or_option_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 2}'])
 def test_a_file_that_is_no_map_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "map.json").write_text(text)
-    with pytest.raises(OptionError, match="is no calibration map"):
+    with pytest.raises(OptionError, match="is not a calibration map"):
         TopReward(MockModel(), calibration=tmp_path / "map.json")
 
 

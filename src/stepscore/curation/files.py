@@ -6,17 +6,17 @@ Every file appears under its name only when it is whole.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepscore._files import write_parquet, write_text
 from stepscore.curation.frames import RunFrames
 from stepscore.curation.weighting import Weighting
-from stepscore.errors import OptionError, RunError
+from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
 
 METADATA = "stepscore"
@@ -58,7 +58,7 @@ def write_weights(path: Path, weighting: Weighting, *, made_by: Mapping[str, obj
 
 def write_episodes(path: Path, frames: RunFrames) -> None:
     """The numbers of the chosen episodes as a JSON list, as ``--dataset.episodes`` takes it."""
-    _whole(path, lambda temporary: temporary.write_text(episode_list(frames) + "\n", encoding="utf-8"))
+    write_text(path, episode_list(frames) + "\n", make_folder=True)
 
 
 def episode_list(frames: RunFrames) -> str:
@@ -100,14 +100,4 @@ def _write_table(path: Path, columns: Mapping[str, pa.Array], made_by: Mapping[s
         raise OptionError(f"The table is Parquet: name the file {path.stem}.parquet, not {path.name}.")
     text = json.dumps(made_by, sort_keys=True, default=str)
     table = pa.table(dict(columns)).replace_schema_metadata({METADATA: text})
-    _whole(path, lambda temporary: pq.write_table(table, temporary))
-
-
-def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+    write_parquet(path, table, make_folder=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from stepscore._files import write_parquet
 from stepscore.episodes import Label
-from stepscore.errors import OptionError, RunError
+from stepscore.errors import OptionError
 
 
 def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
@@ -17,7 +17,6 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
     The file appears under its name only when it is whole. Unknown numbers are null.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if path.suffix != ".parquet":
         raise OptionError(
@@ -33,12 +32,7 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
         kind = pa.float64() if field in numbers else pa.string()
         values = [getattr(row, field) for _, row in rows]
         columns[field] = pa.array([_known(v) for v in values] if field in numbers else values, kind)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        pq.write_table(pa.table(columns), temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+    write_parquet(path, pa.table(columns))
     return len(rows)
 
 

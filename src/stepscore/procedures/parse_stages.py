@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore.episodes import Stage
-from stepscore.errors import ModelError
+from stepscore.errors import ModelError, first_field_error
 from stepscore.judges.common import spoken
 
 _Second = Annotated[float, Field(allow_inf_nan=False)]
@@ -64,9 +64,8 @@ def _only(text: str, key: str, kind: type[M]) -> M:
     try:
         return kind.model_validate(found[0])
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ModelError(f"The answer's {where} is wrong ({first['msg']}): {text[:200]!r}") from None
+        first = first_field_error(error)
+        raise ModelError(f"The answer's {first.field} is wrong ({first.message}): {text[:200]!r}") from None
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:

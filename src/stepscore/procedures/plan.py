@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,8 +12,10 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stepscore._files import write_text
 from stepscore.episodes import Episode, Subgoal
-from stepscore.errors import CapabilityError, ModelError, RunError
+from stepscore.errors import CapabilityError, ModelError, first_field_error
+from stepscore.judges.common import fill
 from stepscore.models import Answer, FrameRef, Generate, Model, Prompt, Turn, run_blocking
 from stepscore.runs import CallOptions, ModelClient
 from stepscore.types import Mode
@@ -94,9 +95,11 @@ def parse_plan(text: str) -> _Plan:
     found = fenced.group(1) if fenced else (bare.group(0) if bare else "")
     try:
         return _Plan.model_validate(json.loads(found))
-    except (json.JSONDecodeError, ValidationError) as error:
-        first = str(error).split("\n")[0]
-        raise ModelError(f"The answer states no plan ({first}): {text[:200]!r}") from None
+    except json.JSONDecodeError as error:
+        raise ModelError(f"The answer states no plan ({error}): {text[:200]!r}") from None
+    except ValidationError as error:
+        first = first_field_error(error)
+        raise ModelError(f"The answer states no plan ({first.field}: {first.message}): {text[:200]!r}") from None
 
 
 def write_subgoals(draft: Draft, path: Path) -> None:
@@ -113,22 +116,16 @@ def write_subgoals(draft: Draft, path: Path) -> None:
         }
     }
     head = f"# Drafted by {draft.model}. Read each subgoal against a video, then set reviewed: true.\n"
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_text(
-            head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8"
-        )
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+    write_text(path, head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 def _parts(instruction: str, episode: Episode | None) -> tuple[str | FrameRef, ...]:
     text = files("stepscore.procedures").joinpath("prompts", "plan.txt").read_text(encoding="utf-8")
-    asked = text.replace("{instruction}", instruction)
+    asked = fill(text, instruction=instruction)
     if episode is None:
         return (asked,)
-    view, shown = next(iter(episode.views.items()))
+    view = episode.main_view
+    shown = episode.views[view]
     indices = np.round(np.linspace(0, shown.info().n_frames - 1, FRAMES)).astype(int)
     stills = tuple(FrameRef(view, int(i), SIZE) for i in dict.fromkeys(indices.tolist()))
     return ("Frames of a robot at this task, in order:", *stills, asked)

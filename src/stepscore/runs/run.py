@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepscore._files import write_json
 from stepscore.errors import RunError
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.tables import tables_are_current, write_tables
@@ -111,9 +111,4 @@ def read_info(folder: Path) -> dict[str, Any] | None:
 
 def write_info(folder: Path, info: Mapping[str, Any]) -> None:
     """Replace ``run.json`` at once, so that a reader never sees half of it."""
-    temporary = folder / ".run.json.tmp"
-    try:
-        temporary.write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(temporary, folder / "run.json")
-    except OSError as error:
-        raise RunError(f"Cannot write {folder / 'run.json'}: {error.strerror or error}.") from error
+    write_json(folder / "run.json", info)

@@ -8,14 +8,15 @@ however many workers made them and however often they were killed. Written by te
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepscore._files import atomic_path
 from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, index, read_line
 
@@ -123,7 +124,7 @@ def write_tables(folder: Path, judge: str, protocol: str) -> None:
     journal = folder / "journal.jsonl"
     size = journal.stat().st_size
     entries = index(journal)
-    with journal.open("rb") as lines:
+    with journal.open("rb") as lines, ExitStack() as files:
         channels = _channels(lines, entries)
         schemas = {
             "episodes": EPISODES,
@@ -131,23 +132,24 @@ def write_tables(folder: Path, judge: str, protocol: str) -> None:
             "curves": curves_schema(channels),
             "verdicts": VERDICTS,
             "calls": CALLS,
-            # Last, because it says of which journal the tables are; its bytes differ between runs anyway.
+            # Renamed last, because it says of which journal the tables are; its bytes differ between runs anyway.
             "usage": USAGE.with_metadata({_JOURNAL_BYTES: str(size).encode()}),
         }
-        writers = {
-            name: pq.ParquetWriter(_temporary(folder, name), schema) for name, schema in schemas.items()
+        # They get their names in the opposite order, so ``usage`` comes first here and last there.
+        paths = {
+            name: files.enter_context(atomic_path(folder / f"{name}.parquet")) for name in reversed(TABLES)
         }
         try:
-            for batch in _batches(lines, entries):
-                for name, rows in _tables_of(batch, channels, judge, protocol).items():
-                    writers[name].write_table(pa.Table.from_pydict(rows, schema=schemas[name]))
+            with ExitStack() as opened:
+                writers = {
+                    name: opened.enter_context(pq.ParquetWriter(paths[name], schema))
+                    for name, schema in schemas.items()
+                }
+                for batch in _batches(lines, entries):
+                    for name, rows in _tables_of(batch, channels, judge, protocol).items():
+                        writers[name].write_table(pa.Table.from_pydict(rows, schema=schemas[name]))
         except OSError as error:
             raise RunError(f"Cannot write the tables of {folder}: {error.strerror or error}.") from error
-        finally:
-            for writer in writers.values():
-                writer.close()
-    for name in TABLES:
-        os.replace(_temporary(folder, name), folder / f"{name}.parquet")
 
 
 def tables_are_current(folder: Path) -> bool:
@@ -156,10 +158,6 @@ def tables_are_current(folder: Path) -> bool:
         return False
     metadata = pq.read_schema(folder / "usage.parquet").metadata or {}
     return bool(metadata.get(_JOURNAL_BYTES) == str((folder / "journal.jsonl").stat().st_size).encode())
-
-
-def _temporary(folder: Path, name: str) -> Path:
-    return folder / f".{name}.parquet.tmp"
 
 
 def _channels(lines: IO[bytes], entries: dict[str, Entry]) -> set[str]:

@@ -24,7 +24,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stepscore.errors import ManifestError
+from stepscore.errors import ManifestError, first_field_error
 from stepscore.types import Mode
 
 
@@ -123,5 +123,5 @@ def _subgoals(entry: _TaskEntry, where: str) -> tuple[Subgoal, ...]:
 
 
 def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(str(part) for part in first['loc']) or 'the file'}: {first['msg']}."
+    first = first_field_error(error)
+    return f"{first.field or 'the file'}: {first.message}."

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from stepscore.episodes.cameras import main_first
 from stepscore.episodes.video.video_view import Span
-from stepscore.errors import SourceError
+from stepscore.errors import SourceError, first_field_error
 
 SUBTASKS = tuple(
     f"{scheme}subtask_{part}"
@@ -139,9 +139,8 @@ def read_meta(root: Path) -> Meta:
     except OSError as error:
         raise SourceError(f"Cannot read {path}: {error.strerror}.") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise SourceError(f"{path}: {where}: {first['msg']}.") from error
+        first = first_field_error(error)
+        raise SourceError(f"{path}: {first.field or 'the file'}: {first.message}.") from error
     cameras = [name for name, feature in info.features.items() if feature.is_camera and not feature.is_depth]
     if info.codebase_version.startswith("v3"):
         columns = _read_v3(root, [name for name in cameras if info.features[name].dtype == "video"])

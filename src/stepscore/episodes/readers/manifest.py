@@ -37,7 +37,7 @@ from stepscore.episodes.source import Listing, Problem
 from stepscore.episodes.video.image_files import ImagesView
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.episodes.view import View
-from stepscore.errors import ManifestError
+from stepscore.errors import ManifestError, first_field_error
 from stepscore.types import Mode
 
 MANIFEST_SUFFIXES = (".jsonl", ".csv", ".yaml", ".yml")
@@ -195,18 +195,16 @@ def _validated(row: Row) -> Entry:
 
 def _explain(error: ValidationError) -> str:
     """The first thing wrong, with the field's name and what it may be."""
-    first = error.errors()[0]
-    names = [str(part) for part in first["loc"] if not str(part).startswith(("dict[", "constrained-"))]
-    field, kind = ".".join(names), first["type"]
-    if kind == "extra_forbidden":
+    first = first_field_error(error)
+    field, names = first.field, first.field.split(".")
+    if first.kind == "extra_forbidden":
         allowed = StageEntry.model_fields if names[0] == "stages" else Entry.model_fields
         close = difflib.get_close_matches(names[-1], allowed, n=1)
         meant = f" Did you mean {close[0]!r}?" if close else ""
         return f"unknown field {field!r}.{meant} Allowed: {', '.join(allowed)}."
-    if kind == "missing":
+    if first.kind == "missing":
         return f"field {field!r} is missing."
-    why = first["msg"].removeprefix("Value error, ")
-    return f"field {field!r} is {first['input']!r}: {why[0].lower()}{why[1:]}."
+    return f"field {field!r} is {first.value!r}: {first.message[0].lower()}{first.message[1:]}."
 
 
 def _episode(entry: Entry, row: Row, manifest: Path, problems: list[Problem]) -> Episode:

@@ -7,7 +7,6 @@ the judge, the options and the model it was fitted with, and is refused anywhere
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from stepscore.errors import OptionError
+from stepscore._files import write_json
+from stepscore.errors import OptionError, first_field_error
 from stepscore.metrics import MonotoneMap
 from stepscore.types import Curve
 
@@ -100,13 +100,7 @@ def write_calibration(fitted: FittedMap, path: Path) -> None:
         "fit": dict(fitted.fit),
         "figures": dict(fitted.figures),
     }
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OptionError(f"Cannot write {path}: {error.strerror or error}.") from error
+    write_json(path, content, indent=1, ensure_ascii=True, allow_nan=False, make_folder=True)
 
 
 def read_calibration(path: str | Path) -> FittedMap:
@@ -117,9 +111,10 @@ def read_calibration(path: str | Path) -> FittedMap:
     try:
         read = _File.model_validate_json(file.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise OptionError(f"{file} is no calibration map: {where}: {first['msg']}.") from None
+        first = first_field_error(error)
+        raise OptionError(
+            f"{file} is not a calibration map: {first.field or 'the file'}: {first.message}."
+        ) from None
     try:
         fitted = MonotoneMap(tuple(read.x), tuple(read.y))
     except OptionError as error:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from stepscore._files import atomic_path, write_json
 from stepscore.errors import EpisodeError, ModelError
 from stepscore.models.sarm.window import Window
 
@@ -102,15 +102,10 @@ def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> N
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    temporary = folder / f".{WEIGHTS_FILE}.tmp"
-    save_file(tensors, temporary)
-    os.replace(temporary, folder / WEIGHTS_FILE)
-    told = {"format": FORMAT, **dataclasses.asdict(config)}
-    temporary = folder / f".{CONFIG_FILE}.tmp"
-    temporary.write_text(
-        json.dumps(told, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
-    )
-    os.replace(temporary, folder / CONFIG_FILE)
+    with atomic_path(folder / WEIGHTS_FILE) as temporary:
+        save_file(tensors, temporary)
+    content = {"format": FORMAT, **dataclasses.asdict(config)}
+    write_json(folder / CONFIG_FILE, content, sort_keys=True)
 
 
 def read_config(folder: Path) -> SarmConfig:

@@ -1,20 +1,20 @@
-"""How figures look: sized for a paper's column, safe for colour-blind eyes and in grey, the same every time.
+"""The style of figures: sized for a paper's column, safe for colour-blind readers and in grey, reproducible.
 
-Groups differ in colour and in shape, so that a print in grey still tells them apart. Letters are drawn as
-outlines of the font that comes with matplotlib: a figure looks the same wherever it is opened, and the words
-stand in the SVG as comments. No date and no random id is written: the same run gives the same bytes.
+Groups differ in colour and in shape, so that they can be told apart in grey. Text is drawn as outlines of the
+font that comes with matplotlib: a figure looks the same wherever it is opened, and the text is in the SVG
+as comments. No date and no random id is written: the same run gives the same bytes.
 """
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscore.errors import MissingExtraError, RunError
+from stepscore._files import atomic_path
+from stepscore.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ COLUMN_INCHES = 3.4
 
 FORMATS = ("svg", "png")
 SMALL, BASE = 6.0, 7.0
-"""Points of the letters: notes, and everything else."""
+"""Font sizes in points: of notes, and of everything else."""
 
 BLUE, ORANGE, BLACK, GREEN, PURPLE, RED, SKY = (
     "#0072B2",
@@ -37,7 +37,7 @@ BLUE, ORANGE, BLACK, GREEN, PURPLE, RED, SKY = (
     "#56B4E9",
 )
 _COLOURS = (BLUE, ORANGE, BLACK, GREEN, PURPLE, RED, SKY)
-"""Okabe and Ito's palette without its yellow, which white paper swallows; neighbours differ in lightness."""
+"""Okabe and Ito's palette without its yellow, which is too pale on white; neighbours differ in lightness."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _DASHES = ("-", (0, (4, 1.2)), (0, (1.2, 1.0)), (0, (4, 1, 1, 1)))
@@ -66,7 +66,7 @@ STYLE: Any = {
     "path.simplify": False,
     "svg.fonttype": "path",
     "svg.hashsalt": "stepscore",
-    # An instruction may hold a dollar sign; it is no formula.
+    # A dollar sign in an instruction does not begin a formula.
     "text.parse_math": False,
     "text.usetex": False,
     "xtick.labelsize": SMALL,
@@ -78,17 +78,17 @@ STYLE: Any = {
 }
 
 
-class Look(NamedTuple):
-    """How one group is drawn wherever it appears."""
+class GroupStyle(NamedTuple):
+    """Colour, marker and dash pattern of one group, the same in every figure."""
 
     colour: str
     marker: str
     dashes: Any
 
 
-def look(number: int) -> Look:
-    """The look of the group with this number; 56 differ, since colours and shapes cycle unevenly."""
-    return Look(
+def group_style(number: int) -> GroupStyle:
+    """Return the style of the group with this number; 56 are distinct, since colours and markers cycle unevenly."""
+    return GroupStyle(
         _COLOURS[number % len(_COLOURS)],
         _MARKERS[number % len(_MARKERS)],
         _DASHES[number % len(_DASHES)],
@@ -97,7 +97,7 @@ def look(number: int) -> Look:
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Figures made and saved inside look as above, whatever the user's own matplotlib settings are."""
+    """Apply this style to the figures made and saved inside, whatever the user's own matplotlib settings are."""
     try:
         import matplotlib
     except ImportError as error:
@@ -109,56 +109,52 @@ def paper_style() -> Iterator[None]:
 
 
 def save_figure(figure: Figure, folder: Path, name: str, formats: Sequence[str]) -> list[Path]:
-    """Write the figure as ``folder/name.svg`` and so on, replacing what was there; the paths."""
+    """Write the figure as ``folder/name.FORMAT``, replacing existing files, and return the paths."""
     paths = []
     for kind in formats:
-        path, temporary = folder / f"{name}.{kind}", folder / f".{name}.{kind}.tmp"
+        path = folder / f"{name}.{kind}"
         metadata = {"Date": None} if kind == "svg" else None
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path, make_folder=True) as temporary:
             figure.savefig(temporary, format=kind, dpi=300, metadata=metadata)
-            os.replace(temporary, path)
-        except OSError as error:
-            raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
         paths.append(path)
     return paths
 
 
 def group_name(group: Mapping[str, str | None]) -> str:
-    """A group's name for a figure: ``"pi0 / gvl"``, ``"unknown"``, or ``"all"`` for one group of all."""
+    """Return a group's name for a figure: ``"pi0 / gvl"``, ``"unknown"``, or ``"all"`` for one group of all."""
     return plain(" / ".join("unknown" if part is None else part for part in group.values())) or "all"
 
 
 def plain(text: str) -> str:
-    """The text on one line, without characters that cannot be shown."""
+    """Return the text on one line, without unprintable characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def fit_lines(text: str, inches: float, *, most: int, points: float = SMALL) -> str:
-    """The text broken to fit a width, in at most so many lines; what is left out is an ellipsis."""
-    # A letter of this font is 0.53 of its size wide, on average over English text.
+    """Wrap the text to a width, in at most ``most`` lines; an ellipsis stands for the rest."""
+    # A character of this font is 0.53 of its size wide, on average over English text.
     room = max(8, int(inches * 72 / (0.53 * points)))
     lines = textwrap.wrap(plain(text), room, max_lines=most, placeholder=" …")
     return "\n".join(lines)
 
 
 def inch_axes(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Axes at a place counted in inches from the figure's upper left corner."""
+    """Add axes at a position in inches from the figure's upper left corner."""
     wide, high = figure.get_size_inches()
     return figure.add_axes((left / wide, 1 - (top + height) / high, width / wide, height / high))
 
 
 def inch_text(figure: Figure, left: float, top: float, text: str, **style: Any) -> None:
-    """Text whose upper left corner lies so many inches from the figure's upper left corner."""
+    """Add text at a position in inches from the figure's upper left corner."""
     wide, high = figure.get_size_inches()
     figure.text(left / wide, 1 - top / high, text, **({"va": "top"} | style))
 
 
 def percent_axis(axes: Axes, which: str, least: float = 0.0, most: float = 100.0) -> None:
-    """An axis in percent with ticks at the ends and the middle."""
+    """Set up an axis in percent with ticks at the ends and the middle."""
     margin = 0.04 * (most - least)
     axes.set(**{f"{which}lim": (least - margin, most + margin)})
     axes.set(**{f"{which}ticks": (least, (least + most) / 2, most)})
-    shown = [f"{tick:g}" for tick in (least, (least + most) / 2, most)]
-    axes.set(**{f"{which}ticklabels": shown})
+    labels = [f"{tick:g}" for tick in (least, (least + most) / 2, most)]
+    axes.set(**{f"{which}ticklabels": labels})
     axes.grid(visible=True, axis=which)  # type: ignore[arg-type]

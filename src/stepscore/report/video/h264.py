@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscore._files import atomic_path
 from stepscore.episodes import View
-from stepscore.errors import RunError
 from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
@@ -62,17 +61,10 @@ def write_h264(
         fps: Usual frames a second, which the file states.
         keyframe_s: Seconds from keyframe to keyframe: a seek decodes no more than this.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
     rate = Fraction(fps).limit_denominator(1001)
     options = {**_OPTIONS, "g": str(max(1, round(fps * keyframe_s)))}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path, make_folder=True) as temporary:
         _encode(temporary, frames, times, duration_s, rate, options)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

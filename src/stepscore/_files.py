@@ -1,0 +1,85 @@
+"""Atomic writes: a file appears under its name only when it is whole.
+
+It is written under a temporary name in the same folder and then renamed, so that a reader never sees half of
+it, and a killed process leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscore.errors import RunError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@contextmanager
+def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it to ``path`` at the end, or remove it on an error.
+
+    Two writers of one file, in any processes or threads, do not disturb each other: the last to finish wins.
+
+    Args:
+        path: The file.
+        make_folder: Make its folder if it is not there.
+
+    Raises:
+        RunError: The file cannot be written; the message names it.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+    finally:
+        # Where the folder cannot be used either, the error above says it.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, *, errors: str = "strict", make_folder: bool = False) -> None:
+    """Write a UTF-8 file.
+
+    Args:
+        path: The file.
+        text: Its content.
+        errors: Treatment of characters that UTF-8 cannot hold, as in :meth:`str.encode`.
+        make_folder: Make its folder if it is not there.
+    """
+    with atomic_path(path, make_folder=make_folder) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors=errors)
+
+
+def write_json(
+    path: Path,
+    value: object,
+    *,
+    indent: int | None = 2,
+    sort_keys: bool = False,
+    ensure_ascii: bool = False,
+    allow_nan: bool = True,
+    make_folder: bool = False,
+) -> None:
+    """Write a value as JSON and a newline; options as in :func:`json.dumps` and :func:`atomic_path`."""
+    text = json.dumps(
+        value, indent=indent, sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=allow_nan
+    )
+    write_text(path, text + "\n", make_folder=make_folder)
+
+
+def write_parquet(path: Path, table: pa.Table, *, make_folder: bool = False) -> None:
+    """Write a table as Parquet; ``make_folder`` as in :func:`atomic_path`."""
+    import pyarrow.parquet as pq
+
+    with atomic_path(path, make_folder=make_folder) as temporary:
+        pq.write_table(table, temporary)
