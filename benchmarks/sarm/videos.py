@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, first_frame_from, frame_at
 from stepscore.episodes.labels.label_intervals import POTENTIAL
 from stepscore.episodes.perturbations.length_matching import match_lengths
 from stepscore.models.sarm.encoders import FrameEncoder, Half
-from stepscore.models.sarm.window import SLACK_S
 from stepscore.sim import get_task
 from stepscore.training.embedded.tasks import FPS, VIEW
 from stepscore.training.sarm.dataset import see_episode
@@ -49,8 +48,7 @@ class Film:
 
     def at(self, times: FloatArray) -> IntArray:
         """The frame shown at each of some seconds."""
-        found: IntArray = np.searchsorted(self.times, times + SLACK_S, side="right").astype(np.int64) - 1
-        return np.maximum(found, 0)
+        return frame_at(self.times, times)
 
     def picked(self, frames: IntArray, times: FloatArray) -> Film:
         """Some of its frames, shown at other times."""
@@ -78,7 +76,8 @@ def film_of(episode: Episode, encoder: FrameEncoder, cache: Path) -> Film:
     names = stage_names(str(episode.task))
     stages = np.full(len(times), -1, dtype=np.int64)
     for span in episode.labels.stages:
-        stages[(times >= span.start_s - SLACK_S) & (times < span.end_s - SLACK_S)] = names.index(span.name)
+        first, end = first_frame_from(times, [span.start_s, span.end_s])
+        stages[first:end] = names.index(span.name)
     return Film(
         episode.id,
         str(episode.task),

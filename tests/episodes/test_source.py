@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscore.episodes import open_episodes, reader_registry
-from stepscore.episodes.episode import Episode, sample_indices
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.sampling import sample_indices
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
 from tests.episodes.layout import lay

@@ -7,29 +7,52 @@ to the lengths of successes.
 """
 
 from stepscore.episodes.clip import Clip
-from stepscore.episodes.episode import Episode, sample_indices
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.image_ops import fit_size, read_image, resize_frames, resize_image, tile_images
 from stepscore.episodes.labels.labels import Label, Labels, Stage
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.perturbations.length_matching import length_auc, match_lengths
 from stepscore.episodes.perturbations.perturb import PERTURBATIONS, perturb
+from stepscore.episodes.sampling import (
+    TIME_TOLERANCE_S,
+    SampledFrames,
+    first_frame_from,
+    frame_at,
+    sample_by_index,
+    sample_by_time,
+    sample_frames,
+    sample_indices,
+)
 from stepscore.episodes.source import Episodes, open_episodes, reader_registry
 from stepscore.episodes.view import View, ViewInfo
 
 __all__ = [
     "PERTURBATIONS",
+    "TIME_TOLERANCE_S",
     "Clip",
     "Episode",
     "Episodes",
     "Label",
     "Labels",
+    "SampledFrames",
     "Stage",
     "Subgoal",
     "View",
     "ViewInfo",
+    "first_frame_from",
+    "fit_size",
+    "frame_at",
     "length_auc",
     "match_lengths",
     "open_episodes",
     "perturb",
+    "read_image",
     "reader_registry",
+    "resize_frames",
+    "resize_image",
+    "sample_by_index",
+    "sample_by_time",
+    "sample_frames",
     "sample_indices",
+    "tile_images",
 ]

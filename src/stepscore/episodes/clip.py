@@ -40,4 +40,5 @@ class Clip:
             return "Clip(0 frames)"
         n, height, width, _ = self.frames.shape
         first, last = self.timestamps[[0, -1]]
-        return f"Clip({n} frames of {width}x{height}, {first:.2f}..{last:.2f} s)"
+        span = f"{first:.2f}-{last:.2f} s, indices {self.indices.min()}-{self.indices.max()}"
+        return f"Clip({n} {'frame' if n == 1 else 'frames'}, {width}x{height}, {span})"

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from stepscore.episodes.clip import Clip
 from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.labels.subgoals import Subgoal
+from stepscore.episodes.sampling import sample_indices
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.types import FloatArray, IntArray, Mode
+from stepscore.types import Mode
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,13 @@ class Episode:
             digest.update(path.name.encode() + b"\0" + content_digest(path))
         return digest.hexdigest()
 
+    @property
+    def main_view(self) -> str:
+        """Name of the view that a judge of a single view looks at: the first."""
+        if not self.views:
+            raise EpisodeError(f"Episode {self.id} has no video.")
+        return next(iter(self.views))
+
     def view(self, name: str | None = None) -> View:
         """The camera called ``name``; without a name the only one. A wrong name lists the valid ones."""
         if not self.views:
@@ -79,7 +85,7 @@ class Episode:
                 raise OptionError(
                     f"Episode {self.id} has several views: {', '.join(self.views)}. Name one: view=..."
                 )
-            return next(iter(self.views.values()))
+            return self.views[self.main_view]
         if name not in self.views:
             raise UnknownNameError("view", name, self.views, where=f"episode {self.id}")
         return self.views[name]
@@ -93,7 +99,7 @@ class Episode:
     @cached_property
     def info(self) -> ViewInfo | None:
         """Frame count, rate and duration of the main view; ``None`` for an episode without video."""
-        return next(iter(self.views.values())).info() if self.views else None
+        return self.views[self.main_view].info() if self.views else None
 
     def clip(
         self,
@@ -120,52 +126,6 @@ class Episode:
         where = f"episode {self.id}"
         picked = sample_indices(at, where, count=count, indices=indices, times=times, fps=fps)
         return Clip(chosen.read(picked.tolist(), size), at[picked], picked)
-
-
-def sample_indices(
-    timestamps: FloatArray,
-    where: str,
-    *,
-    count: int | None = None,
-    indices: Sequence[int] | None = None,
-    times: Sequence[float] | None = None,
-    fps: float | None = None,
-) -> IntArray:
-    """The frame numbers asked for in one of four ways; see :meth:`Episode.clip`."""
-    asked = {"count": count, "indices": indices, "times": times, "fps": fps}
-    given = [name for name, value in asked.items() if value is not None]
-    if len(given) != 1:
-        raise OptionError(
-            f"Give exactly one of count, indices, times and fps (got {', '.join(given) or 'none'})."
-        )
-    n = len(timestamps)
-    if n == 0:
-        raise EpisodeError(f"{where} has no frames.")
-    if count is not None:
-        if count < 1:
-            raise OptionError(f"count is {count}; it must be at least 1.")
-        return np.round(np.linspace(0, n - 1, min(count, n))).astype(np.int64)
-    if indices is not None:
-        picked = np.asarray(indices, dtype=np.int64)
-        wrong = picked[(picked < 0) | (picked >= n)]
-        if len(wrong):
-            raise OptionError(f"{where} has frames 0..{n - 1}; index {wrong[0]} is not among them.")
-        return picked
-    if fps is not None:
-        if not 0 < fps < np.inf:
-            raise OptionError(f"fps is {fps}; it must be above 0 and finite.")
-        # Half a microsecond of slack, so that 1/fps sums do not fall just short of a frame's time.
-        moments = np.arange(0.0, timestamps[-1] + 5e-7, 1.0 / fps)
-    else:
-        moments = np.asarray(times, dtype=np.float64)
-        if not np.all(np.isfinite(moments)):
-            raise OptionError(f"{where}: times must be finite.")
-        end = timestamps[-1] + (timestamps[-1] - timestamps[-2] if n > 1 else np.inf)
-        wrong_s = moments[(moments < 0) | (moments > end)]
-        if len(wrong_s):
-            raise OptionError(f"{where} runs from 0 to {end:.3f} s; {wrong_s[0]:g} s is not in it.")
-    shown = np.searchsorted(timestamps, moments + 5e-7, side="right") - 1
-    return np.clip(shown, 0, n - 1).astype(np.int64)
 
 
 def content_digest(path: Path) -> bytes:

@@ -21,7 +21,7 @@ def sample_times(episode: Episode, points: int) -> FloatArray:
     """Timestamps of ``points`` frames spread evenly from the first to the last (fewer in a short episode)."""
     if not episode.views:
         raise EpisodeError(f"Episode {episode.id} has no video, so no frame times; use the 'recorded' judge.")
-    at = next(iter(episode.views.values())).timestamps()
+    at = episode.views[episode.main_view].timestamps()
     if not len(at):
         raise EpisodeError(f"Episode {episode.id} has no frames.")
     return at[np.round(np.linspace(0, len(at) - 1, min(points, len(at)))).astype(np.int64)]

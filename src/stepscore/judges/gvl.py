@@ -16,12 +16,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from stepscore.episodes import Clip, Episode, open_episodes
+from stepscore.episodes import Clip, Episode, open_episodes, sample_frames
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask, episode_rng
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
-from stepscore.judges.common.framing import sample_frames
 from stepscore.judges.common.percentages import stated_percentages
 from stepscore.judges.common.prompt_files import fill, read_sections
 from stepscore.metrics import voc

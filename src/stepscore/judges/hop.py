@@ -17,11 +17,11 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, SampledFrames, resize_image, sample_frames
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_texts, require
-from stepscore.judges.common.framing import SampledFrames, check_sampling, sample_frames
+from stepscore.judges.common.framing import check_sampling, frame_refs
 from stepscore.judges.common.image_prompts import load_prompt
 from stepscore.judges.common.parsing import tagged_percent
 from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
@@ -187,10 +187,10 @@ class _Pairs:
         ends = [GoalImage(view, size) for view in self.goals]
         several = ["several"] if len(views) > 1 else []
         pictures: dict[str, Sequence[Part]] = {
-            "start": self.moments.stills(0, size)[:1],
+            "start": frame_refs(self.moments, 0, size)[:1],
             "end": ends[:1],
-            "before": self._named(ends if before == GOAL else self.moments.stills(before, size)),
-            "after": self._named(self.moments.stills(after, size)),
+            "before": self._named(ends if before == GOAL else frame_refs(self.moments, before, size)),
+            "after": self._named(frame_refs(self.moments, after, size)),
         }
         values = {"instruction": self.episode.instruction, "cameras": ", ".join(views)}
         when = [*several, "goal" if ends else "nogoal"]
@@ -254,7 +254,4 @@ def goal_change(episode: Episode) -> float:
 
 
 def _as_large_as(frame: Frames, other: Frames) -> Frames:
-    from PIL import Image
-
-    resized = Image.fromarray(frame).resize((other.shape[1], other.shape[0]))
-    return np.asarray(resized, dtype=np.uint8)
+    return resize_image(frame, (other.shape[0], other.shape[1]))

@@ -15,19 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, SampledFrames, frame_at, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_texts, require
-from stepscore.judges.common.framing import (
-    Layout,
-    SampledFrames,
-    check_layout,
-    check_sampling,
-    image_parts,
-    sample_frames,
-)
+from stepscore.judges.common.framing import Layout, check_layout, check_sampling, image_parts
 from stepscore.judges.common.image_prompts import load_prompt
 from stepscore.judges.common.parsing import plain, remaining_actions, tagged_percent
 from stepscore.models import Generate, Model, Prompt, Turn
@@ -142,8 +135,7 @@ class ProcVlm:
             times = np.maximum(0.0, time - back * self.spacing_s)
             shown = sample_frames(episode, times=np.unique(times).tolist())
             # The moment shown at a second is the last one that began by then.
-            at = np.searchsorted(shown.times, times + 5e-7, side="right") - 1
-            found.append((shown, self._padded(np.maximum(0, at).tolist())))
+            found.append((shown, self._padded(frame_at(shown.times, times).tolist())))
         return found
 
     def _padded(self, window: list[int]) -> list[int]:

@@ -14,19 +14,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_scores, ask_texts, require
-from stepscore.judges.common.framing import (
-    Layout,
-    SampledFrames,
-    check_layout,
-    check_sampling,
-    image_parts,
-    sample_frames,
-)
+from stepscore.judges.common.framing import Layout, check_layout, check_sampling, image_parts
 from stepscore.judges.common.image_prompts import ImagePrompt, load_prompt, prompt_names
 from stepscore.judges.common.parsing import stated_verdict, stated_verdicts
 from stepscore.judges.common.prompt_files import read_prompt

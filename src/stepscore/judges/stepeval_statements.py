@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
-from stepscore.judges.common.framing import SampledFrames
 from stepscore.judges.common.prompt_files import fill, read_prompt
 from stepscore.judges.topreward import USER
 from stepscore.models import PrefixScores, ScorePrefixes, VideoFrames

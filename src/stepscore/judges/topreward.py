@@ -13,12 +13,11 @@ from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from stepscore.episodes import Episode, sample_indices
+from stepscore.episodes import Episode, sample_frames, sample_indices
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
-from stepscore.judges.common.framing import sample_frames
 from stepscore.judges.common.prompt_files import fill, read_prompt
 from stepscore.metrics import minmax, trailing_mean
 from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
@@ -121,13 +120,13 @@ class TopReward:
         require(self.model, self.name, scores=True)
         if not episode.views:
             raise EpisodeError(f"Episode {episode.id} has no video; topreward looks at one.")
-        main = next(iter(episode.views.values())).timestamps()
+        main = episode.views[episode.main_view].timestamps()
         if not len(main):
             raise EpisodeError(f"Episode {episode.id} has no frames.")
         frames, lengths = choose_prefixes(
             main, prefixes=self.prefixes, fps=self.fps, min_first=self.min_first, max_frames=self.max_frames
         )
-        moments = sample_frames(episode, times=main[frames].tolist())
+        moments = sample_frames(episode, indices=frames.tolist())
         times = moments.times[np.array(lengths) - 1]
         scored = {}
         for view, indices in moments.indices.items():

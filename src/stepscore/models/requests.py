@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Clip, Episode
+from stepscore.episodes import Clip, Episode, read_image, tile_images
 from stepscore.errors import EpisodeError
 
 
@@ -187,27 +187,15 @@ def media_decoder(episode: Episode) -> Callable[[MediaRef], DecodedMedia]:
 
 def _tiled(clips: list[Clip], columns: int) -> Clip:
     """One picture of several: cells as large as the largest, filled up with black."""
-    frames = [clip.frames[0] for clip in clips]
-    height, width = max(f.shape[0] for f in frames), max(f.shape[1] for f in frames)
-    rows = -(-len(frames) // columns)
-    sheet = np.zeros((rows * height, columns * width, 3), np.uint8)
-    for number, frame in enumerate(frames):
-        top, left = number // columns * height, number % columns * width
-        sheet[top : top + frame.shape[0], left : left + frame.shape[1]] = frame
+    sheet = tile_images([clip.frames[0] for clip in clips], columns)
     return Clip(sheet[None], clips[0].timestamps[:1], clips[0].indices[:1])
 
 
 def _goal(episode: Episode, goal: GoalImage) -> Clip:
-    from PIL import Image
-
     if goal.view not in episode.goals:
         has = ", ".join(episode.goals) or "none"
         raise EpisodeError(
             f"Episode {episode.id} has no goal image for the view {goal.view!r} (it has {has})."
         )
-    with Image.open(episode.goals[goal.view]) as picture:
-        image = picture.convert("RGB")
-        if goal.size is not None:
-            scale = goal.size / max(image.size)
-            image = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
-        return Clip(np.asarray(image, dtype=np.uint8)[None], np.zeros(1), np.zeros(1, dtype=np.int64))
+    image = read_image(episode.goals[goal.view], goal.size)
+    return Clip(image[None], np.zeros(1), np.zeros(1, dtype=np.int64))

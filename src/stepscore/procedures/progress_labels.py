@@ -183,7 +183,7 @@ def _take(episode: Episode, named: Sequence[str] | None, options: LabelOptions) 
     """What a method needs of an episode; an EpisodeError where that is not there."""
     if not episode.views:
         raise EpisodeError(f"Episode {episode.id} has no video, so no frames to label.")
-    view = episode.view(options.view or next(iter(episode.views)))
+    view = episode.view(options.view or episode.main_view)
     times, info, method = view.timestamps(), view.info(), options.method
     result = labelled_outcome(episode.labels)
     if result == Outcome(None, None) and options.assume_success:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepscore.episodes import Stage
+from stepscore.episodes import Stage, first_frame_from
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.procedures.stage_progress import breakpoints
 from stepscore.types import FloatArray
@@ -142,7 +142,7 @@ def visits(
     found: list[tuple[int, int, int]] = []
     for span in sorted(spans, key=lambda span: span.start_s):
         place = list(names).index(span.name)
-        first, end = (int(i) for i in np.searchsorted(times, [span.start_s - 1e-6, span.end_s - 1e-6]))
+        first, end = (int(i) for i in first_frame_from(times, [span.start_s, span.end_s]))
         if found and found[-1][0] == place and found[-1][2] == first:
             found[-1] = (place, found[-1][1], end)
         else:

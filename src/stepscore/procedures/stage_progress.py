@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepscore.episodes import Stage
+from stepscore.episodes import Stage, first_frame_from
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import FloatArray
 
@@ -69,7 +69,7 @@ def procvlm_sub_tasks(spans: Sequence[Stage], times: ArrayLike, *, done: bool) -
     names = ["done" if done else spans[-1].name] * len(at)
     first = 0
     for span in sorted(spans, key=lambda span: span.end_s):
-        complete = min(len(at) - 1, int(np.searchsorted(at, span.end_s - 1e-6)))
+        complete = min(len(at) - 1, int(first_frame_from(at, span.end_s)))
         names[first:complete] = [span.name] * (complete - first)
         first = max(first, complete)
     return names

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stepscore.episodes.video.image_files import ImagesView, check_indices, fit_size
+from stepscore.episodes.image_ops import fit_size
+from stepscore.episodes.sampling import check_indices
+from stepscore.episodes.video.image_files import ImagesView
 from stepscore.errors import OptionError, VideoError
 from tests.media import numbered, numbers_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepscore.episodes import sample_frames
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.common.framing import image_parts, sample_frames, tile_columns
+from stepscore.judges.common.framing import image_parts, tile_columns
 from stepscore.judges.common.image_prompts import ImagePrompt, load_prompt
 from stepscore.models import FrameRef, TiledFrames
 from tests.fakes import FakeView, episode

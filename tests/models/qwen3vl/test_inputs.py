@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscore.episodes import Clip
+from stepscore.episodes import Clip, resize_frames
 from stepscore.errors import EpisodeError
 from stepscore.models.qwen3vl.inputs import (
     Geometry,
@@ -20,7 +20,6 @@ from stepscore.models.qwen3vl.inputs import (
     geometry_of,
     patches,
     positions,
-    resized,
 )
 from stepscore.models.qwen3vl.prompts import QwenPrompts
 from stepscore.models.requests import DecodedMedia
@@ -85,7 +84,7 @@ def test_stills_are_cut_as_qwens_image_processor_cuts_them(height: int, width: i
 
 def test_frames_that_fit_are_not_touched() -> None:
     frames = tiny.clip(2).frames
-    assert resized(frames, (64, 64)) is frames
+    assert resize_frames(frames, (64, 64)) is frames
 
 
 def test_the_size_of_a_film_does_not_depend_on_its_length() -> None:

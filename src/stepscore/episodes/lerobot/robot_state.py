@@ -27,7 +27,7 @@ def read_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
             "is no LeRobot dataset on disk. Train without --state to score such sources."
         )
     rows = _episodes(data, tuple(columns)).get(episode.source_index)
-    frames = len(next(iter(episode.views.values())).timestamps())
+    frames = len(episode.views[episode.main_view].timestamps())
     if rows is None or len(rows) != frames:
         has = "none" if rows is None else str(len(rows))
         raise EpisodeError(

@@ -8,10 +8,9 @@ from stepscore.episodes.perturbations.image_perturbations import (
     Shifted,
     Zoomed,
 )
-from stepscore.episodes.perturbations.retimed_view import SAME_TIMESTAMP_S, Cut, RetimedView
+from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView
 
 __all__ = [
-    "SAME_TIMESTAMP_S",
     "Cut",
     "Darker",
     "ImagePerturbation",

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
-from stepscore.episodes.video.image_files import fit_size
+from stepscore.episodes.image_ops import fit_size
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import OptionError
 from stepscore.types import FloatArray, Frames

@@ -125,7 +125,7 @@ def length_auc(episodes: Iterable[Episode]) -> float:
 def _rollout(episode: Episode) -> _Rollout:
     if episode.labels.success is None:
         raise EpisodeError("its success is not known")
-    main = episode.view(next(iter(episode.views), None))
+    main = episode.view(episode.main_view)
     return _Rollout(episode, main.timestamps(), 1.0 / main.info().fps)
 
 

@@ -206,7 +206,7 @@ def perturb(episode: Episode, name: str, **options: Any) -> Episode:
 
 def _main(episode: Episode) -> View:
     """The first view; an EpisodeError where there is none."""
-    return episode.view(next(iter(episode.views), None))
+    return episode.view(episode.main_view)
 
 
 def _labelled(episode: Episode) -> relabel.Labelled:

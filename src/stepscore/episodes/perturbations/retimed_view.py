@@ -14,12 +14,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from stepscore.episodes.video.image_files import check_indices
+from stepscore.episodes.sampling import TIME_TOLERANCE_S, check_indices, first_frame_from, frame_at
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.types import FloatArray, Frames, IntArray
-
-SAME_TIMESTAMP_S = 5e-7
-"""Half a microsecond, so that sums of 1/fps do not fall just short of a frame's time."""
 
 
 class Schedule(NamedTuple):
@@ -75,7 +72,7 @@ class Cut(_SameRate):
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
         """The first frames, as they were."""
-        kept = max(1, int(np.searchsorted(times, self.to_s - SAME_TIMESTAMP_S, side="left")))
+        kept = max(1, int(first_frame_from(times, self.to_s)))
         return Schedule(np.arange(kept), times[:kept])
 
 
@@ -103,8 +100,8 @@ class Paused(_SameRate):
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
         """The frames up to the pause, copies of the last of them, and the rest ``seconds`` later."""
-        held = max(0, int(np.searchsorted(times, self.at_s + SAME_TIMESTAMP_S, side="right")) - 1)
-        copies = int((self.seconds + SAME_TIMESTAMP_S) / frame_s)
+        held = int(frame_at(times, self.at_s))
+        copies = int((self.seconds + TIME_TOLERANCE_S) / frame_s)
         frames = np.insert(np.arange(len(times)), held + 1, np.full(copies, held))
         pause = times[held] + frame_s * np.arange(1, copies + 1)
         after = times[held + 1 :] + self.seconds

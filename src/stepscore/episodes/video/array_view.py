@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from stepscore.episodes.episode import file_digest
-from stepscore.episodes.video.image_files import check_indices, fit_size
+from stepscore.episodes.image_ops import fit_size, resize_image
+from stepscore.episodes.sampling import check_indices
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import EpisodeError, MissingExtraError, VideoError
 from stepscore.types import FloatArray, Frames
@@ -71,7 +72,7 @@ class ArrayView:
             rows = file[self.dataset]
             for place, number in enumerate(numbers.tolist()):
                 row = rows[number]
-                frames[place] = _resized(row[::-1] if self.bottom_up else row, width, height)
+                frames[place] = resize_image(row[::-1] if self.bottom_up else row, (height, width))
         return frames
 
     def digest(self) -> bytes:
@@ -133,12 +134,3 @@ def is_encoded(rows: Any) -> bool:
     return (len(shape) == 2 and bool(rows.dtype == np.uint8)) or (
         len(shape) == 1 and rows.dtype.kind in "OSV"
     )
-
-
-def _resized(picture: Frames, width: int, height: int) -> Frames:
-    if picture.shape[:2] == (height, width):
-        return picture
-    from PIL import Image
-
-    image = Image.fromarray(np.ascontiguousarray(picture))
-    return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))

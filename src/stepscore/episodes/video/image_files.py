@@ -11,9 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
+from stepscore.episodes.image_ops import fit_size
+from stepscore.episodes.sampling import check_indices
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import OptionError, VideoError
-from stepscore.types import FloatArray, Frames, IntArray
+from stepscore.types import FloatArray, Frames
 
 
 class Pictures(Protocol):
@@ -115,25 +117,6 @@ class ImagesView:
         if not len(self._kept):
             raise VideoError(f"{self._kept.location()}: there are no frames.")
         return len(self._kept)
-
-
-def fit_size(width: int, height: int, size: int | None) -> tuple[int, int]:
-    """Width and height with the longer side ``size`` and the same aspect ratio; unchanged for ``None``."""
-    if size is None:
-        return width, height
-    if size < 1:
-        raise OptionError(f"size is {size}; the longer side must have at least 1 pixel.")
-    longer = max(width, height)
-    return max(1, round(width * size / longer)), max(1, round(height * size / longer))
-
-
-def check_indices(indices: Sequence[int], n_frames: int, where: str) -> IntArray:
-    """The indices as an array; an OptionError names the first that is not a frame."""
-    numbers = np.asarray(indices, dtype=np.int64).reshape(-1)
-    wrong = numbers[(numbers < 0) | (numbers >= n_frames)]
-    if len(wrong):
-        raise OptionError(f"{where} has frames 0..{n_frames - 1}; index {wrong[0]} is not among them.")
-    return numbers
 
 
 def _size(content: bytes, where: str) -> tuple[int, int]:

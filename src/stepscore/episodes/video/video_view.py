@@ -20,7 +20,8 @@ import numpy as np
 from av.video.frame import PictureType, VideoFrame
 
 from stepscore.episodes.episode import file_digest
-from stepscore.episodes.video.image_files import check_indices, fit_size
+from stepscore.episodes.image_ops import fit_size
+from stepscore.episodes.sampling import check_indices
 from stepscore.episodes.video.packets import (
     PacketIndex,
     VideoPacket,

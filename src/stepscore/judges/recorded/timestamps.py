@@ -82,7 +82,7 @@ def _frame_times(episode: Episode, path: Path) -> FloatArray:
             f"{path} states no times in seconds, and episode {episode.id} has no video to take them from. "
             "Add a column 'time_s': seconds from the episode's first frame."
         )
-    return next(iter(episode.views.values())).timestamps()
+    return episode.views[episode.main_view].timestamps()
 
 
 def check_within(second: float, what: str, episode: Episode) -> None:

@@ -14,11 +14,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, sample_frames
 from stepscore.episodes.lerobot import read_state
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.base import Ask
-from stepscore.judges.common.framing import sample_frames
 from stepscore.judges.sarm.session import SarmSession, told_curve
 from stepscore.models import Answer, Model, VideoFrames
 from stepscore.models.sarm import SarmModel, video_request
@@ -89,7 +88,7 @@ class Sarm:
         shown = episode.with_views(config.views) if episode.views else episode
         task = config.task_of(episode.task, episode.instruction)
         frames, moments = self._plan(shown)
-        picked = sample_frames(shown, times=next(iter(shown.views.values())).timestamps()[frames].tolist())
+        picked = sample_frames(shown, indices=frames.tolist())
         side = self._sarm.eyes.side
         films = [VideoFrames(view, tuple(at.tolist()), side) for view, at in picked.indices.items()]
         state = read_state(episode, config.state)[frames] if config.state else None
@@ -147,13 +146,12 @@ class Sarm:
         """The frames of the main view that any window shows, and which of these are scored."""
         if not episode.views:
             raise EpisodeError(f"Episode {episode.id} has no video; sarm looks at one.")
-        times = next(iter(episode.views.values())).timestamps()
+        times = episode.views[episode.main_view].timestamps()
         if not len(times):
             raise EpisodeError(f"Episode {episode.id} has no frames.")
         scored = np.arange(len(times))
         if self.fps is not None:
-            at = sample_frames(episode, fps=self.fps).times
-            scored = np.searchsorted(times, at - 5e-7)
+            scored = sample_frames(episode, fps=self.fps).indices[episode.main_view]
         if len(scored) > self.max_frames:
             scored = scored[
                 np.unique(np.round(np.linspace(0, len(scored) - 1, self.max_frames)).astype(np.int64))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscore.episodes import Clip
+from stepscore.episodes import TIME_TOLERANCE_S, Clip
 from stepscore.errors import OptionError
 from stepscore.models.sarm import SarmModel, plain
 from stepscore.types import Curve, FloatArray
@@ -50,8 +50,8 @@ def told_curve(
 
 def trailing_mean_s(times: FloatArray, values: FloatArray, seconds: float) -> FloatArray:
     """The mean of the values at and before each time, less than ``seconds`` back, shape (n,)."""
-    # Half a microsecond less, so that sums of 1/fps do not decide whether a frame counts.
-    first = np.searchsorted(times, times - seconds + 5e-7, side="left")
+    # The tolerance keeps sums of 1/fps from deciding whether a frame counts.
+    first = np.searchsorted(times, times - seconds + TIME_TOLERANCE_S, side="left")
     sums = np.append(0.0, np.cumsum(values))
     at = np.arange(len(times))
     start = np.minimum(first, at)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from stepscore.episodes import fit_size
 from stepscore.errors import OptionError, TransientModelError
 from stepscore.models.base import Answer, Scores
 from stepscore.models.requests import DecodedMedia, Part, Prompt
@@ -54,10 +55,8 @@ class ImageCodec:
         from PIL import Image
 
         image = Image.fromarray(frame)
-        longer = max(image.size)
-        if self.max_side is not None and longer > self.max_side:
-            width, height = (max(1, round(side * self.max_side / longer)) for side in image.size)
-            image = image.resize((width, height), Image.Resampling.BICUBIC)
+        if self.max_side is not None and max(image.size) > self.max_side:
+            image = image.resize(fit_size(*image.size, self.max_side), Image.Resampling.BICUBIC)
         packed = io.BytesIO()
         settings = {"quality": self.quality} if self.format == "jpeg" else {}
         image.save(packed, self.format.upper(), **settings)

@@ -148,13 +148,13 @@ def image_features(network: Qwen3VLNetwork, pictures: Sequence[Frames]) -> Float
     """
     import torch
 
-    from stepscore.models.qwen3vl.inputs import resized
+    from stepscore.episodes import resize_frames
 
     geometry, t = network.geometry, network.geometry.temporal
     side = min(IMAGE_SIDE, math.isqrt(geometry.film_pixels[1]) // geometry.unit * geometry.unit)
     rows = []
     for start in range(0, len(pictures), AT_ONCE):
-        squares = np.concatenate([resized(p[None], (side, side)) for p in pictures[start : start + AT_ONCE]])
+        squares = np.concatenate([resize_frames(p[None], (side, side)) for p in pictures[start : start + AT_ONCE]])
         with torch.inference_mode():
             seen = network.see(squares, [(i,) * t for i in range(len(squares))], 1 << 30)
             tokens = torch.cat([seen.rows, *seen.deep], dim=1)

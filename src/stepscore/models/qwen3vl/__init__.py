@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from stepscore.models.qwen3vl.inputs import image_pads as image_pads
     from stepscore.models.qwen3vl.inputs import patches as patches
     from stepscore.models.qwen3vl.inputs import positions as positions
-    from stepscore.models.qwen3vl.inputs import resized as resized
     from stepscore.models.qwen3vl.inputs import token_ids as token_ids
     from stepscore.models.qwen3vl.network import Qwen3VLNetwork as Qwen3VLNetwork
     from stepscore.models.qwen3vl.prefix_plan import Layout as Layout
@@ -35,7 +34,6 @@ __all__ = [
     "joined",
     "patches",
     "positions",
-    "resized",
     "token_ids",
 ]
 
@@ -54,7 +52,6 @@ __getattr__ = lazy_attributes(
         "joined": "prefix_plan",
         "patches": "inputs",
         "positions": "inputs",
-        "resized": "inputs",
         "token_ids": "inputs",
     },
 )

@@ -125,16 +125,6 @@ def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> 
     return rows * unit, columns * unit
 
 
-def resized(frames: Frames, size: tuple[int, int]) -> Frames:
-    """The frames at this height and width (bicubic with antialiasing); the same array where they fit."""
-    if frames.shape[1:3] == size:
-        return frames
-    from PIL import Image
-
-    pictures = [Image.fromarray(frame).resize(size[::-1], Image.Resampling.BICUBIC) for frame in frames]
-    return np.stack([np.asarray(picture, dtype=np.uint8) for picture in pictures])
-
-
 def patches(frames: Frames, geometry: Geometry) -> Patches:
     """Frames of a fitted size as rows of pixels, block by block, in the order the vision tower reads them.
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from stepscore.episodes import Clip
+from stepscore.episodes import Clip, resize_frames
 from stepscore.errors import ModelError
-from stepscore.models.qwen3vl.inputs import fitted_size, resized
+from stepscore.models.qwen3vl.inputs import fitted_size
 from stepscore.models.qwen3vl.network import Block, Features, Qwen3VLNetwork, shared
 from stepscore.models.qwen3vl.prefix_batches import Parts, Suffixes, chunks, suffixes_of
 from stepscore.models.qwen3vl.prefix_plan import (
@@ -63,7 +63,7 @@ def fitted(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, Layo
     height, width = clip.frames.shape[1:3]
     size = fitted_size(height, width, geometry.unit, geometry.film_pixels)
     layout = Layout(network.encode, network.tokens, geometry.grid(size), geometry.temporal, head)
-    return resized(clip.frames, size), layout
+    return resize_frames(clip.frames, size), layout
 
 
 def check_length(network: Qwen3VLNetwork, branch: Branch) -> None:

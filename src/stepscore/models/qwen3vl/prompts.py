@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stepscore.episodes import Clip
+from stepscore.episodes import Clip, resize_frames
 from stepscore.models.qwen3vl.inputs import (
     Encode,
     Geometry,
@@ -22,7 +22,6 @@ from stepscore.models.qwen3vl.inputs import (
     fitted_size,
     image_pads,
     patches,
-    resized,
     time_text,
     token_ids,
 )
@@ -88,7 +87,7 @@ class QwenPrompts:
         height, width = clip.frames.shape[1:3]
         size = fitted_size(height, width, geometry.unit, pixels)
         blocks = block_frames(len(clip), geometry.temporal)
-        frames = resized(clip.frames, size)[[frame for block in blocks for frame in block]]
+        frames = resize_frames(clip.frames, size)[[frame for block in blocks for frame in block]]
         return patches(frames, geometry), [len(blocks), *(side // geometry.patch for side in size)]
 
     def _count(self, grid: Sequence[int]) -> int:

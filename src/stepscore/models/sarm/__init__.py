@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from stepscore.models.sarm.network import Windows as Windows
     from stepscore.models.sarm.scoring import EncodedVideo as EncodedVideo
     from stepscore.models.sarm.scoring import score_video as score_video
-    from stepscore.models.sarm.window import SLACK_S as SLACK_S
     from stepscore.models.sarm.window import Flags as Flags
     from stepscore.models.sarm.window import Window as Window
 
 __all__ = [
-    "SLACK_S",
     "Decode",
     "EncodedVideo",
     "Flags",
@@ -54,7 +52,6 @@ __all__ = [
 __getattr__ = lazy_attributes(
     __name__,
     {
-        "SLACK_S": "window",
         "Decode": "checkpoint",
         "EncodedVideo": "scoring",
         "Flags": "window",

@@ -197,12 +197,12 @@ class VisionEncoder:
         """The image embedding of each frame, or the pooled output where there is none."""
         import torch
 
-        from stepscore.models.qwen3vl.inputs import resized
+        from stepscore.episodes import resize_frames
 
         side, mean, std = self._scaling
         rows = []
         for start in range(0, len(frames), AT_ONCE):
-            squares = resized(frames[start : start + AT_ONCE], (side, side)).astype(np.float32) / 255
+            squares = resize_frames(frames[start : start + AT_ONCE], (side, side)).astype(np.float32) / 255
             pixels = torch.from_numpy((squares - mean) / std).permute(0, 3, 1, 2).to(self._model.device)
             with torch.inference_mode():
                 rows.append(self._embedding(pixels).float().cpu().numpy())

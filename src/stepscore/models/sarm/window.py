@@ -13,11 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscore.episodes import TIME_TOLERANCE_S, frame_at
 from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
-
-SLACK_S = 5e-7
-"""Sums of 1/fps may fall this far short of a frame's time."""
 
 Flags = NDArray[np.bool_]
 
@@ -73,8 +71,8 @@ class Window:
         """
         offsets = (np.arange(1, self.frames + 1) - self.moment_slot) * self.gap_s
         wanted = times[moments][:, None] + offsets
-        shown = np.searchsorted(times, wanted + SLACK_S, side="right") - 1
-        inside = (wanted >= times[0] - SLACK_S) & (wanted <= times[-1] + SLACK_S)
+        shown = frame_at(times, wanted)
+        inside = (wanted >= times[0] - TIME_TOLERANCE_S) & (wanted <= times[-1] + TIME_TOLERANCE_S)
         anchor = np.zeros((len(moments), 1), dtype=np.int64)
         frames = np.concatenate([anchor, np.where(inside, shown, 0)], axis=1).astype(np.int64)
         return frames, np.concatenate([np.ones_like(anchor, dtype=np.bool_), inside], axis=1)

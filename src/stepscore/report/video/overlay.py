@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepscore.episodes import Episode, View
+from stepscore.episodes import TIME_TOLERANCE_S, Episode, View
 from stepscore.report.plots.episode_lanes import draw_lanes, lanes_inches
 from stepscore.report.plots.style import BASE, GREY, SMALL, fit_lines, inch_text, paper_style, plain
 from stepscore.report.video.episode_data import OneEpisode
@@ -55,7 +55,7 @@ def write_overlay(path: Path, episode: OneEpisode, pictures: Episode, view: str 
         pictures: The episode in its source.
         view: The camera; the main one if not given.
     """
-    chosen = pictures.view(view or next(iter(pictures.views)))
+    chosen = pictures.view(view or pictures.main_view)
     info = chosen.info()
     frames = overlay_frames(episode, chosen)
     return write_h264(path, frames, chosen.timestamps(), duration_s=info.duration_s, fps=info.fps)
@@ -117,7 +117,7 @@ def panel_at(panel: Panel, time: float, *, done: bool) -> Frames:
 
 def value_at(times: FloatArray, values: FloatArray, time: float) -> float:
     """The curve's value at its latest point so far; NaN before the first."""
-    place = int(np.searchsorted(times, time + 5e-7, side="right")) - 1
+    place = int(np.searchsorted(times, time + TIME_TOLERANCE_S, side="right")) - 1
     return float(values[place]) if place >= 0 else float("nan")
 
 

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscore.episodes import Episode, open_episodes
+from stepscore.episodes import Episode, open_episodes, resize_frames
 from stepscore.errors import OptionError
 from stepscore.models.embedded import GATE_FILE, IMAGE_SIDE, DomainGate, image_features, save_gate
-from stepscore.models.qwen3vl import resized
 from stepscore.training.embedded.tasks import SECOND_VIEW, VIEW
 from stepscore.training.gate.fit import (
     NONE,
@@ -124,7 +123,7 @@ def _moments(episode: Episode, moments: int, rng: np.random.Generator) -> list[P
     for view in episode.views:
         last = len(episode.views[view].timestamps()) - 1
         at = sorted({0, *(int(v) for v in rng.integers(0, last + 1, moments - 1))})
-        frames = resized(episode.clip(view, indices=at).frames, (IMAGE_SIDE, IMAGE_SIDE))
+        frames = resize_frames(episode.clip(view, indices=at).frames, (IMAGE_SIDE, IMAGE_SIDE))
         found += [Picture(frame, episode.instruction, place, view) for frame in frames]
     return found
 

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stepscore.models.sarm import SLACK_S, Flags, Float32, SarmConfig, Window, Windows
+from stepscore.episodes import frame_at
+from stepscore.models.sarm import Flags, Float32, SarmConfig, Window, Windows
 from stepscore.training.sarm.dataset import SarmFilm
 from stepscore.types import FloatArray, IntArray
 
@@ -138,8 +139,7 @@ def rewound(times: FloatArray, last: int, window: Window, rng: np.random.Generat
     if most < 1:
         return np.zeros(0, dtype=np.int64)
     wanted = times[last] - window.gap_s * np.arange(1, int(rng.integers(1, most + 1)) + 1)
-    shown: IntArray = np.searchsorted(times, wanted + SLACK_S, side="right").astype(np.int64) - 1
-    return np.maximum(shown, 0)
+    return frame_at(times, wanted)
 
 
 def targets(drawn: Drawn, film: SarmFilm, head: str) -> tuple[IntArray, FloatArray]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from stepscore.episodes import Episode, Labels, open_episodes
+from stepscore._files import atomic_path
+from stepscore.episodes import Episode, Labels, open_episodes, sample_frames
 from stepscore.episodes.labels import read_labels
 from stepscore.episodes.lerobot import read_state
 from stepscore.errors import EpisodeError, OptionError, SourceError, StepScoreError
-from stepscore.judges.common import sample_frames
 from stepscore.models.sarm import FrameEncoder, Half
 from stepscore.procedures import done_spans, stage_spans, without_done
 from stepscore.training.sarm.targets import STAGES, Labelled, Targets, read_labels_of
@@ -160,10 +159,9 @@ def see_episode(
     path = cache / f"{key}.npy"
     if not path.is_file():
         cache.mkdir(parents=True, exist_ok=True)
-        temporary = cache / f"{key}.{os.getpid()}.tmp"
-        with temporary.open("wb") as file:
-            np.save(file, _see(shown, encoder, copy, int(key[:12], 16), on_frames))
-        os.replace(temporary, path)
+        features = _see(shown, encoder, copy, int(key[:12], 16), on_frames)
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            np.save(file, features)
     seen: Half = np.load(path, mmap_mode="r")
     return seen
 
@@ -171,10 +169,10 @@ def see_episode(
 def _see(
     episode: Episode, encoder: FrameEncoder, copy: int, seed: int, on_frames: Callable[[int], None] | None
 ) -> Half:
-    from stepscore.models.qwen3vl import resized
+    from stepscore.episodes import resize_frames
     from stepscore.training.augment import augmented
 
-    times = next(iter(episode.views.values())).timestamps()
+    times = episode.views[episode.main_view].timestamps()
     moments = sample_frames(episode, times=times.tolist())
     side = encoder.side
     columns = []
@@ -184,7 +182,7 @@ def _see(
             frames = episode.clip(view, indices=indices[start : start + AT_ONCE].tolist(), size=side).frames
             if copy:
                 # The same seed for every part: all frames of a copy are changed alike.
-                frames = augmented(resized(frames, (side, side)), np.random.default_rng(seed), share=1.0)
+                frames = augmented(resize_frames(frames, (side, side)), np.random.default_rng(seed), share=1.0)
             rows.append(encoder.see(frames))
             if on_frames is not None:
                 on_frames(len(frames))
@@ -195,5 +193,5 @@ def _see(
 def film_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
     """The robot's numbers at each frame; (n, 0) where none are asked for."""
     if not columns:
-        return np.zeros((len(next(iter(episode.views.values())).timestamps()), 0))
+        return np.zeros((len(episode.views[episode.main_view].timestamps()), 0))
     return read_state(episode, columns)

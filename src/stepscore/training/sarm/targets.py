@@ -21,11 +21,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from stepscore.episodes import Episode, Stage
+from stepscore.episodes import Episode, Stage, first_frame_from
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.models.sarm import Procedure
 from stepscore.procedures import (
-    SLACK_S,
     breakpoints,
     done_spans,
     labelled_outcome,
@@ -103,7 +102,7 @@ def read_labels_of(
     """
     if not episode.views:
         raise EpisodeError(f"Episode {episode.id} has no video.")
-    times = next(iter(episode.views.values())).timestamps()
+    times = episode.views[episode.main_view].timestamps()
     potential = None
     if progress == LINEAR:
         potential = linear_progress(times, float(times[-1]))
@@ -213,7 +212,8 @@ def _stage_at(one: Labelled, procedure: Procedure) -> IntArray:
     stage = np.where(np.isnan(one.potential), -1, lies).astype(np.int64)
     for span in one.spans:
         number = procedure.stages.index(span.name) if span.name in procedure.stages else -1
-        stage[(one.times >= span.start_s - SLACK_S) & (one.times < span.end_s - SLACK_S)] = number
+        first, end = first_frame_from(one.times, [span.start_s, span.end_s])
+        stage[first:end] = number
     return stage
 
 
