@@ -1,8 +1,8 @@
 """Every figure of the embedded judge's card, on a test set made for it and scored once.
 
-    python benchmarks/embedded_judge.py hf/A --test-set TEST --out OUT-0 --calibration-set DATASET --parts scores
-    python benchmarks/embedded_judge.py hf/B --test-set TEST --out OUT-1 --calibration-set DATASET --parts scores
-    python benchmarks/embedded_judge.py embedded --test-set TEST --out OUT --parts time,limits,forms
+    python -m benchmarks.embedded_judge hf/A --test-set TEST --out OUT-0 --calibration-set DATASET --parts scores
+    python -m benchmarks.embedded_judge hf/B --test-set TEST --out OUT-1 --calibration-set DATASET --parts scores
+    python -m benchmarks.embedded_judge embedded --test-set TEST --out OUT --parts time,limits,forms
     python -m benchmarks.embedded.card --column "seed 0" OUT-0 OUT --column "seed 1" OUT-1
 
 The first command makes the test set; the others find it. OUT then holds scores.jsonl, calibration.json,
@@ -21,8 +21,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from embedded.calibrated import calibration_map
-from embedded.evaluate import (
+from benchmarks.embedded.calibration_map import calibration_map
+from benchmarks.embedded.evaluate import (
     Evaluation,
     TestEpisodes,
     about,
@@ -31,12 +31,11 @@ from embedded.evaluate import (
     score_figures,
     score_once,
 )
-from embedded.figures import Figure, markdown, read_json, write_json
-from embedded.forms import form_figures
-from embedded.limits import limit_figures
-from embedded.testset import Wanted
-from embedded.timing import timing_figures
-
+from benchmarks.embedded.figures import Figure, markdown, read_json, write_json
+from benchmarks.embedded.measures.judges import form_figures
+from benchmarks.embedded.measures.limits import limit_figures
+from benchmarks.embedded.measures.timing import timing_figures
+from benchmarks.embedded.testset import Wanted
 from stepscore.training.embedded.tasks import FIRST_TEST_SEED, FPS, HELD_OUT, TRAINED
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscore.report.page.data import page_data
 from stepscore.report.page.page import data_text, page_text
+
+from stepscore.report.page.data import page_data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

@@ -1,7 +1,7 @@
 """SARM on simulated episodes it was not trained on: every figure of ``docs/judge-sarm.md``, from seeds.
 
-    python benchmarks/sarm_quality.py --out RESULTS
-    python benchmarks/sarm_quality.py --out RESULTS --encoder hf/FOLDER --judge hf/FOLDER
+    python -m benchmarks.sarm_quality --out RESULTS
+    python -m benchmarks.sarm_quality --out RESULTS --encoder hf/FOLDER --judge hf/FOLDER
 
 RESULTS then holds the datasets (``sets``), a checkpoint of every arm (``arms``), what the encoder saw
 (``encoded``), what the embedded judge said (``said-*.jsonl``), figures.json and figures.md. What is there is not

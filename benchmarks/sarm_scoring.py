@@ -2,7 +2,7 @@
 
 ::
 
-    python benchmarks/sarm_scoring.py [--encoder embedded|hf/PATH] [--frames 120]
+    python -m benchmarks.sarm_scoring [--encoder embedded|hf/PATH] [--frames 120]
 
 Both score every frame of one film with the same random network of the usual size and must give the same progress.
 A window is the published one: the first frame, 8 more, and 4 slots that stay black outside of training.

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.embedded.figures import BASELINES, HELD_OUT_GROUP, Figure, read_json
 from stepscore.training.embedded.tasks import HELD_OUT, TRAINED
-
-from .figures import BASELINES, HELD_OUT_GROUP, Figure, read_json
 
 TASK, SUBGOAL = "success AUC, ", "balanced accuracy, "
 MARKS = {"pass": " ✓", "short": " ✗"}

@@ -11,9 +11,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks.embedded.timestamps import pair_figures
+from benchmarks.embedded.figures import HELD_OUT_GROUP, Figure
+from benchmarks.embedded.measures.controls import instruction_figures, picture_figures, rise_figures
+from benchmarks.embedded.measures.pair_order import pair_figures
+from benchmarks.embedded.measures.progress import fingerprint_figures, opd_figures, progress_figures
+from benchmarks.embedded.measures.subgoals import subgoal_figures
+from benchmarks.embedded.measures.success import success_figures
+from benchmarks.embedded.rows import Scored, read_rows, write_rows
+from benchmarks.embedded.scoring import Look, Scorer
+from benchmarks.embedded.testset import Wanted, make_tests, scene_of
 from benchmarks.embedded.variants import Matched, match_all, plan_looks
-
 from stepscore.episodes import Episode
 from stepscore.judges.common.calibration import FittedMap
 from stepscore.judges.topreward import TopReward
@@ -21,15 +28,6 @@ from stepscore.models import Model, get_model
 from stepscore.models.embedded.domain_gate import GATE_FILE
 from stepscore.models.embedded.model import FOLDER, EmbeddedModel, trained_side
 from stepscore.training.embedded.tasks import HELD_OUT, SIZE, TRAINED
-
-from .controls import instruction_figures, picture_figures, rise_figures
-from .figures import HELD_OUT_GROUP, Figure
-from .progress import fingerprint_figures, opd_figures, progress_figures
-from .rows import Scored, read_rows, write_rows
-from .scoring import Look, Scorer
-from .statements import subgoal_figures
-from .success import success_figures
-from .testset import Wanted, make_tests, scene_of
 
 AT_ONCE = 48
 """Episodes that a worker scores before their rows are written."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.embedded.rows import Scored, Statement, truth_of
 from stepscore.episodes import Episode
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.judges.common.prompt_files import fill, read_prompt
@@ -20,8 +21,6 @@ from stepscore.judges.topreward import USER, TopReward, choose_prefixes
 from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
 from stepscore.models.requests import Request, media_decoder, resolve
 from stepscore.types import FloatArray, Frames
-
-from .rows import Scored, Statement, truth_of
 
 Change = Callable[[Episode], Episode]
 TRAILING = 3

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+
 from benchmarks.embedded.paraphrases import held_out_wording
 from benchmarks.embedded.scoring import Change, Look
 from benchmarks.embedded.testset import main_view, scene_of
-
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.label_intervals import SLACK_S
 from stepscore.episodes.perturbations.length_matching import match_lengths

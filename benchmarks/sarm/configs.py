@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sarm.splits import ELAPSED
-
 from stepscore.episodes.labels.label_intervals import POTENTIAL
 from stepscore.errors import OptionError
 from stepscore.models.sarm.checkpoint import CONFIG_FILE, read_config

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from benchmarks.sarm.videos import Film, linear_time, stage_names
 
+from benchmarks.sarm.videos import Film, linear_time, stage_names
 from stepscore.metrics.calibration import mae
 from stepscore.metrics.order import voc
 from stepscore.models.sarm.checkpoint import Decode, Procedure, SarmConfig, load_network, read_config

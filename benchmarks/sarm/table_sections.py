@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+
 from benchmarks.sarm.configs import CAUSAL, COPIES, INDEX, INDEX_SUCCESSES, SARM, STAGES
 from benchmarks.sarm.judgements import Said, Trained, by_clock
 from benchmarks.sarm.splits import MOVED_VIEW
@@ -23,7 +24,6 @@ from benchmarks.sarm.tables import (
 )
 from benchmarks.sarm.videos import Ended, Film, film_of, oddness, seen_from
 from benchmarks.sarm.zero_shot import TOPREWARD
-
 from stepscore.episodes import Episode
 from stepscore.episodes.perturbations.perturb import shifted
 from stepscore.models.sarm.encoders import FrameEncoder

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sarm.judgements import Said
-from benchmarks.sarm.videos import Ended, Film
 from embedded.figures import Units, average, number, over_points
 from embedded.success import fast_auc
 
+from benchmarks.sarm.judgements import Said
+from benchmarks.sarm.videos import Ended, Film
 from stepscore.types import Estimate
 
 SUCCESSES, FAILURES, ALL = "MAE, successes", "MAE, failures", "MAE, all"

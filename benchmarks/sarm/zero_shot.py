@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from benchmarks.sarm.judgements import Said
 from embedded.asked import asked
 from embedded.evaluate import judge_of
 from embedded.scoring import held
 
+from benchmarks.sarm.judgements import Said
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.judges.hop import Hop

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.embedded import controls, figures, progress, statements, success
-from benchmarks.embedded import timestamps as moments
-from benchmarks.embedded import variants as looks
-from benchmarks.embedded.paraphrases import PARAPHRASES, held_out_wording, trained_wordings, unseen
-from benchmarks.embedded.rows import Scored, Statement, read_rows, write_rows
 from scipy.stats import spearmanr
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
+from benchmarks.embedded import figures, variants
+from benchmarks.embedded.measures import controls, pair_order, progress, subgoals, success
+from benchmarks.embedded.paraphrases import PARAPHRASES, held_out_wording, trained_wordings, unseen
+from benchmarks.embedded.rows import Scored, Statement, read_rows, write_rows
 from stepscore.metrics.calibration import MonotoneMap
 from stepscore.sim import all_tasks
 from stepscore.training.embedded import tasks as lists
@@ -89,8 +88,8 @@ def test_success_is_measured_on_the_cut_failure_and_not_on_the_whole_one():
     good = scored("a", rising())
     whole = scored("b", rising(12, 0.6), margins=[9.0] * 12, policy="freeze")
     cut = scored("b", rising(8, 0.6), policy="freeze", variant="cut 1.60 s")
-    pair = looks.Match("a", "b", "cut 1.60 s", 1.6)
-    matched = looks.Matched((pair,), {}, (), ())
+    pair = variants.Match("a", "b", "cut 1.60 s", 1.6)
+    matched = variants.Matched((pair,), {}, (), ())
     found = {f.name: f for f in success.success_figures([good, whole, cut], matched)}
     assert found["success AUC, pooled"].estimate.value == 1.0
     assert found["success AUC, pooled"].baselines["length alone"] == 0.5
@@ -101,8 +100,8 @@ def test_a_near_miss_that_was_cut_before_it_arrived_does_not_count():
     early = scored("b", [0.1, 0.2], policy="short:4", variant="cut 0.40 s")
     early = Scored(**{**vars(early), "peak": 0.9})
     late = scored("c", [0.5, 0.9], margins=[0.0, 50.0], policy="short:4")
-    pairs = (looks.Match("a0", "b", "cut 0.40 s", 0.4), looks.Match("a1", "c", "recorded", None))
-    matched = looks.Matched((), {"short:4": pairs}, (), ())
+    pairs = (variants.Match("a0", "b", "cut 0.40 s", 0.4), variants.Match("a1", "c", "recorded", None))
+    matched = variants.Matched((), {"short:4": pairs}, (), ())
     found = {f.name: f for f in success.success_figures([*good, early, late], matched)}
     near = next(f for name, f in found.items() if "4 cm" in name)
     assert near.estimate.n == 2
@@ -151,7 +150,7 @@ def test_subgoals_are_averaged_over_subgoals_and_the_worst_is_named():
         good = Statement(np.where(truth > 0.5, 1.0, -1.0), truth)
         poor = Statement(rng.normal(size=6), truth)
         rows.append(scored(f"e{i}", rising(6), subgoals={"good": good, "poor": poor}))
-    found = {f.name: f for f in statements.subgoal_figures(rows)}
+    found = {f.name: f for f in subgoals.subgoal_figures(rows)}
     said = np.concatenate([r.subgoals["poor"].margins for r in rows]) > 0
     truth = np.concatenate([r.subgoals["poor"].truth for r in rows])
     poor = balanced_accuracy_score(truth, said)
@@ -168,7 +167,7 @@ def test_a_subgoal_that_the_main_camera_does_not_show_is_judged_better_with_two(
         blind = Statement(rng.normal(0, 1, 6), truth)
         rows.append(scored(f"e{i}", rising(6), subgoals={"it is in": blind}))
         rows.append(scored(f"e{i}", rising(6), variant="left", subgoals={"it is in": sure}))
-    found = {f.name: f.estimate.value for f in statements.hidden_figures(rows)}
+    found = {f.name: f.estimate.value for f in subgoals.hidden_figures(rows)}
     label = "balanced accuracy, subgoals that the main camera shows worst, "
     assert found[label + "by both"] > found[label + "by it alone"] + 0.2
 
@@ -177,9 +176,9 @@ def test_as_many_pairs_fall_as_rise_so_that_a_clock_scores_one_half():
     shapes = [[0.0, 0.05, 0.3, 0.9, 0.84, 0.7, 0.4], [0.0, 0.05, 0.3, 0.5, 0.6, 0.9, 1.0]]
     rows = [scored(f"e{i}", shapes[i % 2]) for i in range(24)]
     clock = [Scored(**{**vars(r), "own": Statement(np.arange(7.0), r.own.truth)}) for r in rows]
-    for figure in moments.pair_figures(clock):
+    for figure in pair_order.pair_figures(clock):
         assert figure.estimate.value == pytest.approx(0.5)
-    for figure in moments.pair_figures(rows):
+    for figure in pair_order.pair_figures(rows):
         total, up = (int(part.split()[0]) for part in figure.note.split(", "))
         assert figure.estimate.value == 1.0
         assert total == 2 * up > 0
@@ -195,7 +194,7 @@ def test_a_frozen_film_that_drifts_is_seen_in_its_change_and_not_in_its_gain():
 
 
 def test_the_opposite_instruction_is_that_of_the_task_that_undoes_it():
-    opposite = looks.opposite_instructions()
+    opposite = variants.opposite_instructions()
     assert opposite["drawer-open"] == "close the drawer"
     assert opposite["faucet-open"] == "turn the faucet handle to the left"
     assert "push" not in opposite

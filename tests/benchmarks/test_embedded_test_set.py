@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.embedded import card, figures, forms, testset
-from benchmarks.embedded import variants as looks
 
+from benchmarks.embedded import card, figures, testset, variants
+from benchmarks.embedded.measures import judges
 from stepscore.episodes import Episode, Label, Labels
 from stepscore.training.embedded.tasks import SECOND_VIEW, VIEW
 from stepscore.types import Estimate
@@ -73,9 +73,10 @@ def test_whole_films_of_shared_scenes_are_scored_and_of_others_those_of_matched_
     shared = met(2, (VIEW, SECOND_VIEW))
     later = [rollout("expert", 5, True, 12), rollout("drop", 5, False, 20), rollout("freeze", 5, False, 9)]
     episodes = [*shared, *later]
-    matched = looks.match_all(episodes, 1)
+    matched = variants.match_all(episodes, 1)
     planned = {
-        e.id: {look.variant: look for look in found} for e, found in looks.plan_looks(episodes, matched, 1, 2)
+        e.id: {look.variant: look for look in found}
+        for e, found in variants.plan_looks(episodes, matched, 1, 2)
     }
     assert all({"recorded", "left"} <= set(planned[e.id]) for e in shared)
     assert all(planned[e.id]["recorded"].subgoals for e in shared)
@@ -85,7 +86,7 @@ def test_whole_films_of_shared_scenes_are_scored_and_of_others_those_of_matched_
     assert sum("frozen" in found for found in planned.values()) == 1
     assert (
         sum(bool(found["recorded"].others) for found in planned.values() if "recorded" in found)
-        == looks.RETOLD
+        == variants.RETOLD
     )
     assert pickle.loads(pickle.dumps([list(found.values()) for found in planned.values()]))
 
@@ -97,7 +98,7 @@ def test_a_near_miss_is_cut_to_the_longest_success_and_not_before_it_has_arrived
         for scene in range(3)
     ]
     good = [rollout("expert", scene, True, frames) for scene, frames in enumerate((9, 10, 14))]
-    found = looks.near_misses([*good, *short], "short:4")
+    found = variants.near_misses([*good, *short], "short:4")
     assert [(m.success, m.failure, m.variant) for m in found] == [
         ("expert-2", "short:4-0", "cut 1.40 s"),
         ("expert-1", "short:4-1", "cut 1.00 s"),
@@ -105,8 +106,8 @@ def test_a_near_miss_is_cut_to_the_longest_success_and_not_before_it_has_arrived
 
 
 def test_forms_are_asked_of_successes_stalls_and_failures_alike():
-    chosen = forms.chosen_episodes(met(3), 6)
-    assert sorted(forms._kind(e) for e in chosen) == sorted(forms.KINDS * 2)
+    chosen = judges.chosen_episodes(met(3), 6)
+    assert sorted(judges._kind(e) for e in chosen) == sorted(judges.KINDS * 2)
     assert len({e.id for e in chosen}) == 6
 
 

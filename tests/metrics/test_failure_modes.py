@@ -7,15 +7,15 @@ import pickle
 
 import numpy as np
 import pytest
-from benchmarks.failure_modes_table import NEIGHBOURS, PLANTED, confusion, draw
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.tables.failure_modes import NEIGHBOURS, PLANTED, confusion, draw
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics.failure_modes import RULES, advice, failure_mode
+from stepscore.metrics.failure_modes import FAILURE_MODE_RULES, failure_mode, failure_mode_advice
 from tests.paths import DOCS
 
-NAMES = {rule.name for rule in RULES} | {"none", "unknown"}
+NAMES = {rule.name for rule in FAILURE_MODE_RULES} | {"none", "unknown"}
 
 
 def shaped(*knots: tuple[float, float], samples: int = 120) -> np.ndarray:
@@ -38,8 +38,8 @@ def test_a_planted_mechanism_gets_its_name(said, planted):
 
 
 def test_every_failure_rule_is_planted_and_held_against_a_neighbour():
-    assert {rule.name for rule in RULES} <= {name for name, _, _ in PLANTED.values()}
-    assert {rule.name for rule in RULES} == {name for name, *_ in NEIGHBOURS}
+    assert {rule.name for rule in FAILURE_MODE_RULES} <= {name for name, _, _ in PLANTED.values()}
+    assert {rule.name for rule in FAILURE_MODE_RULES} == {name for name, *_ in NEIGHBOURS}
 
 
 @pytest.mark.parametrize("planted", ["early collapse", "regression", "last mile", "stagnation"])
@@ -121,7 +121,7 @@ def test_a_fingerprint_shows_its_evidence_and_its_rule():
     assert found.evidence["peak"] == pytest.approx(0.7, abs=0.03)
     assert found.evidence["final"] == pytest.approx(0.3)
     assert found.evidence["lost_at"] == pytest.approx(0.62, abs=0.02)
-    assert found.rule == next(rule.when for rule in RULES if rule.name == "regression")
+    assert found.rule == next(rule.when for rule in FAILURE_MODE_RULES if rule.name == "regression")
     assert pickle.loads(pickle.dumps(found)) == found
 
 
@@ -146,12 +146,14 @@ def test_wrong_input_is_refused():
 
 
 def test_every_name_has_a_line_of_advice():
-    assert all(0 < len(advice(name)) <= 110 and "\n" not in advice(name) for name in NAMES)
+    assert all(
+        0 < len(failure_mode_advice(name)) <= 110 and "\n" not in failure_mode_advice(name) for name in NAMES
+    )
     with pytest.raises(UnknownNameError, match="Did you mean 'last mile'"):
-        advice("last mil")
+        failure_mode_advice("last mil")
 
 
 def test_the_page_states_every_rule_as_the_code_has_it():
     page = (DOCS / "fingerprints.md").read_text(encoding="utf-8")
-    for rule in RULES:
+    for rule in FAILURE_MODE_RULES:
         assert f"| {rule.name} | {rule.of} | {rule.when} | {rule.advice} |" in page

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.opd_prefixes import doubling, measure
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.speed.opd_prefixes import doubling, measure
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics import compute_opd, opd_prefixes
-from stepscore.metrics.opd.revisions import KEYS, REVISIONS, V15_KEYS
+from stepscore.metrics.opd import compute_opd, opd_prefixes
+from stepscore.metrics.opd.revisions import OPD_KEYS, OPD_V15_KEYS, REVISIONS
 
 CSV_COLUMNS = {
     "MC25": "M25",
@@ -140,7 +140,7 @@ def test_the_published_toy_curves():
 
 
 def test_a_constant_zero_is_all_stagnation():
-    assert compute_opd([0.0] * 4) == {**dict.fromkeys(KEYS, 0.0), "STR": 1.0, "coverage": 1.0}
+    assert compute_opd([0.0] * 4) == {**dict.fromkeys(OPD_KEYS, 0.0), "STR": 1.0, "coverage": 1.0}
 
 
 def test_a_constant_half_is_reached_in_one_step():
@@ -272,8 +272,10 @@ def test_a_sample_at_time_zero_is_dropped_and_leaves_a_gap(revision):
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_keys_are_those_promised(revision):
-    assert set(compute_opd([0.1, 0.2], revision)) == set(V15_KEYS if revision == "v1.5" else KEYS)
-    assert set(opd_prefixes([0.1, math.nan], revision)) == set(V15_KEYS if revision == "v1.5" else KEYS)
+    assert set(compute_opd([0.1, 0.2], revision)) == set(OPD_V15_KEYS if revision == "v1.5" else OPD_KEYS)
+    assert set(opd_prefixes([0.1, math.nan], revision)) == set(
+        OPD_V15_KEYS if revision == "v1.5" else OPD_KEYS
+    )
 
 
 def test_an_unknown_revision_names_the_known_ones():

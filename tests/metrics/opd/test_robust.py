@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.opd_robust_table import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.tables.opd_robust import (
     METRICS,
     found,
     movement,
@@ -14,12 +17,9 @@ from benchmarks.opd_robust_table import (
     real_curves,
     synthetic_curves,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
 from stepscore.errors import OptionError
-from stepscore.metrics import compute_opd, opd_prefixes
-from stepscore.metrics.opd.robust import profile
+from stepscore.metrics.opd import compute_opd, opd_prefixes
+from stepscore.metrics.opd.robust import curve_profile
 
 TIMED = ("PPL", "CRA", "STR")
 CURVES = st.lists(st.integers(0, 100).map(lambda k: k / 100), min_size=2, max_size=25)
@@ -118,7 +118,7 @@ def test_progress_outside_the_range_is_refused_by_name(wrong):
     with pytest.raises(OptionError, match=f"{wrong:g} at sample 1 .*v1.0"):
         compute_opd([0.5, wrong, 0.6], "robust")
     with pytest.raises(OptionError, match="sample 0"):
-        profile([wrong, 0.6])
+        curve_profile([wrong, 0.6])
 
 
 def test_a_steady_rise_has_no_regret_no_pause_and_all_of_its_path():
@@ -157,12 +157,12 @@ def test_prefixes_of_a_curve_longer_than_a_chunk_are_right_on_both_sides_of_it()
 @pytest.mark.parametrize("curve", [[0.5], [0.5, math.nan], [[0.1, 0.2]]])
 def test_a_profile_needs_a_known_curve(curve):
     with pytest.raises(OptionError, match="two or more known samples"):
-        profile(curve)
+        curve_profile(curve)
 
 
 def test_a_profile_shows_where_the_metrics_come_from():
     curve = np.concatenate([np.linspace(0, 0.8, 50), np.full(50, 0.5)])
-    seen = profile(curve)
+    seen = curve_profile(curve)
     values = compute_opd(curve, "robust")
     assert seen.drawdown.mean() == values["CRA"]
     assert seen.stillness.mean() == values["STR"]

@@ -40,7 +40,7 @@ from stepscore.metrics.opd.milestones import milestones
 from stepscore.metrics.validation import increasing
 from stepscore.types import FloatArray, IntArray
 
-# Chosen on recorded curves; benchmarks/opd_robust_table.py shows what they do there and elsewhere.
+# Chosen on recorded curves; benchmarks/tables/opd_robust.py shows what they do there and elsewhere.
 _GRID = 100  # parts of the duration; lengths of time below are in these
 _REACH = 2  # half of the window whose mean is the level
 _FALL = 0.06  # a smaller fall adds nothing to the path
@@ -53,7 +53,7 @@ _ROWS = 1024  # prefixes worked on at once, which bounds the memory of a long cu
 
 
 @dataclass(frozen=True)
-class Profile:
+class CurveProfile:
     """A curve as ``robust`` sees it, on an even grid over its duration.
 
     Attributes:
@@ -73,7 +73,7 @@ class Profile:
     fall: float
 
 
-def profile(progress: ArrayLike, times: ArrayLike | None = None) -> Profile:
+def curve_profile(progress: ArrayLike, times: ArrayLike | None = None) -> CurveProfile:
     """The profile of one curve of two or more known samples in 0..1.
 
     Args:
@@ -87,7 +87,7 @@ def profile(progress: ArrayLike, times: ArrayLike | None = None) -> Profile:
     integral = _integral(curve, clock, np.array([len(curve) - 1]))
     level = _level(integral)
     peak, drawdown = _drawdown(integral)
-    return Profile(
+    return CurveProfile(
         instants=np.linspace(0.0, 1.0, _GRID + 1),
         level=level[0],
         peak=peak[0],

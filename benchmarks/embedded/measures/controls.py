@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from benchmarks.embedded.variants import PICTURES, Matched, opposite_instructions
 
+from benchmarks.embedded.figures import Figure, Units, average
+from benchmarks.embedded.measures.success import Shown, index, pairs_of
+from benchmarks.embedded.rows import Scored, sigmoid
+from benchmarks.embedded.variants import PICTURES, Matched, opposite_instructions
 from stepscore.metrics.order import voc
 from stepscore.types import FloatArray
-
-from .figures import Figure, Units, average
-from .rows import Scored, sigmoid
-from .success import Shown, index, pairs_of
 
 RISE, WORDS, LOOKS = "Progress on successes", "Instruction", "Changed pictures and the second camera"
 PREFIXES = 12

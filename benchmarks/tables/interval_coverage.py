@@ -1,6 +1,6 @@
 """How often nominal 95 % intervals cover the truth: the tables of docs/intervals.md.
 
-Run: ``python benchmarks/interval_coverage.py`` (about fifteen minutes on two busy cores), or with ``--quick``
+Run: ``python -m benchmarks.tables.interval_coverage`` (about fifteen minutes on two busy cores), or with ``--quick``
 for a tenth of the draws. Rates are enumerated exactly where the outcomes can be counted; the rest is
 simulated with fixed seeds.
 """
@@ -18,14 +18,14 @@ import numpy as np
 from scipy import stats
 
 from stepscore.metrics.stats.comparison import compare_paired, compare_unpaired
-from stepscore.metrics.stats.comparison_result import bonett_price, newcombe
+from stepscore.metrics.stats.comparison_result import bonett_price_interval, newcombe_interval
 from stepscore.metrics.stats.intervals import (
-    clopper_pearson,
+    clopper_pearson_interval,
     mean_estimate,
     rate_estimate,
     robust_t_interval,
     statistic_estimate,
-    wilson,
+    wilson_interval,
 )
 from stepscore.metrics.stats.linear_statistic import mean_of
 from stepscore.metrics.stats.sample import draw_sample
@@ -71,7 +71,7 @@ def span(cells: Sequence[float]) -> str:
 def independent_rates() -> None:
     rates = np.arange(5, 96) / 100
     rows = []
-    for name, interval in (("wilson", wilson), ("clopper-pearson", clopper_pearson)):
+    for name, interval in (("wilson", wilson_interval), ("clopper-pearson", clopper_pearson_interval)):
         means, lowest = [], []
         for n in range(10, 201):
             ends = np.array([interval(k, n) for k in range(n + 1)])
@@ -305,7 +305,7 @@ def rate_differences() -> None:
             laws = [stats.binom.pmf(np.arange(n + 1), n, rate) for rate in (rate_a, rate_b)]
             total = 0.0
             for j, k in itertools.product(range(n + 1), repeat=2):
-                lo, hi = newcombe(j / n, n, k / n, n, 0.95)[0]
+                lo, hi = newcombe_interval(j / n, n, k / n, n, 0.95)[0]
                 total += laws[0][j] * laws[1][k] * (lo <= rate_a - rate_b <= hi)
             cells.append(float(total))
         rows.append([f"arms of rate {rate_a} and {rate_b} (Newcombe)", *cells])
@@ -315,7 +315,7 @@ def rate_differences() -> None:
             total = 0.0
             for j in range(n + 1):
                 for k in range(n + 1 - j):
-                    lo, hi = bonett_price(j, k, n, 0.95)[0]
+                    lo, hi = bonett_price_interval(j, k, n, 0.95)[0]
                     if lo <= won - lost <= hi:
                         total += stats.multinomial.pmf([j, k, n - j - k], n, [won, lost, 1 - won - lost])
             cells.append(float(total))

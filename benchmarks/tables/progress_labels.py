@@ -1,6 +1,6 @@
 """Mean absolute error of progress labels to a simulator's progress potential.
 
-    python benchmarks/progress_labels_table.py [DATASET] [--labels FILE] [--json]
+    python -m benchmarks.tables.progress_labels [DATASET] [--labels FILE] [--json]
 
 The dataset's labels state the potential at every frame (kind ``progress``), the stages and the outcome. From the
 stages alone, and the pictures where a method looks at them, each method makes its labels anew; they are compared
@@ -21,7 +21,7 @@ from stepscore.procedures.progress_labels import LabelOptions, label_progress, l
 from stepscore.procedures.robust_progress import robust_progress
 from stepscore.procedures.stage_progress import procvlm_progress
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 METHODS = {
     "linear": LabelOptions("linear"),
     "procvlm": LabelOptions("procvlm"),

@@ -1,6 +1,6 @@
 """Contact sheets of simulated episodes, with the truth of every subgoal drawn under the frames.
 
-    python benchmarks/sim_sheets.py FOLDER [--tasks 10] [--episodes 2] [--seed 1] [--names a,b]
+    python -m benchmarks.tables.sim_sheets FOLDER [--tasks 10] [--episodes 2] [--seed 1] [--names a,b]
 
 Draws random episodes of random tasks, as FOLDER/TASK.jpg: twelve frames of each, a lane a subgoal (green
 where it is true), and the progress potential as a red line.

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.embedded.run_judge import Asked, Known, asked
-from benchmarks.embedded.timestamps import balanced
 
+from benchmarks.embedded.figures import Figure, Units, average, over_points, plain
+from benchmarks.embedded.measures.pair_order import balanced
+from benchmarks.embedded.run_judge import Asked, Known, asked
+from benchmarks.embedded.scoring import held
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.judges import Judge
@@ -34,9 +36,6 @@ from stepscore.sim import get_task
 from stepscore.training.embedded.tasks import SIZE, VIEW
 from stepscore.training.vlm.data.answer_key import DIRECT, without_steps
 from stepscore.types import Curve, FloatArray
-
-from .figures import Figure, Units, average, over_points, plain
-from .scoring import held
 
 GROUP = "Other forms, as measured"
 POINTS = 6

@@ -1,6 +1,6 @@
 """What a simulated dataset costs, and what the length of its episodes gives away.
 
-    python benchmarks/sim_dataset.py [--workers 2] [-o DATASET]
+    python -m benchmarks.speed.sim_dataset [--workers 2] [-o DATASET]
 
 Makes 100 episodes (ten tasks, ten policies) of one view at 224 px as ``stepscore sim`` does, and counts the CPU
 seconds of all its processes, drawing, encoding and writing included: they do not depend on what else the machine

@@ -1,6 +1,6 @@
 """How often a planted way of failing gets its right name.
 
-    python benchmarks/failure_modes_table.py [--curves 500]
+    python -m benchmarks.tables.failure_modes [--curves 500]
 
 Rows are what was planted, columns what was said, in percent. Levels, moments, depths, paces, lengths and the
 sampling are random; each curve carries judge noise of .01. The second table holds each rule against its
@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepscore.metrics.failure_modes import RULES, failure_mode
+from stepscore.metrics.failure_modes import FAILURE_MODE_RULES, failure_mode
 from stepscore.types import FloatArray
 
 Knots = list[tuple[float, float]]
-NAMES = [rule.name for rule in RULES]
+NAMES = [rule.name for rule in FAILURE_MODE_RULES]
 NEIGHBOURS = (
     ("early collapse", "regression", "lost_at", 0.4),
     ("regression", "last mile", "loss", 0.1),

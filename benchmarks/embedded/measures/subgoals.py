@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.embedded.figures import Figure, Units, over_points
+from benchmarks.embedded.rows import Scored
 from stepscore.metrics.stats.intervals import mean_estimate
 from stepscore.types import Estimate, FloatArray
-
-from .figures import Figure, Units, over_points
-from .rows import Scored
 
 GROUP = "Subgoal verdicts"
 HIDDEN = 8

@@ -1,6 +1,6 @@
 """Sixteen frames of an episode against decoding it, and what a long video costs in memory.
 
-    python benchmarks/frames.py [--episodes 4] [--size 640x480]
+    python -m benchmarks.speed.frames [--episodes 4] [--size 640x480]
 
 The first part writes a LeRobot v3.0 dataset (AV1, a keyframe every second frame, all episodes of 480 frames
 in one mp4), then takes 16 evenly spaced frames from each episode, from opening the dataset on, and compares

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from benchmarks.embedded.variants import ARRIVED, Match, Matched
 
+from benchmarks.embedded.figures import Figure, Units, average, over_points, plain
+from benchmarks.embedded.rows import Scored
+from benchmarks.embedded.variants import ARRIVED, Match, Matched
 from stepscore.metrics.success import roc_auc
 from stepscore.types import Estimate, FloatArray
-
-from .figures import Figure, Units, average, over_points, plain
-from .rows import Scored
 
 GROUP = "Success, lengths matched"
 ENOUGH = 50

@@ -1,6 +1,6 @@
 """All-prefix OPD in one pass against the per-prefix loops of the published code.
 
-    python benchmarks/opd_prefixes.py [--curves 1000] [--steps 200]
+    python -m benchmarks.speed.opd_prefixes [--curves 1000] [--steps 200]
 
 The baseline is the algorithm of PRM-as-a-Judge's step-metrics script: for every prefix, plain Python loops
 over its samples. It is timed on the first ``--baseline-curves`` of the curves and scaled to all of them,
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepscore.metrics import opd_prefixes
+from stepscore.metrics.opd import opd_prefixes
 from stepscore.types import FloatArray
 
 # Long enough that the fixed cost of a call does not flatter the growth.

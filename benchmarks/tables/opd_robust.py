@@ -1,6 +1,6 @@
 """What sampling and judge noise do to OPD v1.0 and to the robust revision, and what robust still finds.
 
-    python benchmarks/opd_robust_table.py [--data FOLDER]
+    python -m benchmarks.tables.opd_robust [--data FOLDER]
 
 FOLDER holds rollouts/<benchmark>/<task>/step_metrics.csv; without it there is no first table. The constants
 of the revision were chosen on those curves, and not on the synthetic ones of the next two.
@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 from stepscore.metrics import compute_opd
 from stepscore.types import FloatArray
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 METRICS = ("MP", "MC", "PPL", "CRA", "STR")
 NOISE = 0.01
 Drawn = tuple[FloatArray, FloatArray, FloatArray, float]

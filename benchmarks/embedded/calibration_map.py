@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.embedded.testset import read_any
 from stepscore.analysis.calibration import calibrate
 from stepscore.judges.common.calibration import (
     FittedMap,
@@ -20,8 +21,6 @@ from stepscore.procedures.labels_table import write_labels
 from stepscore.runs.model_client import CallOptions
 from stepscore.runs.scoring import score
 from stepscore.training.embedded.tasks import VIEW
-
-from .testset import read_any
 
 SHARE = 0.9
 """Share of the scenes that the map is fitted on; what it gives on the others stands in its file."""

@@ -9,14 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.embedded.figures import Figure, Units, average, over_points, plain
+from benchmarks.embedded.rows import Scored
 from stepscore.metrics.calibration import MonotoneMap, mae
 from stepscore.metrics.failure_modes import failure_mode
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import ccc, voc
 from stepscore.types import Estimate, FloatArray
-
-from .figures import Figure, Units, average, over_points, plain
-from .rows import Scored
 
 GROUP, OPD, PRINTS = (
     "Calibrated progress against the potential",

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from benchmarks.embedded.run_judge import asked
-from benchmarks.embedded.variants import SHIFTS, trained_instructions
 
+from benchmarks.embedded.figures import Figure, Units, average
+from benchmarks.embedded.paraphrases import unseen
+from benchmarks.embedded.run_judge import asked
+from benchmarks.embedded.scoring import held
+from benchmarks.embedded.variants import SHIFTS, trained_instructions
 from stepscore import open_episodes
 from stepscore.episodes import Episode
 from stepscore.episodes.perturbations.perturb import perturb
@@ -24,10 +27,6 @@ from stepscore.judges.topreward import TopReward
 from stepscore.models import Model
 from stepscore.training.embedded.tasks import SIZE, VIEW
 from stepscore.types import FloatArray, Frames
-
-from .figures import Figure, Units, average
-from .paraphrases import unseen
-from .scoring import held
 
 GROUP = "Knows its limits"
 REAL, HELD_OUT, PAINTED = 5, 10, 20

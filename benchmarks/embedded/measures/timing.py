@@ -1,6 +1,6 @@
 """What one judgement takes: CPU seconds of loading, and of a film with 16 prefixes after it.
 
-Measured in a process of its own: ``python -m embedded.timing`` (in ``benchmarks``) prints JSON. The films are
+Measured in a process of its own: ``python -m benchmarks.embedded.measures.timing`` prints JSON. The films are
 rollouts that come with the package, each new to the model, so that nothing is remembered.
 """
 
@@ -13,9 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.embedded.figures import Figure
 from stepscore.metrics.stats.intervals import mean_estimate
-
-from .figures import Figure
 
 GROUP = "Time"
 FILMS, LONG = 8, 32
@@ -25,10 +24,10 @@ ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 def timing_figures(model: str, max_pixels: int | None) -> list[Figure]:
     """CPU seconds in a new process with one thread: of bundled rollouts, of loading, of the libraries."""
-    command = [sys.executable, "-m", "embedded.timing", model, json.dumps(max_pixels)]
+    command = [sys.executable, "-m", "benchmarks.embedded.measures.timing", model, json.dumps(max_pixels)]
     alone = {**os.environ, **dict.fromkeys(ONE_THREAD, "1")}
     done = subprocess.run(
-        command, cwd=Path(__file__).parents[1], check=True, stdout=subprocess.PIPE, text=True, env=alone
+        command, cwd=Path(__file__).parents[3], check=True, stdout=subprocess.PIPE, text=True, env=alone
     )
     told = json.loads(done.stdout.splitlines()[-1])
     rows = (
@@ -51,12 +50,10 @@ def main() -> None:
 
     torch.set_num_threads(1)
     imported = time.process_time()
+    from benchmarks.embedded.evaluate import PREFIXES, Evaluation, judge_of
     from benchmarks.embedded.run_judge import asked
-
     from stepscore.cli.general.demo import ROLLOUTS
     from stepscore.episodes import open_episodes
-
-    from .evaluate import PREFIXES, Evaluation, judge_of
 
     model = Evaluation(name, max_pixels=json.loads(max_pixels)).product_model()
     judge = judge_of(model)

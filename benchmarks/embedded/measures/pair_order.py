@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+
 from benchmarks.embedded.figures import Figure, Units, over_points
 from benchmarks.embedded.rows import Scored
-
-from stepscore.metrics.pairs import BINS, make_pairs
+from stepscore.metrics.pairs import TRUE_CHANGE_BINS, make_pairs
 from stepscore.types import FloatArray
 
 GROUP = "Pairs of moments, half of them true regressions"
@@ -30,7 +30,7 @@ def pair_figures(rows: Sequence[Scored], *, group: str = GROUP) -> list[Figure]:
     """Balanced accuracy by size of the true change, on as many falling as rising pairs."""
     recorded = [row for row in rows if row.variant == "recorded" and len(row.times) > 1]
     figures = []
-    for number, ((lo, hi), target) in enumerate(zip(BINS, TARGETS, strict=True)):
+    for number, ((lo, hi), target) in enumerate(zip(TRUE_CHANGE_BINS, TARGETS, strict=True)):
         drawn = [draw(row, lo, hi, seed=number) for row in recorded]
         kept = _halved(drawn, seed=number)
         chosen = [(row, d) for row, d in zip(recorded, kept, strict=True) if len(d)]

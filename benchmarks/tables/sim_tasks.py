@@ -1,6 +1,6 @@
 """The tasks of the simulator in one table, and what holds of their truth.
 
-    python benchmarks/sim_table.py [--scenes 6] [--workers 2] [--tasks all]
+    python -m benchmarks.tables.sim_tasks [--scenes 6] [--workers 2] [--tasks all]
 
 Plays every task with every policy on the same scenes, without drawing. Prints, as Markdown: each task with
 its goal, the expert's success at some time and at the end, and the share of episodes in which each subgoal is

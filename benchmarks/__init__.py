@@ -1,0 +1,1 @@
+"""Ratios against peers and limits, and the tables of the docs; each is one command, ``python -m benchmarks...``."""

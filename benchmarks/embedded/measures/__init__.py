@@ -1,0 +1,1 @@
+"""The figures of the embedded judge, a file for each group."""
