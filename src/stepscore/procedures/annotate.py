@@ -8,7 +8,6 @@ what is wrong with it is told to the model, which may answer again, and what is 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -17,17 +16,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from stepscore.episodes import Episode, Label, Stage
+from stepscore.episodes import Episode, Label, Stage, sample_frames
 from stepscore.episodes.labels import TaskSubgoals
-from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError, RunError, StepScoreError
+from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError, RunError
 from stepscore.judges import Ask
-from stepscore.judges.common import image_parts, sample_frames
-from stepscore.models import Answer, Generate, Model, Part, Prompt, Turn, run_blocking
+from stepscore.judges.common import fill, image_parts
+from stepscore.models import Answer, Generate, Model, Part, Prompt, Turn
 from stepscore.models.calls import Call
 from stepscore.procedures.parse_stages import parse_stages, parse_steps
 from stepscore.procedures.progress_labels import stage_names
 from stepscore.procedures.spans import ODD, SLACK_S, SpanProblem, span_problems
-from stepscore.runs import FATAL, CallOptions, ModelClient, usage_of
+from stepscore.runs import CallOptions, ModelClient, error_text, run_episodes, usage_of
 from stepscore.types import Usage
 
 T = TypeVar("T")
@@ -117,54 +116,47 @@ def annotate_episodes(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
-    asking = ModelClient(folder, spending, model)
-    annotator = _Annotator(asking, options or AnnotateOptions(), vocabulary)
-    width = spending.connections if model.capabilities.served else 1
+    client = ModelClient(folder, spending, model)
+    annotator = _Annotator(client, options or AnnotateOptions(), vocabulary)
+    annotations: dict[str, Annotation] = {}
+
+    async def annotate(episode: Episode) -> None:
+        annotations[episode.id] = annotation = await annotator.annotate(episode)
+        if on_done is not None:
+            on_done(annotation)
+
     try:
-        return run_blocking(annotator.all(episodes, width, on_done))
+        run_episodes(episodes, annotate, spending.workers([model]))
     finally:
-        asking.close()
+        client.close()
+    return [annotations[episode.id] for episode in episodes]
 
 
 class _Annotator:
     """Plans each task once, then segments its episodes."""
 
     def __init__(
-        self, asking: ModelClient, options: AnnotateOptions, vocabulary: Mapping[str, TaskSubgoals] | None
+        self, client: ModelClient, options: AnnotateOptions, vocabulary: Mapping[str, TaskSubgoals] | None
     ) -> None:
-        self._asking, self._options, self._vocabulary = asking, options, vocabulary
+        self._client, self._options, self._vocabulary = client, options, vocabulary
         self._plans: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
-    async def all(
-        self, episodes: Sequence[Episode], width: int, on_done: Callable[[Annotation], None] | None
-    ) -> list[Annotation]:
-        slots = asyncio.Semaphore(width)
-
-        async def one(episode: Episode) -> Annotation:
-            async with slots:
-                made = await self._annotate(episode)
-            if on_done is not None:
-                on_done(made)
-            return made
-
-        return list(await asyncio.gather(*(one(episode) for episode in episodes)))
-
-    async def _annotate(self, episode: Episode) -> Annotation:
+    async def annotate(self, episode: Episode) -> Annotation:
+        """Return the episode's stages, or why there are none."""
         calls: list[Call] = []
-        ask = self._asking.of(episode, calls)
+        ask = self._client.of(episode, calls)
         plan: tuple[str, ...] = ()
         try:
             plan = stage_names(episode, self._vocabulary) or await self._plan(episode, ask)
             stages, problems = await self._segment(episode, plan, ask)
-        except StepScoreError as error:
-            # What every episode would meet ends the work, but for a spent budget: what was paid for is kept.
-            if isinstance(error, FATAL) and not isinstance(error, BudgetError):
-                raise
-            return Annotation(episode.id, (), plan, error=str(error), usage=usage_of(calls, Usage()))
+        except Exception as error:
+            # A spent budget does not end the work: later episodes may have their answers in the cache.
+            text = str(error) if isinstance(error, BudgetError) else error_text(error)
+            return Annotation(episode.id, (), plan, error=text, usage=usage_of(calls, Usage()))
         wrong = [p for p in problems if p.kind not in ODD]
-        error_text = " ".join(f"{p.kind}: {p.text}" for p in wrong) or None
-        kept = () if wrong else stages
-        return Annotation(episode.id, kept, plan, problems, error_text, usage_of(calls, Usage()))
+        error_message = " ".join(f"{p.kind}: {p.text}" for p in wrong) or None
+        usable = () if wrong else stages
+        return Annotation(episode.id, usable, plan, problems, error_message, usage_of(calls, Usage()))
 
     async def _plan(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
         """The steps of an episode's task; the first episode that needs them has them drafted."""
@@ -185,7 +177,7 @@ class _Annotator:
         """The stages as last stated, and what is wrong with them."""
         moments = sample_frames(episode, fps=self._options.fps, most=self._options.max_frames)
         pictures = image_parts(moments, "interleaved", self._options.size)
-        end = next(iter(episode.views.values())).info().duration_s
+        end = episode.views[episode.main_view].info().duration_s
         closed = plan if self._vocabulary is not None else None
         # Between two frames that it was shown a model cannot say where one step ends and the next begins.
         blind_s = float(np.diff(moments.times).max(initial=0.0)) + SLACK_S
@@ -232,6 +224,5 @@ def _question(episode: Episode, plan: Sequence[str], end: float, *, closed: bool
 
 
 def _text(name: str, **fields: str) -> str:
-    """A prompt with its fields filled in, in one go, so that a filled-in text is not searched for fields."""
-    text = files("stepscore.procedures").joinpath("prompts", name).read_text(encoding="utf-8")
-    return re.sub("|".join(f"{{{field}}}" for field in fields), lambda match: fields[match[0][1:-1]], text)
+    """Return a prompt of this room with its fields filled in."""
+    return fill(files("stepscore.procedures").joinpath("prompts", name).read_text(encoding="utf-8"), **fields)

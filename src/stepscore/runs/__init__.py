@@ -5,22 +5,23 @@ metrics and grouped Estimates: the one source for tables, reports, filters and a
 """
 
 from stepscore.runs.dry_run import dry_run
-from stepscore.runs.local import FATAL, FinishedEpisode
+from stepscore.runs.local import FinishedEpisode, error_text, run_episodes
 from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
 from stepscore.runs.records import number
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.scoring import Summary, score
 
 __all__ = [
-    "FATAL",
     "CallOptions",
     "FinishedEpisode",
     "ModelClient",
     "Run",
     "Summary",
     "dry_run",
+    "error_text",
     "number",
     "open_run",
+    "run_episodes",
     "score",
     "usage_of",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,9 @@ from stepscore.types import Judgement, Usage
 
 FATAL = (RunError, CapabilityError, MissingExtraError)
 """What every further episode would meet too: it stops the run instead of becoming a row."""
+
+EpisodeWork = Callable[[Episode], Awaitable[None]]
+"""What is done with one episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,57 @@ def run_local(
     Raises:
         BudgetError: The budget was spent. Episodes that had their answers are written, no more are begun.
     """
+    with ThreadPoolExecutor(max(workers, 1), thread_name_prefix="stepscore") as threads:
+        run = _LocalRun(judge, journal, entries, views, asking, threads, on_done)
+        run_episodes(episodes, run.work, workers)
+
+
+def run_episodes(episodes: Iterable[Episode], work: EpisodeWork, workers: int) -> None:
+    """Work on episodes, ``workers`` at a time in one event loop.
+
+    Args:
+        episodes: Taken one by one in their order, so that a lazy listing stays lazy.
+        work: Called with each episode; it asks models through a :class:`ModelClient` and turns what goes wrong
+            with one episode into a result (:func:`error_text`).
+        workers: Episodes in flight.
+
+    Raises:
+        BudgetError: ``work`` raised one. Episodes in flight were finished, no more were begun.
+    """
     if workers < 1:
         raise OptionError(f"workers is {workers}; it must be at least 1.")
-    run = _LocalRun(judge, journal, entries, views, asking, on_done)
     try:
-        run_blocking(run.work(iter(episodes), workers))
+        run_blocking(_run_workers(iter(episodes), work, workers))
     except* FATAL as group:
         # The workers run side by side, so their errors come in a group; the first says enough.
         raise _first(group) from None
+
+
+async def _run_workers(episodes: Iterator[Episode], work: EpisodeWork, workers: int) -> None:
+    spent: BudgetError | None = None
+
+    async def take_turns() -> None:
+        nonlocal spent
+        for episode in episodes:
+            try:
+                await work(episode)
+            except BudgetError as error:
+                spent = error
+            if spent is not None:
+                return
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(take_turns())
+    if spent is not None:
+        raise spent
+
+
+def error_text(error: Exception) -> str:
+    """Return what an episode's row keeps of an error; one of ``FATAL`` is raised again."""
+    if isinstance(error, FATAL):
+        raise error
+    return str(error) if isinstance(error, StepScoreError) else f"{type(error).__name__}: {error}"
 
 
 @dataclass
@@ -88,30 +134,15 @@ class _LocalRun:
     entries: dict[str, Entry]
     views: Sequence[str] | None
     asking: ModelClient
+    threads: ThreadPoolExecutor
     on_done: Callable[[FinishedEpisode], None]
-    spent: BudgetError | None = None
 
-    async def work(self, episodes: Iterator[Episode], workers: int) -> None:
-        """Keep so many episodes in flight until there are no more, or the budget is spent."""
-        with ThreadPoolExecutor(workers, thread_name_prefix="stepscore") as threads:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(workers):
-                    group.create_task(self._one_by_one(episodes, threads))
-        if self.spent is not None:
-            raise self.spent
-
-    async def _one_by_one(self, episodes: Iterator[Episode], threads: ThreadPoolExecutor) -> None:
-        loop = asyncio.get_running_loop()
-        for episode in episodes:
-            started = time.perf_counter()
-            shown, wrong = _show(episode, self.views)
-            row = await loop.run_in_executor(threads, episode_row, shown)
-            try:
-                self.on_done(await self._finish(shown, row, wrong, started))
-            except BudgetError as error:
-                self.spent = error
-            if self.spent is not None:
-                return
+    async def work(self, episode: Episode) -> None:
+        """Judge one episode and write it to the journal, unless it is there already."""
+        started = time.perf_counter()
+        shown, wrong = _show(episode, self.views)
+        row = await asyncio.get_running_loop().run_in_executor(self.threads, episode_row, shown)
+        self.on_done(await self._finish(shown, row, wrong, started))
 
     async def _finish(
         self, episode: Episode, row: dict[str, Any], wrong: str | None, started: float
@@ -142,12 +173,8 @@ class _LocalRun:
         """The judgement, or one that holds the error: a bad episode never stops a run."""
         try:
             return await self.judge.judge(episode, self.asking.of(episode, calls))
-        except FATAL:
-            raise
-        except StepScoreError as error:
-            return Judgement(error=str(error))
         except Exception as error:  # a judge is anyone's code
-            return Judgement(error=f"{type(error).__name__}: {error}")
+            return Judgement(error=error_text(error))
 
 
 def _show(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, str | None]:

@@ -55,6 +55,10 @@ class CallOptions:
         for model in models:
             self.budget.check(model.name, self.price(model))
 
+    def workers(self, models: Iterable[Model]) -> int:
+        """Return how many episodes are in flight by default: as many as connections if a model is served, else 1."""
+        return self.connections if any(model.capabilities.served for model in models) else 1
+
 
 @runtime_checkable
 class Recalls(Protocol):

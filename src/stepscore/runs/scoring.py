@@ -73,7 +73,7 @@ def score(
     spending.check(models)
     protocol = protocol_of(judge, views)
     if workers is None:
-        workers = spending.connections if any(model.capabilities.served for model in models) else 1
+        workers = spending.workers(models)
     info = _start(folder, protocol, episodes, workers)
     summary = Summary()
     started = time.monotonic()
