@@ -1,16 +1,16 @@
-"""Every figure of the embedded judge's card, on a test set made for it and scored once.
+"""Computes every figure of the embedded judge's card, on a test set made for it and scored once.
 
     python -m benchmarks.embedded_judge hf/A --test-set TEST --out OUT-0 --calibration-set DATASET --parts scores
     python -m benchmarks.embedded_judge hf/B --test-set TEST --out OUT-1 --calibration-set DATASET --parts scores
-    python -m benchmarks.embedded_judge embedded --test-set TEST --out OUT --parts time,limits,forms
+    python -m benchmarks.embedded_judge embedded --test-set TEST --out OUT --parts time,limits,judges
     python -m benchmarks.embedded.card --column "seed 0" OUT-0 OUT --column "seed 1" OUT-1
 
 The first command makes the test set; the others find it. OUT then holds scores.jsonl, calibration.json,
-figures.json and figures.md. What is there is not made again: a stopped evaluation goes on where it was, and parts
-can be made one by one. A new checkpoint needs a new OUT and, for a final figure, a seed that no evaluation has
+figures.json and figures.md. What is there is not made again: a stopped evaluation is resumed, and parts can be
+made one by one. A new checkpoint needs a new OUT and, for a final figure, a seed that no evaluation has
 used. Needs the extras sim and local. A small version of it:
 
-    ... --tasks drawer-open,push --held-out dial-turn --per-task 13 --scenes 1 --forms 2
+    ... --tasks drawer-open,push --held-out dial-turn --per-task 13 --scenes 1 --judge-episodes 2
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchmarks.embedded.evaluate import (
     score_once,
 )
 from benchmarks.embedded.figures import Figure, markdown, read_json, write_json
-from benchmarks.embedded.measures.judges import form_figures
+from benchmarks.embedded.measures.judges import judge_figures
 from benchmarks.embedded.measures.limits import limit_figures
 from benchmarks.embedded.measures.timing import timing_figures
 from benchmarks.embedded.testset import Wanted
@@ -40,7 +40,7 @@ from stepscore.training.embedded.tasks import FIRST_TEST_SEED, FPS, HELD_OUT, TR
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Real rollouts, where they lie beside the repository; without them that part of the gate's figure is left out."""
-PARTS = ("scores", "time", "limits", "forms")
+PARTS = ("scores", "time", "limits", "judges")
 
 
 def parsed() -> argparse.Namespace:
@@ -57,18 +57,18 @@ def parsed() -> argparse.Namespace:
         default=[],
         help="dataset to fit progress on; may repeat; none for the map in the package",
     )
-    add("--parts", default=",".join(PARTS), help="what is made, of scores, time, limits, forms")
+    add("--parts", default=",".join(PARTS), help=f"parts to compute, of {', '.join(PARTS)}")
     add("--tasks", default=",".join(TRAINED), help="trained tasks to test")
     add("--held-out", default=",".join(HELD_OUT), help="held-out tasks to test; empty for none")
     add("--pairs", type=int, default=Wanted.pairs, help="matched pairs of a task that are enough")
     add("--per-task", type=int, default=Wanted.per_task, help="episodes of a task at most")
     add("--scenes", type=int, default=Wanted.scenes, help="scenes of a trained task that every policy meets")
     add("--held-out-scenes", type=int, default=Evaluation.held_out_scenes, help="those of a held-out task")
-    add("--changed-pairs", type=int, default=Evaluation.changed_pairs, help="pairs under changed pictures")
+    add("--changed-pairs", type=int, default=Evaluation.changed_pairs, help="pairs under changed images")
     add("--controls", type=int, default=Evaluation.controls, help="successes frozen and reversed")
     add("--fps", type=int, default=FPS, help="frames a second of the test set")
     add("--workers", type=int, default=Wanted.workers, help="processes that simulate and that score")
-    add("--forms", type=int, default=36, help="episodes for the generative forms")
+    add("--judge-episodes", type=int, default=36, help="episodes for the other judges")
     add("--real", type=Path, default=REAL, help="folder with rollouts/ and multiview/ of real robots")
     add("--max-pixels", type=int, help="most pixels of a frame, for hf/ (those it was trained at)")
     add("--only-data", action="store_true", help="make the test set and stop")
@@ -81,7 +81,7 @@ def parsed() -> argparse.Namespace:
 def parts_of(
     evaluation: Evaluation, found: TestEpisodes, given: argparse.Namespace
 ) -> Iterator[tuple[str, list[Figure]]]:
-    """The figures, part by part; the last three ask the model anew."""
+    """The figures, part by part; the last three run the model."""
     parts = given.parts.split(",")
     judge = judge_of(evaluation.judge_model(batch=1))
     if "scores" in parts:
@@ -99,8 +99,8 @@ def parts_of(
                 f"{evaluation.checkpoint} has no gate, so it has no limits to measure: leave that part out."
             )
         yield "limits", limit_figures(gated, judge, found.held_out, found.trained, real)
-    if "forms" in parts:
-        yield "forms", form_figures(found.trained, given.forms, judge.model, judge)
+    if "judges" in parts:
+        yield "judges", judge_figures(found.trained, given.judge_episodes, judge.model, judge)
 
 
 def cpu_seconds() -> float:
@@ -110,7 +110,7 @@ def cpu_seconds() -> float:
 
 
 def evaluate(evaluation: Evaluation, found: TestEpisodes, given: argparse.Namespace) -> list[Figure]:
-    """All figures; the files are written after every part, so that a stopped evaluation leaves what it has."""
+    """Compute all figures; the files are written after every part, so that a stopped evaluation keeps them."""
     path = evaluation.out / "figures.json"
     figures, earlier = read_json(path)
     seconds: dict[str, float] = {"test set": 0.0, **earlier.get("cpu_seconds", {})}

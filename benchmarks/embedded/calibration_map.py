@@ -43,7 +43,7 @@ def calibration_map(judge: TopReward, datasets: Sequence[Path], out: Path) -> Fi
             labels = Path(folder) / "labels.parquet"
             write_labels(labels, {e.id: list(e.labels.rows) for e in episodes})
             plain = [replace(e, subgoals=()) for e in episodes]
-            run = score(plain, judge, Path(folder) / "run", spending=CallOptions(cache=False))
+            run = score(plain, judge, Path(folder) / "run", call_options=CallOptions(cache=False))
             found = calibrate(run, labels=labels, channel="margin", share=SHARE)
         write_calibration(found.fitted, out)
     fitted = read_calibration(out)

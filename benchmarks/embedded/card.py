@@ -1,4 +1,4 @@
-"""The figures of several evaluations side by side, as Markdown for the model card.
+"""Prints the figures of several evaluations side by side, as Markdown for the model card.
 
     python -m benchmarks.embedded.card --column "seed 0" OUT-0 OUT --column "seed 1" OUT-1
 
@@ -54,7 +54,7 @@ class Line:
 
 
 def side_by_side(columns: Mapping[str, Sequence[Figure]]) -> list[Line]:
-    """The figures of all columns, in the order in which they first come."""
+    """Return the figures of all columns, in the order in which they first come."""
     lines: dict[tuple[str, str], dict[str, Figure]] = {}
     for column, figures in columns.items():
         for figure in figures:
@@ -63,11 +63,11 @@ def side_by_side(columns: Mapping[str, Sequence[Figure]]) -> list[Line]:
 
 
 def card(columns: Mapping[str, Sequence[Figure]], about: Mapping[str, Mapping[str, Any]]) -> str:
-    """All tables.
+    """Return all tables as Markdown.
 
     Args:
         columns: The figures of each evaluation by its name.
-        about: What each was made with.
+        about: How each was made.
     """
     names = list(columns)
     lines = side_by_side(columns)
@@ -91,8 +91,8 @@ def card(columns: Mapping[str, Sequence[Figure]], about: Mapping[str, Mapping[st
 
 
 def _made_with(about: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The test set in one sentence."""
-    first = next((told for told in about.values() if told.get("matched_pairs")), {})
+    """Describe the test set in one sentence."""
+    first = next((one for one in about.values() if one.get("matched_pairs")), {})
     if not first:
         return []
     episodes, pairs = first["episodes"], list(first["matched_pairs"].values())
@@ -100,18 +100,18 @@ def _made_with(about: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [
         f"Test seed {first['test_seed']}: {episodes['trained tasks']} rollouts of {len(pairs)} trained tasks and "
         f"{episodes['held-out tasks']} of held-out ones; {sum(pairs)} pairs of a success and a failure of its "
-        f"length, 50 or more of {enough} tasks. Intervals are of 95 %; n counts films, scenes are resampled.",
+        f"length, 50 or more of {enough} tasks. Intervals are of 95 %; n counts videos, scenes are resampled.",
         "",
     ]
 
 
 def _reached(lines: Sequence[Line], names: Sequence[str]) -> list[str]:
-    """How many targets each evaluation reached."""
-    told = []
+    """Count the targets that each evaluation reached."""
+    counts = []
     for name in names:
         marks = [line.found[name].mark for line in lines if name in line.found]
-        told.append(f"{name}: {marks.count('pass')} of {len(marks)}")
-    return [f"Targets reached: {'; '.join(told)}."]
+        counts.append(f"{name}: {marks.count('pass')} of {len(marks)}")
+    return [f"Targets reached: {'; '.join(counts)}."]
 
 
 def _table(
@@ -152,15 +152,17 @@ def _number(value: float) -> str:
 
 
 def _notes(lines: Sequence[Line], names: Sequence[str]) -> list[str]:
-    """What else a reader must know; once where all evaluations say the same."""
-    told = []
+    """List the notes; once where those of all evaluations are the same."""
+    listed = []
     for line in lines:
-        said = {name: line.found[name].note for name in names if name in line.found and line.found[name].note}
-        if len(set(said.values())) == 1:
-            told.append(f"- {line.name}: {next(iter(said.values()))}")
+        notes = {
+            name: line.found[name].note for name in names if name in line.found and line.found[name].note
+        }
+        if len(set(notes.values())) == 1:
+            listed.append(f"- {line.name}: {next(iter(notes.values()))}")
         else:
-            told += [f"- {line.name}, {name}: {note}" for name, note in said.items()]
-    return ["### Notes", "", *told] if told else []
+            listed += [f"- {line.name}, {name}: {note}" for name, note in notes.items()]
+    return ["### Notes", "", *listed] if listed else []
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -183,7 +185,7 @@ def main() -> None:
     for name, *folders in parser.parse_args().column:
         read = [read_json(Path(folder) / "figures.json") for folder in folders]
         columns[name] = [figure for figures, _ in read for figure in figures]
-        about[name] = next((told for figures, told in read if figures), {})
+        about[name] = next((made_with for figures, made_with in read if figures), {})
     print(card(columns, about), end="")
 
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks.embedded.figures import HELD_OUT_GROUP, Figure
-from benchmarks.embedded.measures.controls import instruction_figures, picture_figures, rise_figures
+from benchmarks.embedded.measures.controls import image_figures, instruction_figures, rise_figures
 from benchmarks.embedded.measures.pair_order import pair_figures
-from benchmarks.embedded.measures.progress import fingerprint_figures, opd_figures, progress_figures
+from benchmarks.embedded.measures.progress import failure_mode_figures, opd_figures, progress_figures
 from benchmarks.embedded.measures.subgoals import subgoal_figures
 from benchmarks.embedded.measures.success import success_figures
 from benchmarks.embedded.rows import Scored, read_rows, write_rows
-from benchmarks.embedded.scoring import Look, Scorer
+from benchmarks.embedded.scoring import Scorer, Variant
 from benchmarks.embedded.testset import Wanted, make_tests, scene_of
-from benchmarks.embedded.variants import Matched, match_all, plan_looks
+from benchmarks.embedded.variants import Matched, match_all, plan_variants
 from stepscore.episodes import Episode
 from stepscore.judges.common.calibration import FittedMap
 from stepscore.judges.topreward import TopReward
@@ -29,15 +29,15 @@ from stepscore.models.embedded.domain_gate import GATE_FILE
 from stepscore.models.embedded.model import FOLDER, EmbeddedModel, trained_side
 from stepscore.training.embedded.tasks import HELD_OUT, SIZE, TRAINED
 
-AT_ONCE = 48
+EPISODES_PER_WRITE = 48
 """Episodes that a worker scores before their rows are written."""
 PREFIXES, MIN_FIRST = 16, 2
-"""How films are shown: prefixes from the first two frames on, sixteen in a film that is long enough."""
+"""Prefixes of a video that is long enough, and the frames of the shortest one."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is evaluated and how much of it.
+    """An evaluation: the model, the test set and how much of it is scored.
 
     Attributes:
         model: ``embedded`` or ``hf/FOLDER``.
@@ -47,9 +47,9 @@ class Evaluation:
         tasks: Trained tasks.
         held_out: Tasks that were never trained.
         held_out_scenes: Scenes of each of these, over which the policies are dealt out.
-        changed_pairs: Matched pairs of a task that are also scored under changed pictures.
+        changed_pairs: Matched pairs of a task that are also scored under changed images.
         controls: Successes of a task that are frozen and reversed.
-        batch: Films in one pass.
+        batch: Videos in one pass.
         max_pixels: Most pixels of a frame, for ``hf/``; ``None`` for those that the checkpoint was trained at.
     """
 
@@ -67,35 +67,35 @@ class Evaluation:
 
     @property
     def checkpoint(self) -> Path:
-        """The model's folder."""
+        """Folder of the model."""
         return FOLDER if self.model == "embedded" else Path(self.model.removeprefix("hf/"))
 
     @property
     def scores(self) -> Path:
-        """The file of scores."""
+        """File of the scores."""
         return self.out / "scores.jsonl"
 
     def judge_model(self, batch: int | None = None) -> Model:
-        """The model without its gate."""
-        films = self.batch if batch is None else batch
+        """Return the model without its gate."""
+        videos = self.batch if batch is None else batch
         if self.model == "embedded":
-            return cast(Model, EmbeddedModel(gate=False, batch=films))
+            return cast(Model, EmbeddedModel(gate=False, batch=videos))
         pixels = self.max_pixels or trained_side(self.checkpoint) ** 2
-        return get_model(self.model, max_pixels=pixels, batch=films)
+        return get_model(self.model, max_pixels=pixels, batch=videos)
 
     def gated_model(self) -> Model | None:
-        """The model behind its gate; ``None`` where the checkpoint has none."""
+        """Return the model behind its gate; ``None`` where the checkpoint has none."""
         if not (self.checkpoint / GATE_FILE).is_file():
             return None
         return cast(Model, EmbeddedModel(checkpoint=str(self.checkpoint)))
 
     def product_model(self) -> Model:
-        """The model as users have it: behind its gate where there is one."""
+        """Return the model as users have it: behind its gate where there is one."""
         return self.gated_model() or self.judge_model(batch=1)
 
 
 def judge_of(model: Model) -> TopReward:
-    """``topreward`` as it is evaluated."""
+    """Return ``topreward`` as it is evaluated."""
     return TopReward(model, prefixes=PREFIXES, min_first=MIN_FIRST, size=SIZE)
 
 
@@ -110,7 +110,7 @@ class TestEpisodes:
 
 
 def make_episodes(evaluation: Evaluation) -> TestEpisodes:
-    """The test set, made or found."""
+    """Read the test set, or make it."""
     wanted = evaluation.wanted
     few = replace(wanted, pairs=0, scenes=evaluation.held_out_scenes, two_views=0, dealt=True)
     trained = make_tests(evaluation.test / "trained", evaluation.tasks, wanted)
@@ -121,23 +121,25 @@ def make_episodes(evaluation: Evaluation) -> TestEpisodes:
 
 
 def score_once(evaluation: Evaluation, found: TestEpisodes) -> list[Scored]:
-    """Every film's scores; those in the file are not asked again."""
+    """Score every video; those in the file are not scored again."""
     known = {(row.id, row.variant) for row in read_rows(evaluation.scores)}
     scenes = evaluation.wanted.scenes
     work = [
-        *plan_looks(found.trained, found.matched, evaluation.controls, scenes),
-        *plan_looks(found.held_out, found.held_out_matched, evaluation.controls, evaluation.held_out_scenes),
+        *plan_variants(found.trained, found.matched, evaluation.controls, scenes),
+        *plan_variants(
+            found.held_out, found.held_out_matched, evaluation.controls, evaluation.held_out_scenes
+        ),
     ]
-    left = [(e, [look for look in looks if (e.id, look.variant) not in known]) for e, looks in work]
-    left = [(e, looks) for e, looks in left if looks]
-    films, done, spent = sum(len(looks) for _, looks in left), 0, 0.0
-    parts = [left[i : i + AT_ONCE] for i in range(0, len(left), AT_ONCE)]
+    left = [(e, [v for v in variants if (e.id, v.name) not in known]) for e, variants in work]
+    left = [(e, variants) for e, variants in left if variants]
+    videos, done, spent = sum(len(variants) for _, variants in left), 0, 0.0
+    parts = [left[i : i + EPISODES_PER_WRITE] for i in range(0, len(left), EPISODES_PER_WRITE)]
     workers = evaluation.wanted.workers
     with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (evaluation,)) as pool:
         for rows, seconds in pool.map(_score, parts):
             write_rows(evaluation.scores, rows)
             done, spent = done + len(rows), spent + seconds
-            print(f"{done} of {films} films, {spent:.0f} CPU s", file=sys.stderr, flush=True)
+            print(f"{done} of {videos} videos, {spent:.0f} CPU s", file=sys.stderr, flush=True)
     return read_rows(evaluation.scores)
 
 
@@ -146,7 +148,7 @@ _SCORERS: list[Scorer] = []
 
 
 def _begin(evaluation: Evaluation) -> None:
-    """Make a worker's scorer: each computes on one thread, so that workers do not wait for each other."""
+    """Make a worker's scorer; each computes on one thread, so that workers do not wait for each other."""
     import torch
 
     torch.set_num_threads(1)
@@ -154,8 +156,8 @@ def _begin(evaluation: Evaluation) -> None:
     _SCORERS[:] = [Scorer(model, judge_of(model))]
 
 
-def _score(work: Sequence[tuple[Episode, list[Look]]]) -> tuple[list[Scored], float]:
-    """Rows of some episodes, and the processor time of this worker that they took."""
+def _score(work: Sequence[tuple[Episode, list[Variant]]]) -> tuple[list[Scored], float]:
+    """Return rows of some episodes, and the processor time of this worker that they took."""
     rows: list[Scored] = []
     started = time.process_time()
     _SCORERS[0].score(work, rows.extend)
@@ -165,7 +167,7 @@ def _score(work: Sequence[tuple[Episode, list[Look]]]) -> tuple[list[Scored], fl
 def score_figures(
     evaluation: Evaluation, rows: Sequence[Scored], found: TestEpisodes, fitted: FittedMap
 ) -> list[Figure]:
-    """Every figure that follows from the scores, of trained and of held-out tasks."""
+    """Compute every figure that follows from the scores, of trained and of held-out tasks."""
     ids = {e.id for e in found.trained}
     trained = [row for row in rows if row.id in ids]
     others = [row for row in rows if row.id not in ids]
@@ -185,17 +187,17 @@ def _of(rows: Sequence[Scored], matched: Matched, fitted: FittedMap, scenes: int
         *success_figures(rows, matched),
         *progress_figures(met, fitted.map),
         *opd_figures(met, fitted.map),
-        *fingerprint_figures(met, fitted.map),
+        *failure_mode_figures(met, fitted.map),
         *subgoal_figures(met),
         *rise_figures(rows),
         *instruction_figures(rows),
-        *picture_figures(rows, matched),
+        *image_figures(rows, matched),
         *pair_figures(met),
     ]
 
 
 def about(evaluation: Evaluation, found: TestEpisodes) -> dict[str, Any]:
-    """What the figures were made with."""
+    """Describe how the figures were made."""
     judge = judge_of(evaluation.judge_model())
     pairs: dict[str, int] = {}
     tasks = {e.id: str(e.task) for e in found.trained}

@@ -1,4 +1,4 @@
-"""A figure of the model card: an estimate beside what was aimed at and what trivial judges reach."""
+"""A figure of the model card: an estimate, its target and what trivial judges reach."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stepscore.types import Estimate
 BASELINES = ("length alone", "linear time", "constant")
 RESAMPLES = 1000
 HELD_OUT_GROUP = "Held-out tasks, gate off"
-"""What the headings of figures on tasks that were never trained begin with."""
+"""Beginning of the headings of figures on tasks that were never trained."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Figure:
     """One number.
 
     Attributes:
-        group: What it belongs to, as a heading.
-        name: What it is.
+        group: Heading under which it stands.
+        name: Name, unique in its group.
         estimate: Its value, interval and n.
-        target: What was aimed at; ``None`` for a number that is reported as it is.
+        target: Target; ``None`` for a number that is only reported.
         at_most: The target is an upper bound.
-        baselines: What judges that look at no picture reach, by name.
-        note: What else a reader must know.
+        baselines: Values of judges that look at no image, by name.
+        note: Remark for the reader.
     """
 
     group: str
@@ -56,7 +56,7 @@ class Figure:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Figure:
-        """The figure that :meth:`row` told."""
+        """Return the figure of a :meth:`row`."""
         estimate = Estimate(
             **{end: _known(row[end]) for end in ("value", "lo", "hi", "coverage")},
             **{name: row[name] for name in ("n", "clusters", "method")},
@@ -148,13 +148,13 @@ class Units:
 
 
 def write_json(path: Path, figures: Sequence[Figure], about: Mapping[str, Any]) -> None:
-    """All figures and what they were made with."""
+    """Write all figures and how they were made."""
     content = {**about, "figures": [figure.row() for figure in figures]}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> tuple[list[Figure], dict[str, Any]]:
-    """Figures of a file and what they were made with; neither where there is none."""
+    """Read the figures of a file and how they were made; both empty where there is no file."""
     if not path.is_file():
         return [], {}
     about = json.loads(path.read_text(encoding="utf-8"))

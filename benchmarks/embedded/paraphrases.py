@@ -1,4 +1,4 @@
-"""Trained tasks in words of our own, for films that the judge must not refuse because of how they are told."""
+"""Trained tasks in other words, for videos that the judge must not refuse because of their wording."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ PARAPHRASES: Mapping[str, tuple[str, ...]] = {
     "window-close": ("slide the window shut", "get the window to be closed"),
     "window-open": ("get the window to stand open", "push the window aside until it is open"),
 }
-"""Two a task; ``unseen`` leaves out those that the training recipe uses, too."""
+"""Two a task; ``unseen`` leaves out those that training uses too."""
 
 
 @cache
 def trained_wordings() -> frozenset[str]:
-    """Every wording of an instruction that the training recipe uses, in small letters."""
+    """Every wording of an instruction that training uses, in lower case."""
     with as_file(files("stepscore.training.embedded").joinpath("wordings.yaml")) as path:
         others = read_wordings(path)
     own = [get_task(task).instruction for task in TRAINED]
-    return frozenset(text.lower() for text in (*own, *(t for said in others.values() for t in said)))
+    return frozenset(text.lower() for text in (*own, *(t for texts in others.values() for t in texts)))
 
 
 @cache
 def held_out_wording(instruction: str) -> str:
-    """The wording of a trained instruction that the recipe keeps for tests; empty where there is none."""
+    """The wording of a trained instruction that is kept for tests; empty where there is none."""
     text = files("stepscore.training.embedded").joinpath("wordings.yaml").read_text(encoding="utf-8")
     return str(yaml.safe_load(text).get(instruction, [""])[-1])
 

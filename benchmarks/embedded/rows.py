@@ -1,4 +1,4 @@
-"""A scored episode: what the judge said at each prefix, beside what was true there."""
+"""A scored episode: the judge's log-odds at each prefix, and the truth there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """One text about a film: log-odds of True after each prefix, and whether it was true there.
+    """One text about a video: log-odds of True after each prefix, and whether it was true there.
 
     Attributes:
         margins: log P(True) - log P(False), (K,).
@@ -31,15 +31,15 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """One film under its own instruction.
+    """One video under its own instruction.
 
     Attributes:
         id: The recorded episode.
-        variant: What was shown of it: ``recorded``, ``cut``, ``frozen``, ``left`` ...
+        variant: The variant of it that is scored: ``recorded``, ``cut``, ``frozen``, ``left`` ...
         task: The simulator's name.
-        policy: What acted.
+        policy: The policy that acted.
         pair: Its scene.
-        duration_s: How long the film is.
+        duration_s: How long the video is.
         success: Whether the task is done at its end; NaN where that is not known.
         ever: Whether it was done at some time.
         times: Seconds of each prefix's last frame, (K,).
@@ -48,7 +48,7 @@ class Scored:
         subgoals: By name.
         others: Log-odds of other instructions at the end, by instruction.
         peak: Highest potential of the whole recorded episode.
-        reworded: Log-odds at the end of the instruction in words that were never trained; NaN where not asked.
+        reworded: Log-odds at the end of the instruction in words that were never trained; NaN where not scored.
     """
 
     id: str
@@ -84,7 +84,7 @@ def sigmoid(margins: FloatArray) -> FloatArray:
 
 
 def truth_of(episode: Episode, times: FloatArray, last_s: float) -> dict[str, Any]:
-    """What is true of the recorded episode's first seconds, up to each of ``times``."""
+    """Return what is true of the recorded episode at each of ``times``."""
     done = success_truth(episode.labels, last_s)
     mode = episode.labels.success_mode or "holds"
     at, values = episode.labels.progress()
@@ -103,20 +103,20 @@ def truth_of(episode: Episode, times: FloatArray, last_s: float) -> dict[str, An
     }
 
 
-def known_value(said: SupportsFloat | None) -> float:
-    """1 or 0; NaN where nobody said."""
-    return math.nan if said is None else float(said)
+def known_value(value: SupportsFloat | None) -> float:
+    """Return 1 or 0; NaN where it is unknown."""
+    return math.nan if value is None else float(value)
 
 
 def write_rows(path: Path, rows: Iterable[Scored]) -> None:
-    """Add rows to a file, a line each."""
+    """Append rows to a file, a line each."""
     with path.open("a", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(asdict(row), default=_listed) + "\n")
 
 
 def read_rows(path: Path) -> list[Scored]:
-    """The rows of a file; a torn last line is dropped."""
+    """Read the rows of a file; a torn last line is dropped."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
@@ -124,7 +124,7 @@ def read_rows(path: Path) -> list[Scored]:
         except json.JSONDecodeError:
             break
         found["own"] = _statement(found["own"])
-        found["subgoals"] = {name: _statement(said) for name, said in found["subgoals"].items()}
+        found["subgoals"] = {name: _statement(row) for name, row in found["subgoals"].items()}
         rows.append(
             Scored(**{**found, "times": _array(found["times"]), "potential": _array(found["potential"])})
         )

@@ -1,7 +1,7 @@
-"""Films put to the model: each episode decoded once, all texts about a film in one pass.
+"""Scores videos with a model: each episode is decoded once, all texts about a video go in one pass.
 
-What is asked is what ``topreward`` asks: the same frames, prefixes and words. Subgoals and other instructions
-stand in the same sentence as the instruction. A film whose end alone matters is asked of its last prefixes.
+Requests are those of ``topreward``: the same frames, prefixes and words. Subgoals and other instructions stand in
+the same sentence as the instruction. Where only the end of a video matters, only its last prefixes are scored.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TRAILING = 3
 
 
 @dataclass(frozen=True, eq=False)
-class HeldView:
-    """A view that was read before: its frames, times and facts are in memory."""
+class InMemoryView:
+    """A view whose frames, times and facts are in memory."""
 
     view: View
     frames: Frames
@@ -37,8 +37,8 @@ class HeldView:
     facts: ViewInfo
 
     @classmethod
-    def of(cls, view: View) -> HeldView:
-        """All of a view."""
+    def of(cls, view: View) -> InMemoryView:
+        """Read all of a view."""
         times = view.timestamps()
         return cls(view, view.read(range(len(times))), times, view.info())
 
@@ -51,7 +51,7 @@ class HeldView:
         return self.times
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """The frames at ``indices``; in another size than the recorded one they are read anew."""
+        """Return the frames at ``indices``; in another size than the recorded one they are read anew."""
         if size not in (None, max(self.frames.shape[1:3])):
             return self.view.read(indices, size)
         return self.frames[np.asarray(indices, dtype=np.int64)]
@@ -65,26 +65,26 @@ class HeldView:
         return self.view.location()
 
 
-def held(episode: Episode) -> Episode:
-    """The episode with every frame of every view decoded."""
-    return replace(episode, views={name: HeldView.of(view) for name, view in episode.views.items()})
+def in_memory(episode: Episode) -> Episode:
+    """Return the episode with every frame of every view decoded."""
+    return replace(episode, views={name: InMemoryView.of(view) for name, view in episode.views.items()})
 
 
 @dataclass(frozen=True)
-class Look:
-    """A film to be scored.
+class Variant:
+    """A video to be scored.
 
     Attributes:
-        variant: What it is called.
-        change: Makes it of the recorded episode.
+        name: Its name in the rows.
+        change: Makes it from the recorded episode.
         view: The camera.
-        subgoals: Also ask of the subgoals.
-        others: Also ask of these instructions, at the end.
-        ends_only: Ask of the last prefixes alone.
-        reworded: Also ask of the instruction in these words.
+        subgoals: Also score the subgoals.
+        others: Also score these instructions, at the end.
+        ends_only: Score the last prefixes only.
+        reworded: Also score the instruction in these words.
     """
 
-    variant: str
+    name: str
     change: Change
     view: str
     subgoals: bool = False
@@ -95,29 +95,29 @@ class Look:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Puts films to one model as one ``topreward`` would.
+    """Scores videos with one model as one ``topreward`` would.
 
     Attributes:
-        model: Who answers.
-        judge: Whose frames, prefixes and words are used.
-        at_once: Episodes in memory.
+        model: The model that scores.
+        judge: Its frames, prefixes and words are used.
+        max_episodes: Episodes in memory.
     """
 
     model: Model
     judge: TopReward
-    at_once: int = 8
+    max_episodes: int = 8
     _tail: str = field(default_factory=lambda: read_prompt("topreward_upstream"))
 
     def score(
-        self, work: Sequence[tuple[Episode, Sequence[Look]]], on_rows: Callable[[list[Scored]], None]
+        self, work: Sequence[tuple[Episode, Sequence[Variant]]], on_rows: Callable[[list[Scored]], None]
     ) -> None:
-        """Score every film of every episode; rows come a few episodes at a time."""
+        """Score every video of every episode; rows come a few episodes at a time."""
         asyncio.run(self._all(work, on_rows))
 
     async def _all(
-        self, work: Sequence[tuple[Episode, Sequence[Look]]], on_rows: Callable[[list[Scored]], None]
+        self, work: Sequence[tuple[Episode, Sequence[Variant]]], on_rows: Callable[[list[Scored]], None]
     ) -> None:
-        groups = [work[i : i + self.at_once] for i in range(0, len(work), self.at_once)]
+        groups = [work[i : i + self.max_episodes] for i in range(0, len(work), self.max_episodes)]
         if not groups:
             return
         coming = asyncio.create_task(asyncio.to_thread(_decoded, groups[0]))
@@ -125,14 +125,14 @@ class Scorer:
             ready = await coming
             if number + 1 < len(groups):
                 coming = asyncio.create_task(asyncio.to_thread(_decoded, groups[number + 1]))
-            films = [(episode, look) for episode, looks in ready for look in looks]
-            # Films of one length wait together, so that little is filled up in a batch.
-            films.sort(key=lambda film: len(film[0].views[film[1].view].timestamps()))
-            on_rows(list(await asyncio.gather(*(self._one(episode, look) for episode, look in films))))
+            videos = [(episode, variant) for episode, variants in ready for variant in variants]
+            # Videos of one length wait together, so that little is filled up in a batch.
+            videos.sort(key=lambda video: len(video[0].views[video[1].view].timestamps()))
+            on_rows(list(await asyncio.gather(*(self._one(episode, variant) for episode, variant in videos))))
 
-    async def _one(self, episode: Episode, look: Look) -> Scored:
-        shown = look.change(episode.with_views([look.view]))
-        at = shown.view(look.view).timestamps()
+    async def _one(self, episode: Episode, variant: Variant) -> Scored:
+        changed = variant.change(episode.with_views([variant.view]))
+        at = changed.view(variant.view).timestamps()
         frames, lengths = choose_prefixes(
             at,
             prefixes=self.judge.prefixes,
@@ -140,64 +140,67 @@ class Scorer:
             min_first=self.judge.min_first,
             max_frames=self.judge.max_frames,
         )
-        if look.ends_only:
+        if variant.ends_only:
             lengths = lengths[-TRAILING:]
-        film = VideoFrames(look.view, tuple(frames.tolist()), self.judge.size)
-        asked = [s.name for s in episode.subgoals if look.subgoals]
-        texts = (episode.instruction, *([look.reworded] if look.reworded else []), *asked)
-        margins = await self._margins(shown, film, lengths, texts)
+        video = VideoFrames(variant.view, tuple(frames.tolist()), self.judge.size)
+        subgoals = [s.name for s in episode.subgoals if variant.subgoals]
+        texts = (episode.instruction, *([variant.reworded] if variant.reworded else []), *subgoals)
+        margins = await self._margins(changed, video, lengths, texts)
         others = (
-            await self._margins(shown, film, lengths[-1:], look.others) if look.others else np.empty((0, 1))
+            await self._margins(changed, video, lengths[-1:], variant.others)
+            if variant.others
+            else np.empty((0, 1))
         )
         times = at[frames][np.array(lengths) - 1]
-        found = truth_of(shown, times, float(at[-1]))
+        found = truth_of(changed, times, float(at[-1]))
         return _row(
             episode,
-            shown,
-            look,
+            changed,
+            variant,
             times,
             margins,
             found,
-            dict(zip(look.others, others[:, -1].tolist(), strict=True)),
+            dict(zip(variant.others, others[:, -1].tolist(), strict=True)),
         )
 
     async def _margins(
-        self, episode: Episode, film: VideoFrames, lengths: tuple[int, ...], texts: Sequence[str]
+        self, episode: Episode, video: VideoFrames, lengths: tuple[int, ...], texts: Sequence[str]
     ) -> FloatArray:
-        """Log-odds of True by text and prefix, shape (S, K)."""
+        """Return the log-odds of True by text and prefix, shape (S, K)."""
         tails = tuple(fill(self._tail, instruction=text) for text in texts)
         words = (f" {self.judge.target}", f" {self.judge.other}")
-        request: Request = ScorePrefixes(film, lengths, USER, tails, words)
+        request: Request = ScorePrefixes(video, lengths, USER, tails, words)
         answer = await self.model.answer(resolve(request, media_decoder(episode)))
         assert isinstance(answer, PrefixScores)
         return answer.logprobs[..., 0] - answer.logprobs[..., 1]
 
 
-def _decoded(group: Sequence[tuple[Episode, Sequence[Look]]]) -> list[tuple[Episode, Sequence[Look]]]:
+def _decoded(group: Sequence[tuple[Episode, Sequence[Variant]]]) -> list[tuple[Episode, Sequence[Variant]]]:
     return [
-        (held(episode.with_views(sorted({look.view for look in looks}))), looks) for episode, looks in group
+        (in_memory(episode.with_views(sorted({variant.view for variant in variants}))), variants)
+        for episode, variants in group
     ]
 
 
 def _row(
     episode: Episode,
-    shown: Episode,
-    look: Look,
+    changed: Episode,
+    variant: Variant,
     times: FloatArray,
     margins: FloatArray,
     found: Mapping[str, Any],
     others: Mapping[str, float],
 ) -> Scored:
-    names = [s.name for s in episode.subgoals] if look.subgoals else []
-    first = 2 if look.reworded else 1
+    names = [s.name for s in episode.subgoals] if variant.subgoals else []
+    first = 2 if variant.reworded else 1
     _, recorded = episode.labels.progress()
     return Scored(
         episode.id,
-        look.variant,
+        variant.name,
         str(episode.task),
         str(episode.policy),
         episode.pair,
-        float(shown.view(look.view).info().duration_s),
+        float(changed.view(variant.view).info().duration_s),
         found["success"],
         found["ever"],
         times,
@@ -209,5 +212,5 @@ def _row(
         },
         others,
         float(recorded.max()) if len(recorded) else np.nan,
-        float(margins[1, -1]) if look.reworded else np.nan,
+        float(margins[1, -1]) if variant.reworded else np.nan,
     )

@@ -2,11 +2,11 @@
 
 First every policy meets the same few scenes of a trained task, the first two of them under both cameras; of a
 held-out task each policy meets one scene. Then, until a trained task has enough pairs of a success and a failure
-of the same length, further scenes are played by the policies that mostly gave what is missing. What stops the
-work is the simulator's truth alone; no judge has a say in it.
+of the same length, further scenes are played by the policies that mostly gave what is missing. The
+simulator's labels alone decide when there are enough; no judge takes part.
 
 A round is written as some datasets. One that is complete is never made again, so that the work can be stopped
-and continued, and several checkpoints can be scored on the same films.
+and continued, and several checkpoints can be scored on the same videos.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ POLICIES = (
     "wrong-target",
 )
 SPARE = 1.04
-"""So many times the pairs that are wanted are aimed at: not every success finds a failure of its length."""
+"""Pairs to aim for, over those wanted: not every success finds a failure of its length."""
 USUAL = 0.4
 """Share of a policy's rollouts that must end as is wanted for it to be played for that."""
 LONG = ("hesitate", "undo")
 """Policies whose rollouts take the longest; the shared scenes have enough of them."""
-AT_ONCE = 160
-"""Rollouts of a dataset at most: what is lost if the work is stopped."""
+MAX_ROLLOUTS_PER_DATASET = 160
+"""Rollouts that are lost if the work is stopped, at most."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How much is made of each task.
+    """The size of a test set, by task.
 
     Attributes:
         seed: The block of seeds.
@@ -62,7 +62,7 @@ class Wanted:
         per_task: Episodes at most.
         scenes: Scenes that every policy meets.
         dealt: The policies are dealt out over these scenes instead, so that each plays one of them.
-        two_views: The first of them, so many, are filmed by both cameras.
+        two_views: How many of them, the first ones, are rendered by both cameras.
         fps: Frames a second.
         workers: Processes.
     """
@@ -78,7 +78,7 @@ class Wanted:
 
 
 def make_tests(folder: Path, tasks: Sequence[str], wanted: Wanted) -> list[Episode]:
-    """The episodes of these tasks, made or found, those of a task next to each other.
+    """Read the episodes of these tasks, made where missing; those of a task stand next to each other.
 
     Raises:
         SystemExit: The folder holds a test set of other tasks, seeds or sizes.
@@ -96,7 +96,7 @@ def make_tests(folder: Path, tasks: Sequence[str], wanted: Wanted) -> list[Episo
 
 
 def top_up(episodes: Sequence[Episode], task: str, wanted: Wanted) -> list[Plan]:
-    """What is still to be played of a task: nothing where there is enough, or as much as there may be."""
+    """Plan the rollouts that a task still needs: none where there are enough pairs, or the most episodes."""
     room = wanted.per_task - len(episodes)
     if room <= 0 or not wanted.pairs or len(match_lengths(main_view(episodes)).pairs) >= wanted.pairs:
         return []
@@ -122,7 +122,7 @@ def top_up(episodes: Sequence[Episode], task: str, wanted: Wanted) -> list[Plan]
 
 
 def _played(task: str, policies: Sequence[str], first: int, count: int, seed: int) -> list[Plan]:
-    """So many rollouts, the policies in turn on one scene after another."""
+    """Plan ``count`` rollouts, the policies in turn on one scene after another."""
     return [
         Plan(task, policies[n % len(policies)], first + n // len(policies), seed)
         for n in range(max(count, 1))
@@ -130,7 +130,7 @@ def _played(task: str, policies: Sequence[str], first: int, count: int, seed: in
 
 
 def _shared(tasks: Sequence[str], wanted: Wanted, scenes: range) -> list[Plan]:
-    """The policies on these scenes: every one on each, or dealt out."""
+    """Plan the policies on these scenes: every one on each, or dealt out."""
     plans = []
     for task in tasks:
         mine = [
@@ -151,17 +151,17 @@ class InScene(Protocol):
 
 
 def scene_of(episode: InScene) -> int:
-    """The number of an episode's scene."""
+    """Return the number of an episode's scene."""
     return int(str(episode.pair).rpartition("scene-")[2])
 
 
 def main_view(episodes: Sequence[Episode]) -> list[Episode]:
-    """The episodes as the main camera saw them."""
+    """Return the episodes with the main camera alone."""
     return [episode.with_views([VIEW]) for episode in episodes]
 
 
 def read_any(dataset: Path) -> list[Episode]:
-    """The episodes of a simulated dataset, with the simulator's names of their tasks; ids name the dataset."""
+    """Read the episodes of a simulated dataset, with the simulator's names of their tasks; ids name the dataset."""
     found = open_episodes(dataset, labels=dataset / "labels.parquet", subgoals=dataset / "subgoals.yaml")
     where = "/".join(dataset.parts[-3:])
     return [replace(e, id=f"{where}/{e.id}", task=str(e.pair).partition("/")[0]) for e in found]
@@ -172,43 +172,43 @@ def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
 
 
 def _round(folder: Path, plans: Sequence[Plan], views: tuple[str, ...], wanted: Wanted) -> list[Episode]:
-    """The rollouts of these plans, made or found, in datasets that end where a scene does."""
+    """Read the rollouts of these plans, made where missing, in datasets that end where a scene does."""
     parts: list[list[Plan]] = [[]]
     for plan in plans:
-        if len(parts[-1]) >= AT_ONCE and plan.pair != parts[-1][-1].pair:
+        if len(parts[-1]) >= MAX_ROLLOUTS_PER_DATASET and plan.pair != parts[-1][-1].pair:
             parts.append([])
         parts[-1].append(plan)
-    filming = RenderOptions(views, SIZE, wanted.fps)
+    render = RenderOptions(views, SIZE, wanted.fps)
     return [
         episode
         for number, part in enumerate(parts if plans else [])
-        for episode in read_any(_dataset(folder / f"part-{number}", part, filming, wanted.workers))
+        for episode in read_any(_dataset(folder / f"part-{number}", part, render, wanted.workers))
     ]
 
 
-def _dataset(root: Path, plans: Sequence[Plan], filming: RenderOptions, workers: int) -> Path:
-    """The dataset; made under another name first, so that one that is there is complete."""
+def _dataset(root: Path, plans: Sequence[Plan], render: RenderOptions, workers: int) -> Path:
+    """Make the dataset under another name first, so that one that is there is complete."""
     if not root.exists():
         part = root.with_name(f".{root.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         part.parent.mkdir(parents=True, exist_ok=True)
         print(f"{root}: {len(plans)} rollouts", file=sys.stderr, flush=True)
-        write_dataset(part, plans, filming, workers=workers)
+        write_dataset(part, plans, render, workers=workers)
         part.rename(root)
     return root
 
 
 def _check_same(folder: Path, tasks: Sequence[str], wanted: Wanted) -> None:
-    """A folder belongs to one choice of tasks, seed and sizes; how many processes made it does not matter."""
-    asked = {**asdict(wanted), "tasks": list(tasks)}
-    del asked["workers"]
+    """Exit where the folder was made for other tasks, seeds or sizes; the number of processes does not matter."""
+    config = {**asdict(wanted), "tasks": list(tasks)}
+    del config["workers"]
     path = folder / "wanted.json"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asked, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
     found = json.loads(path.read_text(encoding="utf-8"))
-    if found != asked:
+    if found != config:
         differ = ", ".join(
-            f"{name} is {found.get(name)!r}" for name in asked if found.get(name) != asked[name]
+            f"{name} is {found.get(name)!r}" for name in config if found.get(name) != config[name]
         )
         sys.exit(f"{folder} holds another test set: {differ}. Give the same options, or another folder.")

@@ -1,4 +1,4 @@
-"""Which films of which episode are scored: matched lengths, controls, changed pictures and the second camera."""
+"""Which videos of which episode are scored: matched lengths, controls, changed images and the second camera."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from functools import partial
 import numpy as np
 
 from benchmarks.embedded.paraphrases import held_out_wording
-from benchmarks.embedded.scoring import Change, Look
+from benchmarks.embedded.scoring import Change, Variant
 from benchmarks.embedded.testset import main_view, scene_of
 from stepscore.episodes import Episode
-from stepscore.episodes.labels.label_intervals import SLACK_S
+from stepscore.episodes.labels.label_intervals import LABEL_TOLERANCE_S
 from stepscore.episodes.perturbations.length_matching import match_lengths
 from stepscore.episodes.perturbations.perturb import cut, perturb
 from stepscore.sim import get_task
 from stepscore.training.embedded.tasks import MAX_PIXELS, SECOND_VIEW, SIZE, TRAINED, VIEW
 
-RETOLD = 2
-"""Other instructions are asked of so many times more successes than are frozen and reversed."""
+OTHER_INSTRUCTION_FACTOR = 2
+"""Successes scored under other instructions, for each that is frozen and reversed."""
 TWO_VIEWS = 4
 """Matched pairs of a task that are also scored by the second camera."""
 REWORDED = 10
-"""Matched pairs of a task that are also asked about in words that were never trained."""
+"""Matched pairs of a task that are also scored in words that were never trained."""
 SHORT = ("short:1", "short:2", "short:4")
 ARRIVED = 0.02
 """A rollout that stops short has arrived where its potential is within this of its highest."""
 SHIFTS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 FAR = round(8 * SIZE / math.sqrt(MAX_PIXELS))
 """Recorded pixels that are eight of those that the model reads."""
-PICTURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
+IMAGE_CHANGES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "shifted 8 px": ("shifted", {"by": 8}),
     f"shifted {FAR} px": ("shifted", {"by": FAR}),
     "zoomed 15 %": ("zoomed", {"factor": 1.15}),
     "darker": ("darker", {"factor": 0.5}),
     "recompressed": ("recompressed", {"quality": 40}),
 }
-"""Changes of the picture by name, in recorded pixels."""
+"""Image perturbations and their options by name; distances in recorded pixels."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,17 @@ class Match:
 
     @property
     def cut(self) -> Change:
-        """Cuts the recorded failure."""
+        """Return the function that cuts the recorded failure."""
         return same if self.to_s is None else partial(cut, to_s=self.to_s)
 
 
 def same(episode: Episode) -> Episode:
-    """The episode as it was recorded."""
+    """Return the episode as it was recorded."""
     return episode
 
 
 def matches(episodes: Sequence[Episode]) -> list[Match]:
-    """Successes with failures of their task cut to their length, as many as there can be."""
+    """Match successes with failures of their task cut to their length, as many as there can be."""
     found = match_lengths(main_view(episodes))
     by_id = {episode.id: episode for episode in found.episodes}
     pairs = []
@@ -76,15 +76,15 @@ def matches(episodes: Sequence[Episode]) -> list[Match]:
 
 
 @dataclass(frozen=True)
-class Repainted:
-    """Cuts an episode, then changes its pictures."""
+class ChangedImages:
+    """Cuts an episode, then changes its images."""
 
     cut: Change
     kind: str
     options: Mapping[str, float]
 
     def __call__(self, episode: Episode) -> Episode:
-        """The film that is shown."""
+        """Return the changed episode."""
         return perturb(self.cut(episode), self.kind, **self.options)
 
 
@@ -96,19 +96,19 @@ class Matched:
         all: Of all episodes.
         short: Of the failures that stop so short, cut no earlier than they have arrived there, by policy.
         two_views: Of the episodes that both cameras saw.
-        pictures: Those of ``all`` whose changed pictures are scored.
-        reworded: Those of ``all`` that are also asked about in other words.
+        changed_images: Those of ``all`` whose changed images are scored.
+        reworded: Those of ``all`` that are also scored in other words.
     """
 
     all: tuple[Match, ...]
     short: Mapping[str, tuple[Match, ...]]
     two_views: tuple[Match, ...]
-    pictures: tuple[Match, ...]
+    changed_images: tuple[Match, ...]
     reworded: tuple[Match, ...] = ()
 
 
 def match_all(episodes: Sequence[Episode], changed_pairs: int) -> Matched:
-    """The pairs; ``changed_pairs`` of each task are also scored under changed pictures."""
+    """Match all pairs; ``changed_pairs`` of each task are also scored under changed images."""
     everything = matches(episodes)
     task = {episode.id: str(episode.task) for episode in episodes}
     return Matched(
@@ -121,9 +121,9 @@ def match_all(episodes: Sequence[Episode], changed_pairs: int) -> Matched:
 
 
 def near_misses(episodes: Sequence[Episode], policy: str) -> list[Match]:
-    """Failures of a policy that stops short, each cut to the length of a success of its task.
+    """Match failures of a policy that stops short, each cut to the length of a success of its task.
 
-    A cut that ended before the hand had arrived would show a rollout under way and no near miss: the longest
+    A cut that ended before the hand had arrived would show a rollout under way, not a near miss: the longest
     success that is still free is taken, and none that is over before the failure's arrival.
     """
     free: dict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -139,10 +139,12 @@ def near_misses(episodes: Sequence[Episode], policy: str) -> list[Match]:
             continue
         shows_it = float(at[np.argmax(values >= values.max() - ARRIVED)]) + 1.0 / episode.info.fps
         for length, success in sorted(free[str(episode.task)], reverse=True):
-            whole = abs(length - episode.info.duration_s) < SLACK_S
-            if length > episode.info.duration_s + SLACK_S or (not whole and _succeeds(episode, length)):
+            whole = abs(length - episode.info.duration_s) < LABEL_TOLERANCE_S
+            if length > episode.info.duration_s + LABEL_TOLERANCE_S or (
+                not whole and _succeeds(episode, length)
+            ):
                 continue
-            if length >= shows_it - SLACK_S:
+            if length >= shows_it - LABEL_TOLERANCE_S:
                 variant, to_s = ("recorded", None) if whole else (f"cut {length:.2f} s", length)
                 pairs.append(Match(success, episode.id, variant, to_s))
                 free[str(episode.task)].remove((length, success))
@@ -151,70 +153,70 @@ def near_misses(episodes: Sequence[Episode], policy: str) -> list[Match]:
 
 
 def _succeeds(episode: Episode, length: float) -> bool:
-    """Whether the episode is not known to be a failure when it ends there."""
+    """Return whether the episode is not known to be a failure when it ends there."""
     return cut(episode, to_s=length).labels.success is not False
 
 
 def _first(found: Sequence[Match], task: Mapping[str, str], count: int) -> tuple[Match, ...]:
-    """The first so many pairs of each task."""
+    """Return the first ``count`` pairs of each task."""
     by_task: dict[str, list[Match]] = defaultdict(list)
     for match in found:
         by_task[task[match.success]].append(match)
     return tuple(match for some in by_task.values() for match in some[:count])
 
 
-def _films(found: Sequence[Match]) -> set[tuple[str, str]]:
-    """The films of pairs: recorded episode and variant."""
-    return {film for m in found for film in ((m.success, "recorded"), (m.failure, m.variant))}
+def _videos(found: Sequence[Match]) -> set[tuple[str, str]]:
+    """Return the videos of pairs: recorded episode and variant."""
+    return {video for m in found for video in ((m.success, "recorded"), (m.failure, m.variant))}
 
 
-def plan_looks(
+def plan_variants(
     episodes: Sequence[Episode], matched: Matched, controls: int, scenes: int
-) -> list[tuple[Episode, list[Look]]]:
-    """Every film to be scored, by recorded episode.
+) -> list[tuple[Episode, list[Variant]]]:
+    """Plan every video to be scored, by recorded episode.
 
     Args:
         episodes: The recorded ones.
         matched: Their pairs of matched length.
         controls: Successes of a task that are frozen and reversed.
-        scenes: Scenes of a task that every policy met. Of their rollouts the whole film is scored, and subgoals
-            are asked; of those of other scenes, which were made for matched pairs, the films of the pairs alone.
+        scenes: Scenes of a task that every policy met. Their rollouts are scored whole, with their subgoals; of
+            other scenes, which were made for matched pairs, only the videos of the pairs are scored.
     """
-    looks: dict[str, dict[str, Look]] = {e.id: {} for e in episodes}
+    planned: dict[str, dict[str, Variant]] = {e.id: {} for e in episodes}
     near = [match for found in matched.short.values() for match in found]
-    matched_films, retold = _films([*matched.all, *near]), _films(matched.reworded)
+    matched_videos, reworded_videos = _videos([*matched.all, *near]), _videos(matched.reworded)
     words = {e.id: held_out_wording(e.instruction) for e in episodes}
 
-    def add(match: Match, *more: Look) -> None:
-        for look in more if match.to_s is not None else ():
-            reworded = words[match.failure] if (match.failure, look.variant) in retold else ""
-            looks[match.failure].setdefault(look.variant, replace(look, reworded=reworded))
+    def add(match: Match, *more: Variant) -> None:
+        for variant in more if match.to_s is not None else ():
+            reworded = words[match.failure] if (match.failure, variant.name) in reworded_videos else ""
+            planned[match.failure].setdefault(variant.name, replace(variant, reworded=reworded))
 
     for match in (*matched.all, *matched.two_views, *near):
-        add(match, Look(match.variant, match.cut, VIEW, ends_only=True))
+        add(match, Variant(match.variant, match.cut, VIEW, ends_only=True))
     for match in matched.two_views:
-        add(match, Look(f"left {match.variant}", match.cut, SECOND_VIEW, ends_only=True))
-    seen: dict[str, int] = defaultdict(int)
+        add(match, Variant(f"left {match.variant}", match.cut, SECOND_VIEW, ends_only=True))
+    successes: dict[str, int] = defaultdict(int)
     for episode in episodes:
-        number = seen[str(episode.task)] if episode.labels.success else math.inf
-        seen[str(episode.task)] += bool(episode.labels.success)
-        mine, shared = looks[episode.id], scene_of(episode) < scenes
-        if shared or (episode.id, "recorded") in matched_films:
-            others = _others(episode) if number < RETOLD * controls else ()
-            reworded = words[episode.id] if (episode.id, "recorded") in retold else ""
-            mine["recorded"] = Look("recorded", same, VIEW, shared, others, reworded=reworded)
+        earlier = successes[str(episode.task)] if episode.labels.success else math.inf
+        successes[str(episode.task)] += bool(episode.labels.success)
+        mine, shared = planned[episode.id], scene_of(episode) < scenes
+        if shared or (episode.id, "recorded") in matched_videos:
+            others = _others(episode) if earlier < OTHER_INSTRUCTION_FACTOR * controls else ()
+            reworded = words[episode.id] if (episode.id, "recorded") in reworded_videos else ""
+            mine["recorded"] = Variant("recorded", same, VIEW, shared, others, reworded=reworded)
         if SECOND_VIEW in episode.views:
-            mine["left"] = Look("left", same, SECOND_VIEW, subgoals=True)
-        if number < controls:
-            mine["frozen"] = Look("frozen", partial(perturb, name="frozen"), VIEW)
-            mine["reversed"] = Look("reversed", partial(perturb, name="reversed"), VIEW, ends_only=True)
-    for turn, match in enumerate(matched.pictures):
-        for name in PICTURES:
-            shown = _painted(name, turn, same, "recorded")
-            looks[match.success].setdefault(shown.variant, shown)
-            shown = _painted(name, turn, match.cut, match.variant)
-            looks[match.failure].setdefault(shown.variant, shown)
-    return [(episode, list(looks[episode.id].values())) for episode in episodes]
+            mine["left"] = Variant("left", same, SECOND_VIEW, subgoals=True)
+        if earlier < controls:
+            mine["frozen"] = Variant("frozen", partial(perturb, name="frozen"), VIEW)
+            mine["reversed"] = Variant("reversed", partial(perturb, name="reversed"), VIEW, ends_only=True)
+    for number, match in enumerate(matched.changed_images):
+        for name in IMAGE_CHANGES:
+            changed = _changed_images(name, number, same, "recorded")
+            planned[match.success].setdefault(changed.name, changed)
+            changed = _changed_images(name, number, match.cut, match.variant)
+            planned[match.failure].setdefault(changed.name, changed)
+    return [(episode, list(planned[episode.id].values())) for episode in episodes]
 
 
 def _others(episode: Episode) -> tuple[str, ...]:
@@ -222,21 +224,21 @@ def _others(episode: Episode) -> tuple[str, ...]:
 
 
 def trained_instructions() -> list[str]:
-    """What the judge knows, one wording a task."""
+    """Return the trained instructions, one wording a task."""
     return [get_task(task).instruction for task in TRAINED]
 
 
 def opposite_instructions() -> dict[str, str]:
-    """Of each trained task that has one, the instruction of the task that undoes it in the same scene."""
+    """Return, for each trained task that has one, the instruction of the task that undoes it in the same scene."""
     by_world = {get_task(task).world: task for task in TRAINED}
     undoing = {task: by_world.get(get_task(task).opposite) for task in TRAINED}
     return {task: get_task(other).instruction for task, other in undoing.items() if other is not None}
 
 
-def _painted(name: str, number: int, cut_to: Change, variant: str) -> Look:
-    kind, options = PICTURES[name]
+def _changed_images(name: str, number: int, cut_to: Change, variant: str) -> Variant:
+    kind, options = IMAGE_CHANGES[name]
     given = dict(options)
     if kind == "shifted":
         (dx, dy), by = SHIFTS[number % len(SHIFTS)], int(given.pop("by"))
         given = {"dx": dx * by, "dy": dy * by}
-    return Look(f"{name}, {variant}", Repainted(cut_to, kind, given), VIEW, ends_only=True)
+    return Variant(f"{name}, {variant}", ChangedImages(cut_to, kind, given), VIEW, ends_only=True)

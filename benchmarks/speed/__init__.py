@@ -1,1 +1,1 @@
-"""What things cost, each against a limit: exit code 1 above it."""
+"""Time, memory and size, each against a limit: exit code 1 beyond it."""

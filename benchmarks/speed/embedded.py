@@ -1,8 +1,8 @@
 """The embedded judge: size on disk, seconds to load, and seconds for 16 prefixes of a bundled rollout.
 
-Limits: under 25 MB; loading under 2 s; topreward's 16 prefixes, the gate's look at the first frame included, under
+Limits: under 25 MB; loading under 2 s; topreward's 16 prefixes, the gate's check of the first frame included, under
 0.5 s beyond loading. Seconds are processor time of this process on one thread, importing torch and transformers
-apart, the median of several rollouts, each new to the model, so that nothing is remembered.
+apart, the median of several rollouts, each new to the model, so that nothing comes from a cache.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def judged(model: EmbeddedModel, episode: Episode) -> float:
 
     async def ask(request: Request, other: object = None) -> Response:
         nonlocal took
-        shown = resolve(request, media_decoder(episode))
+        resolved = resolve(request, media_decoder(episode))
         started = time.process_time()
-        response = await model.answer(shown)
+        response = await model.answer(resolved)
         took += time.process_time() - started
         return response
 
@@ -50,22 +50,22 @@ def main() -> None:
     torch.set_num_threads(1)
     failed = []
 
-    def hold(what: str, value: float, limit: float, unit: str) -> None:
+    def check(name: str, value: float, limit: float, unit: str) -> None:
         bad = value > limit
-        failed.extend([what] if bad else [])
-        print(f"{what}: {value:.2f} {unit} (at most {limit}){'  FAILED' if bad else ''}")
+        failed.extend([name] if bad else [])
+        print(f"{name}: {value:.2f} {unit} (at most {limit}){'  FAILED' if bad else ''}")
 
     size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
-    hold("files of the judge", size / 2**20, 25, "MB")
+    check("files of the judge", size / 2**20, 25, "MB")
     model = EmbeddedModel()
     started = time.process_time()
     parameters = sum(p.numel() for p in model.network.model.parameters())
-    hold("loading, the check of sharing included", time.process_time() - started, 2.0, "s")
+    check("loading, the check of sharing included", time.process_time() - started, 2.0, "s")
     print(f"{parameters / 1e6:.2f} M parameters")
     episodes = [e for e in open_episodes(ROLLOUTS) if e.info is not None and e.info.n_frames >= LONG]
     judged(model, episodes[0])  # the first call of any kind warms up the libraries
     times = [judged(model, episodes[number]) for number in range(1, 1 + EPISODES)]
-    hold("16 prefixes of a bundled rollout, median", float(np.median(times)), 0.5, "s")
+    check("16 prefixes of a bundled rollout, median", float(np.median(times)), 0.5, "s")
     if failed:
         sys.exit(f"Failed: {', '.join(failed)}")
 

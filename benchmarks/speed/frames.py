@@ -1,4 +1,4 @@
-"""Sixteen frames of an episode against decoding it, and what a long video costs in memory.
+"""Sixteen frames of an episode against decoding it, and the memory that a long video takes.
 
     python -m benchmarks.speed.frames [--episodes 4] [--size 640x480]
 
@@ -6,7 +6,7 @@ The first part writes a LeRobot v3.0 dataset (AV1, a keyframe every second frame
 in one mp4), then takes 16 evenly spaced frames from each episode, from opening the dataset on, and compares
 with decoding every frame of every episode in one pass over the file, as fast as PyAV does it: the same
 decoder and conversion, nothing sought or matched. CPU seconds are compared, since wall seconds depend on what
-else the machine does; both are shown. Frames are checked to be bit-identical first. Exit code 1 under a
+else the machine does; both are printed. Frames are checked to be bit-identical first. Exit code 1 under a
 ratio of 5, or when a video of 6,000 frames takes more than 200 MB.
 """
 
@@ -35,7 +35,7 @@ LENGTH, WANTED, FPS = 480, 16, 30
 
 
 class Cost(NamedTuple):
-    """What a piece of work took."""
+    """Processor and wall seconds of a piece of work."""
 
     wall_s: float
     cpu_s: float
@@ -58,10 +58,10 @@ def scene(episode: int, width: int, height: int) -> Iterator[dict[str, Frames]]:
     table = coarse.repeat(8, 0).repeat(8, 1)[:height, :width]
     side = height // 6
     for i in range(LENGTH):
-        picture = table.copy()
+        image = table.copy()
         left, top = int((width - side) * i / LENGTH), int((height - side) * (0.5 + 0.4 * np.sin(i / 40)))
-        picture[top : top + side, left : left + side] = (220, 40 + episode % 8 * 20, 50)
-        yield {CAMERA: picture}
+        image[top : top + side, left : left + side] = (220, 40 + episode % 8 * 20, 50)
+        yield {CAMERA: image}
 
 
 def sixteen_each(root: Path) -> list[Frames]:

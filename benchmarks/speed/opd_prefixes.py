@@ -49,7 +49,7 @@ def looped(progress: list[float]) -> dict[str, float]:
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """Shortest of several runs: what the work costs when nothing else disturbs it."""
+    """Return the shortest of several runs, the least disturbed one."""
     spent = []
     for _ in range(repeats):
         start = time.perf_counter()

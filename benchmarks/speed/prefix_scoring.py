@@ -2,7 +2,7 @@
 
 32 frames of 224x224 through a random Qwen3-VL whose language model has about 100M weights. Limits: full passes
 (with logits_to_keep=1) / shared at least 4.5 at K=16 and at least 0.85 of the ratio of counted FLOPs;
-incremental / shared above 1; peak memory at most 1.5 times that of full passes; four instructions on one film
+incremental / shared above 1; peak memory at most 1.5 times that of full passes; four instructions on one video
 at least 2.5 times as fast as one by one at K=8, at least 2 at K=16. Seconds are processor time of this process on
 one thread, of several rounds taken in turns, so that a busy machine changes them less.
 """
@@ -91,10 +91,10 @@ def network() -> Qwen3VLNetwork:
 
 def request(k: int, instructions: tuple[str, ...]) -> ScorePrefixes:
     frames = np.random.default_rng(0).integers(0, 256, (FRAMES, SIDE, SIDE, 3), dtype=np.uint8)
-    film = DecodedMedia(Clip(frames, np.arange(FRAMES) / 2, np.arange(FRAMES)), video=True)
+    video = DecodedMedia(Clip(frames, np.arange(FRAMES) / 2, np.arange(FRAMES)), video=True)
     lengths = tuple(int(n) for n in np.linspace(FRAMES / k, FRAMES, k))
     return ScorePrefixes(
-        film, lengths, HEAD, tuple(TAIL.format(i) for i in instructions), (" True", " False")
+        video, lengths, HEAD, tuple(TAIL.format(i) for i in instructions), (" True", " False")
     )
 
 
@@ -112,7 +112,7 @@ def in_turns(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[
 
 
 def flops(work: Callable[[], Any]) -> tuple[Any, int]:
-    """What comes back, and the work counted by torch, attention on the processor included."""
+    """Return the scores, and the work counted by torch, attention on the processor included."""
 
     def attention(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> int:
         return sdpa_flop_count(query, key, value)
@@ -124,12 +124,12 @@ def flops(work: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def ways(net: Qwen3VLNetwork, k: int, *instructions: str) -> dict[str, Callable[[], Any]]:
-    asked = request(k, instructions)
+    scored = request(k, instructions)
     prompts = QwenPrompts(net.encode, net.tokens, net.geometry)
     return {
-        "full": lambda: score_naive(net.model, prompts, asked)[0],
-        "incremental": lambda: score_incremental(net, planned(net, asked)),
-        "shared": lambda: score_shared(net, [planned(net, asked)])[0],
+        "full": lambda: score_naive(net.model, prompts, scored)[0],
+        "incremental": lambda: score_incremental(net, planned(net, scored)),
+        "shared": lambda: score_shared(net, [planned(net, scored)])[0],
     }
 
 
@@ -148,8 +148,8 @@ def print_peak(way: str) -> None:
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     if way == "full":
-        asked = request(1, INSTRUCTIONS[:1])  # the longest prefix is where full passes peak
-        score_naive(net.model, QwenPrompts(net.encode, net.tokens, net.geometry), asked)
+        scored = request(1, INSTRUCTIONS[:1])  # the longest prefix is where full passes peak
+        score_naive(net.model, QwenPrompts(net.encode, net.tokens, net.geometry), scored)
     else:
         ways(net, 16, INSTRUCTIONS[0])[way]()
     print(resident("VmHWM") - before)
@@ -168,37 +168,37 @@ def main() -> None:
     print(f"K=16: base {len(plan.base)} tokens, suffix {len(plan.branches[0].stem)}, {plan.tokens} in all")
     failed = []
 
-    def hold(what: str, value: float, limit: float, *, most: bool = False) -> None:
+    def check(name: str, value: float, limit: float, *, most: bool = False) -> None:
         bad = value > limit if most else value < limit
-        failed.extend([what] if bad else [])
-        print(f"{what}: {value:.2f} ({'at most' if most else 'at least'} {limit}){'  FAILED' if bad else ''}")
+        failed.extend([name] if bad else [])
+        print(f"{name}: {value:.2f} ({'at most' if most else 'at least'} {limit}){'  FAILED' if bad else ''}")
 
     work = ways(net, 16, INSTRUCTIONS[0])
-    counted, told = {}, {}
+    counted, scores = {}, {}
     for way, run in work.items():
-        told[way], counted[way] = flops(run)
+        scores[way], counted[way] = flops(run)
     took = {"full": seconds(work["full"])}  # K passes, which even out among themselves
     short = in_turns({way: work[way] for way in ("incremental", "shared")}, rounds=3)
     took |= {way: float(np.median(times)) for way, times in short.items()}
-    apart = np.max(np.abs(told["shared"] - told["full"]))
+    apart = np.max(np.abs(scores["shared"] - scores["full"]))
     print(f"shared differs from full passes by {apart:.1e} nats")
     for way in work:
         print(f"K=16 {way}: {took[way]:.2f} s, {counted[way] / 1e9:.0f} GFLOP")
     ratio, theory = took["full"] / took["shared"], counted["full"] / counted["shared"]
-    hold("full / shared", ratio, 4.5)
+    check("full / shared", ratio, 4.5)
     print(f"counted work, full / shared: {theory:.2f}")
-    hold("time ratio / counted ratio", ratio / theory, 0.85)
-    hold("incremental / shared", took["incremental"] / took["shared"], 1.0)
+    check("time ratio / counted ratio", ratio / theory, 0.85)
+    check("incremental / shared", took["incremental"] / took["shared"], 1.0)
     for k, limit in ((8, 2.5), (16, 2.0)):
         runs = {one: ways(net, k, one)["shared"] for one in INSTRUCTIONS}
         times = in_turns({**runs, "together": ways(net, k, *INSTRUCTIONS)["shared"]}, rounds=2)
         together = min(times["together"])
         alone = sum(min(times[one]) for one in INSTRUCTIONS)
         print(f"K={k}, four instructions: {alone:.2f} s one by one, {together:.2f} s together")
-        hold(f"four instructions, one by one / together, K={k}", alone / together, limit)
+        check(f"four instructions, one by one / together, K={k}", alone / together, limit)
     peaks = {way: peak_mb(way) for way in ("full", "shared")}
     print(f"peak memory beyond the model: full {peaks['full']:.0f} MB, shared {peaks['shared']:.0f} MB")
-    hold("peak memory, shared / full", peaks["shared"] / peaks["full"], 1.5, most=True)
+    check("peak memory, shared / full", peaks["shared"] / peaks["full"], 1.5, most=True)
     if failed:
         sys.exit(f"Failed: {', '.join(failed)}")
 

@@ -1,4 +1,4 @@
-"""What a simulated dataset costs, and what the length of its episodes gives away.
+"""The cost of a simulated dataset, and how well the length of its episodes predicts success.
 
     python -m benchmarks.speed.sim_dataset [--workers 2] [-o DATASET]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore.curation import RunFrames, Weighting, awr, awr_logistic, rabc, rabc_corrected
-from stepscore.curation.files import write_progress, write_weights
+from stepscore.curation import RunFrames, Weighting, awr, corrected_rabc, logistic_awr, rabc
+from stepscore.curation.files import write_lerobot_progress, write_weights
 from stepscore.curation.frames import EpisodeFrames
 
 EPISODES, LENGTH, POINTS = 2_000, 500, 32
@@ -46,9 +46,9 @@ def made_frames() -> RunFrames:
 def main() -> None:
     forms: dict[str, Callable[[RunFrames], Weighting]] = {
         "rabc lerobot": lambda frames: rabc(frames, chunk_size=50),
-        "rabc corrected": lambda frames: rabc_corrected(frames, chunk_size=50),
+        "rabc corrected": lambda frames: corrected_rabc(frames, chunk_size=50),
         "awr topreward": awr,
-        "awr logistic": awr_logistic,
+        "awr logistic": logistic_awr,
     }
     slow = False
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def main() -> None:
             began = time.process_time()
             weighting = weigh(frames)
             if weighting.by_lerobot:
-                write_progress(path, frames, made_by={})
+                write_lerobot_progress(path, frames, made_by={})
             else:
                 write_weights(path, weighting, made_by={})
             took = time.process_time() - began

@@ -2,9 +2,9 @@
 
     python -m benchmarks.tables.failure_modes [--curves 500]
 
-Rows are what was planted, columns what was said, in percent. Levels, moments, depths, paces, lengths and the
+Rows are the planted failure modes, columns those found, in percent. Levels, times, depths, paces, lengths and the
 sampling are random; each curve carries judge noise of .01. The second table holds each rule against its
-nearest neighbour: where the feature that parts them lies, over the planted curves of both.
+nearest neighbour: the feature that separates them, over the planted curves of both.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ def draw(planted: str, rng: np.random.Generator, noise: float = 0.01) -> tuple[F
 
 def confusion(curves: int, seed: int = 0) -> dict[str, Counter[str]]:
     """For each planted mechanism, how often each name was given."""
-    said: dict[str, Counter[str]] = {}
+    names: dict[str, Counter[str]] = {}
     for index, (planted, (_, success, _make)) in enumerate(PLANTED.items()):
         rng = np.random.default_rng([seed, index])
         drawn = (draw(planted, rng) for _ in range(curves))
-        said[planted] = Counter(failure_mode(p, t, success=success).name for t, p in drawn)
-    return said
+        names[planted] = Counter(failure_mode(p, t, success=success).name for t, p in drawn)
+    return names
 
 
 def feature_values(planted: str, feature: str, curves: int) -> FloatArray:

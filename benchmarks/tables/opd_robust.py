@@ -1,4 +1,4 @@
-"""What sampling and judge noise do to OPD v1.0 and to the robust revision, and what robust still finds.
+"""The effect of sampling and judge noise on OPD v1.0 and on the robust revision, and what robust still finds.
 
     python -m benchmarks.tables.opd_robust [--data FOLDER]
 
@@ -130,7 +130,7 @@ def planted_stalls(steps: int, count: int, seed: int = 0) -> Iterator[Drawn]:
 
 
 def found(metric: str, steps: int, *, noise: float, thinned: bool, count: int = 200) -> float:
-    """Share of plants that raise the metric by at least a third of what was planted, noise and all."""
+    """Share of plants that raise the metric by at least a third of the planted value, noise and all."""
     plants = planted_drops if metric == "CRA" else planted_stalls
     rng = np.random.default_rng(1)
     hits = []

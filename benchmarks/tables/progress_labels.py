@@ -3,8 +3,8 @@
     python -m benchmarks.tables.progress_labels [DATASET] [--labels FILE] [--json]
 
 The dataset's labels state the potential at every frame (kind ``progress``), the stages and the outcome. From the
-stages alone, and the pictures where a method looks at them, each method makes its labels anew; they are compared
-with the potential at the moments at which it is known. Episodes count the same, whatever their length.
+stages alone, and the frames where a method reads them, each method makes its labels anew; they are compared with
+the potential at the timestamps at which it is known. Episodes count the same, whatever their length.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pathlib import Path
 import numpy as np
 
 from stepscore.episodes import Episodes, Stage, open_episodes
-from stepscore.procedures.progress_labels import LabelOptions, label_progress, labelled_outcome
+from stepscore.procedures.progress_labels import ProgressLabelOptions, label_progress, labelled_outcome
 from stepscore.procedures.robust_progress import robust_progress
 from stepscore.procedures.stage_progress import procvlm_progress
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = {
-    "linear": LabelOptions("linear"),
-    "procvlm": LabelOptions("procvlm"),
-    "sarm (paper's prior)": LabelOptions("sarm", "paper"),
-    "sarm (lerobot's prior)": LabelOptions("sarm", "lerobot"),
-    "sarm (equal shares)": LabelOptions("sarm", "equal"),
-    "robust (paper's prior)": LabelOptions("robust", "paper"),
-    "robust": LabelOptions("robust"),
+    "linear": ProgressLabelOptions("linear"),
+    "procvlm": ProgressLabelOptions("procvlm"),
+    "sarm (paper's prior)": ProgressLabelOptions("sarm", "paper"),
+    "sarm (lerobot's prior)": ProgressLabelOptions("sarm", "lerobot"),
+    "sarm (equal shares)": ProgressLabelOptions("sarm", "equal"),
+    "robust (paper's prior)": ProgressLabelOptions("robust", "paper"),
+    "robust": ProgressLabelOptions("robust"),
 }
 
 
-def label_errors(episodes: Episodes, options: LabelOptions) -> dict[str, float]:
+def label_errors(episodes: Episodes, options: ProgressLabelOptions) -> dict[str, float]:
     """Mean absolute error of each episode's labels to its potential."""
     made = label_progress(episodes, options)
     errors = {}

@@ -52,10 +52,8 @@ def sheet(rollout: Rollout, view: str) -> Image.Image:
     # Frame k stands over the time it shows: the lanes below run over the same axis.
     for place in range(FRAMES):
         number = min(n - 1, round((place + 0.5) / FRAMES * n))
-        picture = Image.fromarray(rollout.frames[view][number]).resize(
-            (SIDE, SIDE), Image.Resampling.BILINEAR
-        )
-        page.paste(picture, (left + place * SIDE, TITLE))
+        image = Image.fromarray(rollout.frames[view][number]).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        page.paste(image, (left + place * SIDE, TITLE))
         draw.text((left + place * SIDE + 2, TITLE + 1), str(number), fill="yellow")
 
     def at(frame: float) -> float:

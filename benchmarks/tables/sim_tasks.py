@@ -1,4 +1,4 @@
-"""The tasks of the simulator in one table, and what holds of their truth.
+"""The tasks of the simulator in one table, and checks of their labels.
 
     python -m benchmarks.tables.sim_tasks [--scenes 6] [--workers 2] [--tasks all]
 

@@ -35,9 +35,9 @@ def scored(
     others: dict[str, float] | None = None,
     subgoals: dict[str, Statement] | None = None,
 ) -> Scored:
-    """A film whose log-odds are, unless said otherwise, those of its potential."""
+    """A video whose log-odds are, unless given, those of its potential."""
     p = np.clip(np.array(potential), 0.003, 0.997)
-    said = np.log(p / (1 - p)) if margins is None else np.array(margins, dtype=float)
+    judged = np.log(p / (1 - p)) if margins is None else np.array(margins, dtype=float)
     done = (np.array(potential) >= 1).astype(float)
     return Scored(
         name,
@@ -50,7 +50,7 @@ def scored(
         float(done.max()),
         0.2 * np.arange(1, len(p) + 1),
         np.array(potential),
-        Statement(said, done),
+        Statement(judged, done),
         subgoals or {},
         others or {},
         max(potential),
@@ -122,9 +122,9 @@ def test_policies_are_ordered_by_their_means():
     rng = np.random.default_rng(1)
     policies = np.repeat(np.arange(5.0), 7)
     true = policies + rng.normal(0, 0.1, 35)
-    said = np.array([3.0, 1, 2, 5, 4])[policies.astype(int)] + rng.normal(0, 0.1, 35)
-    means = [[v[policies == p].mean() for p in range(5)] for v in (said, true)]
-    assert progress.policy_rho(said, true, policies) == pytest.approx(spearmanr(*means).statistic)
+    judged = np.array([3.0, 1, 2, 5, 4])[policies.astype(int)] + rng.normal(0, 0.1, 35)
+    means = [[v[policies == p].mean() for p in range(5)] for v in (judged, true)]
+    assert progress.policy_rho(judged, true, policies) == pytest.approx(spearmanr(*means).statistic)
 
 
 def test_planted_disturbances_are_named_from_the_potential():
@@ -136,7 +136,7 @@ def test_planted_disturbances_are_named_from_the_potential():
         for policy, curve in (("freeze", still), ("undo", back), ("short:4", short))
         for i in range(3)
     ]
-    found = {f.name: f for f in progress.fingerprint_figures(rows, LOGIT)}
+    found = {f.name: f for f in progress.failure_mode_figures(rows, LOGIT)}
     assert found["cells named right from the potential"].estimate.value == 1.0
     assert found["cells named right from the potential"].estimate.n == 3
     assert found["episodes named right from the judge"].estimate.n == 9
@@ -151,9 +151,9 @@ def test_subgoals_are_averaged_over_subgoals_and_the_worst_is_named():
         poor = Statement(rng.normal(size=6), truth)
         rows.append(scored(f"e{i}", rising(6), subgoals={"good": good, "poor": poor}))
     found = {f.name: f for f in subgoals.subgoal_figures(rows)}
-    said = np.concatenate([r.subgoals["poor"].margins for r in rows]) > 0
+    judged = np.concatenate([r.subgoals["poor"].margins for r in rows]) > 0
     truth = np.concatenate([r.subgoals["poor"].truth for r in rows])
-    poor = balanced_accuracy_score(truth, said)
+    poor = balanced_accuracy_score(truth, judged)
     assert found["balanced accuracy, worst subgoal"].estimate.value == pytest.approx(poor)
     assert found["balanced accuracy, mean of subgoals"].estimate.value == pytest.approx((1 + poor) / 2)
 
@@ -184,7 +184,7 @@ def test_as_many_pairs_fall_as_rise_so_that_a_clock_scores_one_half():
         assert total == 2 * up > 0
 
 
-def test_a_frozen_film_that_drifts_is_seen_in_its_change_and_not_in_its_gain():
+def test_a_frozen_video_that_drifts_shows_in_its_change_and_not_in_its_gain():
     rows = [scored(f"e{i}", rising()) for i in range(6)]
     rows += [scored(f"e{i}", [0.1, 0.1], [0, (-1) ** i * 0.4], variant="frozen") for i in range(6)]
     found = {f.name: f for f in controls.rise_figures(rows)}

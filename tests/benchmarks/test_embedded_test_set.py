@@ -1,4 +1,4 @@
-"""The embedded judge's test set and card: what is played, what is shown, and how figures stand side by side."""
+"""The embedded judge's test set and card: what is played, what is scored, and how figures stand side by side."""
 
 from __future__ import annotations
 
@@ -69,24 +69,24 @@ def test_a_folder_belongs_to_one_test_set(tmp_path: Path):
         testset._check_same(tmp_path, ["push"], testset.Wanted(seed=8, pairs=10, per_task=60, scenes=2))
 
 
-def test_whole_films_of_shared_scenes_are_scored_and_of_others_those_of_matched_pairs():
+def test_whole_videos_of_shared_scenes_are_scored_and_of_others_those_of_matched_pairs():
     shared = met(2, (VIEW, SECOND_VIEW))
     later = [rollout("expert", 5, True, 12), rollout("drop", 5, False, 20), rollout("freeze", 5, False, 9)]
     episodes = [*shared, *later]
     matched = variants.match_all(episodes, 1)
     planned = {
-        e.id: {look.variant: look for look in found}
-        for e, found in variants.plan_looks(episodes, matched, 1, 2)
+        e.id: {variant.name: variant for variant in found}
+        for e, found in variants.plan_variants(episodes, matched, 1, 2)
     }
     assert all({"recorded", "left"} <= set(planned[e.id]) for e in shared)
     assert all(planned[e.id]["recorded"].subgoals for e in shared)
     assert "recorded" not in planned["freeze-5"]  # too short to be matched, and of no shared scene
-    films = {(m.success, "recorded") for m in matched.all} | {(m.failure, m.variant) for m in matched.all}
-    assert all(variant in planned[name] for name, variant in films)
+    videos = {(m.success, "recorded") for m in matched.all} | {(m.failure, m.variant) for m in matched.all}
+    assert all(variant in planned[name] for name, variant in videos)
     assert sum("frozen" in found for found in planned.values()) == 1
     assert (
         sum(bool(found["recorded"].others) for found in planned.values() if "recorded" in found)
-        == variants.RETOLD
+        == variants.OTHER_INSTRUCTION_FACTOR
     )
     assert pickle.loads(pickle.dumps([list(found.values()) for found in planned.values()]))
 
@@ -105,7 +105,7 @@ def test_a_near_miss_is_cut_to_the_longest_success_and_not_before_it_has_arrived
     ]
 
 
-def test_forms_are_asked_of_successes_stalls_and_failures_alike():
+def test_judges_run_on_successes_stalls_and_failures_alike():
     chosen = judges.chosen_episodes(met(3), 6)
     assert sorted(judges._kind(e) for e in chosen) == sorted(judges.KINDS * 2)
     assert len({e.id for e in chosen}) == 6
@@ -138,8 +138,8 @@ def test_evaluations_stand_side_by_side_with_the_target_beside():
         ],
         "seed 1": [figure("Success", "success AUC, pooled", 0.9, 0.97)],
     }
-    told = card.card(columns, {})
-    aimed, _, rest = told.partition("### Time: reported")
+    text = card.card(columns, {})
+    aimed, _, rest = text.partition("### Time: reported")
     assert "Targets reached: seed 0: 1 of 1; seed 1: 0 of 1." in aimed
     row = "| success AUC, pooled | ≥ 0.97 | 0.980 [0.880, 1.080] ✓ | 0.900 [0.800, 1.000] ✗ | 20 (5 scenes) | 0.500 |"
     assert row in aimed

@@ -1,4 +1,4 @@
-"""Controls: what a judge that looks must say of rising, frozen, reversed, retold and repainted films."""
+"""Controls: rising, frozen and reversed videos, other instructions, changed images."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.embedded.figures import Figure, Units, average
-from benchmarks.embedded.measures.success import Shown, index, pairs_of
+from benchmarks.embedded.measures.success import ScoredVideos, index, pairs_of
 from benchmarks.embedded.rows import Scored, sigmoid
-from benchmarks.embedded.variants import PICTURES, Matched, opposite_instructions
+from benchmarks.embedded.variants import IMAGE_CHANGES, Matched, opposite_instructions
 from stepscore.metrics.order import voc
 from stepscore.types import FloatArray
 
-RISE, WORDS, LOOKS = "Progress on successes", "Instruction", "Changed pictures and the second camera"
+RISE, WORDS, IMAGES = "Progress on successes", "Instruction", "Changed images and the second camera"
 PREFIXES = 12
 SPRINGS = ("button-press", "button-press-topdown", "handle-press", "handle-pull")
-"""Tasks that a film shows much alike in both directions: the thing springs back."""
+"""Tasks whose video looks much the same reversed: the object springs back."""
 
 
 def thinned(values: FloatArray, most: int = PREFIXES) -> FloatArray:
-    """At most so many values, evenly from the first to the last."""
+    """Return at most ``most`` values, evenly from the first to the last."""
     if len(values) <= most:
         return values
     return np.asarray(values[np.round(np.linspace(0, len(values) - 1, most)).astype(int)])
 
 
 def rise_figures(rows: Sequence[Scored]) -> list[Figure]:
-    """VOC and gain on successes, of the same films frozen, and the end of reversed ones."""
+    """VOC and gain on successes, of the same videos frozen, and the end of reversed ones."""
     done = [row for row in rows if row.variant == "recorded" and row.success == 1 and len(row.times) > 1]
     units = Units.of(done)
-    shown = float(np.mean([min(len(row.times), PREFIXES) for row in done])) if done else math.nan
+    prefixes = float(np.mean([min(len(row.times), PREFIXES) for row in done])) if done else math.nan
     figures = [
         Figure(
             RISE,
@@ -39,7 +39,7 @@ def rise_figures(rows: Sequence[Scored]) -> list[Figure]:
             average([voc(thinned(row.own.margins)) for row in done], units),
             0.88,
             baselines={"linear time": 1.0, "constant": math.nan},
-            note=f"short films have fewer prefixes: {shown:.1f} in the mean",
+            note=f"short videos have fewer prefixes: {prefixes:.1f} in the mean",
         ),
         Figure(
             RISE,
@@ -88,8 +88,8 @@ def instruction_figures(rows: Sequence[Scored]) -> list[Figure]:
     best = average([float(row.final > max(row.others.values())) for row in done], units)
     wrong = [float(np.mean(sigmoid(np.array(list(row.others.values()))))) for row in done]
     opposite = opposite_instructions()
-    turned = [row for row in done if row.task in opposite]
-    against = [float(sigmoid(np.array([row.others[opposite[row.task]]]))[0]) for row in turned]
+    undone = [row for row in done if row.task in opposite]
+    against = [float(sigmoid(np.array([row.others[opposite[row.task]]]))[0]) for row in undone]
     others = len(done[0].others) if done else 0
     return [
         Figure(
@@ -108,21 +108,23 @@ def instruction_figures(rows: Sequence[Scored]) -> list[Figure]:
         Figure(
             WORDS,
             "P(True) of the opposite task in the same scene, successes",
-            average(against, Units.of(turned)),
+            average(against, Units.of(undone)),
             0.1,
             at_most=True,
         ),
     ]
 
 
-def picture_figures(rows: Sequence[Scored], matched: Matched) -> list[Figure]:
-    """Success AUC under changed pictures, and by the second camera, on matched lengths."""
+def image_figures(rows: Sequence[Scored], matched: Matched) -> list[Figure]:
+    """Success AUC under changed images, and by the second camera, on matched lengths."""
     by = index(rows)
-    plain_ = Shown.of(pairs_of(by, matched.pictures))
-    figures = [Figure(LOOKS, "success AUC, pictures as recorded", plain_.auc(), baselines=plain_.baselines())]
-    for name in PICTURES:
-        shown = Shown.of(pairs_of(by, matched.pictures, f"{name}, recorded", f"{name}, {{}}"))
-        figures.append(Figure(LOOKS, f"success AUC, {name}", shown.auc(), 0.93))
+    recorded = ScoredVideos.of(pairs_of(by, matched.changed_images))
+    figures = [
+        Figure(IMAGES, "success AUC, images as recorded", recorded.auc(), baselines=recorded.baselines())
+    ]
+    for name in IMAGE_CHANGES:
+        changed = ScoredVideos.of(pairs_of(by, matched.changed_images, f"{name}, recorded", f"{name}, {{}}"))
+        figures.append(Figure(IMAGES, f"success AUC, {name}", changed.auc(), 0.93))
     close = pairs_of(by, matched.two_views)
     left = [
         (by[a.id, "left"], by[b.id, f"left {b.variant}" if b.variant != "recorded" else "left"])
@@ -130,11 +132,11 @@ def picture_figures(rows: Sequence[Scored], matched: Matched) -> list[Figure]:
         if (a.id, "left") in by
     ]
     for words, pairs in (("the main camera, where both saw it", close), ("the second camera", left)):
-        figures.append(Figure(LOOKS, f"success AUC, {words}", Shown.of(pairs).auc()))
-    figures.append(Figure(LOOKS, "success AUC, both cameras, log-odds averaged", _fused(close, left).auc()))
+        figures.append(Figure(IMAGES, f"success AUC, {words}", ScoredVideos.of(pairs).auc()))
+    figures.append(Figure(IMAGES, "success AUC, both cameras, log-odds averaged", _fused(close, left).auc()))
     return figures
 
 
-def _fused(close: Sequence[tuple[Scored, Scored]], left: Sequence[tuple[Scored, Scored]]) -> Shown:
-    first, second = Shown.of(close), Shown.of(left)
-    return Shown(first.rows, first.labels, (first.scores + second.scores) / 2)
+def _fused(close: Sequence[tuple[Scored, Scored]], left: Sequence[tuple[Scored, Scored]]) -> ScoredVideos:
+    first, second = ScoredVideos.of(close), ScoredVideos.of(left)
+    return ScoredVideos(first.rows, first.labels, (first.scores + second.scores) / 2)

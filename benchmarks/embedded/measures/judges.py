@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.embedded.figures import Figure, Units, average, over_points, plain
 from benchmarks.embedded.measures.pair_order import balanced
-from benchmarks.embedded.run_judge import Asked, Known, asked
-from benchmarks.embedded.scoring import held
+from benchmarks.embedded.run_judge import JudgeResult, KnownAnswers, run_judge
+from benchmarks.embedded.scoring import in_memory
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.judges import Judge
@@ -37,33 +37,33 @@ from stepscore.training.embedded.tasks import SIZE, VIEW
 from stepscore.training.vlm.data.answer_key import DIRECT, without_steps
 from stepscore.types import Curve, FloatArray
 
-GROUP = "Other forms, as measured"
+GROUP = "Other judges, as measured"
 POINTS = 6
-"""Moments of an episode that procvlm and hop judge."""
-FRAMES, WORDS = 8, 260
-"""Pictures that stepeval shows, and the most tokens of its answers."""
+"""Points of an episode that procvlm and hop judge."""
+FRAMES, MAX_TOKENS = 8, 260
+"""Frames of a stepeval request, and the most tokens of a response."""
 KINDS = ("success", "stall", "failure")
 LEAST_CHANGE = 0.1
-"""True change of progress from which on a pair of moments counts for hop."""
+"""True change of progress from which on a pair of frames counts for hop."""
 
 
 def chosen_episodes(episodes: Sequence[Episode], count: int) -> list[Episode]:
-    """So many episodes by the main camera: successes, stalls and failures in turn and, of each, tasks in turn."""
-    seen: dict[tuple[str, str], int] = defaultdict(int)
+    """Choose episodes by the main camera: successes, stalls and failures in turn and, of each, tasks in turn."""
+    counts: dict[tuple[str, str], int] = defaultdict(int)
     queues: dict[str, list[tuple[int, Episode]]] = {kind: [] for kind in KINDS}
     for episode in sorted(episodes, key=lambda e: hashlib.sha256(e.id.encode()).digest()):
         kind = _kind(episode)
-        queues[kind].append((seen[kind, str(episode.task)], episode))
-        seen[kind, str(episode.task)] += 1
+        queues[kind].append((counts[kind, str(episode.task)], episode))
+        counts[kind, str(episode.task)] += 1
     turns = [sorted(queue, key=lambda one: one[0]) for queue in queues.values()]
     mixed = [one[1] for some in zip_longest(*turns) for one in some if one is not None]
     return [episode.with_views([VIEW]) for episode in mixed[:count]]
 
 
-def form_figures(episodes: Sequence[Episode], count: int, model: Model, judge: TopReward) -> list[Figure]:
-    """Every form on ``count`` episodes; no question is asked twice."""
-    chosen = [held(episode) for episode in chosen_episodes(episodes, count)]
-    known: Known = {}
+def judge_figures(episodes: Sequence[Episode], count: int, model: Model, judge: TopReward) -> list[Figure]:
+    """Run every judge on ``count`` episodes; no request is sent twice."""
+    chosen = [in_memory(episode) for episode in chosen_episodes(episodes, count)]
+    known: KnownAnswers = {}
     return [
         *procvlm_figures(chosen, model),
         *hop_figures(chosen, episodes, model),
@@ -74,7 +74,7 @@ def form_figures(episodes: Sequence[Episode], count: int, model: Model, judge: T
 
 
 def units_of(episodes: Sequence[Episode]) -> Units:
-    """Scenes and tasks of episodes."""
+    """Return the scenes and tasks of episodes."""
     return Units([e.pair for e in episodes], [str(e.task) for e in episodes])
 
 
@@ -84,13 +84,13 @@ def procvlm_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
     forms: dict[str, dict[str, Any]] = {
         "remaining actions first": {},
         "the percentage at once": {
-            "begun": DIRECT,
-            "turned": lambda request: replace(request, prompt=without_steps(request.prompt), max_tokens=12),
+            "prefill": DIRECT,
+            "change": lambda request: replace(request, prompt=without_steps(request.prompt), max_tokens=12),
         },
     }
     figures = []
     for words, how in forms.items():
-        curves = [_curve(asked(judge, episode, model, **how)) for episode in episodes]
+        curves = [_curve(run_judge(judge, episode, model, **how)) for episode in episodes]
         errors = np.array([_error(curve, e) for curve, e in zip(curves, episodes, strict=True)])
         kinds = np.array([_kind(episode) for episode in episodes])
         for kind in ("all", *KINDS):
@@ -110,7 +110,7 @@ def _kind(episode: Episode) -> str:
     return "stall" if episode.policy == "freeze" else "failure"
 
 
-def _curve(found: Asked) -> Curve | None:
+def _curve(found: JudgeResult) -> Curve | None:
     return None if found.judgement is None else found.judgement.curve
 
 
@@ -123,7 +123,7 @@ def _error(curve: Curve | None, episode: Episode) -> float:
 
 
 def hop_figures(episodes: Sequence[Episode], all_episodes: Sequence[Episode], model: Model) -> list[Figure]:
-    """Which of two moments is further along, by hops of each mode and fused, on as many falls as rises.
+    """Which of two frames is further along, by hops of each mode and fused, on as many falls as rises.
 
     The goal image is the last frame of a success in the same scene. Episodes without one do not enter, nor those
     whose goal looks like their start: hop judges them in one mode alone.
@@ -136,7 +136,7 @@ def hop_figures(episodes: Sequence[Episode], all_episodes: Sequence[Episode], mo
     with tempfile.TemporaryDirectory() as folder:
         for number, episode in enumerate(e for e in episodes if e.pair in done):
             goal = _last_frame(done[episode.pair], Path(folder) / f"{number}.png")
-            found = asked(judge, replace(episode, goals={VIEW: goal}), model).judgement
+            found = run_judge(judge, replace(episode, goals={VIEW: goal}), model).judgement
             if found is None or found.curve is None or not found.facts["goal_used"]:
                 continue
             kept.append(episode)
@@ -175,7 +175,7 @@ def _last_frame(episode: Episode, path: Path) -> Path:
     return path
 
 
-def stepeval_figures(episodes: Sequence[Episode], model: Model, known: Known) -> list[Figure]:
+def stepeval_figures(episodes: Sequence[Episode], model: Model, known: KnownAnswers) -> list[Figure]:
     """Verdicts on subgoals at the end, by strategy: right answers among those given, and calls."""
     options: Mapping[str, dict[str, Any]] = {
         "all-at-once, in words": {"strategy": "all-at-once"},
@@ -187,18 +187,18 @@ def stepeval_figures(episodes: Sequence[Episode], model: Model, known: Known) ->
     }
     figures = []
     for words, how in options.items():
-        judge = StepEval(model, **{"frames": FRAMES, "size": SIZE, "max_tokens": WORDS, **how})
-        found = [asked(judge, episode, model, known=known) for episode in episodes]
+        judge = StepEval(model, **{"frames": FRAMES, "size": SIZE, "max_tokens": MAX_TOKENS, **how})
+        found = [run_judge(judge, episode, model, known=known) for episode in episodes]
         sides = [_verdicts(f, e) for f, e in zip(found, episodes, strict=True)]
         right, true = [s[0] for s in sides], [s[1] for s in sides]
-        told = [~np.isnan(r) for r in right]
+        known_verdicts = [~np.isnan(r) for r in right]
         columns = (
-            [r[k] for r, k in zip(right, told, strict=True)],
-            [t[k] for t, k in zip(true, told, strict=True)],
+            [r[k] for r, k in zip(right, known_verdicts, strict=True)],
+            [t[k] for t, k in zip(true, known_verdicts, strict=True)],
         )
         estimate = over_points(balanced, columns, units_of(episodes), resamples=300)
         total = sum(map(len, true))
-        answered = sum(int(k.sum()) for k in told) / total if total else math.nan
+        answered = sum(int(k.sum()) for k in known_verdicts) / total if total else math.nan
         calls = np.mean([f.calls for f in found])
         note = f"{calls:.1f} calls an episode, {answered:.0%} of {total} verdicts known"
         figures.append(
@@ -212,35 +212,35 @@ def stepeval_figures(episodes: Sequence[Episode], model: Model, known: Known) ->
     return figures
 
 
-def _verdicts(found: Asked, episode: Episode) -> tuple[FloatArray, FloatArray]:
+def _verdicts(found: JudgeResult, episode: Episode) -> tuple[FloatArray, FloatArray]:
     """Of each subgoal of known truth: whether the verdict is right (NaN for unknown), and the truth."""
-    said = {v.subgoal: v.answer for v in found.judgement.verdicts} if found.judgement is not None else {}
+    answers = {v.subgoal: v.answer for v in found.judgement.verdicts} if found.judgement is not None else {}
     truth = {s.name: episode.labels.subgoal(s.name) for s in episode.subgoals}
     known = {name: true for name, true in truth.items() if true is not None}
     right = [
-        math.nan if said.get(n, "unknown") == "unknown" else float((said[n] == "yes") == t)
+        math.nan if answers.get(n, "unknown") == "unknown" else float((answers[n] == "yes") == t)
         for n, t in known.items()
     ]
     return np.array(right, dtype=np.float64), np.array(list(known.values()), dtype=np.float64)
 
 
 def cascade_figures(
-    episodes: Sequence[Episode], model: Model, judge: TopReward, known: Known
+    episodes: Sequence[Episode], model: Model, judge: TopReward, known: KnownAnswers
 ) -> list[Figure]:
-    """Success by a cheap judge (one call), a dear one (a call a subgoal), and the dear one where unsure."""
-    dear = StepEval(
-        model, strategy="per-subgoal", answer="tokens", frames=FRAMES, size=SIZE, max_tokens=WORDS
+    """Success by a cheap judge (one call), an expensive one (a call a subgoal), and both in a cascade."""
+    expensive = StepEval(
+        model, strategy="per-subgoal", answer="tokens", frames=FRAMES, size=SIZE, max_tokens=MAX_TOKENS
     )
     judges: dict[str, Judge] = {
         "topreward alone": judge,
-        "stepeval alone": dear,
-        "cascade": Cascade(judge, dear),
+        "stepeval alone": expensive,
+        "cascade": Cascade(judge, expensive),
     }
     units, truth = units_of(episodes), np.array([float(bool(e.labels.success)) for e in episodes])
     figures: dict[str, Figure] = {}
     calls: dict[str, float] = {}
     for words, one in judges.items():
-        found = [asked(one, episode, model, known=known) for episode in episodes]
+        found = [run_judge(one, episode, model, known=known) for episode in episodes]
         scores = np.array([math.nan if f.judgement is None else f.judgement.success_score for f in found])
         right = np.where(np.isnan(scores), np.nan, (scores >= 0.5) == (truth > 0.5))
         calls[words] = float(np.mean([f.calls for f in found])) if found else math.nan
@@ -252,9 +252,9 @@ def cascade_figures(
         *figures.values(),
         Figure(
             GROUP,
-            "cascade, share of the dear judge's calls saved",
+            "cascade, share of the expensive judge's calls saved",
             plain(saved, len(episodes)),
-            note=f"at an accuracy {abs(cost):.3f} {'below' if cost < 0 else 'above'} the dear judge's",
+            note=f"at an accuracy {abs(cost):.3f} {'below' if cost < 0 else 'above'} the expensive judge's",
         ),
     ]
 
@@ -272,7 +272,7 @@ def annotate_figures(episodes: Sequence[Episode], model: Model) -> list[Figure]:
             Path(folder),
             vocabulary=vocabulary,
             options=AnnotateOptions(fps=10.0, max_frames=FRAMES, size=SIZE, max_tokens=400),
-            spending=CallOptions(cache=False),
+            call_options=CallOptions(cache=False),
         )
     pairs = [
         (_boundaries(e.labels.stages), _boundaries(a.stages)) for e, a in zip(episodes, made, strict=True)

@@ -1,6 +1,6 @@
-"""Does it know its limits? Foreign films under trained instructions, and trained scenes under unseen words.
+"""The domain gate: out-of-distribution videos under trained instructions, trained scenes under unseen words.
 
-Both are asked crosswise, so that neither a list of instructions nor a list of scenes is enough to pass.
+Both are crossed, so that neither a list of instructions nor a list of scenes is enough to pass.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.embedded.figures import Figure, Units, average
 from benchmarks.embedded.paraphrases import unseen
-from benchmarks.embedded.run_judge import asked
-from benchmarks.embedded.scoring import held
+from benchmarks.embedded.run_judge import run_judge
+from benchmarks.embedded.scoring import in_memory
 from benchmarks.embedded.variants import SHIFTS, trained_instructions
 from stepscore import open_episodes
 from stepscore.episodes import Episode
@@ -29,90 +29,90 @@ from stepscore.training.embedded.tasks import SIZE, VIEW
 from stepscore.types import FloatArray, Frames
 
 GROUP = "Knows its limits"
-REAL, HELD_OUT, PAINTED = 5, 10, 20
-"""Instructions a real film, episodes a held-out task, and films of blank pictures and of noise each."""
+REAL, HELD_OUT, SYNTHETIC = 5, 10, 20
+"""Instructions for each real video, episodes of each held-out task, and synthetic videos of each kind."""
 SCENES = 6
-"""Scenes of a trained task. The gate looks at how a film begins, so that one rollout of a scene says it all."""
+"""Scenes of a trained task. The gate reads the first frame, so that one rollout of a scene is enough."""
 
 
 @dataclass(frozen=True, eq=False)
-class PaintedView:
+class SyntheticView:
     """Frames that no camera took."""
 
     frames: Frames
     fps: float = 10.0
 
     def info(self) -> ViewInfo:
-        """Of the frames in hand."""
+        """Return the size and the rate of the frames."""
         n, height, width, _ = self.frames.shape
         return ViewInfo(n, self.fps, width, height, n / self.fps)
 
     def timestamps(self) -> FloatArray:
-        """Evenly from 0."""
+        """Return times evenly spaced from 0."""
         return np.arange(len(self.frames)) / self.fps
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """The frames at ``indices``, of their own size."""
+        """Return the frames at ``indices``, in their own size."""
         return self.frames[np.asarray(indices, dtype=np.int64)]
 
     def digest(self) -> bytes:
-        """The pictures themselves tell them apart."""
+        """Return the first frame's bytes."""
         return bytes(self.frames[0].tobytes())
 
     def location(self) -> str:
-        """Nowhere."""
-        return "painted"
+        """Return a name; there is no file."""
+        return "synthetic"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A film and an instruction: what it is called, and the episode."""
+    """A video under an instruction, and the kind of case it is."""
 
     kind: str
     episode: Episode
 
 
-def foreign_cases(held_out: Sequence[Episode], real: Path | None) -> list[Case]:
-    """Films of other scenes, of other robots, of nothing and of noise, under trained instructions."""
+def out_of_distribution_cases(held_out: Sequence[Episode], real: Path | None) -> list[Case]:
+    """Return videos of other scenes and robots, blank ones and noise, under trained instructions."""
     words = trained_instructions()
     cases: list[Case] = []
 
-    def told(kind: str, episode: Episode, count: int = 1) -> None:
+    def add(kind: str, episode: Episode, count: int = 1) -> None:
         for _ in range(count):
             # Seven has no divisor in common with 26: all instructions come up.
             text = words[7 * len(cases) % len(words)]
             cases.append(Case(kind, replace(episode, instruction=text, subgoals=())))
 
     for episode in _real(real):
-        told("real rollouts", episode, REAL)
-    seen: dict[str, int] = defaultdict(int)
+        add("real rollouts", episode, REAL)
+    counts: dict[str, int] = defaultdict(int)
     for episode in held_out:
-        seen[str(episode.task)] += 1
-        if seen[str(episode.task)] <= HELD_OUT:
-            told("held-out scenes", episode.with_views([VIEW]))
+        counts[str(episode.task)] += 1
+        if counts[str(episode.task)] <= HELD_OUT:
+            add("held-out scenes", episode.with_views([VIEW]))
     rng = np.random.default_rng(0)
-    for number in range(PAINTED):
+    for number in range(SYNTHETIC):
         level = np.full((20, SIZE, SIZE, 3), rng.integers(0, 256, 3 if number % 2 else 1), dtype=np.uint8)
         noise = rng.integers(0, 256, (20, SIZE, SIZE, 3), dtype=np.uint8)
         for kind, frames in (("blank", level), ("noise", noise)):
-            told(kind, Episode(f"{kind}-{number}", "", views={VIEW: PaintedView(frames)}))
+            add(kind, Episode(f"{kind}-{number}", "", views={VIEW: SyntheticView(frames)}))
     return cases
 
 
 def trained_cases(trained: Sequence[Episode]) -> Iterator[Case]:
-    """Scenes of trained tasks, each in words that no recipe used: as recorded, shifted and zoomed."""
+    """Yield scenes of trained tasks, each in words that were never trained: as recorded, shifted and zoomed."""
     scenes: dict[str, dict[str, Episode]] = defaultdict(dict)
     for episode in trained:
         scenes[str(episode.task)].setdefault(str(episode.pair), episode)
     for task, found in scenes.items():
         for number, episode in enumerate(list(found.values())[:SCENES]):
             words = unseen(task)
-            film = held(replace(episode.with_views([VIEW]), subgoals=()))
-            film = replace(film, instruction=words[number % len(words)])
+            video = in_memory(replace(episode.with_views([VIEW]), subgoals=()))
+            video = replace(video, instruction=words[number % len(words)])
             dx, dy = SHIFTS[number % len(SHIFTS)]
-            yield Case("as recorded", film)
-            yield Case("shifted 8 px", perturb(film, "shifted", dx=8 * dx, dy=8 * dy))
-            yield Case("zoomed 15 %", perturb(film, "zoomed"))
+            yield Case("as recorded", video)
+            yield Case("shifted 8 px", perturb(video, "shifted", dx=8 * dx, dy=8 * dy))
+            yield Case("zoomed 15 %", perturb(video, "zoomed"))
 
 
 def _real(folder: Path | None) -> list[Episode]:
@@ -131,25 +131,25 @@ def _real(folder: Path | None) -> list[Episode]:
 def limit_figures(
     model: Model, judge: TopReward, held_out: Sequence[Episode], trained: Sequence[Episode], real: Path | None
 ) -> list[Figure]:
-    """Shares of films answered with unknown: of foreign ones, and of trained ones in unseen words."""
-    films = replace(judge, model=model, prefixes=2, max_frames=8)
-    with warnings.catch_warnings(record=True) as said:
+    """Shares of videos answered with unknown: out of distribution, and trained ones in unseen words."""
+    short = replace(judge, model=model, prefixes=2, max_frames=8)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        foreign = [(case, answer(films, case.episode)) for case in foreign_cases(held_out, real)]
-    named = any("--model" in str(warning.message) for warning in said)
+        others = [(case, answer(short, case.episode)) for case in out_of_distribution_cases(held_out, real)]
+    named = any("--model" in str(warning.message) for warning in caught)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        own = [(case, answer(films, case.episode)) for case in trained_cases(trained)]
+        own = [(case, answer(short, case.episode)) for case in trained_cases(trained)]
     figures = _shares(
-        [(case, said == "unknown") for case, said in foreign],
-        "foreign films answered with unknown",
+        [(case, known == "unknown") for case, known in others],
+        "out-of-distribution videos answered with unknown",
         0.95,
         at_most=False,
     )
     note = f"{'' if real else 'without the real rollouts; '}the message names --model: {'yes' if named else 'NO'}"
     figures[0] = replace(figures[0], note=note)
     return figures + _shares(
-        [(case, said != "known") for case, said in own],
+        [(case, known != "known") for case, known in own],
         "trained scenes in unseen words refused",
         0.05,
         at_most=True,
@@ -157,23 +157,23 @@ def limit_figures(
 
 
 def answer(judge: TopReward, episode: Episode) -> Literal["known", "unknown", "error"]:
-    """Whether any point of the judge's curve is known; an error is neither an answer nor unknown."""
-    found = asked(judge, episode, judge.model).judgement
+    """Return whether any point of the judge's curve is known; an error is neither an answer nor unknown."""
+    found = run_judge(judge, episode, judge.model).judgement
     if found is None or found.curve is None:
         return "error"
     return "unknown" if np.isnan(found.curve.progress).all() else "known"
 
 
 def _shares(refused: Sequence[tuple[Case, bool]], name: str, target: float, *, at_most: bool) -> list[Figure]:
-    """The share over all, then by kind."""
+    """Return the share over all, then by kind."""
     figures = []
     for kind in ("", *dict.fromkeys(case.kind for case, _ in refused)):
         chosen = [(c, r) for c, r in refused if kind in ("", c.kind)]
-        # Films of one scene stand and fall together, also where it is shifted or zoomed; a film without a scene
-        # is one by itself.
+        # Videos of one scene are one cluster, also where it is shifted or zoomed; a video without a scene
+        # is a cluster by itself.
         units = Units(
             [c.episode.pair or str(c.episode.metadata.get("changed_from", c.episode.id)) for c, _ in chosen],
-            ["films"] * len(chosen),
+            ["videos"] * len(chosen),
         )
         estimate = average([float(r) for _, r in chosen], units)
         label = f"{name}, {kind}" if kind else name

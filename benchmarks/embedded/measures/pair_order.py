@@ -1,4 +1,4 @@
-"""Pairs of moments: does the judge say which is further along, where as many fall as rise?"""
+"""Pairs of frames: which is further along, where as many fall as rise?"""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from benchmarks.embedded.rows import Scored
 from stepscore.metrics.pairs import TRUE_CHANGE_BINS, make_pairs
 from stepscore.types import FloatArray
 
-GROUP = "Pairs of moments, half of them true regressions"
+GROUP = "Pairs of frames, half of them true regressions"
 TARGETS = (None, 0.8, 0.9)
 MOST = 12
-"""Pairs of one episode, one span and one direction at most, so that long films do not decide."""
+"""Pairs of one episode, one span and one direction at most, so that long videos do not decide."""
 
 
 def balanced(right: FloatArray, rises: FloatArray) -> float:
@@ -34,7 +34,7 @@ def pair_figures(rows: Sequence[Scored], *, group: str = GROUP) -> list[Figure]:
         drawn = [draw(row, lo, hi, seed=number) for row in recorded]
         kept = _halved(drawn, seed=number)
         chosen = [(row, d) for row, d in zip(recorded, kept, strict=True) if len(d)]
-        right = [_right(true, said) for _, (true, said) in ((r, d.T) for r, d in chosen)]
+        right = [_right(true, judged) for _, (true, judged) in ((r, d.T) for r, d in chosen)]
         rises = [(d[:, 0] > 0).astype(float) for _, d in chosen]
         estimate = over_points(balanced, (right, rises), Units.of([row for row, _ in chosen]), resamples=500)
         total = sum(len(d) for _, d in chosen)
@@ -70,6 +70,6 @@ def _halved(drawn: Sequence[FloatArray], *, seed: int) -> list[FloatArray]:
     return [d[[j for j in range(len(d)) if (i, j) in chosen]] for i, d in enumerate(drawn)]
 
 
-def _right(true: FloatArray, said: FloatArray) -> FloatArray:
+def _right(true: FloatArray, judged: FloatArray) -> FloatArray:
     """1 where the sign is right, a half for no change."""
-    return np.where(said == 0, 0.5, (np.sign(said) == np.sign(true)).astype(float))
+    return np.where(judged == 0, 0.5, (np.sign(judged) == np.sign(true)).astype(float))

@@ -17,10 +17,10 @@ from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import ccc, voc
 from stepscore.types import Estimate, FloatArray
 
-GROUP, OPD, PRINTS = (
+GROUP, OPD, FAILURE_MODES = (
     "Calibrated progress against the potential",
     "OPD from the judge against OPD from the potential",
-    "Fingerprints",
+    "Failure modes",
 )
 PLANTED = {
     "freeze": "stagnation",
@@ -29,10 +29,10 @@ PLANTED = {
     "short:2": "last mile",
     "short:4": "last mile",
 }
-"""What each of five policies does to a rollout, by the name its fingerprint should have."""
+"""Failure mode that each of five policies should show."""
 COLLAPSED = {"early collapse": "regression"}
 """An early collapse is a regression in the first 40 % of the time."""
-PRINTED_TASKS = (
+FAILURE_MODE_TASKS = (
     "assembly",
     "bin-picking",
     "button-press",
@@ -61,8 +61,8 @@ def progress_figures(rows: Sequence[Scored], fitted: MonotoneMap, group: str = G
         others = {n: float(np.nanmean(v)) if v else math.nan for n, v in errors.items() if n != "judge"}
         estimate = average(errors["judge"], Units.of(chosen))
         figures.append(Figure(group, f"MAE, {words}", estimate, 0.1, at_most=True, baselines=others))
-        said = [fitted.apply(row.own.margins) for row in chosen]
-        level = over_points(ccc, (said, truth), Units.of(chosen), resamples=300)
+        judged = [fitted.apply(row.own.margins) for row in chosen]
+        level = over_points(ccc, (judged, truth), Units.of(chosen), resamples=300)
         clock = pooled([linear_time(row) for row in chosen], truth)
         figures.append(
             Figure(group, f"CCC, {words}", level, 0.85, baselines={"linear time": clock, "constant": 0.0})
@@ -75,13 +75,13 @@ def linear_time(row: Scored) -> FloatArray:
     return np.asarray(row.times / row.times[-1] if row.times[-1] > 0 else np.zeros(len(row.times)))
 
 
-def pooled(said: Sequence[FloatArray], truth: Sequence[FloatArray]) -> float:
+def pooled(judged: Sequence[FloatArray], truth: Sequence[FloatArray]) -> float:
     """Concordance over all points."""
-    return ccc(np.concatenate(said), np.concatenate(truth)) if said else math.nan
+    return ccc(np.concatenate(judged), np.concatenate(truth)) if judged else math.nan
 
 
 def opd_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Figure]:
-    """MP, MC and the order of policies, of the judge's curve and of the potential at the same moments."""
+    """MP, MC and the order of policies, of the judge's curve and of the potential at the same times."""
     chosen = [row for row in rows if row.variant == "recorded" and not np.isnan(row.potential).any()]
     units = Units.of(chosen)
     figures = []
@@ -101,11 +101,11 @@ def opd_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Figure]:
     codes = {policy: float(n) for n, policy in enumerate(sorted({row.policy for row in chosen}))}
     for revision in ("v1.0", "robust"):
         for name in ("CRA", "STR"):
-            said, stated, timed = ([v[name] for v in values[revision]] for values in (judged, true, clock))
-            columns = [[[v] for v in said], [[v] for v in stated], [[codes[row.policy]] for row in chosen]]
+            judge, truth, timed = ([v[name] for v in values[revision]] for values in (judged, true, clock))
+            columns = [[[v] for v in judge], [[v] for v in truth], [[codes[row.policy]] for row in chosen]]
             rho = over_points(policy_rho, columns, units, resamples=500)
             by_time = policy_rho(
-                *(np.array(c) for c in (timed, stated, [codes[row.policy] for row in chosen]))
+                *(np.array(c) for c in (timed, truth, [codes[row.policy] for row in chosen]))
             )
             label = f"rho of {len(codes)} policies by {name} ({revision})"
             figures.append(Figure(OPD, label, rho, 0.8, baselines={"linear time": by_time}))
@@ -116,23 +116,23 @@ def _opd(row: Scored, curve: FloatArray, revision: str) -> dict[str, float]:
     return compute_opd(curve, revision=revision, times=row.times)
 
 
-def policy_rho(said: FloatArray, true: FloatArray, policies: FloatArray) -> float:
+def policy_rho(judged: FloatArray, true: FloatArray, policies: FloatArray) -> float:
     """Spearman's correlation of the policies' means."""
-    known = ~(np.isnan(said) | np.isnan(true))
-    said, true, policies = said[known], true[known], policies[known]
+    known = ~(np.isnan(judged) | np.isnan(true))
+    judged, true, policies = judged[known], true[known], policies[known]
     names = np.unique(policies)
     if len(names) < 2:
         return math.nan
-    means = [[float(values[policies == name].mean()) for name in names] for values in (said, true)]
+    means = [[float(values[policies == name].mean()) for name in names] for values in (judged, true)]
     return voc(means[0], means[1])
 
 
-def fingerprint_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Figure]:
+def failure_mode_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Figure]:
     """How often planted ways of failing get their name, over five policies and seven tasks.
 
     A cell is a policy on a task; its name is the commonest among its failed episodes.
     """
-    tasks = [task for task in PRINTED_TASKS if any(row.task == task for row in rows)] or sorted(
+    tasks = [task for task in FAILURE_MODE_TASKS if any(row.task == task for row in rows)] or sorted(
         {row.task for row in rows}
     )
     chosen = [
@@ -148,9 +148,11 @@ def fingerprint_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Fig
     for source, curve, target in sources:
         names = [named(curve(row), row.times) for row in chosen]
         right = [float(name == PLANTED[row.policy]) for name, row in zip(names, chosen, strict=True)]
-        figures.append(Figure(PRINTS, f"cells named right from {source}", _cells(chosen, names), target))
         figures.append(
-            Figure(PRINTS, f"episodes named right from {source}", average(right, Units.of(chosen)))
+            Figure(FAILURE_MODES, f"cells named right from {source}", _cells(chosen, names), target)
+        )
+        figures.append(
+            Figure(FAILURE_MODES, f"episodes named right from {source}", average(right, Units.of(chosen)))
         )
     if figures:
         note = f"policies {', '.join(PLANTED)}; tasks {', '.join(tasks)}"
@@ -159,16 +161,16 @@ def fingerprint_figures(rows: Sequence[Scored], fitted: MonotoneMap) -> list[Fig
 
 
 def named(curve: FloatArray, times: FloatArray) -> str:
-    """The fingerprint of a failed episode."""
+    """Return the failure mode of a failed episode."""
     name = failure_mode(curve, times, success=False).name
     return COLLAPSED.get(name, name)
 
 
 def _cells(rows: Sequence[Scored], names: Sequence[str]) -> Estimate:
-    said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    cells: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row, name in zip(rows, names, strict=True):
-        said[row.policy, row.task][name] += 1
-    right = [PLANTED[policy] == counts.most_common(1)[0][0] for (policy, _), counts in said.items()]
+        cells[row.policy, row.task][name] += 1
+    right = [PLANTED[policy] == counts.most_common(1)[0][0] for (policy, _), counts in cells.items()]
     if not right:
         return plain(math.nan, 0, "no cells")
     return average(np.array(right, dtype=float), Units([None] * len(right), ["cell"] * len(right)))

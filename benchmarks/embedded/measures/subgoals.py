@@ -1,4 +1,4 @@
-"""Subgoals: is each statement about the film so far judged true when it is, and only then?"""
+"""Subgoals: is each statement about the video so far judged true when it is, and only then?"""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def fast_balanced(margins: FloatArray, truth: FloatArray) -> float:
     true = truth > 0.5
     if true.all() or not true.any():
         return math.nan
-    said = margins > 0
-    return float((said[true].mean() + (~said[~true]).mean()) / 2)
+    yes = margins > 0
+    return float((yes[true].mean() + (~yes[~true]).mean()) / 2)
 
 
 def by_subgoal(rows: Sequence[Scored]) -> dict[tuple[str, str], list[tuple[Scored, FloatArray, FloatArray]]]:
     """Of each subgoal of each task, the episodes with log-odds and truth at the prefixes where it is known."""
     found: dict[tuple[str, str], list[tuple[Scored, FloatArray, FloatArray]]] = defaultdict(list)
     for row in rows:
-        for name, said in row.subgoals.items():
-            known = ~np.isnan(said.truth)
-            found[row.task, name].append((row, said.margins[known], said.truth[known]))
+        for name, statement in row.subgoals.items():
+            known = ~np.isnan(statement.truth)
+            found[row.task, name].append((row, statement.margins[known], statement.truth[known]))
     return found
 
 
@@ -74,7 +74,7 @@ def _over_subgoals(values: Mapping[tuple[str, str], float]) -> Estimate:
 
 @dataclass(frozen=True)
 class Views:
-    """What two cameras said of a subgoal in one episode, and what was true."""
+    """Log-odds of a subgoal by two cameras in one episode, and the truth."""
 
     row: Scored
     weak: FloatArray
@@ -96,15 +96,15 @@ def hidden_figures(rows: Sequence[Scored]) -> list[Figure]:
             continue
         label = f"balanced accuracy, subgoals that the {words} camera shows worst, "
         units, truth = Units.of([one.row for one in found]), [one.truth for one in found]
-        said = {
+        by_camera = {
             "by it alone": [one.weak for one in found],
             "by the other camera": [one.other for one in found],
             "by both": [one.both for one in found],
         }
-        for how, margins in said.items():
+        for how, margins in by_camera.items():
             estimate = over_points(fast_balanced, (margins, truth), units, resamples=300)
             figures.append(Figure(GROUP, label + how, estimate))
-        columns = (said["by both"], said["by it alone"], truth)
+        columns = (by_camera["by both"], by_camera["by it alone"], truth)
         gained = over_points(_gain, columns, units, resamples=300)
         figures.append(Figure(GROUP, label + "gain by the second view", gained, 0.0))
     return figures
@@ -141,8 +141,8 @@ def hidden_in(rows: Sequence[Scored], weak: str, other: str) -> list[Views]:
 def worst_subgoals(rows: Sequence[Scored]) -> list[tuple[str, str]]:
     """The subgoals of lowest balanced accuracy, by task and name."""
     found = {}
-    for key, said in by_subgoal(rows).items():
-        truth = np.concatenate([t for _, _, t in said])
+    for key, episodes in by_subgoal(rows).items():
+        truth = np.concatenate([t for _, _, t in episodes])
         if min(truth.sum(), len(truth) - truth.sum()) >= LEAST:
-            found[key] = fast_balanced(np.concatenate([m for _, m, _ in said]), truth)
+            found[key] = fast_balanced(np.concatenate([m for _, m, _ in episodes]), truth)
     return sorted(found, key=lambda key: (found[key], key))[:HIDDEN]

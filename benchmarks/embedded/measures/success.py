@@ -1,4 +1,4 @@
-"""Success: is a film that shows the task done scored above one that does not?"""
+"""Success: is a video that shows the task done scored above one that does not?"""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def index(rows: Sequence[Scored]) -> dict[tuple[str, str], Scored]:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Films with known outcome, and a score of each."""
+class ScoredVideos:
+    """Videos with known outcome, and a score of each."""
 
     rows: tuple[Scored, ...]
     labels: FloatArray
     scores: FloatArray
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[Scored, Scored]]) -> Shown:
-        """Successes and failures of pairs, each film once, scored at its end."""
+    def of(cls, pairs: Sequence[tuple[Scored, Scored]]) -> ScoredVideos:
+        """Successes and failures of pairs, each video once, scored at its end."""
         rows = tuple({(r.id, r.variant): r for pair in pairs for r in pair}.values())
         good = {(pair[0].id, pair[0].variant) for pair in pairs}
         labels = np.array([float((r.id, r.variant) in good) for r in rows])
         return cls(rows, labels, np.array([r.final for r in rows]))
 
     def auc(self) -> Estimate:
-        """Area under the ROC curve over all films, scenes resampled."""
+        """Area under the ROC curve over all videos, scenes resampled."""
         if not len(self.rows):
             return plain(math.nan, 0, "no pairs")
         return over_points(
@@ -87,48 +87,48 @@ def success_figures(rows: Sequence[Scored], matched: Matched) -> list[Figure]:
     """AUC pooled, macro, by task and over prefixes; near misses, retreats and transient successes."""
     by = index(rows)
     pairs = pairs_of(by, matched.all)
-    shown = Shown.of(pairs)
+    videos = ScoredVideos.of(pairs)
     figures = [
-        Figure(GROUP, "success AUC, pooled", shown.auc(), 0.98, baselines=shown.baselines()),
-        _macro(shown),
-        _product(shown),
+        Figure(GROUP, "success AUC, pooled", videos.auc(), 0.98, baselines=videos.baselines()),
+        _macro(videos),
+        _product(videos),
         _reworded(pairs),
         _prefixes([row for row in rows if row.variant == "recorded"]),
         *_by_task(pairs),
         *_near_misses(by, matched, pairs),
         *_lost(pairs, [row for row in rows if row.variant == "recorded"]),
     ]
-    accuracy = average((shown.scores > 0) == (shown.labels > 0.5), Units.of(shown.rows))
+    accuracy = average((videos.scores > 0) == (videos.labels > 0.5), Units.of(videos.rows))
     figures.insert(3, Figure(GROUP, "accuracy at P = 0.5", accuracy))
     return figures
 
 
-def _macro(shown: Shown) -> Figure:
-    codes = {task: float(number) for number, task in enumerate(sorted({r.task for r in shown.rows}))}
+def _macro(videos: ScoredVideos) -> Figure:
+    codes = {task: float(number) for number, task in enumerate(sorted({r.task for r in videos.rows}))}
     columns = (
-        [[s] for s in shown.scores],
-        [[y] for y in shown.labels],
-        [[codes[r.task]] for r in shown.rows],
+        [[s] for s in videos.scores],
+        [[y] for y in videos.labels],
+        [[codes[r.task]] for r in videos.rows],
     )
-    estimate = over_points(macro_auc, columns, Units.of(shown.rows), resamples=500)
-    return Figure(GROUP, f"success AUC, mean of {len(codes)} tasks", estimate, baselines=shown.baselines())
+    estimate = over_points(macro_auc, columns, Units.of(videos.rows), resamples=500)
+    return Figure(GROUP, f"success AUC, mean of {len(codes)} tasks", estimate, baselines=videos.baselines())
 
 
-def _product(shown: Shown) -> Figure:
+def _product(videos: ScoredVideos) -> Figure:
     """The success score that ``topreward`` reports: the mean of P over the last three prefixes."""
-    scores = np.array([row.chances[-3:].mean() for row in shown.rows])
-    estimate = Shown(shown.rows, shown.labels, scores).auc()
+    scores = np.array([row.chances[-3:].mean() for row in videos.rows])
+    estimate = ScoredVideos(videos.rows, videos.labels, scores).auc()
     return Figure(
         GROUP, "success AUC of topreward's success score", estimate, note="mean of the last 3 prefixes"
     )
 
 
 def _reworded(pairs: Sequence[tuple[Scored, Scored]]) -> Figure:
-    """The instruction in words that no recipe used."""
-    asked = [pair for pair in pairs if not any(math.isnan(row.reworded) for row in pair)]
-    shown = Shown.of(asked)
-    scores = np.array([row.reworded for row in shown.rows])
-    estimate = Shown(shown.rows, shown.labels, scores).auc()
+    """The instruction in words that were never trained."""
+    reworded = [pair for pair in pairs if not any(math.isnan(row.reworded) for row in pair)]
+    videos = ScoredVideos.of(reworded)
+    scores = np.array([row.reworded for row in videos.rows])
+    estimate = ScoredVideos(videos.rows, videos.labels, scores).auc()
     return Figure(GROUP, "success AUC, instruction in an unseen wording", estimate)
 
 
@@ -154,18 +154,18 @@ def _by_task(pairs: Sequence[tuple[Scored, Scored]]) -> list[Figure]:
     counts: dict[str, int] = {}
     for task in sorted({pair[0].task for pair in pairs}):
         mine = [pair for pair in pairs if pair[0].task == task]
-        shown = Shown.of(mine)
+        videos = ScoredVideos.of(mine)
         note = "" if len(mine) >= ENOUGH else f"{len(mine)} pairs, under {ENOUGH}"
         name = f"success AUC, {task}"
-        figures[task] = Figure(GROUP, name, shown.auc(), 0.9, baselines=shown.baselines(), note=note)
+        figures[task] = Figure(GROUP, name, videos.auc(), 0.9, baselines=videos.baselines(), note=note)
         counts[task] = len(mine)
     enough = [task for task in figures if counts[task] >= ENOUGH] or list(figures)
     known = [task for task in enough if not math.isnan(figures[task].estimate.value)]
     if not known:
         return list(figures.values())
     low = min(known, key=lambda task: figures[task].estimate.value)
-    told = f"{low}; {len([t for t in figures if counts[t] >= ENOUGH])} of {len(figures)} tasks have {ENOUGH} pairs"
-    worst = Figure(GROUP, "success AUC, worst task", figures[low].estimate, 0.9, note=told)
+    note = f"{low}; {len([t for t in figures if counts[t] >= ENOUGH])} of {len(figures)} tasks have {ENOUGH} pairs"
+    worst = Figure(GROUP, "success AUC, worst task", figures[low].estimate, 0.9, note=note)
     return [worst, *figures.values()]
 
 
@@ -173,11 +173,11 @@ def _near_misses(by: Index, matched: Matched, everything: Sequence[tuple[Scored,
     figures = []
     for policy, found in matched.short.items():
         near = [p for p in pairs_of(by, found) if p[1].potential[-1] >= p[1].peak - ARRIVED]
-        shown = Shown.of(near)
+        videos = ScoredVideos.of(near)
         target = 0.9 if policy == "short:4" else None
         centimetres = policy.partition(":")[2]
         name = f"AUC of near misses, {centimetres} cm short, against successes of their length"
-        figures.append(Figure(GROUP, name, shown.auc(), target, baselines=shown.baselines()))
+        figures.append(Figure(GROUP, name, videos.auc(), target, baselines=videos.baselines()))
     return figures
 
 
@@ -188,13 +188,13 @@ def _lost(pairs: Sequence[tuple[Scored, Scored]], recorded: Sequence[Scored]) ->
     }
     figures = []
     for name, chosen in kinds.items():
-        shown = Shown.of([pair for pair in pairs if chosen(pair[1])])
+        videos = ScoredVideos.of([pair for pair in pairs if chosen(pair[1])])
         figures.append(
             Figure(
                 GROUP,
                 f"AUC of {name} against successes of their length",
-                shown.auc(),
-                baselines=shown.baselines(),
+                videos.auc(),
+                baselines=videos.baselines(),
             )
         )
         whole = [row for row in recorded if row.success == 0 and chosen(row)]

@@ -1,7 +1,7 @@
-"""What one judgement takes: CPU seconds of loading, and of a film with 16 prefixes after it.
+"""The cost of one judgement: CPU seconds of loading, and of a video with 16 prefixes after it.
 
-Measured in a process of its own: ``python -m benchmarks.embedded.measures.timing`` prints JSON. The films are
-rollouts that come with the package, each new to the model, so that nothing is remembered.
+Measured in a process of its own: ``python -m benchmarks.embedded.measures.timing`` prints JSON. The videos are
+rollouts that come with the package, each new to the model, so that nothing comes from a cache.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from benchmarks.embedded.figures import Figure
 from stepscore.metrics.stats.intervals import mean_estimate
 
 GROUP = "Time"
-FILMS, LONG = 8, 32
-"""Rollouts that are judged, and the frames that 16 prefixes of whole pairs take."""
+VIDEOS, LONG = 8, 32
+"""Rollouts to judge, and the fewest frames of each: 16 prefixes of whole pairs need them."""
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -29,14 +29,18 @@ def timing_figures(model: str, max_pixels: int | None) -> list[Figure]:
     done = subprocess.run(
         command, cwd=Path(__file__).parents[3], check=True, stdout=subprocess.PIPE, text=True, env=alone
     )
-    told = json.loads(done.stdout.splitlines()[-1])
+    measured = json.loads(done.stdout.splitlines()[-1])
     rows = (
-        (f"CPU seconds of a bundled rollout, {told['prefixes']} prefixes, decoding included", "films", 0.5),
+        (
+            f"CPU seconds of a bundled rollout, {measured['prefixes']} prefixes, decoding included",
+            "videos",
+            0.5,
+        ),
         ("CPU seconds of loading, the check of sharing and the first call included", "load", 2.0),
         ("CPU seconds of importing torch and transformers", "import", None),
     )
     return [
-        Figure(GROUP, label, mean_estimate(told[key]), target, at_most=target is not None)
+        Figure(GROUP, label, mean_estimate(measured[key]), target, at_most=target is not None)
         for label, key, target in rows
     ]
 
@@ -51,7 +55,7 @@ def main() -> None:
     torch.set_num_threads(1)
     imported = time.process_time()
     from benchmarks.embedded.evaluate import PREFIXES, Evaluation, judge_of
-    from benchmarks.embedded.run_judge import asked
+    from benchmarks.embedded.run_judge import run_judge
     from stepscore.cli.general.demo import ROLLOUTS
     from stepscore.episodes import open_episodes
 
@@ -61,24 +65,24 @@ def main() -> None:
     took = []
     for episode in long:
         before = time.process_time()
-        found = asked(judge, episode, model).judgement
+        found = run_judge(judge, episode, model).judgement
         spent = time.process_time() - before
         assert found is not None
         assert found.curve is not None
         assert len(found.curve) == PREFIXES
-        if found.curve.coverage:  # a film that the gate refused was not judged, and takes nearly nothing
+        if found.curve.coverage:  # a video that the gate refused was not judged, and takes nearly nothing
             took.append(spent)
-        if len(took) > FILMS:
+        if len(took) > VIDEOS:
             break
-    first, *films = took
-    told = {
+    first, *videos = took
+    measured = {
         "import": [imported - started],
-        # The first film loads the model; what it takes beyond the others is loading.
-        "load": [max(first - sorted(films)[len(films) // 2], 0.0)],
-        "films": films,
+        # The first video loads the model; what it takes beyond the others is loading.
+        "load": [max(first - sorted(videos)[len(videos) // 2], 0.0)],
+        "videos": videos,
         "prefixes": PREFIXES,
     }
-    print(json.dumps(told))
+    print(json.dumps(measured))
 
 
 if __name__ == "__main__":
