@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import stepscore
 from stepscore.analysis.calibration import calibrate
-from stepscore.analysis.labelled_progress import Labelled, split
+from stepscore.analysis.labelled_progress import LabelledCurve, split
 from stepscore.cli.judging.calibrate import calibrate as command
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.labels import Label, Labels
@@ -56,7 +56,7 @@ def judge() -> TopReward:
 
 
 def judged(folder: Path, episodes: list[Episode]) -> Run:
-    return stepscore.score(episodes, judge(), out=folder, spending=FRESH)
+    return stepscore.score(episodes, judge(), out=folder, call_options=FRESH)
 
 
 def progress_file(path: Path, episodes: list[Episode], names: tuple[str, ...] = ("",)) -> Path:
@@ -110,7 +110,7 @@ def test_the_pooled_concordance_is_that_of_all_held_out_points(run: Run, tmp_pat
 
 
 def test_figures_never_come_from_the_episodes_that_were_fitted_on() -> None:
-    episodes = [Labelled(f"e{i}", "t", None, np.zeros(1), np.zeros(1)) for i in range(31)]
+    episodes = [LabelledCurve(f"e{i}", "t", None, np.zeros(1), np.zeros(1)) for i in range(31)]
     for seed in range(5):
         for share in (0.01, 0.5, 0.99):
             fit, held = split(episodes, share, seed)
@@ -124,7 +124,7 @@ def test_figures_never_come_from_the_episodes_that_were_fitted_on() -> None:
 
 
 def test_episodes_of_one_scene_stay_on_one_side() -> None:
-    episodes = [Labelled(f"e{i}", "t", str(i % 5), np.zeros(1), np.zeros(1)) for i in range(30)]
+    episodes = [LabelledCurve(f"e{i}", "t", str(i % 5), np.zeros(1), np.zeros(1)) for i in range(30)]
     fit, held = split(episodes, 0.5, 0)
     assert {e.pair for e in fit}.isdisjoint(e.pair for e in held)
 
@@ -163,7 +163,7 @@ def test_a_written_map_is_applied_by_the_judge_it_was_fitted_for(run: Run, tmp_p
         many(),
         replace(judge(), calibration=tmp_path / "map.json"),
         out=tmp_path / "calibrated",
-        spending=FRESH,
+        call_options=FRESH,
     )
     assert set(calibrated.judgements().column("calibrated").to_pylist()) == {True}
     assert calibrated.protocol.hash != run.protocol.hash

@@ -12,14 +12,14 @@ import pytest
 import stepscore
 from stepscore.analysis.comparison import compare
 from stepscore.analysis.failure_modes import failure_modes_by_policy
-from stepscore.analysis.measures import measure, measure_episodes
+from stepscore.analysis.measures import grouped_estimates, measure_episodes
 from stepscore.analysis.subgoals import subgoal_tables
 from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges import Ask
 from stepscore.metrics import compute_opd, voc
-from stepscore.metrics.stats.intervals import wilson
+from stepscore.metrics.stats.intervals import wilson_interval
 from stepscore.runs import Run
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import episode
@@ -72,7 +72,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def rows(run: Run, *by: str) -> dict[tuple[object, ...], dict[str, object]]:
-    return {(*m.group.values(), m.metric): m.row() for m in measure(measure_episodes(run), by)}
+    return {(*m.group.values(), m.metric): m.row() for m in grouped_estimates(measure_episodes(run), by)}
 
 
 def test_each_episodes_numbers_are_those_of_the_pure_functions(run: Run) -> None:
@@ -94,7 +94,7 @@ def test_unknown_stays_unknown_and_is_counted(run: Run) -> None:
 def test_rates_have_wilson_intervals(run: Run) -> None:
     row = rows(run, "policy")["a", "success_label"]
     assert (row["value"], row["n"]) == (8 / 12, 12)
-    assert (row["lo"], row["hi"]) == pytest.approx(wilson(8, 12))
+    assert (row["lo"], row["hi"]) == pytest.approx(wilson_interval(8, 12))
 
 
 def test_conditioned_rows_name_the_source_of_success_and_count_their_own(run: Run) -> None:

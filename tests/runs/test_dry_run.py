@@ -63,10 +63,10 @@ def test_it_counts_what_would_be_asked_and_sends_nothing(tmp_path: Path) -> None
 
 
 def test_what_is_already_answered_costs_nothing(tmp_path: Path) -> None:
-    spending = CallOptions(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
+    call_options = CallOptions(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
     judge = Asks(MockModel("x", script=lambda r: 0.0 if isinstance(r, Score) else "fine"))
-    stepscore.score(episodes(), judge, out=tmp_path / "run", spending=spending)
-    counted = dry_run(episodes(), judge, spending)
+    stepscore.score(episodes(), judge, out=tmp_path / "run", call_options=call_options)
+    counted = dry_run(episodes(), judge, call_options)
     assert (counted.calls, counted.cached, counted.cost) == (4, 4, 0.0)
 
 

@@ -107,10 +107,12 @@ def test_a_run_through_a_misbehaving_server_ends_complete(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with serving() as honest:
         calm = Asker(OpenAIModel("tiny", base_url=honest.url))
-        expected = stepscore.score(many(5), calm, out=tmp_path / "calm", spending=CallOptions(cache=False))
+        expected = stepscore.score(
+            many(5), calm, out=tmp_path / "calm", call_options=CallOptions(cache=False)
+        )
     with serving(faults=EVERY_FAULT, key=KEY) as faulty:
         judge = Asker(OpenAIModel("tiny", base_url=faulty.url, timeout_s=1.0))
-        run = stepscore.score(many(5), judge, out=tmp_path / "run", workers=3, spending=spend(tmp_path))
+        run = stepscore.score(many(5), judge, out=tmp_path / "run", workers=3, call_options=spend(tmp_path))
         seen = faulty.stats()
     assert run.judgements().column("error").null_count == 5
     assert tables(run.path) == tables(expected.path), "faults on the way change no number"
@@ -130,7 +132,7 @@ def test_what_stays_refused_is_a_row_with_the_servers_words(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with serving(faults=["always-400", "always-500"], key=KEY) as server:
         judge = Asker(OpenAIModel("tiny", base_url=server.url), frames=1)
-        run = stepscore.score(many(2), judge, out=tmp_path / "run", spending=spend(tmp_path, retries=3))
+        run = stepscore.score(many(2), judge, out=tmp_path / "run", call_options=spend(tmp_path, retries=3))
         counts = sorted(server.stats()["asked"].values())
     first, second = run.judgements().column("error").to_pylist()
     assert "answered 400: No pictures for Bearer [key]" in first
@@ -146,12 +148,16 @@ def test_a_budget_of_n_is_n_requests_and_a_larger_one_goes_on(tmp_path: Path) ->
             budget = Budget(max_calls=limit)
             with pytest.raises(BudgetError, match=f"{limit} calls"):
                 stepscore.score(
-                    many(4), judge, out=tmp_path / "run", workers=4, spending=spend(tmp_path, budget=budget)
+                    many(4),
+                    judge,
+                    out=tmp_path / "run",
+                    workers=4,
+                    call_options=spend(tmp_path, budget=budget),
                 )
             assert server.stats()["total"] == attempts(tmp_path / "run") == limit
             assert stepscore.open_run(tmp_path / "run").info["status"] == "stopped by the budget"
-        spending = spend(tmp_path, budget=Budget(max_calls=100))
-        run = stepscore.score(many(4), judge, out=tmp_path / "run", workers=4, spending=spending)
+        call_options = spend(tmp_path, budget=Budget(max_calls=100))
+        run = stepscore.score(many(4), judge, out=tmp_path / "run", workers=4, call_options=call_options)
         seen = server.stats()
     assert run.info["status"] == "finished"
     assert run.judgements().column("error").null_count == 4
@@ -164,9 +170,9 @@ def test_a_limit_in_money_holds(tmp_path: Path) -> None:
     with serving() as server:
         judge = Asker(OpenAIModel("tiny", base_url=server.url), frames=1)
         # A question may read about 16,500 tokens and write 512: at most 2.2 cents. It really costs 0.01.
-        spending = spend(tmp_path, budget=Budget(max_cost=0.024), price_in=1.0, price_out=10.0)
+        call_options = spend(tmp_path, budget=Budget(max_cost=0.024), price_in=1.0, price_out=10.0)
         with pytest.raises(BudgetError, match="--max-cost continues"):
-            stepscore.score(many(100), judge, out=tmp_path / "run", workers=2, spending=spending)
+            stepscore.score(many(100), judge, out=tmp_path / "run", workers=2, call_options=call_options)
         asked = server.stats()["total"]
     paid = Attempts(tmp_path / "run" / "attempts.sqlite").spent()[1]
     assert paid <= 0.024
@@ -174,10 +180,10 @@ def test_a_limit_in_money_holds(tmp_path: Path) -> None:
 
 
 def test_a_limit_in_money_without_a_price_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    model, spending = MockModel("x"), spend(tmp_path, budget=Budget(max_cost=1.0))
+    model, call_options = MockModel("x"), spend(tmp_path, budget=Budget(max_cost=1.0))
     for judge in (Asker(model), Cascade("constant", Asker(model))):
         with pytest.raises(OptionError, match="needs the price of mock/x"):
-            stepscore.score(many(3), judge, out=tmp_path / "run", spending=spending)
+            stepscore.score(many(3), judge, out=tmp_path / "run", call_options=call_options)
     assert not model.seen
     assert not (tmp_path / "run").exists()
 
@@ -186,7 +192,7 @@ def test_no_more_connections_are_open_than_allowed(tmp_path: Path) -> None:
     with serving(delay_s=0.02) as server:
         judge = Asker(OpenAIModel("tiny", base_url=server.url), frames=4)
         stepscore.score(
-            many(6), judge, out=tmp_path / "run", workers=6, spending=spend(tmp_path, connections=3)
+            many(6), judge, out=tmp_path / "run", workers=6, call_options=spend(tmp_path, connections=3)
         )
         assert server.stats()["at_once"] == 3
 
@@ -206,7 +212,7 @@ def test_one_question_asked_many_times_at_once_is_sent_once(tmp_path: Path) -> N
     with serving(delay_s=0.02) as server:
         judge = Repeating(OpenAIModel("tiny", base_url=server.url))
         same = [replace(one, views={"top": FakeView()}) for one in many(3)]  # three ids of one video
-        run = stepscore.score(same, judge, out=tmp_path / "run", workers=3, spending=spend(tmp_path))
+        run = stepscore.score(same, judge, out=tmp_path / "run", workers=3, call_options=spend(tmp_path))
         assert server.stats()["total"] == 1
     assert sum(run.usage().column("cached").to_pylist()) == 14
 
@@ -214,8 +220,8 @@ def test_one_question_asked_many_times_at_once_is_sent_once(tmp_path: Path) -> N
 def test_a_second_run_of_the_same_questions_asks_nothing(tmp_path: Path) -> None:
     with serving() as server:
         judge = Asker(OpenAIModel("tiny", base_url=server.url))
-        first = stepscore.score(many(3), judge, out=tmp_path / "one", spending=spend(tmp_path))
-        second = stepscore.score(many(3), judge, out=tmp_path / "two", spending=spend(tmp_path))
+        first = stepscore.score(many(3), judge, out=tmp_path / "one", call_options=spend(tmp_path))
+        second = stepscore.score(many(3), judge, out=tmp_path / "two", call_options=spend(tmp_path))
         assert server.stats()["total"] == 12
     assert tables(first.path) == tables(second.path)
     assert second.usage().column("attempts").to_pylist() == [0, 0, 0]
@@ -228,7 +234,9 @@ def work(folder: str, url: str, episodes: int) -> None:
     stamina.set_testing(True, attempts=100, cap=True)
     judge = Asker(OpenAIModel("tiny", base_url=url))
     path = Path(folder)
-    stepscore.score(many(episodes), judge, out=path / "run", workers=4, spending=spend(path, connections=4))
+    stepscore.score(
+        many(episodes), judge, out=path / "run", workers=4, call_options=spend(path, connections=4)
+    )
 
 
 @pytest.mark.slow
@@ -250,7 +258,9 @@ def test_killed_and_restarted_it_asks_again_only_what_was_under_way(tmp_path: Pa
         work(str(tmp_path), server.url, 15)
         seen = server.stats()
         calm = Asker(OpenAIModel("tiny", base_url=server.url))
-        expected = stepscore.score(many(15), calm, out=tmp_path / "calm", spending=CallOptions(cache=False))
+        expected = stepscore.score(
+            many(15), calm, out=tmp_path / "calm", call_options=CallOptions(cache=False)
+        )
     assert len(seen["asked"]) == 60
     again = sum(times - 1 for times in seen["asked"].values())
     assert again <= len(kills) * 4, "no more than the four under way at each kill"
@@ -280,10 +290,10 @@ def test_every_prefix_is_a_call_of_its_own_on_a_server(tmp_path: Path) -> None:
         judge = Prefixes(VllmModel("tiny", base_url=server.url))
         with pytest.raises(BudgetError):
             stepscore.score(
-                many(2), judge, out=tmp_path / "run", spending=spend(tmp_path, budget=Budget(max_calls=7))
+                many(2), judge, out=tmp_path / "run", call_options=spend(tmp_path, budget=Budget(max_calls=7))
             )
         assert server.stats()["total"] == 7
-        run = stepscore.score(many(2), judge, out=tmp_path / "run", workers=2, spending=spend(tmp_path))
+        run = stepscore.score(many(2), judge, out=tmp_path / "run", workers=2, call_options=spend(tmp_path))
         seen = server.stats()
     assert len(seen["asked"]) == 12
     assert set(seen["answered"].values()) == {1}
@@ -295,7 +305,7 @@ def test_every_prefix_is_a_call_of_its_own_on_a_server(tmp_path: Path) -> None:
 
 def test_a_model_that_shares_work_is_asked_for_all_prefixes_at_once(tmp_path: Path) -> None:
     model = MockModel(script=lambda request: -1.0)
-    stepscore.score(many(1), Prefixes(model), out=tmp_path / "run", spending=spend(tmp_path))
+    stepscore.score(many(1), Prefixes(model), out=tmp_path / "run", call_options=spend(tmp_path))
     assert [type(request).__name__ for request in model.seen] == ["ScorePrefixes"]
 
 
@@ -321,8 +331,8 @@ def test_models_of_one_name_and_other_options_are_two_models(tmp_path: Path) -> 
         same = OpenAIModel("tiny", base_url=server.url)
         coarse = OpenAIModel("tiny", base_url=server.url, image_format="jpeg")
         judge = TwoModels(sharp, 3, coarse)
-        run = stepscore.score(many(1), judge, out=tmp_path / "a", spending=spend(tmp_path))
-        stepscore.score(many(1), TwoModels(sharp, 3, same), out=tmp_path / "b", spending=spend(tmp_path))
+        run = stepscore.score(many(1), judge, out=tmp_path / "a", call_options=spend(tmp_path))
+        stepscore.score(many(1), TwoModels(sharp, 3, same), out=tmp_path / "b", call_options=spend(tmp_path))
         assert server.stats()["total"] == 2
     assert len(set(run.calls().column("key").to_pylist())) == 2
 
@@ -343,7 +353,7 @@ def test_a_changed_goal_image_is_another_question(tmp_path: Path) -> None:
     for number, grey in enumerate((10, 10, 200)):
         Image.new("L", (8, 8), grey).save(tmp_path / "goal.png")
         shown = [episode("e", goals={"top": tmp_path / "goal.png"})]
-        stepscore.score(shown, Goals(model), out=tmp_path / f"run {number}", spending=spend(tmp_path))
+        stepscore.score(shown, Goals(model), out=tmp_path / f"run {number}", call_options=spend(tmp_path))
     assert len(model.seen) == 2
 
 
@@ -354,14 +364,16 @@ def test_a_judge_without_its_model_says_so(tmp_path: Path) -> None:
 
 def test_wrong_spending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="connections is 0"):
-        stepscore.score(many(1), Goals(MockModel("x")), tmp_path / "run", spending=CallOptions(connections=0))
+        stepscore.score(
+            many(1), Goals(MockModel("x")), tmp_path / "run", call_options=CallOptions(connections=0)
+        )
 
 
 def test_usage_counts_every_call(tmp_path: Path) -> None:
     with serving() as server:
         judge = Asker(OpenAIModel("tiny", base_url=server.url))
-        spending = spend(tmp_path, price_in=1.0, price_out=10.0)
-        run = stepscore.score(many(2), judge, out=tmp_path / "run", spending=spending)
+        call_options = spend(tmp_path, price_in=1.0, price_out=10.0)
+        run = stepscore.score(many(2), judge, out=tmp_path / "run", call_options=call_options)
     first, _ = run.usage().to_pylist()
     assert (first["calls"], first["attempts"], first["images"], first["cached"]) == (4, 4, 4, 0)
     assert (first["tokens_in"], first["tokens_out"]) == (400, 7)

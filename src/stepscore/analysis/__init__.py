@@ -5,39 +5,39 @@ The one source for tables, report, filters and audits. It reads runs and asks no
 
 from stepscore.analysis.agreement import JudgeAgreement, judge_agreement
 from stepscore.analysis.baselines import baseline_runs
-from stepscore.analysis.calibration import Calibrated, calibrate
+from stepscore.analysis.calibration import CalibrationResult, calibrate
 from stepscore.analysis.comparison import compare
 from stepscore.analysis.failure_modes import FailureModes, failure_modes_by_policy
 from stepscore.analysis.measures import (
-    Measured,
-    Measures,
-    columns_of,
+    EpisodeMetrics,
+    GroupEstimate,
     curves_by_episode,
-    groups,
-    measure,
+    episode_groups,
+    grouped_estimates,
     measure_episodes,
+    metric_columns,
 )
-from stepscore.analysis.subgoals import By, SubgoalTable, subgoal_tables
+from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables
 from stepscore.analysis.template_choice import choose_template
 
 __all__ = [
-    "By",
-    "Calibrated",
+    "CalibrationResult",
+    "EpisodeMetrics",
     "FailureModes",
+    "GroupEstimate",
     "JudgeAgreement",
-    "Measured",
-    "Measures",
     "SubgoalTable",
+    "VerdictSource",
     "baseline_runs",
     "calibrate",
     "choose_template",
-    "columns_of",
     "compare",
     "curves_by_episode",
+    "episode_groups",
     "failure_modes_by_policy",
-    "groups",
+    "grouped_estimates",
     "judge_agreement",
-    "measure",
     "measure_episodes",
+    "metric_columns",
     "subgoal_tables",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.measures import Measured, measure_episodes
+from stepscore.analysis.measures import GroupEstimate, measure_episodes
 from stepscore.analysis.subgoals import verdict_rows
 from stepscore.metrics import Confusion, balanced_accuracy, confusion, mcc, roc_auc
 from stepscore.metrics.stats import rate_estimate, statistic_estimate
@@ -77,7 +77,7 @@ class JudgeAgreement:
     """Agreement, ranking of successes above failures, and cost, by judge."""
 
     agreements: tuple[Agreement, ...]
-    ranking: tuple[Measured, ...]
+    ranking: tuple[GroupEstimate, ...]
     costs: tuple[Cost, ...]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ class JudgeAgreement:
                 ("balanced accuracy", a.balanced),
                 ("MCC", a.mcc),
             ):
-                found.append(Measured(group, f"judge:{name}", estimate).row())
+                found.append(GroupEstimate(group, f"judge:{name}", estimate).row())
         return found + [m.row() for m in self.ranking]
 
 
@@ -140,7 +140,7 @@ def _agreement(run: Run, question: str, answers: FloatArray, labels: FloatArray)
     )
 
 
-def _ranking(run: Run) -> list[Measured]:
+def _ranking(run: Run) -> list[GroupEstimate]:
     """ROC-AUC of what the judge says against the success label: no threshold, so nothing to tune."""
     measures = measure_episodes(run)
     labels = measures.values["success_label"]
@@ -154,7 +154,9 @@ def _ranking(run: Run) -> list[Measured]:
         "last progress": np.array(last, dtype=np.float64),
     }
     return [
-        Measured({"judge": run.judge}, f"judge:AUC of {name}", statistic_estimate(roc_auc, (values, labels)))
+        GroupEstimate(
+            {"judge": run.judge}, f"judge:AUC of {name}", statistic_estimate(roc_auc, (values, labels))
+        )
         for name, values in scores.items()
         if np.any(~np.isnan(values))
     ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.measures import Measures
+from stepscore.analysis.measures import EpisodeMetrics
 from stepscore.episodes import Episode, ViewInfo
 from stepscore.episodes.labels import Label, Labels
 from stepscore.errors import VideoError
@@ -52,7 +52,7 @@ class SampleTimes:
 
 
 @contextmanager
-def baseline_runs(measures: Measures, names: Sequence[str]) -> Iterator[list[Run]]:
+def baseline_runs(measures: EpisodeMetrics, names: Sequence[str]) -> Iterator[list[Run]]:
     """Runs of the named trivial judges over the episodes of some measures, in a folder that goes away.
 
     Each episode is judged at the times at which the other judge sampled it (32 times over its duration where

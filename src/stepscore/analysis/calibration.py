@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.labelled_progress import Labelled, labelled_progress, split
+from stepscore.analysis.labelled_progress import LabelledCurve, labelled_progress, split
 from stepscore.errors import OptionError
 from stepscore.judges.common import FittedMap
 from stepscore.metrics import MonotoneMap, Reliability, brier, fit_calibration, mae, reliability
@@ -23,7 +23,7 @@ from stepscore.types import Estimate, FloatArray
 
 
 @dataclass(frozen=True)
-class Figures:
+class CalibrationMetrics:
     """How far values are from labelled progress, over held-out episodes.
 
     Attributes:
@@ -49,13 +49,13 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class CalibrationResult:
     """A fitted map and how it does on the episodes it has not seen.
 
     Attributes:
         fitted: The map, ready to be written.
-        before: Figures of the channel as it is; ``None`` for a channel that is not in 0..1.
-        after: Figures of what the map makes of it.
+        before: CalibrationMetrics of the channel as it is; ``None`` for a channel that is not in 0..1.
+        after: CalibrationMetrics of what the map makes of it.
         reliability: What the map says against the labels, by bins.
         n_fit: Episodes it was fitted on.
         n_held_out: Episodes behind the figures.
@@ -63,8 +63,8 @@ class Calibrated:
     """
 
     fitted: FittedMap
-    before: Figures | None
-    after: Figures
+    before: CalibrationMetrics | None
+    after: CalibrationMetrics
     reliability: Reliability
     n_fit: int
     n_held_out: int
@@ -79,7 +79,7 @@ def calibrate(
     potential: str | None = None,
     share: float = 0.5,
     seed: int = 0,
-) -> Calibrated:
+) -> CalibrationResult:
     """Fit a monotone map from a judge's score to labelled progress on one split, and measure it on the other.
 
     Args:
@@ -108,7 +108,7 @@ def calibrate(
         "episodes": sorted(e.id for e in fit),
         "points": int(sum(np.sum(~np.isnan(e.scores + e.truth)) for e in fit)),
     }
-    return Calibrated(
+    return CalibrationResult(
         _fitted(run, monotone, channel, provenance, {"episodes": len(held), **after.row()}),
         before=_figures(held, [e.scores for e in held]) if absolute else None,
         after=after,
@@ -119,7 +119,7 @@ def calibrate(
     )
 
 
-def _fit(episodes: Sequence[Labelled]) -> MonotoneMap:
+def _fit(episodes: Sequence[LabelledCurve]) -> MonotoneMap:
     # Every episode counts the same, however many points it has.
     weights = [np.full(len(e.scores), 1 / max(1, np.sum(~np.isnan(e.scores + e.truth)))) for e in episodes]
     scores, truth = (np.concatenate([getattr(e, name) for e in episodes]) for name in ("scores", "truth"))
@@ -144,11 +144,11 @@ def _fitted(
     )
 
 
-def _figures(episodes: Sequence[Labelled], said: Sequence[FloatArray]) -> Figures:
+def _figures(episodes: Sequence[LabelledCurve], said: Sequence[FloatArray]) -> CalibrationMetrics:
     groups: dict[str, Any] = {"clusters": [e.pair for e in episodes], "strata": [e.task for e in episodes]}
     pairs = [(values, e.truth) for e, values in zip(episodes, said, strict=True)]
     points, truth = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    return Figures(
+    return CalibrationMetrics(
         mean_estimate([mae(values, true) for values, true in pairs], **groups),
         statistic_estimate(_pooled_ccc, np.array([_sums(values, true) for values, true in pairs]), **groups),
         reliability(points, truth).ece,

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.measures import Measures, groups
+from stepscore.analysis.measures import EpisodeMetrics, episode_groups
 from stepscore.errors import OptionError
-from stepscore.metrics.stats import Comparison, adjust, compare_samples
+from stepscore.metrics.stats import Comparison, adjust_p_values, compare_samples
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class GroupComparison:
 
 
 def compare(
-    measures: Measures, by: Sequence[str], *, names: Sequence[str] | None = None
+    measures: EpisodeMetrics, by: Sequence[str], *, names: Sequence[str] | None = None
 ) -> list[GroupComparison]:
     """Every pair of groups on every metric.
 
@@ -67,7 +67,7 @@ def compare(
         by: What makes a group, as in :func:`stepscore.analysis.measures.measure`.
         names: Only these metrics; by default all that are known in both groups.
     """
-    found = list(groups(measures, by))
+    found = list(episode_groups(measures, by))
     if len(found) < 2:
         raise OptionError(f"There is one group by {', '.join(by) or 'nothing'}; a comparison needs two.")
     wanted = [measures.column(name) for name in names] if names is not None else list(measures.columns)
@@ -88,14 +88,14 @@ def compare(
                 clusters=(_chosen(scenes, in_a), _chosen(scenes, in_b)),
             )
             pairs.append((column.name, a, b, comparison, column.better))
-    corrected = adjust([comparison.p_value for _, _, _, comparison, _ in pairs])
+    corrected = adjust_p_values([comparison.p_value for _, _, _, comparison, _ in pairs])
     return [
         GroupComparison(name, a, b, comparison, float(q), better)
         for (name, a, b, comparison, better), q in zip(pairs, corrected, strict=True)
     ]
 
 
-def pair_keys(measures: Measures, by: Sequence[str]) -> list[Hashable]:
+def pair_keys(measures: EpisodeMetrics, by: Sequence[str]) -> list[Hashable]:
     """What makes two episodes a pair: between judges the episode itself, else task and scene, or nothing."""
     if set(by) & {"judge", "model", "protocol"}:
         return [row["episode_id"] for row in measures.episodes]

@@ -12,8 +12,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore.analysis.measures import Measured, Measures
-from stepscore.metrics import NONE, UNKNOWN, FailureMode, advice, failure_mode, mechanisms, z_scores
+from stepscore.analysis.measures import EpisodeMetrics, GroupEstimate
+from stepscore.metrics import (
+    NO_FAILURE_MODE,
+    UNKNOWN_FAILURE_MODE,
+    FailureMode,
+    failure_mode,
+    failure_mode_advice,
+    policy_z_scores,
+    summarize_failure_modes,
+)
 from stepscore.types import Estimate
 
 COMPARED = ("MC50", "MC75", "MP", "PPL", "CRA", "STR")
@@ -64,11 +72,11 @@ class FailureModes:
             group = {"policy": policy.policy}
             named = [(f"fingerprint:{name}|failure:{self.source}", e) for name, e in policy.shares.items()]
             named.append((f"fingerprint:inefficient success|success:{self.source}", policy.inefficient))
-            found += [Measured(group, name, estimate).row() for name, estimate in named]
+            found += [GroupEstimate(group, name, estimate).row() for name, estimate in named]
         return found
 
 
-def failure_modes_by_policy(measures: Measures) -> FailureModes:
+def failure_modes_by_policy(measures: EpisodeMetrics) -> FailureModes:
     """Fingerprints of every episode and of every policy."""
     source: Literal["label", "judge"] = (
         "label" if np.any(~np.isnan(measures.values["success_label"])) else "judge"
@@ -84,7 +92,7 @@ def failure_modes_by_policy(measures: Measures) -> FailureModes:
     order = sorted(members, key=lambda policy: (policy is None, policy or ""))
     policies = tuple(_policy(policy, members[policy], prints, success, measures) for policy in order)
     failed_means = {p: _failed_means(members[p], success, measures) for p in order}
-    scores = z_scores({str(p): means for p, means in failed_means.items()})
+    scores = policy_z_scores({str(p): means for p, means in failed_means.items()})
     return FailureModes(source, prints, policies, {p: scores[str(p)] for p in order})
 
 
@@ -93,7 +101,7 @@ def _policy(
     members: list[int],
     prints: tuple[FailureMode, ...],
     success: np.ndarray[Any, Any],
-    measures: Measures,
+    measures: EpisodeMetrics,
 ) -> PolicyFailureModes:
     failed = [i for i in members if success[i] == 0]
     by_task: dict[str, list[str]] = defaultdict(list)
@@ -101,24 +109,34 @@ def _policy(
         by_task[str(measures.episodes[i]["task"] or measures.episodes[i]["instruction"])].append(
             prints[i].name
         )
-    found = mechanisms(by_task)
-    common = max((name for name in found.shares if name != NONE), key=found.shares.__getitem__, default=NONE)
+    found = summarize_failure_modes(by_task)
+    common = max(
+        (name for name in found.shares if name != NO_FAILURE_MODE),
+        key=found.shares.__getitem__,
+        default=NO_FAILURE_MODE,
+    )
     return PolicyFailureModes(
         policy,
         len(failed),
         {name: _share(name, failed, prints, measures) for name in found.shares},
         found.stability,
         _share("inefficient success", [i for i in members if success[i] == 1], prints, measures),
-        advice(common if found.episodes else UNKNOWN) if failed else "",
+        failure_mode_advice(common if found.episodes else UNKNOWN_FAILURE_MODE) if failed else "",
     )
 
 
-def _share(name: str, chosen: list[int], prints: tuple[FailureMode, ...], measures: Measures) -> Estimate:
-    known = [np.nan if prints[i].name == UNKNOWN else float(prints[i].name == name) for i in chosen]
+def _share(
+    name: str, chosen: list[int], prints: tuple[FailureMode, ...], measures: EpisodeMetrics
+) -> Estimate:
+    known = [
+        np.nan if prints[i].name == UNKNOWN_FAILURE_MODE else float(prints[i].name == name) for i in chosen
+    ]
     return measures.rate(np.array(known), chosen)
 
 
-def _failed_means(members: list[int], success: np.ndarray[Any, Any], measures: Measures) -> dict[str, float]:
+def _failed_means(
+    members: list[int], success: np.ndarray[Any, Any], measures: EpisodeMetrics
+) -> dict[str, float]:
     failed = [i for i in members if success[i] == 0]
     means = {}
     for name in COMPARED:

@@ -1,6 +1,6 @@
 """A run's curves beside labelled progress at the same moments, and a split of its episodes.
 
-Labelled progress is what a labels file states at moments, or else what annotated stages imply. The split goes
+LabelledCurve progress is what a labels file states at moments, or else what annotated stages imply. The split goes
 by a hash of the episode's id, episodes of one scene together: none is on both sides, and the order in which
 they were judged does not matter.
 """
@@ -27,7 +27,7 @@ Truth = Literal["progress labels", "stages"]
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledCurve:
     """One episode's scores and labelled progress at the same moments, each NaN where unknown."""
 
     id: str
@@ -44,7 +44,7 @@ class Labelled:
 
 def labelled_progress(
     run: Run, channel: str, path: Path | None, potential: str | None
-) -> tuple[list[Labelled], Truth]:
+) -> tuple[list[LabelledCurve], Truth]:
     """The episodes with at least one moment whose score and labelled progress are known; and whose labels.
 
     Args:
@@ -58,7 +58,9 @@ def labelled_progress(
     return list(found), kind
 
 
-def split(found: Sequence[Labelled], share: float, seed: int) -> tuple[list[Labelled], list[Labelled]]:
+def split(
+    found: Sequence[LabelledCurve], share: float, seed: int
+) -> tuple[list[LabelledCurve], list[LabelledCurve]]:
     """The episodes to fit on and those to measure on; each side holds at least one scene or lone episode.
 
     Args:
@@ -111,7 +113,7 @@ def _labels_of(path: Path, potential: str | None) -> tuple[Mapping[str, Labels],
     return kept, "progress labels"
 
 
-def _beside(run: Run, channel: str, labels: Mapping[str, Labels], kind: Truth) -> Iterator[Labelled]:
+def _beside(run: Run, channel: str, labels: Mapping[str, Labels], kind: Truth) -> Iterator[LabelledCurve]:
     """Every judged episode that the labels speak of."""
     curves = dict(curves_by_episode(run.curves(), channel))
     columns = ["episode_id", "task", "instruction", "pair", "success"]
@@ -124,7 +126,7 @@ def _beside(run: Run, channel: str, labels: Mapping[str, Labels], kind: Truth) -
         failed = own.success is False if own.success is not None else row["success"] is False
         truth = _stated(own, times) if kind == "progress labels" else _implied(own, times, failed=failed)
         scores = np.where(np.isfinite(scores), scores, np.nan)
-        yield Labelled(name, row["task"] or row["instruction"], row["pair"], scores, truth)
+        yield LabelledCurve(name, row["task"] or row["instruction"], row["pair"], scores, truth)
 
 
 def _stated(labels: Labels, times: FloatArray) -> FloatArray:

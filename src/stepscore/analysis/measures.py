@@ -14,29 +14,31 @@ import numpy as np
 import pyarrow as pa
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics import Column, CurveMetric, metric_registry, opd_metric, trace_error
+from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, trace_error
 from stepscore.metrics.opd import REVISIONS
 from stepscore.metrics.stats import mean_estimate, rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
-GROUPS = ("dataset", "robot", "task", "policy", "judge", "model", "protocol")
+GROUP_KEYS = ("dataset", "robot", "task", "policy", "judge", "model", "protocol")
 SUCCESS_THRESHOLD = 0.99
 """Highest progress from which a judge without a success score is taken to say success (OPD v1.5)."""
 
 SUCCESS = (
-    Column("success_label", "higher", "rate", "succeeded, by label"),
-    Column("success_judge", "higher", "rate", "succeeded, by the judge"),
+    MetricColumn("success_label", "higher", "rate", "succeeded, by label"),
+    MetricColumn("success_judge", "higher", "rate", "succeeded, by the judge"),
 )
 STAGES = (
-    Column("stage_MAE", "lower", "mean", "mean distance to the progress that the annotated stages imply"),
-    Column("stage_CCC", "higher", "mean", "concordance with that progress"),
+    MetricColumn(
+        "stage_MAE", "lower", "mean", "mean distance to the progress that the annotated stages imply"
+    ),
+    MetricColumn("stage_CCC", "higher", "mean", "concordance with that progress"),
 )
-COVERAGE = Column("coverage", "higher", "mean", "share of the curve's points that are known")
+COVERAGE = MetricColumn("coverage", "higher", "mean", "share of the curve's points that are known")
 
 
 @dataclass(frozen=True)
-class Measures:
+class EpisodeMetrics:
     """Every episode of one or more runs with its numbers.
 
     Attributes:
@@ -47,14 +49,14 @@ class Measures:
     """
 
     episodes: tuple[Mapping[str, Any], ...]
-    columns: tuple[Column, ...]
+    columns: tuple[MetricColumn, ...]
     values: Mapping[str, FloatArray]
     curves: tuple[tuple[FloatArray, FloatArray], ...]
 
     def __len__(self) -> int:
         return len(self.episodes)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> MetricColumn:
         """The column called ``name``; a wrong name lists the valid ones."""
         found = {column.name: column for column in self.columns}
         if name not in found:
@@ -77,7 +79,7 @@ class Measures:
 
 
 @dataclass(frozen=True)
-class Measured:
+class GroupEstimate:
     """One number of a table: which group, which metric, and the Estimate."""
 
     group: Mapping[str, str | None]
@@ -106,7 +108,7 @@ def measure_episodes(
     revision: str = "v1.0",
     channel: str = "progress",
     success_threshold: float = SUCCESS_THRESHOLD,
-) -> Measures:
+) -> EpisodeMetrics:
     """Every episode's numbers.
 
     Args:
@@ -118,7 +120,7 @@ def measure_episodes(
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
-    families, columns = _families(revision), columns_of(revision)
+    families, columns = _families(revision), metric_columns(revision)
     rows: list[dict[str, Any]] = []
     curves: list[tuple[FloatArray, FloatArray]] = []
     numbers: list[dict[str, float]] = []
@@ -128,10 +130,10 @@ def measure_episodes(
             curves.append(curve)
             numbers.append(_numbers(row, curve, families, success_threshold))
     values = {c.name: np.array([n.get(c.name, np.nan) for n in numbers], dtype=np.float64) for c in columns}
-    return Measures(tuple(rows), columns, values, tuple(curves))
+    return EpisodeMetrics(tuple(rows), columns, values, tuple(curves))
 
 
-def columns_of(revision: str) -> tuple[Column, ...]:
+def metric_columns(revision: str) -> tuple[MetricColumn, ...]:
     """Every column that episodes are measured with under an OPD revision; each is a name ``--metrics`` takes."""
     measured = (column for family in _families(revision) for column in family.columns)
     return (*SUCCESS, *measured, *STAGES, COVERAGE)
@@ -141,9 +143,9 @@ def _families(revision: str) -> list[CurveMetric]:
     return [opd_metric(revision), *(metric for name, metric in metric_registry if name != "opd")]
 
 
-def measure(
-    measures: Measures, by: Sequence[str] = ("policy",), *, names: Sequence[str] | None = None
-) -> list[Measured]:
+def grouped_estimates(
+    measures: EpisodeMetrics, by: Sequence[str] = ("policy",), *, names: Sequence[str] | None = None
+) -> list[GroupEstimate]:
     """Estimates of every column in every group, and beside them the same among successes and among failures.
 
     Conditioned rows are called ``PPL|success:label``, ``PPL|failure:judge`` and so on: the source of success
@@ -156,29 +158,31 @@ def measure(
     """
     wanted = [measures.column(name) for name in names] if names is not None else list(measures.columns)
     known = [column for column in wanted if np.any(~np.isnan(measures.values[column.name]))]
-    found: list[Measured] = []
-    for group, chosen in groups(measures, by):
-        found += [Measured(group, c.name, measures.estimate(c.name, chosen)) for c in known]
+    found: list[GroupEstimate] = []
+    for group, chosen in episode_groups(measures, by):
+        found += [GroupEstimate(group, c.name, measures.estimate(c.name, chosen)) for c in known]
         for source in ("label", "judge"):
             success = measures.values[f"success_{source}"]
             for word, subset in (("success", success == 1), ("failure", success == 0)):
                 if not np.any(subset):
                     continue
                 found += [
-                    Measured(group, f"{c.name}|{word}:{source}", measures.estimate(c.name, chosen & subset))
+                    GroupEstimate(
+                        group, f"{c.name}|{word}:{source}", measures.estimate(c.name, chosen & subset)
+                    )
                     for c in known
                     if c not in SUCCESS
                 ]
     return found
 
 
-def groups(
-    measures: Measures, by: Sequence[str]
+def episode_groups(
+    measures: EpisodeMetrics, by: Sequence[str]
 ) -> Iterator[tuple[dict[str, str | None], np.ndarray[Any, Any]]]:
     """Each group's name and which episodes are in it, in the order of the names; unknown comes last."""
     for name in by:
-        if name not in GROUPS:
-            raise UnknownNameError("grouping", name, GROUPS)
+        if name not in GROUP_KEYS:
+            raise UnknownNameError("grouping", name, GROUP_KEYS)
     keys = [tuple(row[name] for name in by) for row in measures.episodes]
     order = sorted(set(keys), key=lambda key: [(part is None, part or "") for part in key])
     for key in order:

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore.analysis.measures import GROUPS, Measured
-from stepscore.metrics import conditional_indicator, first_failure, violation_indicator
+from stepscore.analysis.measures import GROUP_KEYS, GroupEstimate
+from stepscore.metrics import conditional_success_indicator, first_failed_subgoal, order_violation_indicator
 from stepscore.metrics.stats import rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
-By = Literal["judge", "label"]
+VerdictSource = Literal["judge", "label"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SubgoalTable:
     """
 
     group: Mapping[str, str | None]
-    source: By
+    source: VerdictSource
     names: tuple[str, ...]
     reviewed: bool
     reached: tuple[Estimate, ...]
@@ -45,9 +45,9 @@ class SubgoalTable:
     fails_first: tuple[Estimate, ...]
     violations: Estimate
 
-    def rows(self) -> list[Measured]:
+    def rows(self) -> list[GroupEstimate]:
         """As rows of ``metrics --json``."""
-        found = [Measured(self.group, f"subgoals out of order:{self.source}", self.violations)]
+        found = [GroupEstimate(self.group, f"subgoals out of order:{self.source}", self.violations)]
         columns = (
             ("reached", self.reached),
             ("reached given previous", self.given_previous),
@@ -55,7 +55,7 @@ class SubgoalTable:
         )
         for word, estimates in columns:
             for name, estimate in zip(self.names, estimates, strict=True):
-                found.append(Measured(self.group, f"{word}:{name}:{self.source}", estimate))
+                found.append(GroupEstimate(self.group, f"{word}:{name}:{self.source}", estimate))
         return found
 
 
@@ -76,7 +76,7 @@ def subgoal_tables(runs: Run | Sequence[Run], by: Sequence[str] = ("policy",)) -
 
 def _table(
     group: Mapping[str, str | None],
-    source: By,
+    source: VerdictSource,
     names: tuple[str, ...],
     members: Sequence[tuple[Mapping[str, Any], FloatArray]],
 ) -> SubgoalTable:
@@ -85,7 +85,7 @@ def _table(
     def rate(values: FloatArray) -> Estimate:
         return rate_estimate(values, clusters=[episode["pair"] for episode, _ in members])
 
-    first = first_failure(matrix)
+    first = first_failed_subgoal(matrix)
     every = range(len(names))
     return SubgoalTable(
         group,
@@ -93,18 +93,18 @@ def _table(
         names,
         reviewed=all(goal["reviewed"] for episode, _ in members for goal in episode["subgoals"]),
         reached=tuple(rate(matrix[:, k]) for k in every),
-        given_previous=tuple(rate(conditional_indicator(matrix, k)) for k in every),
+        given_previous=tuple(rate(conditional_success_indicator(matrix, k)) for k in every),
         fails_first=tuple(rate(np.where(np.isnan(first), np.nan, first == k)) for k in every),
-        violations=rate(violation_indicator(matrix)),
+        violations=rate(order_violation_indicator(matrix)),
     )
 
 
-def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], By, FloatArray]]:
+def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], VerdictSource, FloatArray]]:
     """Each episode with its subgoals' names and a row of 1, 0 and NaN, by judge and by label."""
     answers: dict[str, dict[str, str]] = defaultdict(dict)
     for row in run.verdicts().select(["episode_id", "subgoal", "answer"]).to_pylist():
         answers[row["episode_id"]][row["subgoal"]] = row["answer"]
-    columns = [name for name in GROUPS if name not in ("judge", "model", "protocol")]
+    columns = [name for name in GROUP_KEYS if name not in ("judge", "model", "protocol")]
     table = run.episodes().select(["episode_id", "pair", "subgoals", *columns])
     for episode in table.to_pylist():
         episode |= {"judge": run.judge, "model": run.model, "protocol": run.protocol.hash}

@@ -21,7 +21,7 @@ from stepscore.types import Estimate
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TemplateResult:
     """One template's accuracy: the share of labelled subgoals it judged right, unknown being not right.
 
     Attributes:
@@ -47,8 +47,8 @@ class TemplateChoice:
         left_out: Labelled episodes that some run does not hold.
     """
 
-    best: Candidate
-    candidates: tuple[Candidate, ...]
+    best: TemplateResult
+    candidates: tuple[TemplateResult, ...]
     left_out: int
 
     def rows(self) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class TemplateChoice:
         ]
 
 
-Marks = Mapping[str, Mapping[str, tuple[float, float]]]
+SubgoalOutcomes = Mapping[str, Mapping[str, tuple[float, float]]]
 """Episode id to subgoal to (verdict, label): 1, 0 or NaN."""
 
 
@@ -103,14 +103,14 @@ def choose_template(runs: Sequence[Run], *, share: float = 0.5, seed: int = 0) -
     sides = [[name for name in everywhere if (scenes[name] in choosing) == side] for side in (True, False)]
     names = _names(runs)
     candidates = tuple(
-        Candidate(name, str(run.path), *(_accuracy(each, side, scenes) for side in sides))
+        TemplateResult(name, str(run.path), *(_accuracy(each, side, scenes) for side in sides))
         for name, run, each in zip(names, runs, marks, strict=True)
     )
     best = max(candidates, key=lambda candidate: candidate.chosen_by.value)
     return TemplateChoice(best, candidates, len(set.union(*map(set, marks))) - len(everywhere))
 
 
-def _marks(run: Run) -> Marks:
+def _marks(run: Run) -> SubgoalOutcomes:
     """Verdicts against labels, of every labelled subgoal of a run."""
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for episode, names, source, values in verdict_rows(run):
@@ -151,7 +151,7 @@ def _names(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _accuracy(marks: Marks, episodes: Sequence[str], scenes: Mapping[str, str]) -> Estimate:
+def _accuracy(marks: SubgoalOutcomes, episodes: Sequence[str], scenes: Mapping[str, str]) -> Estimate:
     judged = [(name, *mark) for name in episodes for mark in marks[name].values()]
     right = np.array([verdict == label for _, verdict, label in judged], dtype=np.float64)
     known = float(np.mean([not np.isnan(verdict) for _, verdict, _ in judged]))

@@ -7,7 +7,7 @@ metrics and grouped Estimates: the one source for tables, reports, filters and a
 from stepscore.runs.dry_run import dry_run
 from stepscore.runs.local import FinishedEpisode, error_text, run_episodes
 from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
-from stepscore.runs.records import number
+from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.scoring import Summary, score
 
@@ -19,7 +19,7 @@ __all__ = [
     "Summary",
     "dry_run",
     "error_text",
-    "number",
+    "finite_or_none",
     "open_run",
     "run_episodes",
     "score",

@@ -32,7 +32,7 @@ from stepscore.models import (
 )
 from stepscore.models.api import scores_one_by_one, single_requests
 from stepscore.models.calls import Call, CallCache, Price, call_key, most_tokens
-from stepscore.runs.local import FATAL
+from stepscore.runs.local import RUN_STOPPING_ERRORS
 from stepscore.runs.model_client import CallOptions
 
 TOKEN_PIXELS = 28 * 28
@@ -72,14 +72,18 @@ class DryRun:
 
 
 def dry_run(
-    episodes: Sequence[Episode], judge: Judge, spending: CallOptions, *, views: Sequence[str] | None = None
+    episodes: Sequence[Episode],
+    judge: Judge,
+    call_options: CallOptions,
+    *,
+    views: Sequence[str] | None = None,
 ) -> DryRun:
     """Count what judging these episodes would ask. Decodes nothing and sends nothing.
 
     Raises:
         CapabilityError: The model cannot do what the judge needs, as the run itself would say.
     """
-    account = _Account(spending)
+    account = _Account(call_options)
     for model in models_of(judge):
         account.known(model)
     failures: dict[str, str] = {}
@@ -88,7 +92,7 @@ def dry_run(
             try:
                 shown = episode if views is None else episode.with_views(views)
                 account.add(shown, run_blocking(_asked(shown, judge)))
-            except FATAL:
+            except RUN_STOPPING_ERRORS:
                 raise
             except StepScoreError as error:
                 failures[episode.id] = str(error)
@@ -120,9 +124,9 @@ class _Known:
 class _Account:
     """What is asked of each model, added up."""
 
-    def __init__(self, spending: CallOptions) -> None:
+    def __init__(self, call_options: CallOptions) -> None:
         self.totals = np.zeros(5, dtype=np.int64)
-        self._spending, self._cost = spending, 0.0
+        self._spending, self._cost = call_options, 0.0
         self._cache: CallCache | None = None
         self._models: dict[int, _Known] = {}
 

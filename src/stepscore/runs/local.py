@@ -31,7 +31,7 @@ from stepscore.runs.model_client import ModelClient, usage_of
 from stepscore.runs.records import episode_row, input_key, judgement_row, usage_row
 from stepscore.types import Judgement, Usage
 
-FATAL = (RunError, CapabilityError, MissingExtraError)
+RUN_STOPPING_ERRORS = (RunError, CapabilityError, MissingExtraError)
 """What every further episode would meet too: it stops the run instead of becoming a row."""
 
 EpisodeWork = Callable[[Episode], Awaitable[None]]
@@ -95,7 +95,7 @@ def run_episodes(episodes: Iterable[Episode], work: EpisodeWork, workers: int) -
         raise OptionError(f"workers is {workers}; it must be at least 1.")
     try:
         run_blocking(_run_workers(iter(episodes), work, workers))
-    except* FATAL as group:
+    except* RUN_STOPPING_ERRORS as group:
         # The workers run side by side, so their errors come in a group; the first says enough.
         raise _first(group) from None
 
@@ -121,8 +121,8 @@ async def _run_workers(episodes: Iterator[Episode], work: EpisodeWork, workers: 
 
 
 def error_text(error: Exception) -> str:
-    """Return what an episode's row keeps of an error; one of ``FATAL`` is raised again."""
-    if isinstance(error, FATAL):
+    """Return what an episode's row keeps of an error; one of ``RUN_STOPPING_ERRORS`` is raised again."""
+    if isinstance(error, RUN_STOPPING_ERRORS):
         raise error
     return str(error) if isinstance(error, StepScoreError) else f"{type(error).__name__}: {error}"
 

@@ -61,27 +61,27 @@ class CallOptions:
 
 
 @runtime_checkable
-class Recalls(Protocol):
+class CacheHitListener(Protocol):
     """A model that wants to know which of its answers came from the cache, to warn of them as it would itself."""
 
-    def recalled(self, response: Response) -> None:
+    def on_cache_hit(self, response: Response) -> None:
         """Told of an answer that it was not asked for again."""
 
 
 class ModelClient:
     """Answers the requests of a run's judges."""
 
-    def __init__(self, folder: Path, spending: CallOptions, default: Model | None) -> None:
-        if spending.connections < 1:
-            raise OptionError(f"connections is {spending.connections}; it must be at least 1.")
-        self._spending, self._default = spending, default
+    def __init__(self, folder: Path, call_options: CallOptions, default: Model | None) -> None:
+        if call_options.connections < 1:
+            raise OptionError(f"connections is {call_options.connections}; it must be at least 1.")
+        self._spending, self._default = call_options, default
         self._folder = folder
         self._attempts: Attempts | None = None
         self._cache: CallCache | None = None
         self._ledgers: dict[str, tuple[Ledger, dict[str, object]]] = {}
         # By identity, the model held beside its description, so that no other can take its place.
         self._known: dict[int, tuple[Model, dict[str, object]]] = {}
-        self._slots = asyncio.Semaphore(spending.connections)
+        self._slots = asyncio.Semaphore(call_options.connections)
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
 
     def close(self) -> None:
@@ -125,8 +125,8 @@ class ModelClient:
             # What other questions are being answered is paid for: it is waited for, and kept.
             await asyncio.gather(*(other.settled() for other, _ in self._ledgers.values()))
             raise
-        if call.cached and isinstance(model, Recalls):
-            model.recalled(response)
+        if call.cached and isinstance(model, CacheHitListener):
+            model.on_cache_hit(response)
         return response
 
     async def _decode(self, episode: Episode, request: Request) -> Request:
@@ -152,17 +152,17 @@ class ModelClient:
         return self._ledgers[name]
 
     def _open(self, model: Model) -> Ledger:
-        spending = self._spending
+        call_options = self._spending
         if self._attempts is None:
             self._attempts = Attempts(self._folder / "attempts.sqlite")
-            self._cache = CallCache(spending.cache_path) if spending.cache else None
+            self._cache = CallCache(call_options.cache_path) if call_options.cache else None
         return Ledger(
             model.name,
             attempts=self._attempts,
-            price=spending.price(model),
+            price=call_options.price(model),
             cache=self._cache,
-            budget=spending.budget,
-            retries=spending.retries,
+            budget=call_options.budget,
+            retries=call_options.retries,
             slots=self._slots if model.capabilities.served else None,
         )
 

@@ -44,7 +44,11 @@ def episode_row(episode: Episode) -> Row:
         "success": episode.labels.success,
         "success_mode": episode.success_mode or episode.labels.success_mode,
         "stages": [
-            {"name": stage.name, "start_s": number(stage.start_s), "end_s": number(stage.end_s)}
+            {
+                "name": stage.name,
+                "start_s": finite_or_none(stage.start_s),
+                "end_s": finite_or_none(stage.end_s),
+            }
             for stage in episode.labels.stages
         ],
         "subgoals": [
@@ -71,8 +75,8 @@ def episode_row(episode: Episode) -> Row:
         row |= {
             "first_frame": info.first_frame,
             "n_frames": info.n_frames,
-            "fps": number(info.fps),
-            "duration_s": number(info.duration_s),
+            "fps": finite_or_none(info.fps),
+            "duration_s": finite_or_none(info.duration_s),
         }
     return row
 
@@ -89,8 +93,8 @@ def judgement_row(judgement: Judgement) -> Row:
     """A judgement as JSON values."""
     curve = judgement.curve
     row: Row = {
-        "success_score": number(judgement.success_score),
-        "facts": {name: number(value) for name, value in sorted(judgement.facts.items())},
+        "success_score": finite_or_none(judgement.success_score),
+        "facts": {name: finite_or_none(value) for name, value in sorted(judgement.facts.items())},
         "error": judgement.error,
     }
     if curve is not None:
@@ -101,8 +105,10 @@ def judgement_row(judgement: Judgement) -> Row:
             )
         row["curve"] = {
             "time_s": curve.times.tolist(),
-            "progress": numbers(curve.progress),
-            "channels": {name: numbers(values) for name, values in sorted(curve.channels.items())},
+            "progress": finite_or_none_list(curve.progress),
+            "channels": {
+                name: finite_or_none_list(values) for name, values in sorted(curve.channels.items())
+            },
             "calibrated": curve.calibrated,
             "time_source": curve.time_source,
         }
@@ -110,8 +116,8 @@ def judgement_row(judgement: Judgement) -> Row:
         {
             "subgoal": verdict.subgoal,
             "answer": verdict.answer,
-            "score": number(verdict.score),
-            "when_s": number(verdict.when_s),
+            "score": finite_or_none(verdict.score),
+            "when_s": finite_or_none(verdict.when_s),
             "why": verdict.why,
         }
         for verdict in judgement.verdicts
@@ -134,11 +140,11 @@ def usage_row(usage: Usage, calls: Sequence[Call], seconds: float) -> Row:
     }
 
 
-def number(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """The value, or null where it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 
-def numbers(values: FloatArray | Iterable[float]) -> list[float | None]:
+def finite_or_none_list(values: FloatArray | Iterable[float]) -> list[float | None]:
     """The values, each null where it is not finite."""
     return [v if math.isfinite(v) else None for v in map(float, values)]

@@ -46,7 +46,7 @@ def score(
     *,
     views: Sequence[str] | None = None,
     workers: int | None = None,
-    spending: CallOptions | None = None,
+    call_options: CallOptions | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; continue where the folder left off.
@@ -61,7 +61,7 @@ def score(
         views: Let the judge see only these cameras, in this order.
         workers: Episodes in flight at a time; by default one, or as many as there are connections to a
             served model. Results do not depend on it.
-        spending: Budget, prices, cache and connections, for judges that ask a model.
+        call_options: Budget, prices, cache and connections, for judges that ask a model.
         on_done: Called after each episode, for a progress bar.
 
     Raises:
@@ -69,11 +69,11 @@ def score(
         OptionError: Money is limited and a model's price is not known. Nothing was asked.
     """
     folder = Path(out)
-    spending, models = spending or CallOptions(), models_of(judge)
-    spending.check(models)
+    call_options, models = call_options or CallOptions(), models_of(judge)
+    call_options.check(models)
     protocol = protocol_of(judge, views)
     if workers is None:
-        workers = spending.workers(models)
+        workers = call_options.workers(models)
     info = _start(folder, protocol, episodes, workers)
     summary = Summary()
     started = time.monotonic()
@@ -85,7 +85,7 @@ def score(
 
     with Journal(folder / "journal.jsonl") as journal:
         write_info(folder, info)
-        asking = ModelClient(folder, spending, getattr(judge, "model", None))
+        asking = ModelClient(folder, call_options, getattr(judge, "model", None))
         try:
             todo, done = _unique(episodes), index(journal.path)
             run_local(todo, judge, journal, done, views=views, workers=workers, asking=asking, on_done=note)

@@ -12,7 +12,7 @@ from stepscore.cli.tables import err, interval, percent, print_json, table
 from stepscore.cli.tables import out as stdout
 
 if TYPE_CHECKING:
-    from stepscore.analysis import Calibrated
+    from stepscore.analysis import CalibrationResult
 
 
 def calibrate(
@@ -47,7 +47,7 @@ def calibrate(
     err().print(f"Map: {out}\nApply it: stepscore judge SOURCE ... -J calibration={out}", soft_wrap=True)
 
 
-def _rows(made: Calibrated) -> dict[str, Any]:
+def _rows(made: CalibrationResult) -> dict[str, Any]:
     bins = made.reliability
     return {
         "fitted_on": made.n_fit,
@@ -69,7 +69,7 @@ def _rows(made: Calibrated) -> dict[str, Any]:
     }
 
 
-def _print(made: Calibrated) -> None:
+def _print(made: CalibrationResult) -> None:
     console = stdout()
     rows = []
     for name, key in (("mean absolute error", "mae"), ("concordance (CCC)", "ccc")):

@@ -84,7 +84,7 @@ def judge(
     from stepscore.runs import CallOptions, open_run, score
 
     chosen = _judge(name, judge_options, model, model_options, base_url, calibration)
-    spending = CallOptions(
+    call_options = CallOptions(
         Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
     )
     found = open_episodes(
@@ -100,13 +100,19 @@ def judge(
     found = options.select_episodes(found, episodes)
     cameras = options.split_names(views)
     if dry_run:
-        _print_dry(found, chosen, spending, cameras)
+        _print_dry(found, chosen, call_options, cameras)
         return
     stopped: BudgetError | None = None
     try:
         with _Bar(len(found), name) as bar:
             run = score(
-                found, chosen, out, views=cameras, workers=workers, spending=spending, on_done=bar.step
+                found,
+                chosen,
+                out,
+                views=cameras,
+                workers=workers,
+                call_options=call_options,
+                on_done=bar.step,
             )
     except BudgetError as error:
         run, stopped = open_run(out), error
@@ -142,12 +148,12 @@ def _judge(
     return get_judge(name, **given)
 
 
-def _print_dry(found: Episodes, chosen: Judge, spending: CallOptions, views: list[str] | None) -> None:
+def _print_dry(found: Episodes, chosen: Judge, call_options: CallOptions, views: list[str] | None) -> None:
     """What the run would ask and cost, and why episodes cannot be judged; exit code 1 where none can."""
     from stepscore.cli.tables import out
     from stepscore.runs import dry_run
 
-    counted = dry_run(found, chosen, spending, views=views)
+    counted = dry_run(found, chosen, call_options, views=views)
     cost = "unknown" if counted.cost is None else f"about {counted.cost:.4f}"
     out().print(
         f"{counted.episodes} episodes, {counted.failed} of which cannot be judged\n"

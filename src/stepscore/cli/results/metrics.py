@@ -17,7 +17,7 @@ from stepscore.cli.tables import interval, out, percent, print_csv, print_json, 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stepscore.analysis import FailureModes, JudgeAgreement, Measured, Measures, SubgoalTable
+    from stepscore.analysis import EpisodeMetrics, FailureModes, GroupEstimate, JudgeAgreement, SubgoalTable
     from stepscore.types import Estimate
 
 MAIN = ("success_label", "success_judge", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
@@ -59,8 +59,8 @@ def metrics(
     """
     from stepscore.analysis import (
         failure_modes_by_policy,
+        grouped_estimates,
         judge_agreement,
-        measure,
         measure_episodes,
         subgoal_tables,
     )
@@ -73,7 +73,7 @@ def metrics(
         _episodes(measures, json=json, csv=csv)
         return
     everything = show is Show.ALL
-    measured = measure(measures, keys)
+    measured = grouped_estimates(measures, keys)
     steps = subgoal_tables(opened, keys) if everything or show in (Show.MAIN, Show.SUBGOALS) else []
     diagnosis = failure_modes_by_policy(measures) if everything or show is Show.DIAGNOSIS else None
     trust = judge_agreement(opened) if everything or show is Show.JUDGE else None
@@ -108,7 +108,7 @@ def metrics(
 
 
 def _rows(
-    show: Show, measured: list[Measured], steps: list[SubgoalTable], diagnosis: FailureModes | None
+    show: Show, measured: list[GroupEstimate], steps: list[SubgoalTable], diagnosis: FailureModes | None
 ) -> list[dict[str, Any]]:
     """What --json prints: every row of the tables asked for."""
     rows: list[dict[str, Any]] = []
@@ -122,9 +122,9 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return {**row["group"], **{name: value for name, value in row.items() if name != "group"}}
 
 
-def _grouped(console: Console, title: str, measured: list[Measured], *, caption: str) -> None:
+def _grouped(console: Console, title: str, measured: list[GroupEstimate], *, caption: str) -> None:
     """A row per group, a column per metric."""
-    lines: dict[tuple[Any, ...], dict[str, Measured]] = defaultdict(dict)
+    lines: dict[tuple[Any, ...], dict[str, GroupEstimate]] = defaultdict(dict)
     for m in measured:
         lines[tuple(m.group.values())][m.metric.split("|")[0]] = m
     names = [name for name in MAIN if any(name in line for line in lines.values())]
@@ -230,7 +230,7 @@ def _short(e: Estimate) -> str:
     return f"{percent(e.value, 0)} ({percent(e.lo, 0)}…{percent(e.hi, 0)})" if e.n else "–"
 
 
-def _episodes(measures: Measures, *, json: bool, csv: bool) -> None:
+def _episodes(measures: EpisodeMetrics, *, json: bool, csv: bool) -> None:
     """One row an episode; in a terminal, the distribution of every column."""
     import numpy as np
 

@@ -107,7 +107,7 @@ class EmbeddedModel(HfModel):
             return await super().answer(request)
         return unknown(request)
 
-    def recalled(self, response: Response) -> None:
+    def on_cache_hit(self, response: Response) -> None:
         """Told of an answer that came from the cache: a refusal is warned of there, too."""
         if self._check is not None and is_unknown(response):
             self._check.warn()
