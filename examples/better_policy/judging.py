@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from examples.better_policy.demonstrations import FILMS
 from examples.better_policy.setting import FAILED, WASTEFUL, Setting, write_whole
-
 from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.labels.label_intervals import POTENTIAL
 from stepscore.episodes.labels.labels import Labels, read_labels
@@ -76,7 +76,7 @@ def judge_demonstrations(work: Path, task: str, source: str) -> Run:
         unlabelled(folder / FILMS),
         _judge(work, folder, source),
         folder / RUNS / source,
-        spending=CallOptions(cache=False),
+        call_options=CallOptions(cache=False),
     )
     failed = [row for row in run.judgements().to_pylist() if row["error"]]
     if failed:

@@ -35,7 +35,7 @@ def run_judge(
 ) -> Run:
     """A run without a cache."""
     chosen = [subjects] if isinstance(subjects, Episode) else subjects
-    return stepscore.score(chosen, judge, out=out, views=views, spending=CallOptions(cache=False))
+    return stepscore.score(chosen, judge, out=out, views=views, call_options=CallOptions(cache=False))
 
 
 def one_row(run: Run) -> dict[str, object]:

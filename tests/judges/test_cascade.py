@@ -52,7 +52,7 @@ def cascade(
 def test_only_the_unsure_are_passed_on(tmp_path: Path) -> None:
     judge, small, big = cascade({"sure": 0.95, "no": 0.05, "unsure": 0.5, "silent": np.nan})
     run = stepscore.score(
-        [episode(n) for n in ("sure", "no", "unsure", "silent")], judge, out=tmp_path / "r", spending=OFF
+        [episode(n) for n in ("sure", "no", "unsure", "silent")], judge, out=tmp_path / "r", call_options=OFF
     )
     assert (len(small.seen), len(big.seen)) == (4, 2)
     rows = {r["episode_id"]: r for r in run.judgements().to_pylist()}
@@ -63,14 +63,14 @@ def test_only_the_unsure_are_passed_on(tmp_path: Path) -> None:
 
 def test_two_cheap_judges_that_disagree_pass_it_on(tmp_path: Path) -> None:
     judge, _, big = cascade({"a": 0.9, "b": 0.9}, also=Fixed(MockModel("third"), {"a": 0.85, "b": 0.2}))
-    stepscore.score([episode("a"), episode("b")], judge, out=tmp_path / "r", spending=OFF)
+    stepscore.score([episode("a"), episode("b")], judge, out=tmp_path / "r", call_options=OFF)
     assert [part for r in big.seen for part in r.prompt.turns[0].parts] == ["b"]  # type: ignore[union-attr]
 
 
 def test_the_share_passed_on_and_what_was_saved_are_reported(tmp_path: Path) -> None:
     names = {f"e{i}": 0.5 if i < 3 else 0.99 for i in range(12)}
     judge, _, _ = cascade(names)
-    run = stepscore.score([episode(n) for n in names], judge, out=tmp_path / "r", spending=OFF)
+    run = stepscore.score([episode(n) for n in names], judge, out=tmp_path / "r", call_options=OFF)
     cost = judge_agreement(run).costs[0]
     assert (cost.escalated.value, cost.escalated.n) == (0.25, 12)
     # Each call reads and writes the same: 3 episodes with two calls, 9 with one, against 12 with two.
@@ -95,7 +95,7 @@ def test_one_served_model_is_enough_to_judge_many_episodes_at_a_time(tmp_path: P
     for served, workers in ((False, 1), (True, 5)):
         judge = Cascade("constant", Fixed(MockModel("big", served=served), {"a": 0.9}))
         out = tmp_path / f"{served}"
-        run = stepscore.score([episode("a")], judge, out, spending=CallOptions(cache=False, connections=5))
+        run = stepscore.score([episode("a")], judge, out, call_options=CallOptions(cache=False, connections=5))
         assert run.info["workers"] == workers
 
 

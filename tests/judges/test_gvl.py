@@ -234,7 +234,7 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
         judge,
         out=tmp_path / "run",
         views=names,
-        spending=CallOptions(cache_path=tmp_path / "c.sqlite"),
+        call_options=CallOptions(cache_path=tmp_path / "c.sqlite"),
     )
     assert run.judgements().column("error").to_pylist() == [None]
     assert run.judgements().column("success_score").to_pylist() == [1.0]

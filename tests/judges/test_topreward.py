@@ -317,7 +317,7 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
 
     model = MockModel("bright", script=brighter_is_truer)
     judge = TopReward(model, prefixes=8, max_frames=24)
-    run = stepscore.score(episodes, judge, out=tmp_path / "run", views=names, spending=FRESH)
+    run = stepscore.score(episodes, judge, out=tmp_path / "run", views=names, call_options=FRESH)
     assert run.judgements().column("error").to_pylist() == [None]
     curves = run.curves()
     assert curves.num_rows == 8
@@ -332,10 +332,10 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
 
 def test_real_rollouts_are_judged_through_the_engine_and_the_cache(shared_data: Path, tmp_path: Path) -> None:
     episodes = stepscore.open_episodes(shared_data / "rollouts", limit=5)
-    spending = CallOptions(cache_path=tmp_path / "c.sqlite")
+    call_options = CallOptions(cache_path=tmp_path / "c.sqlite")
     model = MockModel("x", script=lambda request: -1.0)
     for name in ("one", "two"):
-        run = stepscore.score(episodes, TopReward(model), out=tmp_path / name, spending=spending)
+        run = stepscore.score(episodes, TopReward(model), out=tmp_path / name, call_options=call_options)
         assert run.judgements().column("success_score").to_pylist() == [0.5] * 5
     assert len(model.seen) == 5
 

@@ -37,7 +37,7 @@ def drawer(shared_data: Path) -> list[Episode]:
 
 
 def scored(judge: TopReward, episodes: list[Episode], folder: Path) -> Run:
-    run = stepscore.score(episodes, judge, out=folder, spending=CallOptions(cache=False))
+    run = stepscore.score(episodes, judge, out=folder, call_options=CallOptions(cache=False))
     assert run.judgements().column("error").to_pylist() == [None]
     return run
 
@@ -88,7 +88,7 @@ def test_a_word_that_is_not_one_token_is_refused_and_named(
     model: Model, drawer: list[Episode], tmp_path: Path
 ) -> None:
     judge = TopReward(model, form="paper", target="absolutely", **SMALL)
-    run = stepscore.score(drawer, judge, out=tmp_path / "run", spending=CallOptions(cache=False))
+    run = stepscore.score(drawer, judge, out=tmp_path / "run", call_options=CallOptions(cache=False))
     (error,) = run.judgements().column("error").to_pylist()
     assert "' absolutely' is not exactly one token" in error
 

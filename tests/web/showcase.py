@@ -56,14 +56,14 @@ def write_rollouts(folder: Path, scenes: int = 3) -> Path:
 def write_runs(folder: Path, scenes: int = 3) -> list[Path]:
     """Run folders of two judges that look and one that does not, over the same episodes."""
     episodes = open_episodes(write_rollouts(folder / "rollouts", scenes))
-    spending = CallOptions(cache=False)
+    call_options = CallOptions(cache=False)
     judges = {
         "watcher": Watcher(),
         "second-eye": Watcher("second-eye", noise=0.08),
         "linear-time": get_judge("linear-time"),
     }
     for name, judge in judges.items():
-        stepscore.score(episodes, judge, out=folder / name, spending=spending)
+        stepscore.score(episodes, judge, out=folder / name, call_options=call_options)
     return [folder / name for name in judges]
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from stepscore.analysis.measures import measure, measure_episodes
-from stepscore.report.page.data import page_data
 from stepscore.report.page.page import page_text
+
+from stepscore.analysis.measures import grouped_estimates, measure_episodes
+from stepscore.report.page.data import page_data
 from stepscore.runs import Run
 from stepscore.types import Estimate
 from tests.report.made_runs import write_run
@@ -45,7 +45,7 @@ def made(folder: Path, change: Callable[[int, dict[str, Any]], None] | None = No
 
 
 def expected(run: Run) -> dict[tuple[str, str], Estimate]:
-    found = elsewhere(lambda: measure(measure_episodes([run]), ("task", "policy")))
+    found = elsewhere(lambda: grouped_estimates(measure_episodes([run]), ("task", "policy")))
     return {
         (str(m.group["policy"]), m.metric.removesuffix("|failure:label")): m.estimate
         for m in found

@@ -201,9 +201,9 @@ class TestJudges:
 
         model = EmbeddedModel(checkpoint=str(folder))
         made = stepscore.get_judge(judge, model=model, **options)
-        spending = CallOptions(cache_path=out / "cache.sqlite")
+        call_options = CallOptions(cache_path=out / "cache.sqlite")
         with pytest.warns(UserWarning, match="--model"):
-            return stepscore.score(rooms, made, out / judge, spending=spending)
+            return stepscore.score(rooms, made, out / judge, call_options=call_options)
 
     @pytest.mark.parametrize(
         ("judge", "options"),

@@ -76,7 +76,7 @@ def annotate(
             f"{file} is there already; it may hold a person's work. Write over it with --force."
         )
     chosen = options.open_model(model, model_options, base_url)
-    spending = CallOptions(
+    call_options = CallOptions(
         Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
     )
     cameras = options.split_names(views)
@@ -88,7 +88,7 @@ def annotate(
         file.with_name(f"{file.stem}.attempts"),
         vocabulary=read_subgoals(vocabulary) if vocabulary is not None else None,
         options=AnnotateOptions(fps, max_frames, size, tries, max_tokens),
-        spending=spending,
+        call_options=call_options,
         on_done=lambda one: err().print(f"{one.episode_id}: {_summary(one)}", markup=False),
     )
     created = datetime.now(UTC).isoformat(timespec="seconds")

@@ -120,7 +120,7 @@ def package(work: Path, seed: int) -> None:
     judge = get_judge("topreward", model=get_model("embedded"), min_first=2)
     with tempfile.TemporaryDirectory() as folder:
         run = score(
-            open_episodes(held_out, labels=labels), judge, Path(folder), spending=CallOptions(cache=False)
+            open_episodes(held_out, labels=labels), judge, Path(folder), call_options=CallOptions(cache=False)
         )
         fitted = calibrate(run, labels=labels, channel="margin", share=0.9).fitted
     write_calibration(fitted, CALIBRATION)
