@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges.base import Ask, Judge, episode_rng, models_of
+from stepscore.judges.baselines import BASELINES
 from stepscore.judges.hop import Hop, Mode
 from stepscore.judges.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval, described
@@ -19,6 +20,7 @@ from stepscore.models import get_model
 from stepscore.registry import Registry
 
 __all__ = [
+    "BASELINES",
     "Ask",
     "Hop",
     "Judge",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +26,13 @@ def sample_times(episode: Episode, points: int) -> FloatArray:
     if not len(at):
         raise EpisodeError(f"Episode {episode.id} has no frames.")
     return at[np.round(np.linspace(0, len(at) - 1, min(points, len(at)))).astype(np.int64)]
+
+
+class Baseline(Protocol):
+    """A judge that needs nothing of an episode but its id and the times to score."""
+
+    def judge_at(self, episode: Episode, times: FloatArray) -> Judgement:
+        """Return the judgement at these times, in seconds, strictly increasing."""
 
 
 def _check_points(points: int) -> None:
@@ -52,8 +60,11 @@ class LinearTime:
         return {"points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """A straight line from 0 at the first frame to 1 at the last."""
-        times = sample_times(episode, self.points)
+        """Score by the clock at ``points`` frames."""
+        return self.judge_at(episode, sample_times(episode, self.points))
+
+    def judge_at(self, episode: Episode, times: FloatArray) -> Judgement:
+        """Return a straight line from 0 at time 0 to 1 at the last of these times."""
         progress = times / times[-1] if times[-1] > 0 else np.zeros_like(times)
         return Judgement(Curve(times, progress))
 
@@ -82,8 +93,11 @@ class Constant:
         return {"value": self.value, "points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """A flat line, and the same value as success score."""
-        times = sample_times(episode, self.points)
+        """Score ``points`` frames alike."""
+        return self.judge_at(episode, sample_times(episode, self.points))
+
+    def judge_at(self, episode: Episode, times: FloatArray) -> Judgement:
+        """Return a flat line, and the same value as success score."""
         return Judgement(Curve(times, np.full_like(times, self.value)), success_score=self.value)
 
 
@@ -109,8 +123,17 @@ class RandomMonotone:
         return {"points": self.points, "seed": self.seed}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """A random rising curve and a random success score, fixed by the episode id and the seed."""
-        times = sample_times(episode, self.points)
+        """Score ``points`` frames at random."""
+        return self.judge_at(episode, sample_times(episode, self.points))
+
+    def judge_at(self, episode: Episode, times: FloatArray) -> Judgement:
+        """Return a random rising curve and a random success score, fixed by the episode's id and the seed."""
         rng = episode_rng(episode, self.name, self.seed)
         progress = np.sort(rng.uniform(0.0, 1.0, len(times))) * rng.uniform()
         return Judgement(Curve(times, progress), success_score=float(rng.uniform()))
+
+
+BASELINES: Mapping[str, Baseline] = {
+    judge.name: judge for judge in (LinearTime(), Constant(), RandomMonotone())
+}
+"""The baselines by name, each with its default options."""
