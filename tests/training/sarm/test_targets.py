@@ -1,4 +1,4 @@
-"""What SARM learns: targets that follow the labels, windows whose labels are those of the frames they show."""
+"""SARM's targets follow the labels, and the targets of a window are those of the frames it shows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,29 @@ from stepscore.episodes import Label, Labels, Stage, open_episodes
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.models.sarm.checkpoint import Procedure
 from stepscore.models.sarm.window import Window
-from stepscore.procedures.progress_labels import LabelOptions, label_progress
-from stepscore.training.sarm.batches import Drawn, Lies, draw, nonsense, rewound, targets
-from stepscore.training.sarm.dataset import SarmFilm, Source, progress_kind, read_labelled, sparse_labelled
+from stepscore.procedures.progress_labels import ProgressLabelOptions, label_progress
+from stepscore.training.sarm.batches import (
+    PerturbationConfig,
+    random_instructions,
+    rewind_frames,
+    sample_window,
+    window_targets,
+)
+from stepscore.training.sarm.dataset import (
+    LabelledDataset,
+    TrainingEpisode,
+    choose_progress,
+    read_labelled,
+    with_sparse_stages,
+)
 from stepscore.training.sarm.targets import (
-    Labelled,
+    LabelledEpisode,
     Targets,
     find_procedure,
     head_targets,
-    read_labels_of,
+    read_episode_labels,
+    single_stage_targets,
     targets_of,
-    whole_targets,
 )
 from tests import fakes
 from tests.paths import TINY_SIM
@@ -31,25 +43,25 @@ PUCK = "pick up the puck and bring it to the mark"
 
 
 @pytest.fixture(scope="module")
-def labelled() -> list[Labelled]:
-    return read_labelled(Source(TINY_SIM).episodes(), "potential", scheme=None, staged=True)[0]
+def labelled() -> list[LabelledEpisode]:
+    return read_labelled(LabelledDataset(TINY_SIM).episodes(), "potential", scheme=None, staged=True)[0]
 
 
-def fake(name: str = "e", *, success: float | None = 1.0, stages: tuple[Stage, ...] = ()) -> Labelled:
+def fake(name: str = "e", *, success: float | None = 1.0, stages: tuple[Stage, ...] = ()) -> LabelledEpisode:
     rows = [Label("stage", s.name, s.start_s, s.end_s) for s in stages]
     rows += [] if success is None else [Label("success", "holds", value=success)]
-    return read_labels_of(fakes.episode(name, labels=Labels(tuple(rows))), "stages")
+    return read_episode_labels(fakes.episode(name, labels=Labels(tuple(rows))), "stages")
 
 
-def film(n: int = 60, task: str = "a") -> SarmFilm:
-    """A film at 10 frames a second whose target at frame i is stage i // 20 and share i % 20 / 20."""
+def training_episode(n: int = 60, task: str = "a") -> TrainingEpisode:
+    """Return an episode at 10 frames a second whose target at frame i is stage i // 20 and share i % 20 / 20."""
     at = np.arange(n)
     own = Targets(at // 20, at % 20 / 20, at / n)
-    one = Labelled(fakes.episode("e", task=task, instruction=f"do {task}"), at / 10, (), at / n, True)
-    return SarmFilm(one, (np.zeros((n, 1, 2), np.float16),), np.zeros((n, 0)), {"dense": own})
+    one = LabelledEpisode(fakes.episode("e", task=task, instruction=f"do {task}"), at / 10, (), at / n, True)
+    return TrainingEpisode(one, (np.zeros((n, 1, 2), np.float16),), np.zeros((n, 0)), {"dense": own})
 
 
-def test_stages_are_ordered_by_the_progress_at_which_they_lie(labelled: list[Labelled]) -> None:
+def test_stages_are_ordered_by_the_progress_at_which_they_lie(labelled: list[LabelledEpisode]) -> None:
     found, _ = head_targets(labelled)
     # Some rollouts skip lifting and drop the puck later, so that lifting first shows after carrying.
     assert found[PUCK].stages == (
@@ -60,7 +72,7 @@ def test_stages_are_ordered_by_the_progress_at_which_they_lie(labelled: list[Lab
     )
 
 
-def test_stage_and_share_are_the_labelled_progress_again(labelled: list[Labelled]) -> None:
+def test_stage_and_share_are_the_labelled_progress_again(labelled: list[LabelledEpisode]) -> None:
     procedures, rows = head_targets(labelled)
     for one, own in zip(labelled, rows, strict=True):
         points = np.array(procedures[one.task].breakpoints)
@@ -73,7 +85,7 @@ def test_stage_and_share_are_the_labelled_progress_again(labelled: list[Labelled
 def test_unequal_stages_begin_where_their_labels_do() -> None:
     times = np.arange(100) / 10
     spans = (Stage("a", 0.0, 2.0), Stage("b", 2.0, 10.0))
-    one = Labelled(fakes.episode(), times, spans, times / 10, None)
+    one = LabelledEpisode(fakes.episode(), times, spans, times / 10, None)
     found = find_procedure([one])
     assert found.breakpoints == pytest.approx((0.0, 0.2, 1.0), abs=0.03)
     own = targets_of(one, found)
@@ -82,8 +94,8 @@ def test_unequal_stages_begin_where_their_labels_do() -> None:
 
 def test_sarms_own_targets_are_those_of_its_labels() -> None:
     episodes = list(open_episodes(TINY_SIM, labels=TINY_SIM / "labels.parquet"))
-    wanted = label_progress(episodes, LabelOptions("sarm")).progress
-    mine = [read_labels_of(episode, "stages") for episode in episodes]
+    wanted = label_progress(episodes, ProgressLabelOptions("sarm")).progress
+    mine = [read_episode_labels(episode, "stages") for episode in episodes]
     _, rows = head_targets(mine)
     assert sum((~np.isnan(own.progress)).sum() for own in rows) > 100
     for one, own in zip(mine, rows, strict=True):
@@ -112,33 +124,33 @@ def test_a_stage_no_trained_episode_shows_is_unknown() -> None:
 
 
 def test_frame_index_labels_are_time_over_duration() -> None:
-    one = read_labels_of(fakes.episode(), "linear", staged=False)
-    (own,) = whole_targets([one])
+    one = read_episode_labels(fakes.episode(), "linear", staged=False)
+    (own,) = single_stage_targets([one])
     np.testing.assert_allclose(own.share, np.arange(50) / 49)
     assert (own.stage == 0).all()
 
 
 def test_progress_outside_of_its_labels_is_unknown() -> None:
     rows = tuple(Label("progress", "p", start_s=t, value=t / 4) for t in (1.0, 2.0, 3.0))
-    one = read_labels_of(fakes.episode(labels=Labels(rows)), "p", staged=False)
+    one = read_episode_labels(fakes.episode(labels=Labels(rows)), "p", staged=False)
     assert one.potential is not None
     np.testing.assert_array_equal(
         np.isnan(one.potential), (one.times < 0.9 - 1e-9) | (one.times > 3.1 + 1e-9)
     )
     with pytest.raises(EpisodeError, match="it has: p"):
-        read_labels_of(fakes.episode(labels=Labels(rows)), "q", staged=False)
+        read_episode_labels(fakes.episode(labels=Labels(rows)), "q", staged=False)
 
 
 def test_one_of_several_progress_labels_must_be_named() -> None:
     rows = tuple(Label("progress", name, start_s=0.0, value=0.0) for name in ("robust", "sarm"))
     episode = fakes.episode(labels=Labels(rows))
     with pytest.raises(OptionError, match="--progress"):
-        progress_kind([episode], None)
-    assert progress_kind([episode], "robust") == "robust"
-    assert progress_kind([fakes.episode()], None) == "stages"
+        choose_progress([episode], None)
+    assert choose_progress([episode], "robust") == "robust"
+    assert choose_progress([fakes.episode()], None) == "stages"
 
 
-def test_sparse_stages_come_from_a_file_of_their_own(labelled: list[Labelled], tmp_path: Path) -> None:
+def test_sparse_stages_come_from_a_file_of_their_own(labelled: list[LabelledEpisode], tmp_path: Path) -> None:
     from stepscore.procedures.labels_table import write_labels
 
     halves = {
@@ -149,20 +161,20 @@ def test_sparse_stages_come_from_a_file_of_their_own(labelled: list[Labelled], t
         for one in labelled
     }
     write_labels(tmp_path / "sparse.parquet", halves)
-    sparse = sparse_labelled(labelled, tmp_path / "sparse.parquet")
+    sparse = with_sparse_stages(labelled, tmp_path / "sparse.parquet")
     procedures, _ = head_targets(sparse)
     assert all(set(p.stages) <= {"first", "second"} for p in procedures.values())
     with pytest.raises(EpisodeError, match="--sparse-labels"):
-        sparse_labelled(labelled, None)
+        with_sparse_stages(labelled, None)
 
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_labels_of_a_rewound_window_are_those_of_the_frames_it_shows(*, causal: bool) -> None:
-    one, window, rng = film(), Window(4, 0.5, causal, 4), np.random.default_rng(0)
+    one, window, rng = training_episode(), Window(4, 0.5, causal, 4), np.random.default_rng(0)
     rewinds = 0
     for _ in range(200):
-        drawn = draw(0, one, window, Lies(0.8, 0.0), {"a": ["do a"]}, ["x"], rng)
-        stage, share = targets(drawn, one, "dense")
+        drawn = sample_window(0, one, window, PerturbationConfig(0.8, 0.0), {"a": ["do a"]}, ["x"], rng)
+        stage, share = window_targets(drawn, one, "dense")
         for slot in range(window.slots):
             if drawn.valid[slot]:
                 frame = int(drawn.frames[slot])
@@ -178,41 +190,44 @@ def test_labels_of_a_rewound_window_are_those_of_the_frames_it_shows(*, causal: 
     assert 100 < rewinds < 195
 
 
-def test_a_film_is_not_rewound_beyond_its_beginning() -> None:
+def test_an_episode_is_not_rewound_beyond_its_beginning() -> None:
     rng, window = np.random.default_rng(0), Window(4, 0.5, True, 4)
     times = np.arange(60) / 10
-    assert len(rewound(times, 4, window, rng)) == 0
-    assert max(len(rewound(times, 12, window, rng)) for _ in range(50)) == 2
-    assert all(rewound(times, 30, window, rng).min() >= 0 for _ in range(20))
+    assert len(rewind_frames(times, 4, window, rng)) == 0
+    assert max(len(rewind_frames(times, 12, window, rng)) for _ in range(50)) == 2
+    assert all(rewind_frames(times, 30, window, rng).min() >= 0 for _ in range(20))
 
 
-def test_wrong_language_is_drawn_for_every_window_and_nothing_of_it_is_done() -> None:
-    films, rng = [film(task="a"), film(task="b")], np.random.default_rng(0)
-    texts, senseless, window = {"a": ["do a"], "b": ["do b"]}, nonsense(0), Window(4, 0.5, True, 2)
-    drawn: list[Drawn] = [
-        draw(i % 2, films[i % 2], window, Lies(0.0, 0.2), texts, senseless, rng) for i in range(500)
+def test_language_perturbation_is_drawn_for_every_window_and_nothing_of_it_is_done() -> None:
+    episodes, rng = [training_episode(task="a"), training_episode(task="b")], np.random.default_rng(0)
+    texts, random_texts = {"a": ["do a"], "b": ["do b"]}, random_instructions(0)
+    window, perturbation = Window(4, 0.5, True, 2), PerturbationConfig(0.0, 0.2)
+    sampled = [
+        sample_window(i % 2, episodes[i % 2], window, perturbation, texts, random_texts, rng)
+        for i in range(500)
     ]
-    lied = [one for one in drawn if one.lied]
-    assert 60 < len(lied) < 140
-    assert {one.text for one in lied if one.text in ("do a", "do b")} == {"do a", "do b"}
-    assert any(one.text in senseless for one in lied)
-    for one in drawn:
-        assert (one.text == f"do {'ab'[one.film]}") == (not one.lied)
-        stage, share = targets(one, films[one.film], "dense")
-        if one.lied:
+    perturbed = [one for one in sampled if one.perturbed]
+    assert 60 < len(perturbed) < 140
+    assert {one.text for one in perturbed if one.text in ("do a", "do b")} == {"do a", "do b"}
+    assert any(one.text in random_texts for one in perturbed)
+    for one in sampled:
+        assert (one.text == f"do {'ab'[one.episode]}") == (not one.perturbed)
+        stage, share = window_targets(one, episodes[one.episode], "dense")
+        if one.perturbed:
             assert (stage[one.valid] == 0).all()
             assert (share[one.valid] == 0).all()
 
 
 def test_a_single_task_has_negatives_too() -> None:
-    one, rng = film(), np.random.default_rng(0)
-    drawn = [
-        draw(0, one, Window(2, 0.5), Lies(0, 1.0), {"a": ["do a"]}, ["wash a shoe"], rng) for _ in range(5)
+    one, rng = training_episode(), np.random.default_rng(0)
+    window, perturbation = Window(2, 0.5), PerturbationConfig(0, 1.0)
+    sampled = [
+        sample_window(0, one, window, perturbation, {"a": ["do a"]}, ["wash a shoe"], rng) for _ in range(5)
     ]
-    assert {each.text for each in drawn} == {"wash a shoe"}
+    assert {each.text for each in sampled} == {"wash a shoe"}
 
 
-def test_the_labels_of_an_episode_are_not_those_of_another_task(labelled: list[Labelled]) -> None:
+def test_the_labels_of_an_episode_are_not_those_of_another_task(labelled: list[LabelledEpisode]) -> None:
     procedures, _ = head_targets(labelled[:4])
     other = replace(labelled[-1])
     with pytest.raises(OptionError, match="not trained on"):
@@ -220,7 +235,7 @@ def test_the_labels_of_an_episode_are_not_those_of_another_task(labelled: list[L
 
 
 def test_episodes_without_labels_are_all_counted_though_two_datasets_use_the_same_ids() -> None:
-    episodes = Source(TINY_SIM).episodes()
+    episodes = LabelledDataset(TINY_SIM).episodes()
     found, why = read_labelled([*episodes, *episodes], "robust", scheme=None, staged=False)
     assert not found
     assert len(why) == 2 * len(episodes)

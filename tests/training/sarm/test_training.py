@@ -1,4 +1,4 @@
-"""Training SARM: stopping loses nothing, padding teaches nothing, frames are encoded once, and it learns."""
+"""Training SARM: stopping loses nothing, padding has no gradient, frames are encoded once, and it learns."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from stepscore.errors import OptionError, SourceError, UnknownNameError
 from stepscore.models.sarm.checkpoint import read_config
 from stepscore.models.sarm.encoders import get_encoder
 from stepscore.models.sarm.model import SarmModel
+from stepscore.models.sarm.network import SarmShape
+from stepscore.models.sarm.window import Window
 from stepscore.procedures.labels_table import write_labels
-from stepscore.training.sarm.batches import Batch, Lies, draw, make_batch
-from stepscore.training.sarm.dataset import SarmFilm, see_episode
-from stepscore.training.sarm.evaluation import check
+from stepscore.training.sarm.batches import Batch, PerturbationConfig, make_batch, sample_window
+from stepscore.training.sarm.config import SarmTrainConfig
+from stepscore.training.sarm.dataset import TrainingEpisode, encode_episode
+from stepscore.training.sarm.evaluation import evaluate
 from stepscore.training.sarm.job import SarmJob
-from stepscore.training.sarm.setup import held_scenes, scene_of, set_up
-from stepscore.training.sarm.training import SarmTraining, TrainConfig, sarm_loss
+from stepscore.training.sarm.setup import scene_of, set_up, validation_scenes
+from stepscore.training.sarm.trainer import SarmTrainer, sarm_loss
 from tests.models.sarm import tiny_sarm
 from tests.paths import TINY_SIM
 
@@ -38,22 +41,33 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def job(place: Path, folder: Path, recipe: dict[str, object] | None = None, **options: object) -> SarmJob:
-    steps = {"steps": 4, "batch": 4, "save_every": 100, **(recipe or {})}
-    small = {"width": 16, "layers": 1, "attention_heads": 2, "frames": 4, "threads": 1, "hold": 0.2}
+def job(place: Path, folder: Path, train: dict[str, object] | None = None, **options: object) -> SarmJob:
+    config = SarmTrainConfig(**{"steps": 4, "batch_size": 4, "save_every": 100, **(train or {})})  # type: ignore[arg-type]
+    small = {
+        "hidden_dim": 16,
+        "n_layers": 1,
+        "n_heads": 2,
+        "n_obs_steps": 4,
+        "threads": 1,
+        "val_fraction": 0.2,
+    }
     encoder = f"hf/{place / 'clip'}"
-    chosen = {**small, "encoder": encoder, "cache": place / "cache", "views": ("corner",), **options}
-    return SarmJob((TINY_SIM,), folder, recipe=steps, **chosen)  # type: ignore[arg-type]
+    chosen = {
+        **small,
+        "encoder": encoder,
+        "features_dir": place / "features",
+        "views": ("corner",),
+        **options,
+    }
+    return SarmJob((TINY_SIM,), folder, train_config=config, **chosen)  # type: ignore[arg-type]
 
 
-def training(place: Path, folder: Path, **recipe: object) -> tuple[SarmTraining, list[SarmFilm]]:
+def training(place: Path, folder: Path, **train: object) -> tuple[SarmTrainer, list[TrainingEpisode]]:
     folder.mkdir(exist_ok=True)
-    return set_up(job(place, folder, recipe), lambda text: None)
+    return set_up(job(place, folder, train), lambda text: None)
 
 
-def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
-    place: Path, tmp_path: Path
-) -> None:
+def test_a_resumed_run_ends_with_the_weights_of_one_without_a_stop(place: Path, tmp_path: Path) -> None:
     straight, _ = training(place, tmp_path / "a")
     straight.run()
     stopped, _ = training(place, tmp_path / "b")
@@ -73,25 +87,26 @@ def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
         assert torch.equal(weights, again.network.state_dict()[name]), name
 
 
-def test_going_on_with_another_recipe_is_refused(place: Path, tmp_path: Path) -> None:
+def test_resuming_with_another_config_is_refused_and_names_the_option(place: Path, tmp_path: Path) -> None:
     training(place, tmp_path)[0].run(max_minutes=0)
-    with pytest.raises(OptionError, match="rate"):
-        training(place, tmp_path, rate=0.5)[0].resume()
+    with pytest.raises(OptionError, match=r"other data \(lr\)"):
+        training(place, tmp_path, lr=0.5)[0].resume()
 
 
-def drawn_batch(run: SarmTraining, n: int = 6) -> Batch:
+def sample_batch(run: SarmTrainer, n: int = 6) -> Batch:
     rng = np.random.default_rng(1)
-    drawn = [
-        draw(i, run.films[i], run.config.window, Lies(0.5, 0.2), run.texts, run.senseless, rng)
-        for i in range(n)
+    perturbation, window = PerturbationConfig(0.5, 0.2), run.model_config.window
+    texts, random_texts = run.instructions, run.random_instructions
+    sampled = [
+        sample_window(i, run.episodes[i], window, perturbation, texts, random_texts, rng) for i in range(n)
     ]
-    return make_batch(drawn, run.films, run.config, run.read, rng)
+    return make_batch(sampled, run.episodes, run.model_config, run.text_features, rng)
 
 
 def test_the_loss_is_the_mean_over_slots_that_are_no_padding(place: Path, tmp_path: Path) -> None:
     run, _ = training(place, tmp_path)
     run.network.eval()
-    batch = drawn_batch(run)
+    batch = sample_batch(run)
     _, parts = sarm_loss(run.network, batch, torch.ones(6, dtype=torch.bool))
     logs = run.network.stages(batch.windows)["dense"]
     stage, share = batch.stages["dense"], batch.shares["dense"]
@@ -99,11 +114,11 @@ def test_the_loss_is_the_mean_over_slots_that_are_no_padding(place: Path, tmp_pa
     found = run.network.shares(batch.windows, right)["dense"]
     cross, squares = [], []
     for b in range(6):
-        for t in range(run.config.window.slots):
+        for t in range(run.model_config.window.slots):
             if batch.windows.valid[b, t]:
                 cross.append(float(F.nll_loss(logs[b, t][None], stage[b, t][None]).detach()))
                 squares.append(float(((found[b, t] - share[b, t]) ** 2).detach()))
-    assert 0 < len(cross) < 6 * run.config.window.slots
+    assert 0 < len(cross) < 6 * run.model_config.window.slots
     assert parts["dense_stage"] == pytest.approx(np.mean(cross), rel=1e-4)
     # Padded slots are in no stage at all: what they are given must not matter to the others.
     assert parts["dense_share"] == pytest.approx(np.mean(squares), rel=1e-4)
@@ -112,7 +127,7 @@ def test_the_loss_is_the_mean_over_slots_that_are_no_padding(place: Path, tmp_pa
 def test_what_stands_in_padding_has_no_gradient(place: Path, tmp_path: Path) -> None:
     run, _ = training(place, tmp_path)
     run.network.eval()
-    batch = drawn_batch(run)
+    batch = sample_batch(run)
     batch.windows.views.requires_grad_()
     loss, _ = sarm_loss(run.network, batch, torch.ones(6, dtype=torch.bool))
     torch.autograd.backward(loss)
@@ -122,16 +137,16 @@ def test_what_stands_in_padding_has_no_gradient(place: Path, tmp_path: Path) -> 
     assert slopes[batch.windows.valid].abs().max() > 0
 
 
-def test_scaling_is_that_of_the_trained_films_and_is_kept(place: Path, tmp_path: Path) -> None:
+def test_scaling_is_that_of_the_training_episodes_and_is_kept(place: Path, tmp_path: Path) -> None:
     made = job(place, tmp_path, state=("observation.state",))
     assert made.run()["finished"]
     run, _ = set_up(made, lambda text: None)
-    rows = np.concatenate([film.state for film in run.films])
+    rows = np.concatenate([episode.state for episode in run.episodes])
     kept = SarmModel(str(tmp_path)).network
     np.testing.assert_allclose(kept.state_mean.numpy(), rows.mean(0), rtol=1e-4, atol=1e-5)
-    seen = np.concatenate([film.features[0] for film in run.films]).astype(np.float64)
-    np.testing.assert_allclose(kept.feature_mean.numpy(), seen.mean(0), rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(kept.feature_std.numpy(), seen.std(0) + 1e-3, rtol=1e-3, atol=1e-4)
+    features = np.concatenate([episode.features[0] for episode in run.episodes]).astype(np.float64)
+    np.testing.assert_allclose(kept.feature_mean.numpy(), features.mean(0), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(kept.feature_std.numpy(), features.std(0) + 1e-3, rtol=1e-3, atol=1e-4)
 
 
 def test_every_frame_is_encoded_once_and_never_again(place: Path, tmp_path: Path) -> None:
@@ -139,14 +154,14 @@ def test_every_frame_is_encoded_once_and_never_again(place: Path, tmp_path: Path
     episode = open_episodes(TINY_SIM)[1]
     frames: list[int] = []
     views = ("gripper", "corner")
-    first = see_episode(episode, views, encoder, tmp_path, on_frames=frames.append)
-    again = see_episode(episode, views, encoder, tmp_path, on_frames=frames.append)
+    first = encode_episode(episode, views, encoder, tmp_path, on_frames=frames.append)
+    again = encode_episode(episode, views, encoder, tmp_path, on_frames=frames.append)
     n = len(episode.views["corner"].timestamps())
     assert sum(frames) == 2 * n
     np.testing.assert_array_equal(first, again)
     plain = encoder.see(episode.clip("corner", indices=[5], size=encoder.side).frames)
     np.testing.assert_allclose(first[5, 1].astype(float), plain[0].astype(float), rtol=2e-3, atol=2e-3)
-    changed = see_episode(episode, views, encoder, tmp_path, copy=1)
+    changed = encode_episode(episode, views, encoder, tmp_path, augmentation=1)
     assert changed.shape == first.shape
     assert not np.allclose(changed, first)
 
@@ -154,12 +169,12 @@ def test_every_frame_is_encoded_once_and_never_again(place: Path, tmp_path: Path
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
 def test_some_scenes_of_every_task_are_kept_apart_as_a_whole(share: float) -> None:
     episodes = list(open_episodes(TINY_SIM))
-    held = held_scenes(episodes, share)
+    held = validation_scenes(episodes, share)
     for task in {scene_of(episode)[0] for episode in episodes}:
         scenes = {scene_of(episode) for episode in episodes if scene_of(episode)[0] == task}
         assert 0 < len(scenes & held) < len(scenes)
-        assert held_scenes([e for e in episodes if scene_of(e)[0] == task], share) == scenes & held
-    assert held_scenes(episodes, 0.0) == set()
+        assert validation_scenes([e for e in episodes if scene_of(e)[0] == task], share) == scenes & held
+    assert validation_scenes(episodes, 0.0) == set()
 
 
 @pytest.mark.parametrize("mode", ["single", "dense"])
@@ -167,15 +182,15 @@ def test_a_small_network_learns_stage_and_progress(place: Path, tmp_path: Path, 
     made = job(
         place,
         tmp_path,
-        {"steps": 60, "batch": 16, "rate": 4e-3, "warmup": 5},
+        {"steps": 60, "batch_size": 16, "lr": 4e-3, "warmup_steps": 5},
         mode=mode,
-        width=32,
+        hidden_dim=32,
         causal=True,
     )
     run, _ = set_up(made, lambda text: None)
-    before = check(run.network, run.config, run.films, run.read)
+    before = evaluate(run.network, run.model_config, run.episodes, run.text_features)
     run.run()
-    after = check(run.network, run.config, run.films, run.read)
+    after = evaluate(run.network, run.model_config, run.episodes, run.text_features)
     assert after["mae"] < 0.7 * before["mae"]
     if mode == "dense":
         assert after["stage_accuracy"] > max(0.55, before["stage_accuracy"] + 0.1)
@@ -193,9 +208,21 @@ def test_the_command_trains_and_the_judge_takes_what_it_made(place: Path, tmp_pa
         "--encoder",
         f"hf/{place / 'clip'}",
     ]
-    command += ["--steps", "3", "--batch", "4", "--width", "16", "--layers", "1", "--heads", "2", "--causal"]
-    command += ["--views", "corner", "--cache", str(place / "cache"), "--threads", "1", "--frames", "4"]
-    stopped = CliRunner().invoke(app, [*command, "--minutes", "0"])
+    command += [
+        "--steps",
+        "3",
+        "--batch-size",
+        "4",
+        "--hidden-dim",
+        "16",
+        "--n-layers",
+        "1",
+        "--n-heads",
+        "2",
+    ]
+    command += ["--causal", "--views", "corner", "--features-dir", str(place / "features"), "--threads", "1"]
+    command += ["--n-obs-steps", "4"]
+    stopped = CliRunner().invoke(app, [*command, "--max-minutes", "0"])
     assert "resumes" in stopped.output, stopped.output
     done = CliRunner().invoke(app, [*command, "--json"])
     assert done.exit_code == 0, done.output
@@ -236,7 +263,9 @@ def test_both_heads_learn_in_dual_training(place: Path, tmp_path: Path) -> None:
     }
     write_labels(tmp_path / "sparse.parquet", rows)
     run, _ = set_up(
-        job(place, tmp_path, {"right_stage": 1.0}, mode="dual", sparse_labels=tmp_path / "sparse.parquet"),
+        job(
+            place, tmp_path, {"true_stage_prob": 1.0}, mode="dual", sparse_labels=tmp_path / "sparse.parquet"
+        ),
         lambda text: None,
     )
     before = {name: value.clone() for name, value in run.network.state_dict().items()}
@@ -247,19 +276,49 @@ def test_both_heads_learn_in_dual_training(place: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"progress": "linear"}, "--mode single"),
         ({"sparse_labels": Path("x")}, "dual"),
-        ({"hold": 1.0}, "hold"),
-        ({"recipe": {"steps": 0}}, "steps"),
+        ({"val_fraction": 1.0}, "val_fraction"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(
-    options: dict[str, object], said: str, tmp_path: Path
+    options: dict[str, object], message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(OptionError, match=said):
-        TrainConfig(**SarmJob((TINY_SIM,), tmp_path, **options).recipe)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=message):
+        SarmJob((TINY_SIM,), tmp_path, **options)  # type: ignore[arg-type]
+
+
+def test_a_training_config_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(OptionError, match="steps"):
+        SarmTrainConfig(steps=0)
+
+
+def test_sizes_that_are_not_stated_are_the_networks_own(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The values after the sizes that every network must be given: width, layers, heads, dropout.
+    monkeypatch.setattr(SarmShape.__init__, "__defaults__", (24, 2, 3, 0.1))
+    run, _ = set_up(
+        job(place, tmp_path, hidden_dim=None, n_layers=None, n_heads=None, n_obs_steps=None),
+        lambda text: None,
+    )
+    shape = run.network.shape
+    assert (shape.width, shape.layers, shape.attention_heads) == (24, 2, 3)
+    assert run.model_config.window.frames == Window().frames
+
+
+def test_a_checkpoint_holds_the_training_config_under_the_names_it_always_had(
+    place: Path, tmp_path: Path
+) -> None:
+    job(place, tmp_path, {"lr": 1e-3, "batch_size": 3, "seed": 5}).run()
+    facts = read_config(tmp_path).facts
+    assert facts["recipe"] == {
+        "steps": 4, "batch": 3, "rate": 1e-3, "warmup": 100, "decay": 1e-3, "right_stage": 0.75,
+        "rewind": 0.8, "wrong_text": 0.2, "save_every": 100, "seed": 5,
+    }  # fmt: skip
+    assert set(facts) == {"episodes", "frames", "step", "recipe", "copies"}
 
 
 def test_an_unknown_mode_lists_the_known_ones(tmp_path: Path) -> None:
@@ -277,13 +336,13 @@ def test_a_dataset_without_labels_says_so(place: Path, tmp_path: Path) -> None:
         dataclasses.replace(job(place, tmp_path / "out"), datasets=(bare,)).run()
 
 
-def test_episodes_that_are_left_out_are_told_once(place: Path, tmp_path: Path) -> None:
+def test_episodes_that_are_left_out_are_reported_once(place: Path, tmp_path: Path) -> None:
     rows = dict(read_labels(TINY_SIM / "labels.parquet"))
     rows.pop(sorted(rows)[0])
     write_labels(tmp_path / "labels.parquet", rows)
-    said: list[str] = []
+    lines: list[str] = []
     chosen = job(place, tmp_path, labels=tmp_path / "labels.parquet", mode="single", progress="potential")
-    set_up(chosen, said.append)
-    told = [text for text in said if "left out" in text]
-    assert len(told) == 1
-    assert told[0].startswith(f"1 of {len(rows) + 1} episodes")
+    set_up(chosen, lines.append)
+    left_out = [text for text in lines if "left out" in text]
+    assert len(left_out) == 1
+    assert left_out[0].startswith(f"1 of {len(rows) + 1} episodes")

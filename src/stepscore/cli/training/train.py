@@ -1,4 +1,4 @@
-"""``stepscore train``: judges that learn from labelled rollouts."""
+"""``stepscore train``: train a judge on labelled rollouts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepscore.cli.tables import err, out, print_json
+from stepscore.training.sarm import SarmJob, SarmTrainConfig
 
 if TYPE_CHECKING:
-    from stepscore.training.sarm import SarmJob
     from stepscore.training.vlm import VlmJob
 
 app = typer.Typer(help="Train a judge on labelled rollouts.", no_args_is_help=True)
@@ -18,15 +18,17 @@ app = typer.Typer(help="Train a judge on labelled rollouts.", no_args_is_help=Tr
 Folder = Annotated[
     Path, typer.Option("--out", "-o", metavar="CHECKPOINT", help="Folder of the checkpoint and its state.")
 ]
-HeldOut = Annotated[
+EvalDatasets = Annotated[
     list[Path] | None,
-    typer.Option("--held-out", metavar="DATASET", help="Check on this one at every save; may be repeated."),
+    typer.Option(
+        "--eval-dataset", metavar="DATASET", help="Held-out dataset, evaluated at every save; repeatable."
+    ),
 ]
-Minutes = Annotated[
-    float | None, typer.Option("--minutes", help="Stop after so long; the same command goes on from there.")
+MaxMinutes = Annotated[
+    float | None, typer.Option("--max-minutes", help="Stop after this long; the same command resumes.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Another seed, another network.")]
-Threads = Annotated[int, typer.Option("--threads", help="Processor threads.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+Threads = Annotated[int, typer.Option("--threads", help="CPU threads.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -63,7 +65,7 @@ def vlm(
         int,
         typer.Option("--settled", help="How many of the steps, at the end, leave the vision tower as it is."),
     ] = 0,
-    minutes: Minutes = None,
+    max_minutes: MaxMinutes = None,
     seed: Seed = 0,
     size: Annotated[
         int, typer.Option("--size", metavar="PX", help="Pixels a side that the network sees.")
@@ -73,7 +75,7 @@ def vlm(
         float,
         typer.Option("--pictures", help="Share of steps with stepeval's, procvlm's and hop's questions."),
     ] = 0.2,
-    held_out: HeldOut = None,
+    eval_datasets: EvalDatasets = None,
     wordings: Annotated[
         Path | None,
         typer.Option(
@@ -110,12 +112,12 @@ def vlm(
         size=size,
         rate=rate,
         pictures=pictures,
-        held_out=tuple(held_out or ()),
+        held_out=tuple(eval_datasets or ()),
         wordings=wordings,
         frames=frames,
         threads=threads,
     )
-    _train(job, minutes, json, f"--judge topreward --model hf/{folder}")
+    _train(job, max_minutes, json, f"--judge topreward --model hf/{folder}")
 
 
 @app.command("sarm")
@@ -129,7 +131,7 @@ def sarm(
     folder: Folder,
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", metavar="FILE", help="Labels; else DATASET/labels.parquet."),
+        typer.Option("--labels", metavar="FILE", help="Labels; default: DATASET/labels.parquet."),
     ] = None,
     sparse_labels: Annotated[
         Path | None,
@@ -139,70 +141,104 @@ def sarm(
     ] = None,
     encoder: Annotated[
         str,
-        typer.Option("--encoder", help="What it sees with: embedded, or hf/PATH-OR-ID of a vision model."),
-    ] = "embedded",
+        typer.Option("--encoder", help="Frozen encoder: embedded, or hf/PATH-OR-ID of a vision model."),
+    ] = SarmJob.encoder,
     mode: Annotated[
         str,
         typer.Option("--mode", help="single (no stages), dense (stages), dual (sparse and dense stages)."),
-    ] = "dense",
+    ] = SarmJob.mode,
     progress: Annotated[
         str | None,
         typer.Option(
             "--progress",
             metavar="NAME",
-            help="Learn this labelled progress; or stages, or linear (frame index).",
+            help="Labelled progress to train on; or stages, or linear (frame index).",
         ),
     ] = None,
     causal: Annotated[
-        bool, typer.Option("--causal", help="Look at the past alone, for online use; else on both sides.")
+        bool,
+        typer.Option("--causal", help="Windows of past frames alone, for online use; else bidirectional."),
     ] = False,
-    views: Annotated[str | None, typer.Option("--views", help="Cameras, by commas; else all.")] = None,
+    views: Annotated[
+        str | None, typer.Option("--views", help="Cameras, comma-separated; default: all.")
+    ] = None,
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="COLUMN", help="Recorded columns to look at too, by commas."),
-    ] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Steps of training.")] = 2000,
-    batch: Annotated[int, typer.Option("--batch", help="Windows in a step.")] = 32,
-    rate: Annotated[float, typer.Option("--rate", help="Highest learning rate.")] = 3e-4,
-    rewind: Annotated[float, typer.Option("--rewind", help="Share of windows that are rewound.")] = 0.8,
-    wrong_text: Annotated[
-        float, typer.Option("--wrong-text", help="Share of windows with the text of something else.")
-    ] = 0.2,
-    frames: Annotated[int, typer.Option("--frames", help="Frames of a window beside the first one.")] = 8,
-    gap: Annotated[
-        float | None,
         typer.Option(
-            "--gap", metavar="S", help="Seconds between them; else half of the median episode is seen."
+            "--state", metavar="COLUMN", help="Columns of the robot's state to train on too, comma-separated."
         ),
     ] = None,
-    width: Annotated[int, typer.Option("--width", help="Numbers of a token; the paper's is 768.")] = 128,
-    layers: Annotated[int, typer.Option("--layers", help="Layers of each network; the paper's is 8.")] = 3,
-    heads: Annotated[int, typer.Option("--heads", help="Attention heads; the paper's is 12.")] = 4,
-    copies: Annotated[
-        int,
-        typer.Option("--copies", help="Copies with shifted camera and other light to learn from besides."),
-    ] = 0,
-    held_out: HeldOut = None,
-    hold: Annotated[
-        float, typer.Option("--hold", help="Without --held-out: share of scenes kept apart to check on.")
-    ] = 0.1,
-    cache: Annotated[
-        Path | None,
-        typer.Option("--cache", metavar="DIR", help="Where encoded frames are kept; else in the checkpoint."),
+    steps: Annotated[int, typer.Option("--steps", help="Optimizer steps.")] = SarmTrainConfig.steps,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Windows in a step.")
+    ] = SarmTrainConfig.batch_size,
+    lr: Annotated[float, typer.Option("--lr", help="Peak learning rate.")] = SarmTrainConfig.lr,
+    rewind_prob: Annotated[
+        float, typer.Option("--rewind-prob", help="Share of windows that end with frames played backwards.")
+    ] = SarmTrainConfig.rewind_prob,
+    language_perturbation_prob: Annotated[
+        float,
+        typer.Option(
+            "--language-perturbation-prob", help="Share of windows with another or a random instruction."
+        ),
+    ] = SarmTrainConfig.language_perturbation_prob,
+    n_obs_steps: Annotated[
+        int | None,
+        typer.Option(
+            "--n-obs-steps", help="Frames of a window beside the episode's first; default: Window's."
+        ),
     ] = None,
-    minutes: Minutes = None,
-    seed: Seed = 0,
-    threads: Threads = 2,
+    frame_gap_s: Annotated[
+        float | None,
+        typer.Option(
+            "--frame-gap-s",
+            metavar="S",
+            help="Seconds between them; default: the window spans half the median episode.",
+        ),
+    ] = None,
+    hidden_dim: Annotated[
+        int | None,
+        typer.Option(
+            "--hidden-dim", help="Hidden dim of the transformers; default: SarmShape's. The paper's is 768."
+        ),
+    ] = None,
+    n_layers: Annotated[
+        int | None, typer.Option("--n-layers", help="Layers of each; default: SarmShape's. The paper's is 8.")
+    ] = None,
+    n_heads: Annotated[
+        int | None,
+        typer.Option(
+            "--n-heads", help="Attention heads of a layer; default: SarmShape's. The paper's is 12."
+        ),
+    ] = None,
+    n_augmentations: Annotated[
+        int,
+        typer.Option(
+            "--n-augmentations",
+            help="Augmented copies of every episode (shifted camera, other light) to train on besides.",
+        ),
+    ] = SarmJob.n_augmentations,
+    eval_datasets: EvalDatasets = None,
+    val_fraction: Annotated[
+        float,
+        typer.Option("--val-fraction", help="Without --eval-dataset: share of scenes kept for evaluation."),
+    ] = SarmJob.val_fraction,
+    features_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--features-dir", metavar="DIR", help="Folder of encoded frames; default: in the checkpoint."
+        ),
+    ] = None,
+    max_minutes: MaxMinutes = None,
+    seed: Seed = SarmTrainConfig.seed,
+    threads: Threads = SarmJob.threads,
     json: Json = False,
 ) -> None:
-    """Teach a stage-aware reward model (SARM) to tell stage and progress from video.
+    """Train a stage-aware reward model (SARM) that predicts stage and progress from video.
 
-    Every frame is encoded once by a frozen encoder; the two small networks learn from what it saw. Stop it at any
-    time: the same command goes on. `--judge sarm --model sarm/CHECKPOINT` judges with the result.
+    Every frame is encoded once by a frozen encoder; two small transformers are trained on the features. Stop it at
+    any time: the same command resumes. `--judge sarm --model sarm/CHECKPOINT` judges with the result.
     """
-    from stepscore.training.sarm import SarmJob
-
-    recipe = {"steps": steps, "batch": batch, "rate": rate, "rewind": rewind, "wrong_text": wrong_text}
     job = SarmJob(
         tuple(datasets),
         folder,
@@ -214,23 +250,30 @@ def sarm(
         causal=causal,
         views=tuple(views.split(",")) if views else (),
         state=tuple(state.split(",")) if state else (),
-        frames=frames,
-        gap_s=gap,
-        width=width,
-        layers=layers,
-        attention_heads=heads,
-        copies=copies,
-        recipe={**recipe, "seed": seed},
-        held_out=tuple(held_out or ()),
-        hold=hold,
-        cache=cache,
+        n_obs_steps=n_obs_steps,
+        frame_gap_s=frame_gap_s,
+        hidden_dim=hidden_dim,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        n_augmentations=n_augmentations,
+        train_config=SarmTrainConfig(
+            steps=steps,
+            batch_size=batch_size,
+            lr=lr,
+            rewind_prob=rewind_prob,
+            language_perturbation_prob=language_perturbation_prob,
+            seed=seed,
+        ),
+        eval_datasets=tuple(eval_datasets or ()),
+        val_fraction=val_fraction,
+        features_dir=features_dir,
         threads=threads,
     )
-    _train(job, minutes, json, f"--judge sarm --model sarm/{folder}")
+    _train(job, max_minutes, json, f"--judge sarm --model sarm/{folder}")
 
 
-def _train(job: VlmJob | SarmJob, minutes: float | None, json: bool, judge: str) -> None:
-    """Train with a bar in a terminal and a line now and then elsewhere, and say what came of it."""
+def _train(job: VlmJob | SarmJob, max_minutes: float | None, json: bool, judge: str) -> None:
+    """Train with a progress bar in a terminal, else a line now and then, and print the result."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = err()
@@ -246,16 +289,16 @@ def _train(job: VlmJob | SarmJob, minutes: float | None, json: bool, judge: str)
     with bar:
         row = bar.add_task("", total=None, loss=float("nan"))
 
-        def told(step: int, last: int, loss: float) -> None:
-            bar.update(row, completed=step, total=last, loss=loss)
-            if bar.disable and (step % 50 == 0 or step == last):
-                console.print(f"step {step} of {last}, loss {loss:.4f}")
+        def show_step(step: int, total: int, loss: float) -> None:
+            bar.update(row, completed=step, total=total, loss=loss)
+            if bar.disable and (step % 50 == 0 or step == total):
+                console.print(f"step {step} of {total}, loss {loss:.4f}")
 
-        done = job.run(minutes, log=lambda text: console.print(text), on_step=told)
+        result = job.run(max_minutes, log=lambda text: console.print(text), on_step=show_step)
     if json:
-        print_json(done)
+        print_json(result)
         return
-    state = "Finished" if done["finished"] else "Stopped; the same command resumes"
-    out().print(f"{state} at step {done['step']}, after {done['seconds'] / 60:.1f} minutes.")
-    if done["finished"]:
+    state = "Finished" if result["finished"] else "Stopped; the same command resumes"
+    out().print(f"{state} at step {result['step']}, after {result['seconds'] / 60:.1f} minutes.")
+    if result["finished"]:
         out().print(f"Next: stepscore judge SOURCE {judge} -o RUN")

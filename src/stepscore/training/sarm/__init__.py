@@ -1,5 +1,6 @@
-"""Training SARM: datasets to targets, batches, network, checkpoint."""
+"""Training of SARM: datasets, targets, batches, trainer, checkpoint."""
 
+from stepscore.training.sarm.config import SarmTrainConfig
 from stepscore.training.sarm.job import SarmJob
 
-__all__ = ["SarmJob"]
+__all__ = ["SarmJob", "SarmTrainConfig"]

@@ -1,8 +1,8 @@
-"""Windows drawn for a step of training: frames, their targets, and the two ways in which a window is made to lie.
+"""Windows sampled for an optimizer step: frames, their targets, and the two perturbations of a window.
 
-Rewind: after the moment the film is played backwards for a few frames. Targets are looked up by the same frame
-numbers as the pictures, so they cannot come apart. Wrong language: the text of another task, or words without
-sense; then nothing of what is said has been done. Both are drawn for each window by itself.
+Rewind: the window ends with a few frames played backwards. Targets are looked up by the same frame indices as the
+features, so they cannot come apart. Language perturbation: the instruction of another task, or a random one; then
+nothing of it has been done. Both are drawn for each window by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from stepscore.episodes import frame_at
 from stepscore.models.sarm import Flags, Float32, SarmConfig, Window, Windows
-from stepscore.training.sarm.dataset import SarmFilm
+from stepscore.training.sarm.dataset import TrainingEpisode
 from stepscore.types import FloatArray, IntArray
 
 VERBS = ("fold", "pour", "wipe", "stack", "open", "close", "throw", "count", "paint", "hang")
@@ -34,42 +34,43 @@ NOUNS = (
     "lamp",
     "bread",
 )
-NONSENSE = 48
-"""Texts without sense that are at hand."""
+N_RANDOM_INSTRUCTIONS = 48
+OTHER_TASK_PROB = 0.7
+"""Share of perturbed instructions that are those of another task, where there is one."""
 
 
 @dataclass(frozen=True)
-class Lies:
-    """How often a window is made to lie.
+class PerturbationConfig:
+    """How often a window is perturbed.
 
     Attributes:
-        rewind: Share of windows that are played backwards at the end.
-        wrong_text: Share of windows with the text of something else.
+        rewind_prob: Share of windows that end with frames played backwards.
+        language_perturbation_prob: Share of windows with an instruction that is not their own.
     """
 
-    rewind: float = 0.8
-    wrong_text: float = 0.2
+    rewind_prob: float = 0.8
+    language_perturbation_prob: float = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """One window.
+class SampledWindow:
+    """One window of an episode.
 
     Attributes:
-        film: Number of the film.
-        frames: Frame in each slot, (T,).
-        valid: Which slots are no padding, (T,).
-        text: What is said of it.
-        task: The task whose stages the text is about.
-        lied: Whether the text is of something else.
+        episode: Index of the episode.
+        frames: Frame index in each slot, (T,).
+        valid: Slots that are not padding, (T,).
+        text: Its instruction, perturbed or not.
+        task: The task whose stages the instruction is about.
+        perturbed: Whether the instruction is not the episode's own.
     """
 
-    film: int
+    episode: int
     frames: IntArray
     valid: Flags
     text: str
     task: str
-    lied: bool
+    perturbed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,60 +82,61 @@ class Batch:
     shares: Mapping[str, Tensor]
 
 
-def nonsense(seed: int) -> list[str]:
-    """Sentences that are no task: a verb and a few things."""
+def random_instructions(seed: int) -> list[str]:
+    """Return instructions of no task: a verb and one to three objects each."""
     rng = np.random.default_rng([seed, 77])
     return [
         " ".join([str(rng.choice(VERBS)), "the", *rng.choice(NOUNS, int(rng.integers(1, 4)), replace=False)])
-        for _ in range(NONSENSE)
+        for _ in range(N_RANDOM_INSTRUCTIONS)
     ]
 
 
-def draw(
+def sample_window(
     number: int,
-    film: SarmFilm,
+    episode: TrainingEpisode,
     window: Window,
-    lies: Lies,
-    texts: Mapping[str, Sequence[str]],
-    senseless: Sequence[str],
+    perturbation: PerturbationConfig,
+    instructions: Mapping[str, Sequence[str]],
+    random_texts: Sequence[str],
     rng: np.random.Generator,
-) -> Drawn:
-    """A window of a film around a random frame.
+) -> SampledWindow:
+    """Sample a window of an episode around a random frame.
 
     Args:
-        number: The film's number.
-        film: The film.
-        window: Which frames it shows.
-        lies: How often it lies.
-        texts: Instructions of each task.
-        senseless: Texts of no task.
-        rng: Where the choices come from.
+        number: Index of the episode.
+        episode: The episode.
+        window: Slots of a window, and the seconds between them.
+        perturbation: How often it is perturbed.
+        instructions: Instructions of each task.
+        random_texts: Instructions of no task.
+        rng: Random generator; the order of draws is part of what makes a resumed run the same.
     """
-    moment = rng.integers(len(film.times), size=1)
-    seen, inside = window.look(film.times, moment)
-    back = (
-        rewound(film.times, int(seen[0][inside[0]].max()), window, rng)
-        if rng.random() < lies.rewind
-        else seen[0][:0]
+    at = rng.integers(len(episode.times), size=1)
+    shown, inside = window.look(episode.times, at)
+    backwards = (
+        rewind_frames(episode.times, int(shown[0][inside[0]].max()), window, rng)
+        if rng.random() < perturbation.rewind_prob
+        else shown[0][:0]
     )
     frames, valid = np.zeros(window.slots, dtype=np.int64), np.zeros(window.slots, dtype=np.bool_)
-    frames[: len(seen[0])], valid[: len(inside[0])] = seen[0], inside[0]
+    frames[: len(shown[0])], valid[: len(inside[0])] = shown[0], inside[0]
     start = 1 + window.frames
-    frames[start : start + len(back)], valid[start : start + len(back)] = back, True
-    own, text, lied = film.labelled.task, film.instruction, rng.random() < lies.wrong_text
+    frames[start : start + len(backwards)], valid[start : start + len(backwards)] = backwards, True
+    own, text = episode.labelled.task, episode.instruction
+    perturbed = rng.random() < perturbation.language_perturbation_prob
     task = own
-    if lied:
-        others = [other for other in texts if other != own]
-        if others and rng.random() < 0.7:
+    if perturbed:
+        others = [other for other in instructions if other != own]
+        if others and rng.random() < OTHER_TASK_PROB:
             task = str(rng.choice(others))
-            text = str(rng.choice(list(texts[task])))
+            text = str(rng.choice(list(instructions[task])))
         else:
-            text = str(rng.choice(list(senseless)))
-    return Drawn(number, frames, valid, text, task, lied)
+            text = str(rng.choice(list(random_texts)))
+    return SampledWindow(number, frames, valid, text, task, perturbed)
 
 
-def rewound(times: FloatArray, last: int, window: Window, rng: np.random.Generator) -> IntArray:
-    """Frames of a film played backwards from its frame ``last``, at the window's gap: 1 to ``rewind`` of them."""
+def rewind_frames(times: FloatArray, last: int, window: Window, rng: np.random.Generator) -> IntArray:
+    """Return 1 to ``window.rewind`` frames backwards in time from frame ``last``, a frame gap apart."""
     most = min(window.rewind, int((times[last] - times[0]) / window.gap_s + 1e-6))
     if most < 1:
         return np.zeros(0, dtype=np.int64)
@@ -142,43 +144,47 @@ def rewound(times: FloatArray, last: int, window: Window, rng: np.random.Generat
     return frame_at(times, wanted)
 
 
-def targets(drawn: Drawn, film: SarmFilm, head: str) -> tuple[IntArray, FloatArray]:
-    """Stage and share in each slot, by the frame it shows; unknown in padding, and none done under a lie."""
-    own = film.targets[head]
-    if drawn.lied:
-        stage, share = np.zeros(len(drawn.frames), dtype=np.int64), np.zeros(len(drawn.frames))
+def window_targets(window: SampledWindow, episode: TrainingEpisode, head: str) -> tuple[IntArray, FloatArray]:
+    """Return stage and share in each slot by the frame it shows: unknown in padding, 0 if perturbed."""
+    own = episode.targets[head]
+    if window.perturbed:
+        stage, share = np.zeros(len(window.frames), dtype=np.int64), np.zeros(len(window.frames))
     else:
-        stage, share = own.stage[drawn.frames], own.share[drawn.frames]
-    return np.where(drawn.valid, stage, -1), np.where(drawn.valid, share, np.nan)
+        stage, share = own.stage[window.frames], own.share[window.frames]
+    return np.where(window.valid, stage, -1), np.where(window.valid, share, np.nan)
 
 
 def make_batch(
-    drawn: Sequence[Drawn],
-    films: Sequence[SarmFilm],
+    sampled: Sequence[SampledWindow],
+    episodes: Sequence[TrainingEpisode],
     config: SarmConfig,
-    read: Mapping[str, Float32],
+    text_features: Mapping[str, Float32],
     rng: np.random.Generator,
 ) -> Batch:
-    """The windows as tensors; each shows its film as it is or, where there are any, one of its changed copies."""
-    seen, states = [], []
-    for one in drawn:
-        film = films[one.film]
-        seen.append(film.features[int(rng.integers(len(film.features)))][one.frames].astype(np.float32))
-        states.append(film.state[one.frames].astype(np.float32))
-    found = {head: [targets(one, films[one.film], head) for one in drawn] for head in config.procedures}
+    """Return the windows as tensors; each takes its episode's own features or those of an augmented copy."""
+    features, states = [], []
+    for window in sampled:
+        episode = episodes[window.episode]
+        copy = int(rng.integers(len(episode.features)))
+        features.append(episode.features[copy][window.frames].astype(np.float32))
+        states.append(episode.state[window.frames].astype(np.float32))
+    targets = {
+        head: [window_targets(window, episodes[window.episode], head) for window in sampled]
+        for head in config.procedures
+    }
     counts = {
-        head: torch.tensor([len(tasks[one.task].stages) for one in drawn])
+        head: torch.tensor([len(tasks[window.task].stages) for window in sampled])
         for head, tasks in config.procedures.items()
     }
     windows = Windows(
-        torch.from_numpy(np.stack(seen)),
-        torch.from_numpy(np.stack([read[one.text] for one in drawn])),
+        torch.from_numpy(np.stack(features)),
+        torch.from_numpy(np.stack([text_features[window.text] for window in sampled])),
         torch.from_numpy(np.stack(states)) if config.state else None,
-        torch.from_numpy(np.stack([one.valid for one in drawn])),
+        torch.from_numpy(np.stack([window.valid for window in sampled])),
         counts,
     )
-    stages = {head: torch.from_numpy(np.stack([s for s, _ in pairs])) for head, pairs in found.items()}
+    stages = {head: torch.from_numpy(np.stack([s for s, _ in pairs])) for head, pairs in targets.items()}
     shares = {
-        head: torch.from_numpy(np.stack([t for _, t in pairs])).float() for head, pairs in found.items()
+        head: torch.from_numpy(np.stack([t for _, t in pairs])).float() for head, pairs in targets.items()
     }
     return Batch(windows, stages, shares)

@@ -1,11 +1,11 @@
-"""Labelled episodes as SARM's trainer reads them: every frame encoded once, kept on disk, with its targets."""
+"""Episodes for SARM's trainer: labels read, and every frame encoded once and kept on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,47 +17,47 @@ from stepscore.episodes.lerobot import read_state
 from stepscore.errors import EpisodeError, OptionError, SourceError, StepScoreError
 from stepscore.models.sarm import FrameEncoder, Half
 from stepscore.procedures import done_spans, stage_spans, without_done
-from stepscore.training.sarm.targets import STAGES, Labelled, Targets, read_labels_of
+from stepscore.training.sarm.targets import STAGES, LabelledEpisode, Targets, read_episode_labels
 from stepscore.training.vlm.data.dataset import LABELS_FILE, SUBGOALS_FILE
 from stepscore.types import FloatArray
 
-AT_ONCE = 64
-"""Frames decoded at a time."""
+MAX_FRAMES_PER_BATCH = 64
+"""Frames decoded and encoded at a time."""
 
 
 @dataclass(frozen=True, eq=False)
-class SarmFilm:
-    """One episode as it is trained on.
+class TrainingEpisode:
+    """An episode with its encoded frames and its targets.
 
     Attributes:
         labelled: The episode and its labels.
-        features: What the encoder saw, as it is and in changed copies, each (n, views, features), on disk.
-        state: The robot's numbers, (n, state).
-        targets: What each head is to say.
+        features: Encoded frames, its own and those of augmented copies, each (n, views, features), on disk.
+        state: The robot's state at each frame, (n, state).
+        targets: Targets of each head, by its name.
     """
 
-    labelled: Labelled
+    labelled: LabelledEpisode
     features: tuple[Half, ...]
     state: FloatArray
     targets: Mapping[str, Targets]
 
     @property
     def times(self) -> FloatArray:
-        """Seconds of its frames."""
+        """Timestamps of its frames, (n,)."""
         return self.labelled.times
 
     @property
     def instruction(self) -> str:
-        """What the robot was told."""
+        """The text the robot was given."""
         return self.labelled.episode.instruction
 
 
 @dataclass(frozen=True)
-class Source:
+class LabelledDataset:
     """A dataset and its labels.
 
     Attributes:
-        dataset: Where the episodes are.
+        dataset: Folder of the episodes.
         labels: A labels file; ``None`` for ``labels.parquet`` in the dataset, where there is one.
     """
 
@@ -65,22 +65,23 @@ class Source:
     labels: Path | None = None
 
     def episodes(self) -> list[Episode]:
-        """Its episodes with labels joined."""
-        beside = self.dataset / LABELS_FILE
-        labels = self.labels or (beside if beside.is_file() else None)
-        beside = self.dataset / SUBGOALS_FILE
-        # Subgoals say when a task was done, so that its last stage is not thought to go on.
-        subgoals = beside if beside.is_file() else None
-        found = list(open_episodes(self.dataset, labels=labels, subgoals=subgoals))
-        if not found:
+        """Return its episodes with labels joined."""
+        in_dataset = self.dataset / LABELS_FILE
+        labels = self.labels or (in_dataset if in_dataset.is_file() else None)
+        # Subgoals state when a task was done, so that its last stage ends there.
+        subgoals = self.dataset / SUBGOALS_FILE
+        episodes = list(
+            open_episodes(self.dataset, labels=labels, subgoals=subgoals if subgoals.is_file() else None)
+        )
+        if not episodes:
             raise SourceError(f"{self.dataset} has no episodes.")
-        return found
+        return episodes
 
 
-def progress_kind(episodes: Sequence[Episode], asked: str | None) -> str:
-    """Which progress is learned: what was asked for, else the only one labelled, else SARM's own from stages."""
-    if asked is not None:
-        return asked
+def choose_progress(episodes: Sequence[Episode], requested: str | None) -> str:
+    """Return which progress is trained on: the requested, else the only one labelled, else SARM's own from stages."""
+    if requested is not None:
+        return requested
     names = sorted({name for episode in episodes for name in episode.labels.potentials})
     if len(names) > 1:
         raise OptionError(
@@ -92,27 +93,27 @@ def progress_kind(episodes: Sequence[Episode], asked: str | None) -> str:
 
 def read_labelled(
     episodes: Sequence[Episode], progress: str, *, scheme: str | None, staged: bool
-) -> tuple[list[Labelled], list[str]]:
-    """The episodes that have labels, and why each other one is not among them."""
-    found, errors = [], []
+) -> tuple[list[LabelledEpisode], list[str]]:
+    """Return the episodes that have the labels, and an error for each of the others."""
+    labelled, errors = [], []
     for episode in episodes:
         try:
-            found.append(read_labels_of(episode, progress, scheme=scheme, staged=staged))
+            labelled.append(read_episode_labels(episode, progress, scheme=scheme, staged=staged))
         except EpisodeError as error:
             errors.append(str(error))
-    return found, errors
+    return labelled, errors
 
 
-def sparse_labelled(episodes: Sequence[Labelled], labels: Path | None) -> list[Labelled]:
-    """The same episodes with their sparse stages: of a labels file, or of a LeRobot dataset's sparse columns.
+def with_sparse_stages(episodes: Sequence[LabelledEpisode], labels: Path | None) -> list[LabelledEpisode]:
+    """Return the episodes with their sparse stages: from a labels file, or a LeRobot dataset's sparse columns.
 
     Raises:
         EpisodeError: One has none; dual training needs both of every episode.
     """
     rows = read_labels(labels) if labels is not None else {}
-    found = []
-    for one in episodes:
-        episode = one.episode
+    sparse = []
+    for labelled in episodes:
+        episode = labelled.episode
         if labels is not None:
             stages = Labels(tuple(row for row in rows.get(episode.id, ()) if row.kind == "stage")).stages
             if not stages:
@@ -127,62 +128,68 @@ def sparse_labelled(episodes: Sequence[Labelled], labels: Path | None) -> list[L
                     f"{error} Dual training needs sparse stages too: give them with --sparse-labels FILE."
                 ) from error
         spans = without_done(stages, done_spans(episode)) or stages
-        found.append(Labelled(episode, one.times, spans, one.potential, one.done))
-    return found
+        sparse.append(replace(labelled, spans=spans))
+    return sparse
 
 
-def see_episode(
+def encode_episode(
     episode: Episode,
     views: Sequence[str],
     encoder: FrameEncoder,
-    cache: Path,
-    copy: int = 0,
+    features_dir: Path,
+    augmentation: int = 0,
     on_frames: Callable[[int], None] | None = None,
 ) -> Half:
-    """What the encoder sees in every frame of an episode, (n, views, features), from the cache or into it.
+    """Return the features of every frame of an episode, (n, views, features), read from or written to a folder.
 
-    Each frame is decoded and encoded once, whatever windows show it; the file is mapped, not read.
+    Each frame is decoded and encoded once, whatever windows show it; the file is memory-mapped, not read.
 
     Args:
         episode: The episode.
-        views: Its cameras, in order; frames of the same seconds.
-        encoder: The encoder.
-        cache: Folder of what was seen before.
-        copy: 0 for the episode as it is; others are shifted, zoomed and lit differently, all frames alike.
-        on_frames: Told how many frames were encoded.
+        views: Its cameras, in order; frames of the same timestamps.
+        encoder: The frozen encoder.
+        features_dir: Folder of encoded episodes.
+        augmentation: 0 for the episode as it is; any other number for a copy that is shifted, zoomed and lit
+            differently, all frames alike.
+        on_frames: Called with the number of frames after each batch.
     """
-    shown = episode.with_views(views)
-    # What the encoder is counts, not what it is called: a folder may move.
-    eyes = {key: value for key, value in encoder.describe().items() if key != "name"}
-    told = json.dumps([eyes, list(views), copy, shown.fingerprint], sort_keys=True)
-    key = hashlib.sha256(told.encode()).hexdigest()[:24]
-    path = cache / f"{key}.npy"
+    selected = episode.with_views(views)
+    # The encoder's content is part of the key, its name is not: a folder may move.
+    encoder_key = {key: value for key, value in encoder.describe().items() if key != "name"}
+    content = json.dumps([encoder_key, list(views), augmentation, selected.fingerprint], sort_keys=True)
+    key = hashlib.sha256(content.encode()).hexdigest()[:24]
+    path = features_dir / f"{key}.npy"
     if not path.is_file():
-        cache.mkdir(parents=True, exist_ok=True)
-        features = _see(shown, encoder, copy, int(key[:12], 16), on_frames)
-        with atomic_path(path) as temporary, temporary.open("wb") as file:
-            np.save(file, features)
-    seen: Half = np.load(path, mmap_mode="r")
-    return seen
+        encoded = _encode(selected, encoder, augmentation, int(key[:12], 16), on_frames)
+        with atomic_path(path, make_folder=True) as temporary, temporary.open("wb") as file:
+            np.save(file, encoded)
+    features: Half = np.load(path, mmap_mode="r")
+    return features
 
 
-def _see(
-    episode: Episode, encoder: FrameEncoder, copy: int, seed: int, on_frames: Callable[[int], None] | None
+def _encode(
+    episode: Episode,
+    encoder: FrameEncoder,
+    augmentation: int,
+    seed: int,
+    on_frames: Callable[[int], None] | None,
 ) -> Half:
     from stepscore.episodes import resize_frames
     from stepscore.training.augment import augmented
 
     times = episode.views[episode.main_view].timestamps()
-    moments = sample_frames(episode, times=times.tolist())
+    sampled = sample_frames(episode, times=times.tolist())
     side = encoder.side
     columns = []
-    for view, indices in moments.indices.items():
+    for view, indices in sampled.indices.items():
         rows = []
-        for start in range(0, len(indices), AT_ONCE):
-            frames = episode.clip(view, indices=indices[start : start + AT_ONCE].tolist(), size=side).frames
-            if copy:
-                # The same seed for every part: all frames of a copy are changed alike.
-                frames = augmented(resize_frames(frames, (side, side)), np.random.default_rng(seed), share=1.0)
+        for start in range(0, len(indices), MAX_FRAMES_PER_BATCH):
+            batch = indices[start : start + MAX_FRAMES_PER_BATCH].tolist()
+            frames = episode.clip(view, indices=batch, size=side).frames
+            if augmentation:
+                # The same seed for every batch: all frames of a copy are changed alike.
+                rng = np.random.default_rng(seed)
+                frames = augmented(resize_frames(frames, (side, side)), rng, share=1.0)
             rows.append(encoder.see(frames))
             if on_frames is not None:
                 on_frames(len(frames))
@@ -190,8 +197,8 @@ def _see(
     return np.stack(columns, axis=1)
 
 
-def film_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
-    """The robot's numbers at each frame; (n, 0) where none are asked for."""
+def episode_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
+    """Return the robot's state at each frame, (n, state); (n, 0) without columns."""
     if not columns:
         return np.zeros((len(episode.views[episode.main_view].timestamps()), 0))
     return read_state(episode, columns)

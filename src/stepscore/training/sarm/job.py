@@ -12,7 +12,7 @@ from stepscore.training.sarm.config import SarmJobConfig
 
 if TYPE_CHECKING:
     from stepscore.models.sarm import SarmConfig
-    from stepscore.training.sarm.training import SarmTraining
+    from stepscore.training.sarm.trainer import SarmTrainer
 
 
 @dataclass(frozen=True)
@@ -22,26 +22,26 @@ class SarmJob(SarmJobConfig, TrainingJob):
     def prepare(self, log: Log) -> PreparedRun:
         """Encode the episodes and build the network."""
         from stepscore.models.sarm import save_checkpoint
-        from stepscore.training.sarm.evaluation import check
+        from stepscore.training.sarm.evaluation import evaluate
         from stepscore.training.sarm.setup import set_up
 
-        training, held_out = set_up(self, log)
+        trainer, held_out = set_up(self, log)
 
-        def evaluate() -> Mapping[str, float]:
-            return check(training.network, training.config, held_out, training.read)
+        def evaluate_held_out() -> Mapping[str, float]:
+            return evaluate(trainer.network, trainer.model_config, held_out, trainer.text_features)
 
         def write_checkpoint() -> None:
-            save_checkpoint(self.folder, _with_facts(training, self), training.network)
+            save_checkpoint(self.folder, _with_facts(trainer, self), trainer.network)
 
-        return PreparedRun(training, evaluate if held_out else None, write_checkpoint)
+        return PreparedRun(trainer, evaluate_held_out if held_out else None, write_checkpoint)
 
 
-def _with_facts(training: SarmTraining, job: SarmJob) -> SarmConfig:
+def _with_facts(trainer: SarmTrainer, job: SarmJob) -> SarmConfig:
     facts = {
-        "episodes": len(training.films),
-        "frames": sum(len(film.times) for film in training.films),
-        "step": training.step,
-        "recipe": dataclasses.asdict(training.train_config),
-        "copies": job.copies,
+        "episodes": len(trainer.episodes),
+        "frames": sum(len(episode.times) for episode in trainer.episodes),
+        "step": trainer.step,
+        "recipe": trainer.train_config.stored(),  # stored name
+        "copies": job.n_augmentations,
     }
-    return dataclasses.replace(training.config, facts=facts)
+    return dataclasses.replace(trainer.model_config, facts=facts)

@@ -1,10 +1,10 @@
-"""What a training run of SARM starts from: episodes with labels, what the encoder sees in them, and a network."""
+"""The beginning of a training run of SARM: labelled episodes, their encoded frames, and a network."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,55 +23,47 @@ from stepscore.models.sarm import (
     Window,
     get_encoder,
 )
-from stepscore.training.sarm.batches import nonsense
+from stepscore.training.job import Log
+from stepscore.training.sarm.batches import random_instructions
 from stepscore.training.sarm.config import SarmJobConfig
 from stepscore.training.sarm.dataset import (
-    SarmFilm,
-    Source,
-    film_state,
-    progress_kind,
+    LabelledDataset,
+    TrainingEpisode,
+    choose_progress,
+    encode_episode,
+    episode_state,
     read_labelled,
-    see_episode,
-    sparse_labelled,
+    with_sparse_stages,
 )
-from stepscore.training.sarm.targets import WHOLE, Labelled, Targets, head_targets, whole_targets
-from stepscore.training.sarm.training import SarmTraining, TrainConfig, set_scaling
+from stepscore.training.sarm.targets import (
+    SINGLE_STAGE,
+    LabelledEpisode,
+    Targets,
+    head_targets,
+    single_stage_targets,
+)
+from stepscore.training.sarm.trainer import SarmTrainer, set_scaling
 
-Say = Callable[[str], None]
+LOG_EVERY_FRAMES = 2000
 Procedures = dict[str, dict[str, Procedure]]
 
 
-def set_up(job: SarmJobConfig, say: Say) -> tuple[SarmTraining, list[SarmFilm]]:
-    """The training run of a job, and the films to check it on."""
-    recipe = TrainConfig(**job.recipe)
-    learned, checked, progress = _labelled(job, say)
-    views = job.views or tuple(learned[0].episode.views)
+def set_up(job: SarmJobConfig, log: Log) -> tuple[SarmTrainer, list[TrainingEpisode]]:
+    """Return the trainer of a job, and the held-out episodes to evaluate on."""
+    labelled, held_labelled, progress = _read_datasets(job, log)
+    views = job.views or tuple(labelled[0].episode.views)
     encoder = get_encoder(job.encoder, job.device)
-    procedures, targets = _targets(job, learned)
-    _, held_targets = _targets(job, checked, procedures) if checked else ({}, {})
-    films = _films(job, learned, targets, views, encoder, say)
-    held_out = _films(job, checked, held_targets, views, encoder, say, copies=0)
-    senseless = nonsense(recipe.seed)
-    texts: dict[str, list[str]] = {}
-    for one in learned:
-        said = texts.setdefault(one.task, [])
-        if one.episode.instruction not in said:
-            said.append(one.episode.instruction)
-    wanted = dict.fromkeys([*senseless, *(one.episode.instruction for one in [*learned, *checked])])
-    read: dict[str, Float32] = dict(zip(wanted, encoder.read(list(wanted)), strict=True))
-    window = Window(job.frames, job.gap_s or usual_gap(learned, job.frames), job.causal)
-    shape = SarmShape(
-        features=films[0].features[0].shape[-1],
-        text=len(next(iter(read.values()))),
-        views=len(views),
-        state=films[0].state.shape[1],
-        stages={head: max(len(p.stages) for p in tasks.values()) for head, tasks in procedures.items()},
-        slots=window.slots,
-        causal=job.causal,
-        width=job.width,
-        layers=job.layers,
-        attention_heads=job.attention_heads,
-    )
+    procedures, targets = _targets(job, labelled)
+    _, held_targets = _targets(job, held_labelled, procedures) if held_labelled else ({}, {})
+    episodes = _encode_episodes(job, labelled, targets, views, encoder, log)
+    held_out = _encode_episodes(job, held_labelled, held_targets, views, encoder, log, n_augmentations=0)
+    instructions = _instructions(labelled)
+    random_texts = random_instructions(job.train_config.seed)
+    own_texts = (one.episode.instruction for one in [*labelled, *held_labelled])
+    texts = list(dict.fromkeys([*random_texts, *own_texts]))
+    text_features: dict[str, Float32] = dict(zip(texts, encoder.read(texts), strict=True))
+    window = _window(job, labelled)
+    shape = _shape(job, episodes[0], len(text_features[texts[0]]), window, procedures)
     config = SarmConfig(
         mode=job.mode,
         window=window,
@@ -80,32 +72,74 @@ def set_up(job: SarmJobConfig, say: Say) -> tuple[SarmTraining, list[SarmFilm]]:
         encoder=dict(encoder.describe()),
         sizes=asdict(shape),
         procedures=procedures,
-        tasks={text: task for task, said in texts.items() for text in said},
+        tasks={text: task for task, texts in instructions.items() for text in texts},
         progress=progress,
     )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
+        torch.manual_seed(job.train_config.seed)
         network = SarmNetwork(shape)
-    set_scaling(network, films)
-    return SarmTraining(network, config, films, read, texts, senseless, recipe, job.folder), held_out
+    set_scaling(network, episodes)
+    trainer = SarmTrainer(
+        network,
+        config,
+        episodes,
+        text_features,
+        instructions,
+        random_texts,
+        job.train_config,
+        job.folder,
+    )
+    return trainer, held_out
 
 
-def usual_gap(episodes: Sequence[Labelled], frames: int) -> float:
-    """Seconds between the frames of a window that spans half of the median episode; at least one frame's time."""
-    lengths = [float(one.times[-1]) for one in episodes]
-    steps = [float(np.median(np.diff(one.times))) for one in episodes if len(one.times) > 1]
-    return round(max(float(np.median(lengths)) / 2 / frames, float(np.median(steps or [0.1]))), 4)
+def _instructions(episodes: Sequence[LabelledEpisode]) -> dict[str, list[str]]:
+    """Return the different instructions of each task."""
+    instructions: dict[str, list[str]] = {}
+    for labelled in episodes:
+        known = instructions.setdefault(labelled.task, [])
+        if labelled.episode.instruction not in known:
+            known.append(labelled.episode.instruction)
+    return instructions
+
+
+def _window(job: SarmJobConfig, episodes: Sequence[LabelledEpisode]) -> Window:
+    n_obs_steps = Window.frames if job.n_obs_steps is None else job.n_obs_steps
+    return Window(n_obs_steps, job.frame_gap_s or default_frame_gap(episodes, n_obs_steps), job.causal)
+
+
+def _shape(
+    job: SarmJobConfig, episode: TrainingEpisode, text: int, window: Window, procedures: Procedures
+) -> SarmShape:
+    """Return the network's sizes: those the data needs, those the job states, and else the network's defaults."""
+    stated = {"width": job.hidden_dim, "layers": job.n_layers, "attention_heads": job.n_heads}
+    return SarmShape(
+        features=episode.features[0].shape[-1],
+        text=text,
+        views=episode.features[0].shape[1],
+        state=episode.state.shape[1],
+        stages={head: max(len(p.stages) for p in tasks.values()) for head, tasks in procedures.items()},
+        slots=window.slots,
+        causal=job.causal,
+        **{name: value for name, value in stated.items() if value is not None},
+    )
+
+
+def default_frame_gap(episodes: Sequence[LabelledEpisode], n_obs_steps: int) -> float:
+    """Return the seconds between frames of a window that spans half the median episode; at least one frame's time."""
+    lengths = [float(labelled.times[-1]) for labelled in episodes]
+    periods = [float(np.median(np.diff(labelled.times))) for labelled in episodes if len(labelled.times) > 1]
+    return round(max(float(np.median(lengths)) / 2 / n_obs_steps, float(np.median(periods or [0.1]))), 4)
 
 
 def scene_of(episode: Episode) -> tuple[str, str]:
-    """Task and scene of an episode; one that names no scene is a scene of its own."""
+    """Return task and scene of an episode; one that names no scene is a scene of its own."""
     return episode.task or episode.instruction, episode.pair or episode.id
 
 
-def held_scenes(episodes: Sequence[Episode], share: float) -> set[tuple[str, str]]:
-    """The scenes kept apart: of every task the share, at least one where there are two, and never all.
+def validation_scenes(episodes: Sequence[Episode], fraction: float) -> set[tuple[str, str]]:
+    """Return the scenes kept apart: this fraction of every task's, at least one where there are two, never all.
 
-    Which ones depends on their names alone. A scene is whole on one side, so that nothing of it is learned.
+    Which ones depends on their names alone. A scene is whole on one side, so that nothing of it is trained on.
     """
     tasks: dict[str, set[tuple[str, str]]] = {}
     for scene in map(scene_of, episodes):
@@ -113,55 +147,57 @@ def held_scenes(episodes: Sequence[Episode], share: float) -> set[tuple[str, str
     held: set[tuple[str, str]] = set()
     for scenes in tasks.values():
         order = sorted(scenes, key=lambda scene: hashlib.sha256("/".join(scene).encode()).digest())
-        held |= set(order[: min(len(order) - 1, math.ceil(share * len(order)))])
+        held |= set(order[: min(len(order) - 1, math.ceil(fraction * len(order)))])
     return held
 
 
-def _labelled(job: SarmJobConfig, say: Say) -> tuple[list[Labelled], list[Labelled], str]:
-    """Episodes to learn from and to check on, and which progress they are labelled with."""
-    sources = [Source(path, job.labels) for path in job.datasets]
-    episodes = [episode for source in sources for episode in source.episodes()]
-    progress = progress_kind(episodes, job.progress)
+def _read_datasets(job: SarmJobConfig, log: Log) -> tuple[list[LabelledEpisode], list[LabelledEpisode], str]:
+    """Return the episodes to train on, those to evaluate on, and which progress they are labelled with."""
+    datasets = [LabelledDataset(path, job.labels) for path in job.datasets]
+    episodes = [episode for dataset in datasets for episode in dataset.episodes()]
+    progress = choose_progress(episodes, job.progress)
     staged = job.mode != "single"
     scheme = "dense" if job.mode == "dual" and job.sparse_labels is None else None
-    found, errors = read_labelled(episodes, progress, scheme=scheme, staged=staged)
-    if not found:
+    labelled, errors = read_labelled(episodes, progress, scheme=scheme, staged=staged)
+    if not labelled:
         why = errors[0] if errors else "There are no episodes."
-        raise SourceError(f"No episode has the labels to learn from. The first: {why}")
-    if job.held_out:
-        others = [episode for path in job.held_out for episode in Source(path).episodes()]
-        checked, lacking = read_labelled(others, progress, scheme=scheme, staged=staged)
-        errors += lacking
+        raise SourceError(f"No episode has the labels to train on. The first: {why}")
+    if job.eval_datasets:
+        others = [episode for path in job.eval_datasets for episode in LabelledDataset(path).episodes()]
+        held_out, other_errors = read_labelled(others, progress, scheme=scheme, staged=staged)
+        errors += other_errors
         episodes += others
     else:
-        apart = held_scenes([one.episode for one in found], job.hold)
-        checked = [one for one in found if scene_of(one.episode) in apart]
-        found = [one for one in found if scene_of(one.episode) not in apart]
-    known = {one.task for one in found}
-    foreign = sorted({one.task for one in checked if one.task not in known})
-    if foreign:
-        raise OptionError(f"Held out, and not trained on: {', '.join(foreign)}. Their stages are not known.")
+        apart = validation_scenes([one.episode for one in labelled], job.val_fraction)
+        held_out = [one for one in labelled if scene_of(one.episode) in apart]
+        labelled = [one for one in labelled if scene_of(one.episode) not in apart]
+    trained = {one.task for one in labelled}
+    untrained = sorted({one.task for one in held_out if one.task not in trained})
+    if untrained:
+        raise OptionError(
+            f"Held out, and not trained on: {', '.join(untrained)}. Their stages are not known."
+        )
     if errors:
-        say(f"{len(errors)} of {len(episodes)} episodes are left out. The first: {errors[0]}")
-    say(f"{len(found)} episodes to learn from, {len(checked)} to check on; progress labels: {progress}.")
-    return found, checked, progress
+        log(f"{len(errors)} of {len(episodes)} episodes are left out. The first: {errors[0]}")
+    log(f"{len(labelled)} episodes to train on, {len(held_out)} to evaluate on; progress labels: {progress}.")
+    return labelled, held_out, progress
 
 
 def _targets(
-    job: SarmJobConfig, episodes: Sequence[Labelled], known: Procedures | None = None
+    job: SarmJobConfig, episodes: Sequence[LabelledEpisode], known: Procedures | None = None
 ) -> tuple[Procedures, dict[str, list[Targets]]]:
-    """The stages and every episode's targets, by head."""
-    tasks = {one.task for one in episodes}
+    """Return the stages and every episode's targets, by head."""
+    tasks = {labelled.task for labelled in episodes}
     procedures: Procedures = {}
     targets: dict[str, list[Targets]] = {}
     if job.mode == "dual":
-        sparse = sparse_labelled(episodes, job.sparse_labels)
+        sparse = with_sparse_stages(episodes, job.sparse_labels)
         procedures["sparse"], targets["sparse"] = head_targets(
             sparse, None if known is None else known["sparse"]
         )
     else:
-        procedures["sparse"] = dict.fromkeys(sorted(tasks), WHOLE)
-        targets["sparse"] = whole_targets(episodes)
+        procedures["sparse"] = dict.fromkeys(sorted(tasks), SINGLE_STAGE)
+        targets["sparse"] = single_stage_targets(episodes)
     if job.mode != "single":
         procedures["dense"], targets["dense"] = head_targets(
             episodes, None if known is None else known["dense"]
@@ -169,31 +205,33 @@ def _targets(
     return procedures, targets
 
 
-def _films(
+def _encode_episodes(
     job: SarmJobConfig,
-    episodes: Sequence[Labelled],
+    episodes: Sequence[LabelledEpisode],
     targets: dict[str, list[Targets]],
     views: Sequence[str],
     encoder: FrameEncoder,
-    say: Say,
-    copies: int | None = None,
-) -> list[SarmFilm]:
-    """The episodes as the encoder sees them; told how far it is now and then, since it may take a while."""
-    cache: Path = job.cache or job.folder / "encoded"
-    encoded = 0
+    log: Log,
+    n_augmentations: int | None = None,
+) -> list[TrainingEpisode]:
+    """Encode the episodes and their augmented copies; logs how many frames are done, since it may take a while."""
+    features_dir: Path = job.features_dir or job.folder / "encoded"
+    copies = 1 + (job.n_augmentations if n_augmentations is None else n_augmentations)
+    n_frames = 0
 
     def count(frames: int) -> None:
-        nonlocal encoded
-        before, encoded = encoded, encoded + frames
-        if encoded // 2000 > before // 2000:
-            say(f"{encoded} frames encoded")
+        nonlocal n_frames
+        before, n_frames = n_frames, n_frames + frames
+        if n_frames // LOG_EVERY_FRAMES > before // LOG_EVERY_FRAMES:
+            log(f"{n_frames} frames encoded")
 
-    films = []
-    for number, one in enumerate(episodes):
-        seen = tuple(
-            see_episode(one.episode, views, encoder, cache, copy, count)
-            for copy in range(1 + (job.copies if copies is None else copies))
+    encoded = []
+    for number, labelled in enumerate(episodes):
+        features = tuple(
+            encode_episode(labelled.episode, views, encoder, features_dir, copy, count)
+            for copy in range(copies)
         )
-        state = film_state(one.episode, job.state)
-        films.append(SarmFilm(one, seen, state, {head: rows[number] for head, rows in targets.items()}))
-    return films
+        state = episode_state(labelled.episode, job.state)
+        own = {head: rows[number] for head, rows in targets.items()}
+        encoded.append(TrainingEpisode(labelled, features, state, own))
+    return encoded
