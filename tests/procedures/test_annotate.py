@@ -48,7 +48,7 @@ def answering(*answers: str) -> MockModel:
 
 
 def run(model: MockModel, folder: Path, **options: object) -> Annotation:
-    given = {"vocabulary": WORDS, "spending": OFF, **options}
+    given = {"vocabulary": WORDS, "call_options": OFF, **options}
     (made,) = annotate_episodes([episode()], model, folder, **given)  # type: ignore[arg-type]
     return made
 
@@ -71,7 +71,7 @@ def test_without_one_it_plans_first_once_a_task_and_may_add_names(tmp_path: Path
         return PLAN if "List the steps it goes" in asked(request) else stages(("reach", 0, 2), ("wave", 2, 5))
 
     model = MockModel(script=script)
-    made = annotate_episodes([episode("a"), episode("b")], model, tmp_path, spending=OFF)
+    made = annotate_episodes([episode("a"), episode("b")], model, tmp_path, call_options=OFF)
     assert [one.plan for one in made] == [("reach", "pull")] * 2
     assert [one.stages[1].name for one in made] == ["wave"] * 2
     assert [one.usage.calls for one in made] == [2, 1]
@@ -178,7 +178,7 @@ def test_a_plan_names_every_step_once() -> None:
 def test_braces_in_an_instruction_stay_as_they_are(tmp_path: Path) -> None:
     model = answering(GOOD)
     annotate_episodes(
-        [episode(instruction="put {steps} away")], model, tmp_path, vocabulary=WORDS, spending=OFF
+        [episode(instruction="put {steps} away")], model, tmp_path, vocabulary=WORDS, call_options=OFF
     )
     assert 'told: "put {steps} away"' in asked(model.seen[0])
 
@@ -192,17 +192,17 @@ def test_long_videos_are_shown_at_a_lower_rate(tmp_path: Path) -> None:
         AnnotateOptions(tries=0)
 
 
-def test_a_model_without_eyes_is_refused_and_a_spent_budget_is_said(tmp_path: Path) -> None:
+def test_a_model_without_image_input_is_refused_and_a_spent_budget_is_said(tmp_path: Path) -> None:
     class Blind(MockModel):
         @property
         def capabilities(self) -> Capabilities:
             return Capabilities(images=False)
 
-    with pytest.raises(CapabilityError, match="cannot look at pictures"):
+    with pytest.raises(CapabilityError, match="does not accept images"):
         run(Blind(), tmp_path)
     spent = CallOptions(Budget(max_calls=1), cache=False)
     made = annotate_episodes(
-        [episode("a"), episode("b")], answering(GOOD), tmp_path, vocabulary=WORDS, spending=spent
+        [episode("a"), episode("b")], answering(GOOD), tmp_path, vocabulary=WORDS, call_options=spent
     )
     assert made[0].error is None
     assert made[1].error is not None

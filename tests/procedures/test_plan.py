@@ -28,7 +28,7 @@ OFF = CallOptions(cache=False)
 
 def test_a_draft_is_ordered_unreviewed_and_read_back(tmp_path: Path) -> None:
     model = MockModel(script=lambda request: "```json\n" + json.dumps(PLAN) + "\n```")
-    draft = plan_subgoals("open the drawer", model, tmp_path, spending=OFF)
+    draft = plan_subgoals("open the drawer", model, tmp_path, call_options=OFF)
     write_subgoals(draft, tmp_path / "subgoals.yaml")
     read = read_subgoals(tmp_path / "subgoals.yaml")["open the drawer"]
     assert [s.name for s in read.subgoals] == ["grasp the handle", "the drawer is open"]
@@ -39,19 +39,19 @@ def test_a_draft_is_ordered_unreviewed_and_read_back(tmp_path: Path) -> None:
 
 def test_a_video_is_shown_in_a_few_frames(tmp_path: Path) -> None:
     model = MockModel(script=lambda request: json.dumps(PLAN))
-    plan_subgoals("open the drawer", model, tmp_path, episode=episode(), spending=OFF)
+    plan_subgoals("open the drawer", model, tmp_path, episode=episode(), call_options=OFF)
     parts = model.seen[0].prompt.turns[0].parts  # type: ignore[union-attr]
     assert sum(not isinstance(part, str) for part in parts) == 8
 
 
-def test_a_model_without_eyes_is_refused(tmp_path: Path) -> None:
+def test_a_model_without_image_input_is_refused(tmp_path: Path) -> None:
     class Blind(MockModel):
         @property
         def capabilities(self) -> Capabilities:
             return Capabilities(images=False)
 
-    with pytest.raises(CapabilityError, match="cannot look at pictures"):
-        plan_subgoals("open", Blind(), tmp_path, episode=episode(), spending=OFF)
+    with pytest.raises(CapabilityError, match="does not accept images"):
+        plan_subgoals("open", Blind(), tmp_path, episode=episode(), call_options=OFF)
 
 
 @pytest.mark.parametrize(

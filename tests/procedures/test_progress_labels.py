@@ -7,18 +7,23 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stepscore.cli.data.progress_labels import labels
+from stepscore.cli.data.progress_labels import progress_labels
 from stepscore.episodes import Episode, Label, Labels, Stage, open_episodes
 from stepscore.episodes.labels.labels import read_labels
 from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.errors import StepScoreError, UnknownNameError
-from stepscore.procedures.progress_labels import LabelOptions, Outcome, label_progress, labelled_outcome
+from stepscore.procedures.progress_labels import (
+    Outcome,
+    ProgressLabelOptions,
+    label_progress,
+    labelled_outcome,
+)
 from stepscore.procedures.stage_progress import sarm_progress
 from tests.episodes.lerobot.datasets import dataset
 from tests.fakes import episode
 
 app = typer.Typer(pretty_exceptions_enable=False)
-app.command()(labels)
+app.command()(progress_labels)
 
 
 def labelled(
@@ -36,7 +41,7 @@ SHORT = labelled("b", ("reach", 0, 5), success=FAILED)
 
 @pytest.mark.parametrize("method", ["procvlm", "sarm", "robust", "linear"])
 def test_every_method_labels_every_frame_in_0_to_1(method: str) -> None:
-    made = label_progress([GOOD, SHORT], LabelOptions(method))  # type: ignore[arg-type]
+    made = label_progress([GOOD, SHORT], ProgressLabelOptions(method))  # type: ignore[arg-type]
     assert made.errors == {}
     for one in made.progress.values():
         assert one.progress.shape == one.times.shape == (50,)
@@ -46,7 +51,7 @@ def test_every_method_labels_every_frame_in_0_to_1(method: str) -> None:
 
 
 def test_sarm_shares_are_those_of_the_successes_alone() -> None:
-    made = label_progress([GOOD, SHORT], LabelOptions("sarm"))
+    made = label_progress([GOOD, SHORT], ProgressLabelOptions("sarm"))
     expected = sarm_progress(
         [Stage("reach", 0, 2), Stage("lift", 2, 5)], {"reach": 0.4, "lift": 0.6}, made.progress["a"].times
     )
@@ -54,33 +59,33 @@ def test_sarm_shares_are_those_of_the_successes_alone() -> None:
 
 
 def test_shares_may_be_equal_or_sarms_for_either_method() -> None:
-    equal = label_progress([GOOD], LabelOptions("sarm", "equal")).progress["a"].progress
+    equal = label_progress([GOOD], ProgressLabelOptions("sarm", "equal")).progress["a"].progress
     assert equal[20] == pytest.approx(0.5)
-    by_time = label_progress([GOOD], LabelOptions("robust", "lerobot")).progress["a"].progress
+    by_time = label_progress([GOOD], ProgressLabelOptions("robust", "lerobot")).progress["a"].progress
     assert by_time[19] <= by_time[20] <= 0.4 + 0.6 / 10
 
 
 def test_failures_scale_in_procvlm_and_stop_in_robust_labels() -> None:
-    procvlm = label_progress([GOOD, SHORT], LabelOptions("procvlm")).progress["b"].progress
+    procvlm = label_progress([GOOD, SHORT], ProgressLabelOptions("procvlm")).progress["b"].progress
     assert procvlm[-1] == pytest.approx(0.75 * 48 / 49, abs=0.002)
-    robust = label_progress([GOOD, SHORT], LabelOptions("robust")).progress["b"].progress
+    robust = label_progress([GOOD, SHORT], ProgressLabelOptions("robust")).progress["b"].progress
     assert robust.max() < 0.5
 
 
 def test_an_episode_without_a_success_label_is_not_guessed() -> None:
     silent = labelled("c", ("reach", 0, 2), ("lift", 2, 5))
-    made = label_progress([silent], LabelOptions("robust"))
+    made = label_progress([silent], ProgressLabelOptions("robust"))
     assert "--assume-success" in made.errors["c"]
-    assumed = label_progress([silent], LabelOptions("robust", assume_success=True))
+    assumed = label_progress([silent], ProgressLabelOptions("robust", assume_success=True))
     assert assumed.progress["c"].progress[-1] == 1
-    assert label_progress([silent], LabelOptions("sarm")).errors == {}
+    assert label_progress([silent], ProgressLabelOptions("sarm")).errors == {}
 
 
 def test_success_at_some_time_is_success_at_the_end_only_if_the_last_stage_came_last() -> None:
     ever = {"ever": 1.0}
     ended = labelled("d", ("reach", 0, 2), ("lift", 2, 5), success=ever)
     undone = labelled("e", ("reach", 0, 1), ("lift", 1, 3), ("reach", 3, 5), success=ever)
-    made = label_progress([ended, undone], LabelOptions("robust")).progress
+    made = label_progress([ended, undone], ProgressLabelOptions("robust")).progress
     assert made["d"].progress[-1] == 1
     assert made["e"].progress[-1] <= 0.5
 
@@ -111,10 +116,10 @@ def test_the_time_in_which_the_last_subgoal_is_true_belongs_to_no_stage() -> Non
     ]
     goals = (Subgoal("it is held"), Subgoal("it is up"))
     known = episode("f", labels=Labels(tuple(rows)), subgoals=goals)
-    made = label_progress([known], LabelOptions("sarm", "equal")).progress["f"].progress
+    made = label_progress([known], ProgressLabelOptions("sarm", "equal")).progress["f"].progress
     assert made[19] == pytest.approx(0.95)
     assert made[20:40].tolist() == pytest.approx([0.9995] * 20)
-    robust = label_progress([known], LabelOptions("robust")).progress["f"].progress
+    robust = label_progress([known], ProgressLabelOptions("robust")).progress["f"].progress
     assert robust[20:40].tolist() == [1.0] * 20
     assert robust[-1] < 1
 
@@ -122,7 +127,7 @@ def test_the_time_in_which_the_last_subgoal_is_true_belongs_to_no_stage() -> Non
 def test_one_bad_episode_does_not_cost_the_others() -> None:
     bad = labelled("bad", ("reach", 0, 3), ("lift", 2, 5), success=DONE)
     long = labelled("long", ("reach", 0, 9), success=DONE)
-    made = label_progress([bad, episode("none", labels=Labels()), long, GOOD], LabelOptions("sarm"))
+    made = label_progress([bad, episode("none", labels=Labels()), long, GOOD], ProgressLabelOptions("sarm"))
     assert list(made.progress) == ["a"]
     assert "overlap" in made.errors["bad"]
     assert "leaves the episode" in made.errors["long"]
@@ -131,25 +136,28 @@ def test_one_bad_episode_does_not_cost_the_others() -> None:
 
 def test_a_vocabulary_is_closed_and_gives_the_order() -> None:
     words = {"*": TaskSubgoals((Subgoal("lift"), Subgoal("reach")))}
-    made = label_progress([GOOD], LabelOptions("sarm"), words)
+    made = label_progress([GOOD], ProgressLabelOptions("sarm"), words)
     assert [note.kind for note in made.notes["a"]] == ["wrong order"]
     assert made.progress["a"].progress[10] > 0.5  # reaching comes second there
     other = {"*": TaskSubgoals((Subgoal("reach"), Subgoal("raise")))}
-    assert "unknown name" in label_progress([GOOD], LabelOptions("sarm"), other).errors["a"]
+    assert "unknown name" in label_progress([GOOD], ProgressLabelOptions("sarm"), other).errors["a"]
     missing = {"close the door": TaskSubgoals((Subgoal("reach"),))}
-    assert "no task 'open the drawer'" in label_progress([GOOD], LabelOptions("sarm"), missing).errors["a"]
+    assert (
+        "no task 'open the drawer'"
+        in label_progress([GOOD], ProgressLabelOptions("sarm"), missing).errors["a"]
+    )
 
 
 def test_options_that_do_not_exist_are_named() -> None:
     with pytest.raises(UnknownNameError, match=r"method 'sram'\. Did you mean 'sarm'"):
-        LabelOptions("sram")  # type: ignore[arg-type]
+        ProgressLabelOptions("sram")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="prior 'mine'"):
-        LabelOptions("sarm", "mine")  # type: ignore[arg-type]
-    assert "view 'side'" in label_progress([GOOD], LabelOptions("sarm", view="side")).errors["a"]
+        ProgressLabelOptions("sarm", "mine")  # type: ignore[arg-type]
+    assert "view 'side'" in label_progress([GOOD], ProgressLabelOptions("sarm", view="side")).errors["a"]
 
 
 def test_labels_at_a_lower_rate_keep_the_last_frame() -> None:
-    made = label_progress([GOOD], LabelOptions("robust")).progress["a"]
+    made = label_progress([GOOD], ProgressLabelOptions("robust")).progress["a"]
     rows = made.rows("robust", "me", fps=2)
     assert [row.start_s for row in rows] == pytest.approx([*np.arange(0, 5, 0.5), 4.9])
     assert rows[-1].value == 1

@@ -21,10 +21,10 @@ from tests.procedures import oracles
 def scene(at: float, width: int = 128, height: int = 96) -> Frames:
     """A textured table with a bright box whose left edge is at a share of the width."""
     rng = np.random.default_rng(3)
-    picture = np.kron(rng.integers(60, 110, (height // 8, width // 8)), np.ones((8, 8)))
+    frame = np.kron(rng.integers(60, 110, (height // 8, width // 8)), np.ones((8, 8)))
     left = round(at * (width - 24))
-    picture[30:60, left : left + 24] = 220
-    return np.repeat(picture[..., None], 3, axis=2).astype(np.uint8)
+    frame[30:60, left : left + 24] = 220
+    return np.repeat(frame[..., None], 3, axis=2).astype(np.uint8)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def half_frozen(tmp_path_factory: pytest.TempPathFactory) -> VideoView:
 def test_the_hash_is_imagehashs(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for _ in range(5):
-        picture = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
-        assert phash(picture).tolist() == oracles.phash(picture)
+        image = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
+        assert phash(image).tolist() == oracles.phash(image)
 
 
 def test_similarity_is_the_share_of_equal_bits_and_unknown_for_the_first_frame(
@@ -94,14 +94,14 @@ def test_noise_of_zero_counts_everything() -> None:
     assert visual_change(grey, noise=0.0).tolist() == pytest.approx([0, 1, 1, 1, 1])
     assert visual_change(grey).tolist() == [0] * 5
     fade = visual_change(FakeView(n=40))
-    assert 39 - module.NOISE - 1 <= fade.sum() <= 39  # a fade is not lost, only counted late
+    assert 39 - module.NOISE_LEVELS - 1 <= fade.sum() <= 39  # a fade is not lost, only counted late
 
 
-def test_pieces_give_what_the_whole_gives_in_memory_that_does_not_grow(
+def test_batches_give_what_the_whole_gives_in_memory_that_does_not_grow(
     half_frozen: VideoView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, alike = visual_change(half_frozen), phash_similarity(half_frozen)
-    monkeypatch.setattr(module, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(module, "_BATCH_BYTES", 1)
     assert visual_change(half_frozen).tolist() == whole.tolist()
     assert phash_similarity(half_frozen)[1:].tolist() == alike[1:].tolist()
     peaks = []
@@ -110,4 +110,4 @@ def test_pieces_give_what_the_whole_gives_in_memory_that_does_not_grow(
         visual_change(FakeView(n=n))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] - peaks[0] < 4500 * 8 * 3  # a few numbers a frame, no pictures
+    assert peaks[1] - peaks[0] < 4500 * 8 * 3  # a few numbers a frame, no images

@@ -10,8 +10,7 @@ from typing import Annotated, TextIO
 import typer
 
 from stepscore import __version__
-from stepscore.cli.data import annotate, inspect, plan, sim
-from stepscore.cli.data import progress_labels as labels
+from stepscore.cli.data import annotate, inspect, plan, progress_labels, sim
 from stepscore.cli.general import cache, demo
 from stepscore.cli.general import ls as listing
 from stepscore.cli.judging import calibrate, judge
@@ -36,7 +35,7 @@ app.command("report")(report.report)
 app.command("view")(view.view)
 app.command("plan")(plan.plan)
 app.command("annotate")(annotate.annotate)
-app.command("labels")(labels.labels)
+app.command("progress-labels")(progress_labels.progress_labels)
 app.command("calibrate")(calibrate.calibrate)
 app.command("choose-template")(templates.choose_template)
 app.command("weights")(weights.weights)

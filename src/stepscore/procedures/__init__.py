@@ -1,17 +1,25 @@
-"""The steps of a task: subgoals drafted, stages annotated, progress labelled.
+"""The procedure of a task: subgoals drafted, stages annotated, progress labelled.
 
-:func:`plan_subgoals` asks a model for ordered subgoals that can be checked in the picture; they stay marked
-as unreviewed until a person changes the mark. :func:`annotate_episodes` has a model name and time the stages
-of rollouts. :func:`label_progress` turns stages into progress labels by ProcVLM's formula, SARM's, or ours.
+:func:`plan_subgoals` asks a model for ordered subgoals that can be checked in an image; they stay unreviewed
+until a person marks them as reviewed. :func:`annotate_episodes` asks a model for the names and times of the
+stages of rollouts. :func:`label_progress` turns stages into progress labels by ProcVLM's formula, SARM's, or ours.
 """
 
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
 from stepscore.procedures.labels_table import write_labels
-from stepscore.procedures.plan import Draft, plan_subgoals, write_subgoals
-from stepscore.procedures.progress_labels import Labelled, LabelOptions, label_progress, labelled_outcome
+from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, write_subgoals
+from stepscore.procedures.progress_labels import (
+    EpisodeProgress,
+    Outcome,
+    ProgressLabelOptions,
+    ProgressLabels,
+    label_progress,
+    labelled_outcome,
+)
 from stepscore.procedures.robust_progress import robust_progress
 from stepscore.procedures.spans import (
-    SLACK_S,
+    SPAN_TOLERANCE_S,
+    SpanProblem,
     check_spans,
     done_spans,
     span_problems,
@@ -29,12 +37,15 @@ from stepscore.procedures.stage_progress import (
 from stepscore.procedures.stage_proportions import procedure_order, temporal_proportions
 
 __all__ = [
-    "SLACK_S",
+    "SPAN_TOLERANCE_S",
     "AnnotateOptions",
     "Annotation",
-    "Draft",
-    "LabelOptions",
-    "Labelled",
+    "EpisodeProgress",
+    "Outcome",
+    "ProgressLabelOptions",
+    "ProgressLabels",
+    "SpanProblem",
+    "SubgoalDraft",
     "annotate_episodes",
     "breakpoints",
     "check_spans",

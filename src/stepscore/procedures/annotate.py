@@ -1,8 +1,8 @@
-"""A model names and times the stages of an episode: it plans first, and then says when each step runs.
+"""Stage annotation by a model: it first plans the stages of a task, then states when each one runs.
 
 With a vocabulary the plan is given and no other name is allowed. Without one the model drafts a plan for each
-task, once, and may add a name where something else happens. An answer is taken as it stands or not at all:
-what is wrong with it is told to the model, which may answer again, and what is still wrong is reported.
+task, once, and may add a name where something else happens. An answer is used as it stands or not at all: the
+problems with it are sent back to the model, which may answer again, and those that remain are reported.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from stepscore.models import Answer, Generate, Model, Part, Prompt, Turn
 from stepscore.models.calls import Call
 from stepscore.procedures.parse_stages import parse_stages, parse_steps
 from stepscore.procedures.progress_labels import stage_names
-from stepscore.procedures.spans import ODD, SLACK_S, SpanProblem, span_problems
+from stepscore.procedures.spans import SPAN_TOLERANCE_S, TOLERATED, SpanProblem, span_problems
 from stepscore.runs import CallOptions, ModelClient, error_text, run_episodes, usage_of
 from stepscore.types import Usage
 
 T = TypeVar("T")
 
 PLAN_FRAMES = 8
-"""Frames of a rollout that the model sees while it plans."""
+"""Frames of a rollout in the request for a plan."""
 
 
 @dataclass(frozen=True)
 class AnnotateOptions:
-    """How a model looks and answers.
+    """Frames and answers of an annotation.
 
     Attributes:
-        fps: Frames a second that it is shown.
-        max_frames: Frames at most; a longer video is shown at a lower rate.
+        fps: Frames per second in the request.
+        max_frames: Most frames in a request; a longer video is sampled at a lower rate.
         size: Longer side of a frame in pixels.
-        tries: Answers to one question: after one with problems the model is told them and asked again.
-        max_tokens: Length of an answer at most.
+        tries: Answers to one question: after one with problems the model is asked again, with the problems.
+        max_tokens: Most tokens in an answer.
     """
 
     fps: float = 2.0
@@ -63,16 +63,16 @@ class AnnotateOptions:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What a model said of one episode.
+    """Stages of one episode as a model annotated them.
 
     Attributes:
-        episode_id: Of which.
-        stages: The spans as it stated them; empty where they cannot be used.
-        plan: The steps they were chosen from.
-        problems: What is wrong with its last answer. Gaps and another order than the plan's leave the stages
+        episode_id: The episode's id.
+        stages: The stages as the model stated them; empty where they cannot be used.
+        plan: The stage names they were chosen from.
+        problems: Problems with the model's last answer. Gaps and another order than the plan's leave the stages
             usable; anything else does not.
         error: Why there are no stages; ``None`` where there are.
-        usage: What it took.
+        usage: Calls, tokens and cost.
     """
 
     episode_id: str
@@ -83,7 +83,7 @@ class Annotation:
     usage: Usage = field(default_factory=Usage)
 
     def rows(self, author: str, created: str = "") -> tuple[Label, ...]:
-        """Rows of the labels table."""
+        """Return the stages as rows of the labels table."""
         return tuple(Label("stage", *stage, author=author, created=created) for stage in self.stages)
 
 
@@ -94,29 +94,29 @@ def annotate_episodes(
     *,
     vocabulary: Mapping[str, TaskSubgoals] | None = None,
     options: AnnotateOptions | None = None,
-    spending: CallOptions | None = None,
+    call_options: CallOptions | None = None,
     on_done: Callable[[Annotation], None] | None = None,
 ) -> list[Annotation]:
-    """The stages of every episode, in the episodes' order; one that failed says why.
+    """Annotate the stages of every episode; the annotations have the episodes' order, failed ones their error.
 
     Args:
         episodes: The rollouts.
-        model: Who looks.
-        folder: Where attempts are written down; a later start with the same folder goes on with its budget.
-        vocabulary: The steps of each task, from ``read_subgoals``: the only names allowed.
-        options: How it looks and answers.
-        spending: Budget, prices, cache and connections.
-        on_done: Told each annotation as it comes.
+        model: A model that accepts images.
+        folder: Where attempts are recorded; another start with the same folder continues with its budget.
+        vocabulary: The stages of each task, from ``read_subgoals``: the only names allowed.
+        options: Frames and answers.
+        call_options: Budget, prices, cache and connections.
+        on_done: Called with each annotation as soon as it is finished.
     """
     if not model.capabilities.images:
-        raise CapabilityError(f"{model.name} cannot look at pictures; annotate with another model.")
-    spending = spending or CallOptions()
-    spending.check([model])
+        raise CapabilityError(f"{model.name} does not accept images; annotate with another model.")
+    call_options = call_options or CallOptions()
+    call_options.check([model])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
-    client = ModelClient(folder, spending, model)
+    client = ModelClient(folder, call_options, model)
     annotator = _Annotator(client, options or AnnotateOptions(), vocabulary)
     annotations: dict[str, Annotation] = {}
 
@@ -126,7 +126,7 @@ def annotate_episodes(
             on_done(annotation)
 
     try:
-        run_episodes(episodes, annotate, spending.workers([model]))
+        run_episodes(episodes, annotate, call_options.workers([model]))
     finally:
         client.close()
     return [annotations[episode.id] for episode in episodes]
@@ -153,46 +153,46 @@ class _Annotator:
             # A spent budget does not end the work: later episodes may have their answers in the cache.
             text = str(error) if isinstance(error, BudgetError) else error_text(error)
             return Annotation(episode.id, (), plan, error=text, usage=usage_of(calls, Usage()))
-        wrong = [p for p in problems if p.kind not in ODD]
-        error_message = " ".join(f"{p.kind}: {p.text}" for p in wrong) or None
-        usable = () if wrong else stages
+        fatal = [p for p in problems if p.kind not in TOLERATED]
+        error_message = " ".join(f"{p.kind}: {p.text}" for p in fatal) or None
+        usable = () if fatal else stages
         return Annotation(episode.id, usable, plan, problems, error_message, usage_of(calls, Usage()))
 
     async def _plan(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
-        """The steps of an episode's task; the first episode that needs them has them drafted."""
+        """Return the stage names of an episode's task, drafted once, for the first episode that needs them."""
         task = episode.task or episode.instruction
         if task not in self._plans:
             self._plans[task] = asyncio.ensure_future(self._draft(episode, ask))
         return await self._plans[task]
 
     async def _draft(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
-        moments = sample_frames(episode, count=PLAN_FRAMES)
-        pictures = image_parts(moments, "interleaved", self._options.size)
-        asked = _text("stages_plan.txt", instruction=episode.instruction)
-        return await self._until(ask, (*pictures, asked), lambda text: (parse_steps(text), ""))
+        images = image_parts(sample_frames(episode, count=PLAN_FRAMES), "interleaved", self._options.size)
+        question = _fill_prompt("stages_plan.txt", instruction=episode.instruction)
+        return await self._ask_until_usable(ask, (*images, question), lambda text: (parse_steps(text), ""))
 
     async def _segment(
         self, episode: Episode, plan: Sequence[str], ask: Ask
     ) -> tuple[tuple[Stage, ...], tuple[SpanProblem, ...]]:
-        """The stages as last stated, and what is wrong with them."""
-        moments = sample_frames(episode, fps=self._options.fps, most=self._options.max_frames)
-        pictures = image_parts(moments, "interleaved", self._options.size)
+        """Return the stages as last stated, and the problems with them."""
+        sampled = sample_frames(episode, fps=self._options.fps, most=self._options.max_frames)
+        images = image_parts(sampled, "interleaved", self._options.size)
         end = episode.views[episode.main_view].info().duration_s
         closed = plan if self._vocabulary is not None else None
-        # Between two frames that it was shown a model cannot say where one step ends and the next begins.
-        blind_s = float(np.diff(moments.times).max(initial=0.0)) + SLACK_S
+        # Between two sampled frames a model cannot know where one stage ends and the next begins.
+        frame_gap_s = float(np.diff(sampled.times).max(initial=0.0)) + SPAN_TOLERANCE_S
 
         def read(text: str) -> tuple[tuple[tuple[Stage, ...], tuple[SpanProblem, ...]], str]:
             stages = parse_stages(text)
-            problems = span_problems(stages, closed, duration_s=end, gap_s=blind_s)
-            return (stages, problems), " ".join(p.text for p in problems if p.kind not in ODD)
+            problems = span_problems(stages, closed, duration_s=end, gap_s=frame_gap_s)
+            return (stages, problems), " ".join(p.text for p in problems if p.kind not in TOLERATED)
 
-        return await self._until(
-            ask, (*pictures, _question(episode, plan, end, closed=closed is not None)), read
-        )
+        question = _segment_question(episode, plan, end, closed=closed is not None)
+        return await self._ask_until_usable(ask, (*images, question), read)
 
-    async def _until(self, ask: Ask, parts: tuple[Part, ...], read: Callable[[str], tuple[T, str]]) -> T:
-        """What ``read`` makes of the first answer it has nothing to say against, or of the last."""
+    async def _ask_until_usable(
+        self, ask: Ask, parts: tuple[Part, ...], read: Callable[[str], tuple[T, str]]
+    ) -> T:
+        """Return the value that ``read`` parses from the first answer without a complaint, or from the last."""
         turns: tuple[Turn, ...] = (Turn("user", parts),)
         for left in range(self._options.tries - 1, -1, -1):
             request = Generate(Prompt(turns), max_tokens=self._options.max_tokens, json=True)
@@ -209,20 +209,21 @@ class _Annotator:
             else:
                 if not complaint or not left:
                     return value
-            said = f"That cannot be used: {complaint} Look again and answer in the same form."
-            turns = (*turns, Turn("assistant", (answer.text,)), Turn("user", (said,)))
+            # Sent to the model, so a change of these words, or of a complaint's, asks cached questions anew.
+            feedback = f"That cannot be used: {complaint} Look again and answer in the same form."
+            turns = (*turns, Turn("assistant", (answer.text,)), Turn("user", (feedback,)))
         raise AssertionError("there is at least one try")
 
 
-def _question(episode: Episode, plan: Sequence[str], end: float, *, closed: bool) -> str:
+def _segment_question(episode: Episode, plan: Sequence[str], end: float, *, closed: bool) -> str:
     only = "Use these names exactly, and no others."
     names = only if closed else "Use these names exactly; where something else happens, name it yourself."
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(plan, start=1))
-    return _text(
+    return _fill_prompt(
         "stages_segment.txt", instruction=episode.instruction, steps=steps, names=names, end=f"{end:.2f}"
     )
 
 
-def _text(name: str, **fields: str) -> str:
+def _fill_prompt(name: str, **fields: str) -> str:
     """Return a prompt of this room with its fields filled in."""
     return fill(files("stepscore.procedures").joinpath("prompts", name).read_text(encoding="utf-8"), **fields)

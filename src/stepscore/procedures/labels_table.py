@@ -1,4 +1,4 @@
-"""Writing the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels/labels.py``."""
+"""Writer of the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels/labels.py``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from stepscore.errors import OptionError
 
 
 def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
-    """Write labels by episode id as Parquet, sorted by episode, kind, start and name; the number of rows.
+    """Write labels by episode id as Parquet and return the number of rows.
 
-    The file appears under its name only when it is whole. Unknown numbers are null.
+    Rows are sorted by episode, kind, start and name; unknown numbers are null. The file appears under its name
+    only when it is complete.
     """
     import pyarrow as pa
 
@@ -23,7 +24,7 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
             f"Labels are written as Parquet: name the file {path.stem}.parquet, not {path.name}."
         )
     rows = sorted(
-        ((name, row) for name, given in labels.items() for row in given),
+        ((name, row) for name, episode_labels in labels.items() for row in episode_labels),
         key=lambda pair: (pair[0], pair[1].kind, _known(pair[1].start_s, -math.inf), pair[1].name),
     )
     numbers = ("start_s", "end_s", "value")
@@ -36,5 +37,5 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
     return len(rows)
 
 
-def _known(value: float, instead: float | None = None) -> float | None:
-    return instead if math.isnan(value) else value
+def _known(value: float, default: float | None = None) -> float | None:
+    return default if math.isnan(value) else value

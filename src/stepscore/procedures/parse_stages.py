@@ -1,4 +1,7 @@
-"""What a model's answer states of a plan or of stages, strictly: all of it or a ModelError."""
+"""Strict parsers of a model's answer: a plan or stages, all of it or a ModelError.
+
+The text of such an error is sent back to the model (``annotate.py``), so it is part of a prompt.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _Second = Annotated[float, Field(allow_inf_nan=False)]
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class _Span(BaseModel):
+class _TimedStage(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, str_strip_whitespace=True)
     name: _Name
     start: _Second
@@ -25,7 +28,7 @@ class _Span(BaseModel):
 
 class _Stages(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
-    stages: list[_Span] = Field(min_length=1)
+    stages: list[_TimedStage] = Field(min_length=1)
 
 
 class _Steps(BaseModel):
@@ -37,16 +40,16 @@ M = TypeVar("M", _Stages, _Steps)
 
 
 def parse_stages(text: str) -> tuple[Stage, ...]:
-    """The stages in the order in which an answer lists them: ``{"stages": [{"name", "start", "end"}]}``.
+    """Return the stages in the order in which an answer lists them: ``{"stages": [{"name", "start", "end"}]}``.
 
-    Seconds are numbers; a text such as ``"00:05"`` is not guessed at. Whether the spans make sense is not
-    looked at here; see ``span_problems``.
+    Seconds are numbers; a string such as ``"00:05"`` is an error. Whether the spans are consistent is checked
+    by ``span_problems``.
     """
     return tuple(Stage(s.name, s.start, s.end) for s in _only(text, "stages", _Stages).stages)
 
 
 def parse_steps(text: str) -> tuple[str, ...]:
-    """The steps of a plan: ``{"steps": ["...", ...]}``, each with another name."""
+    """Return the stage names of a plan, ``{"steps": ["...", ...]}``; each may be there once."""
     steps = _only(text, "steps", _Steps).steps
     twice = next((step for step in steps if steps.count(step) > 1), None)
     if twice is not None:
@@ -55,7 +58,7 @@ def parse_steps(text: str) -> tuple[str, ...]:
 
 
 def _only(text: str, key: str, kind: type[M]) -> M:
-    """The one object of an answer that has ``key``; the model's thinking is no part of the answer."""
+    """Return the one object of an answer that has ``key``; the model's thinking is not part of the answer."""
     found = [value for value in _objects(spoken(text)) if key in value]
     if not found:
         raise ModelError(f"The answer has no JSON object with {key!r}: {text[:200]!r}")
@@ -69,7 +72,7 @@ def _only(text: str, key: str, kind: type[M]) -> M:
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:
-    """Every JSON object in a text, from the outside."""
+    """Yield every outermost JSON object of a text."""
     decoder = json.JSONDecoder()
     at = text.find("{")
     while at >= 0:

@@ -20,13 +20,20 @@ from stepscore.models import Answer, FrameRef, Generate, Model, Prompt, Turn, ru
 from stepscore.runs import CallOptions, ModelClient
 from stepscore.types import Mode
 
-FRAMES, SIZE = 8, 336
-"""Frames of the video that the model is shown, and their longer side."""
+PLAN_FRAMES, FRAME_SIZE = 8, 336
+"""Frames of the video in the request, and their longer side in pixels."""
 
 
 @dataclass(frozen=True)
-class Draft:
-    """Subgoals as a model wrote them, and what they were drafted from."""
+class SubgoalDraft:
+    """Subgoals as a model drafted them.
+
+    Attributes:
+        instruction: The task's instruction, from which they were drafted.
+        subgoals: The subgoals in order, unreviewed.
+        success: Whether success counts ``ever`` or only where it ``holds`` at the end.
+        model: The model's name.
+    """
 
     instruction: str
     subgoals: tuple[Subgoal, ...]
@@ -34,7 +41,7 @@ class Draft:
     model: str
 
 
-class _Step(BaseModel):
+class _PlannedSubgoal(BaseModel):
     model_config = ConfigDict(extra="ignore")
     name: str = Field(min_length=1)
     criterion: str = Field(min_length=1)
@@ -44,7 +51,7 @@ class _Step(BaseModel):
 class _Plan(BaseModel):
     model_config = ConfigDict(extra="ignore")
     success: Mode = "holds"
-    subgoals: list[_Step] = Field(min_length=1)
+    subgoals: list[_PlannedSubgoal] = Field(min_length=1)
 
 
 def plan_subgoals(
@@ -53,43 +60,43 @@ def plan_subgoals(
     folder: Path,
     *,
     episode: Episode | None = None,
-    spending: CallOptions | None = None,
-) -> Draft:
-    """Ordered subgoals for an instruction, marked as unreviewed.
+    call_options: CallOptions | None = None,
+) -> SubgoalDraft:
+    """Draft ordered subgoals for an instruction, marked as unreviewed.
 
     Args:
-        instruction: What the robot is told to do.
-        model: Who drafts.
-        folder: Where the attempts are written down.
-        episode: A rollout of the task; a few of its frames are shown.
-        spending: Budget, prices and cache.
+        instruction: The text the robot is given.
+        model: The model that drafts; it must accept images if there is an episode.
+        folder: Where attempts are recorded.
+        episode: A rollout of the task; some of its frames are in the request.
+        call_options: Budget, prices and cache.
 
     Raises:
         ModelError: The answer does not state subgoals; nothing is made up in its place.
     """
     if episode is not None and not model.capabilities.images:
         raise CapabilityError(
-            f"{model.name} cannot look at pictures; plan without --video, or with another model."
+            f"{model.name} does not accept images; plan without --video, or with another model."
         )
     request = Generate(Prompt((Turn("user", _parts(instruction, episode)),)), max_tokens=1024, json=True)
-    asking = ModelClient(folder, spending or CallOptions(), model)
+    client = ModelClient(folder, call_options or CallOptions(), model)
     try:
-        answer = run_blocking(asking.of(episode or Episode("plan", instruction), [])(request))
+        answer = run_blocking(client.of(episode or Episode("plan", instruction), [])(request))
     finally:
-        asking.close()
+        client.close()
     assert isinstance(answer, Answer)
     plan = parse_plan(answer.text)
-    steps = tuple(Subgoal(s.name, s.criterion, s.mode, reviewed=False) for s in plan.subgoals)
-    names = [step.name for step in steps]
+    subgoals = tuple(Subgoal(s.name, s.criterion, s.mode, reviewed=False) for s in plan.subgoals)
+    names = [subgoal.name for subgoal in subgoals]
     if len(set(names)) < len(names):
         raise ModelError(
             f"{model.name} named a subgoal twice: {', '.join(names)}. Ask again, or write them by hand."
         )
-    return Draft(instruction, steps, plan.success, model.name)
+    return SubgoalDraft(instruction, subgoals, plan.success, model.name)
 
 
 def parse_plan(text: str) -> _Plan:
-    """The plan in an answer: its JSON object, alone or in a fenced block."""
+    """Parse the plan in an answer: its JSON object, alone or in a fenced block."""
     fenced = re.search(r"```(?:json)?\s*(\{.*?\})\s*```", text, re.DOTALL)
     bare = re.search(r"\{.*\}", text, re.DOTALL)
     found = fenced.group(1) if fenced else (bare.group(0) if bare else "")
@@ -99,10 +106,12 @@ def parse_plan(text: str) -> _Plan:
         raise ModelError(f"The answer states no plan ({error}): {text[:200]!r}") from None
     except ValidationError as error:
         first = first_field_error(error)
-        raise ModelError(f"The answer states no plan ({first.field}: {first.message}): {text[:200]!r}") from None
+        raise ModelError(
+            f"The answer states no plan ({first.field}: {first.message}): {text[:200]!r}"
+        ) from None
 
 
-def write_subgoals(draft: Draft, path: Path) -> None:
+def write_subgoals(draft: SubgoalDraft, path: Path) -> None:
     """Write a draft as a subgoals file, every subgoal with ``reviewed: false`` for a person to change."""
     content = {
         "tasks": {
@@ -121,11 +130,11 @@ def write_subgoals(draft: Draft, path: Path) -> None:
 
 def _parts(instruction: str, episode: Episode | None) -> tuple[str | FrameRef, ...]:
     text = files("stepscore.procedures").joinpath("prompts", "plan.txt").read_text(encoding="utf-8")
-    asked = fill(text, instruction=instruction)
+    question = fill(text, instruction=instruction)
     if episode is None:
-        return (asked,)
+        return (question,)
     view = episode.main_view
-    shown = episode.views[view]
-    indices = np.round(np.linspace(0, shown.info().n_frames - 1, FRAMES)).astype(int)
-    stills = tuple(FrameRef(view, int(i), SIZE) for i in dict.fromkeys(indices.tolist()))
-    return ("Frames of a robot at this task, in order:", *stills, asked)
+    n_frames = episode.views[view].info().n_frames
+    indices = np.round(np.linspace(0, n_frames - 1, PLAN_FRAMES)).astype(int)
+    frames = tuple(FrameRef(view, int(i), FRAME_SIZE) for i in dict.fromkeys(indices.tolist()))
+    return ("Frames of a robot at this task, in order:", *frames, question)

@@ -1,4 +1,4 @@
-"""Progress labels for the episodes of a source: spans and frames in, rows of the labels table out."""
+"""Progress labels for the episodes of a source: from stages and frames to rows of the labels table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepscore.episodes.labels import TaskSubgoals, find_subgoals
 from stepscore.errors import EpisodeError, StepScoreError, UnknownNameError
 from stepscore.procedures.robust_progress import robust_progress, usual_change, visits
 from stepscore.procedures.spans import (
-    ODD,
+    TOLERATED,
     SpanProblem,
     check_spans,
     done_spans,
@@ -34,24 +34,24 @@ from stepscore.procedures.visual_change import phash_similarity, visual_change
 from stepscore.types import FloatArray
 
 Method = Literal["procvlm", "sarm", "robust", "linear"]
-Shares = Literal["equal", "paper", "lerobot"]
+StagePrior = Literal["equal", "paper", "lerobot"]
 
 
 @dataclass(frozen=True)
-class LabelOptions:
-    """How labels are made.
+class ProgressLabelOptions:
+    """Method of labelling and its options.
 
     Attributes:
         method: ``procvlm`` and ``sarm`` as published, ``robust`` (ours), or ``linear`` in time.
-        prior: The stages' shares: ``equal``, or SARM's by ``paper`` or ``lerobot``; if not given, ``paper``
-            for sarm and ``equal`` for robust. procvlm has its own.
+        prior: The stages' shares of progress: ``equal``, or SARM's by ``paper`` or ``lerobot``; if not given,
+            ``paper`` for sarm and ``equal`` for robust. procvlm has its own.
         scheme: Which subtask columns of a LeRobot dataset; see ``stage_spans``.
-        view: The camera whose change is measured; the main one if not given.
-        assume_success: Take episodes without a success label for successes, as demonstrations are.
+        view: The camera whose change is measured; the main view if not given.
+        assume_success: Count episodes without a success label as successes, as demonstrations are.
     """
 
     method: Method
-    prior: Shares | None = None
+    prior: StagePrior | None = None
     scheme: str | None = None
     view: str | None = None
     assume_success: bool = False
@@ -59,19 +59,24 @@ class LabelOptions:
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
             raise UnknownNameError("method", self.method, get_args(Method))
-        if self.prior is not None and self.prior not in get_args(Shares):
-            raise UnknownNameError("prior", self.prior, get_args(Shares))
+        if self.prior is not None and self.prior not in get_args(StagePrior):
+            raise UnknownNameError("prior", self.prior, get_args(StagePrior))
 
 
 @dataclass(frozen=True)
-class Progress:
-    """An episode's label at every frame."""
+class EpisodeProgress:
+    """Labelled progress of one episode.
+
+    Attributes:
+        times: Timestamp of every frame in seconds, shape (n,).
+        progress: Its label, 0..1, shape (n,).
+    """
 
     times: FloatArray
     progress: FloatArray
 
     def rows(self, name: str, author: str, fps: float | None = None) -> tuple[Label, ...]:
-        """Rows of the labels table: of every frame, or of those shown every 1/fps seconds and the last."""
+        """Return rows of the labels table: of every frame, or of those shown every 1/fps seconds and the last."""
         picked = np.arange(len(self.times))
         if fps is not None:
             picked = np.unique(np.append(sample_indices(self.times, name, fps=fps), picked[-1:]))
@@ -84,16 +89,17 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """What came of a source.
+class ProgressLabels:
+    """Progress labels of the episodes of a source.
 
     Attributes:
         progress: Labels by episode id.
-        errors: Why an episode has none, by id.
-        notes: What is odd about the spans of episodes that have: gaps, and stages in another order.
+        errors: Why an episode has none, by episode id.
+        notes: Tolerated problems with the stages of labelled episodes, by episode id: gaps, and stages in
+            another order.
     """
 
-    progress: Mapping[str, Progress]
+    progress: Mapping[str, EpisodeProgress]
     errors: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, tuple[SpanProblem, ...]] = field(default_factory=dict)
 
@@ -105,8 +111,8 @@ class Outcome(NamedTuple):
     ever: bool | None
 
 
-class _Taken(NamedTuple):
-    """What is needed of one episode."""
+class _MethodInput(NamedTuple):
+    """Stages, timestamps, outcome and visual measurements of one episode."""
 
     episode: Episode
     spans: tuple[Stage, ...]
@@ -117,46 +123,46 @@ class _Taken(NamedTuple):
 
 def label_progress(
     episodes: Iterable[Episode],
-    options: LabelOptions,
+    options: ProgressLabelOptions,
     vocabulary: Mapping[str, TaskSubgoals] | None = None,
     on_done: Callable[[str], None] | None = None,
-) -> Labelled:
-    """Progress labels of every episode that can have them.
+) -> ProgressLabels:
+    """Label the progress of every episode whose stages allow it.
 
     Shares are taken over the episodes of a task that did not fail, the usual change of a stage over all that
     completed it. Where the labels say when the last subgoal is true, that time belongs to no stage.
 
     Args:
         episodes: The rollouts, with their stage labels joined.
-        options: How.
+        options: The method and its options.
         vocabulary: The stages of each task in order, from ``read_subgoals``; a stage of another name is an
             error. Without it the procedure is the order in which stages are first done.
-        on_done: Told the id of each episode that has been looked at.
+        on_done: Called with the id of each episode once its stages and frames have been read.
     """
-    tasks: dict[str, list[_Taken]] = {}
+    tasks: dict[str, list[_MethodInput]] = {}
     errors: dict[str, str] = {}
     for episode in episodes:
         try:
-            one = _take(episode, stage_names(episode, vocabulary), options)
-            tasks.setdefault(episode.task or episode.instruction, []).append(one)
+            entry = _read_input(episode, stage_names(episode, vocabulary), options)
+            tasks.setdefault(episode.task or episode.instruction, []).append(entry)
         except StepScoreError as error:
             errors[episode.id] = str(error)
         if on_done is not None:
             on_done(episode.id)
-    found: dict[str, Progress] = {}
+    labelled: dict[str, EpisodeProgress] = {}
     notes: dict[str, tuple[SpanProblem, ...]] = {}
-    for taken in tasks.values():
-        named = stage_names(taken[0].episode, vocabulary)
-        procedure = list(named) if named else procedure_order([one.spans for one in taken])
-        for one, progress in zip(taken, _label_task(taken, procedure, options), strict=True):
-            found[one.episode.id] = Progress(one.times, progress)
-            if odd := span_problems(one.spans, procedure):
-                notes[one.episode.id] = odd
-    return Labelled(found, errors, notes)
+    for inputs in tasks.values():
+        named = stage_names(inputs[0].episode, vocabulary)
+        procedure = list(named) if named else procedure_order([entry.spans for entry in inputs])
+        for entry, progress in zip(inputs, _label_task(inputs, procedure, options), strict=True):
+            labelled[entry.episode.id] = EpisodeProgress(entry.times, progress)
+            if problems := span_problems(entry.spans, procedure):
+                notes[entry.episode.id] = problems
+    return ProgressLabels(labelled, errors, notes)
 
 
 def stage_names(episode: Episode, vocabulary: Mapping[str, TaskSubgoals] | None) -> tuple[str, ...] | None:
-    """The closed vocabulary of an episode's task; ``None`` where there is no vocabulary at all."""
+    """Return the stage names allowed for an episode's task; ``None`` where there is no vocabulary at all."""
     if vocabulary is None:
         return None
     entry = find_subgoals(vocabulary, episode.task, episode.instruction)
@@ -169,18 +175,18 @@ def stage_names(episode: Episode, vocabulary: Mapping[str, TaskSubgoals] | None)
 
 
 def labelled_outcome(labels: Labels) -> Outcome:
-    """The success labels of an episode; done at the end is done at some time, and never is not at the end."""
-    said = {
+    """Return the labelled outcome: done at the end implies ever done; never done implies not at the end."""
+    success = {
         ("ever" if row.name == "ever" else "holds"): row.value >= 0.5
         for row in labels.rows
         if row.kind == "success" and not math.isnan(row.value)
     }
-    at_end, ever = said.get("holds"), said.get("ever")
+    at_end, ever = success.get("holds"), success.get("ever")
     return Outcome(False if at_end is None and ever is False else at_end, True if at_end else ever)
 
 
-def _take(episode: Episode, named: Sequence[str] | None, options: LabelOptions) -> _Taken:
-    """What a method needs of an episode; an EpisodeError where that is not there."""
+def _read_input(episode: Episode, named: Sequence[str] | None, options: ProgressLabelOptions) -> _MethodInput:
+    """Return what a method needs of an episode; an EpisodeError names what is missing."""
     if not episode.views:
         raise EpisodeError(f"Episode {episode.id} has no video, so no frames to label.")
     view = episode.view(options.view or episode.main_view)
@@ -191,7 +197,7 @@ def _take(episode: Episode, named: Sequence[str] | None, options: LabelOptions) 
     if result == Outcome(None, None) and method in ("procvlm", "robust"):
         raise EpisodeError(
             f"Episode {episode.id} has no success label, on which {method} labels depend. Give one with "
-            "--labels, or say --assume-success if it is a demonstration."
+            "--labels, or --assume-success if it is a demonstration."
         )
     spans: tuple[Stage, ...] = ()
     if method != "linear":
@@ -201,63 +207,63 @@ def _take(episode: Episode, named: Sequence[str] | None, options: LabelOptions) 
             f"Episode {episode.id}",
             named,
             duration_s=info.duration_s + 1.0 / info.fps,
-            allow=ODD,
+            allow=TOLERATED,
         )
     working = without_done(spans, done_spans(episode)) or spans
-    return _Taken(episode, working, times, result, _measured(view, method))
+    return _MethodInput(episode, working, times, result, _measure(view, method))
 
 
-def _measured(view: View, method: Method) -> FloatArray:
-    """What a method looks at in the pictures, a number a frame; nothing where it looks at none."""
+def _measure(view: View, method: Method) -> FloatArray:
+    """Return what a method measures on the frames, one number a frame; empty where it needs no frames."""
     if method == "procvlm":
         return phash_similarity(view)
     return visual_change(view) if method == "robust" else np.empty(0)
 
 
 def _label_task(
-    taken: Sequence[_Taken], procedure: Sequence[str], options: LabelOptions
+    inputs: Sequence[_MethodInput], procedure: Sequence[str], options: ProgressLabelOptions
 ) -> Iterator[FloatArray]:
-    """The labels of the episodes of one task, in order."""
+    """Yield the labels of the episodes of one task, in order."""
     method = options.method
     if method == "linear":
-        yield from (linear_progress(one.times, float(one.times[-1])) for one in taken)
+        yield from (linear_progress(entry.times, float(entry.times[-1])) for entry in inputs)
         return
     if method == "procvlm":
-        for one in taken:
-            done = _succeeded(one, procedure)
-            names = procvlm_sub_tasks(one.spans, one.times, done=done)
-            yield procvlm_progress(names, one.measured) * (1.0 if done else NOT_DONE_SCALE)
+        for entry in inputs:
+            done = _succeeded(entry, procedure)
+            names = procvlm_sub_tasks(entry.spans, entry.times, done=done)
+            yield procvlm_progress(names, entry.measured) * (1.0 if done else NOT_DONE_SCALE)
         return
-    whole = [one for one in taken if _succeeded(one, procedure)] or list(taken)
+    successes = [entry for entry in inputs if _succeeded(entry, procedure)] or list(inputs)
     prior = options.prior or ("paper" if method == "sarm" else "equal")
     shares = {name: 1.0 / len(procedure) for name in procedure}
     if prior != "equal":
-        shares = temporal_proportions([one.spans for one in whole], procedure, prior)
+        shares = temporal_proportions([entry.spans for entry in successes], procedure, prior)
     if method == "sarm":
-        yield from (sarm_progress(one.spans, shares, one.times) for one in taken)
+        yield from (sarm_progress(entry.spans, shares, entry.times) for entry in inputs)
         return
-    ends = [_outcome(one, procedure) for one in taken]
-    seen = [
-        visits(one.spans, procedure, one.times, succeeded=at_end, reached=ever)
-        for one, (at_end, ever) in zip(taken, ends, strict=True)
+    outcomes = [_outcome(entry, procedure) for entry in inputs]
+    visited = [
+        visits(entry.spans, procedure, entry.times, succeeded=at_end, reached=ever)
+        for entry, (at_end, ever) in zip(inputs, outcomes, strict=True)
     ]
-    usual = usual_change(seen, [one.measured for one in taken], procedure)
-    for one, (at_end, ever) in zip(taken, ends, strict=True):
+    usual = usual_change(visited, [entry.measured for entry in inputs], procedure)
+    for entry, (at_end, ever) in zip(inputs, outcomes, strict=True):
         yield robust_progress(
-            one.spans, shares, one.times, one.measured, succeeded=at_end, reached=ever, usual=usual
+            entry.spans, shares, entry.times, entry.measured, succeeded=at_end, reached=ever, usual=usual
         )
 
 
-def _outcome(one: _Taken, procedure: Sequence[str]) -> tuple[bool, bool]:
-    """Whether the task is done at the end, and at some time.
+def _outcome(entry: _MethodInput, procedure: Sequence[str]) -> tuple[bool, bool]:
+    """Return whether the task is done at the end, and at some time.
 
     Where only ``ever`` is labelled, it is done at the end if nothing but its last stage came last.
     """
-    at_end, ever = one.outcome
+    at_end, ever = entry.outcome
     if at_end is None:
-        at_end = bool(ever) and one.spans[-1].name == procedure[-1]
+        at_end = bool(ever) and entry.spans[-1].name == procedure[-1]
     return at_end, bool(ever) or at_end
 
 
-def _succeeded(one: _Taken, procedure: Sequence[str]) -> bool:
-    return one.outcome == Outcome(None, None) or _outcome(one, procedure)[0]
+def _succeeded(entry: _MethodInput, procedure: Sequence[str]) -> bool:
+    return entry.outcome == Outcome(None, None) or _outcome(entry, procedure)[0]

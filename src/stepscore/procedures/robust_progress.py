@@ -1,17 +1,17 @@
-"""Our progress labels: they rest where the picture rests, and fall where a stage is undone.
+"""Our progress labels: they stand still where the image does, and fall where a stage is undone.
 
 Every stage of the procedure has a place, from P_k to P_{k+1}, which it keeps however often it is done. Spans
-say when the episode was at which place, the measured visual change says how it moved inside it:
+give the place at each time, the measured visual change how progress moves inside it:
 
 - A stage that is completed rises from P_k to P_{k+1} with its share of the change so far. Nothing is added to
   the change, so what is frozen earns nothing.
-- A stage that is not completed (the next one lies lower, or the episode failed in it) approaches m = 0.7 of
+- A stage that is not completed (the next one is lower, or the episode failed in it) approaches m = 0.7 of
   its place as m (1 - exp(-change / (m usual))), the usual change being that of its completed runs: at first
   it moves as they do, and it never arrives, since a motion that completes nothing need not lead anywhere.
 - A stage come back to from a later one begins at its end, since what came after it is undone. It sinks
   towards P_k with the change; where it is completed again, for half of the change, and rises for the rest.
 - A task that was done and then undone within its last stage rises to 1 there and sinks again.
-- Between stages progress stands. The last frame of a success is 1; a failure stays where it stopped.
+- Between stages progress is constant. The last frame of a success is 1; a failure stays where it stopped.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.procedures.stage_progress import breakpoints
 from stepscore.types import FloatArray
 
-UNFINISHED = 0.7
+UNFINISHED_SHARE = 0.7
 """Share of its place that a stage which is not completed approaches."""
 
 
 class Visit(NamedTuple):
-    """One span as a place in the procedure.
+    """One span as frames at a place of the procedure.
 
     Attributes:
-        place: The stage's place, from 0.
-        first: Number of its first frame.
-        end: Number behind its last frame.
+        place: Index of the stage in the procedure, from 0.
+        first: Index of its first frame.
+        end: Index after its last frame.
         completed: Whether it was carried out to its end.
         undone: Whether it was come back to from a later stage.
         peaked: Whether the task was done somewhere inside it, and undone again.
@@ -61,13 +61,13 @@ def robust_progress(
     reached: bool = False,
     usual: Mapping[str, float] | None = None,
 ) -> FloatArray:
-    """Progress at every frame, shape (n,), 0..1; the rules are in this module's docstring.
+    """Return the progress at every frame, shape (n,), 0..1; the rules are in this module's docstring.
 
     Args:
         spans: The episode's stages by time; a name may come again.
         shares: Share of each stage of the procedure by name, in order.
-        times: Seconds of every frame.
-        change: How much the picture changed at every frame, at least 0 (``visual_change``).
+        times: Timestamp of every frame in seconds.
+        change: How much the image changed at every frame, at least 0 (``visual_change``).
         succeeded: Whether the task is done at the last frame.
         reached: Whether it was done at some time; then time without a stage after the procedure's last one
             is time in which it was done.
@@ -99,7 +99,7 @@ def robust_progress(
 
 
 def _path(visit: Visit, so_far: FloatArray, levels: tuple[float, float, float], usual: float) -> FloatArray:
-    """Progress along a visit, by the change so far; levels are the stage's start, where it began, its end."""
+    """Return progress along a visit, by the change so far; levels: stage's start, visit's start, stage's end."""
     low, start, high = levels
     total = so_far[-1] if len(so_far) else 0.0
     share = so_far / total if total > 0 else np.zeros(len(so_far))
@@ -114,8 +114,8 @@ def _path(visit: Visit, so_far: FloatArray, levels: tuple[float, float, float], 
     if not visit.completed:
         if visit.undone:
             return np.asarray(low + (start - low) * np.exp(-pace))
-        goal = max(start, low + UNFINISHED * (high - low))
-        return np.asarray(goal + (start - goal) * np.exp(-pace / UNFINISHED))
+        goal = max(start, low + UNFINISHED_SHARE * (high - low))
+        return np.asarray(goal + (start - goal) * np.exp(-pace / UNFINISHED_SHARE))
     sunk = low + (start - low) * np.exp(-pace * np.minimum(1.0, 0.5 / np.maximum(share, 0.5)))
     return np.asarray(sunk + (high - sunk) * np.clip(2 * share - 1, 0.0, 1.0))
 
@@ -128,7 +128,7 @@ def visits(
     succeeded: bool,
     reached: bool = False,
 ) -> tuple[Visit, ...]:
-    """The spans as places in the procedure and frames, neighbouring ones of one stage joined.
+    """Return the spans as visits of the procedure's stages, neighbouring ones of one stage joined.
 
     A visit is completed where a later stage follows, where it is the last of a success, and, if the task was
     ``reached``, where it is the procedure's last stage and frames without a stage separate it from the next.
@@ -147,43 +147,43 @@ def visits(
             found[-1] = (place, found[-1][1], end)
         else:
             found.append((place, first, end))
-    made: list[Visit] = []
+    visited: list[Visit] = []
     for number, (place, first, end) in enumerate(found):
         following = found[number + 1] if number + 1 < len(found) else None
-        moves_on = following[0] > place if following else succeeded
+        advances = following[0] > place if following else succeeded
         is_done = reached and place == len(names) - 1
-        stood = is_done and following is not None and end < following[1]
+        rested = is_done and following is not None and end < following[1]
         # After a time in which the task was done, its last stage again is that stage undone.
         undone = number > 0 and (place < found[number - 1][0] or (is_done and place == found[number - 1][0]))
-        made.append(Visit(place, first, end, moves_on or stood, undone))
-    last = [visit for visit in made if visit.place == len(names) - 1]
+        visited.append(Visit(place, first, end, advances or rested, undone))
+    last = [visit for visit in visited if visit.place == len(names) - 1]
     if reached and last and not any(visit.completed for visit in last):
         longest = max(last, key=lambda visit: visit.end - visit.first)
-        made[made.index(longest)] = longest._replace(peaked=True)
-    return tuple(made)
+        visited[visited.index(longest)] = longest._replace(peaked=True)
+    return tuple(visited)
 
 
 def usual_change(
-    seen: Sequence[Sequence[Visit]], change: Sequence[FloatArray], names: Sequence[str]
+    episodes: Sequence[Sequence[Visit]], change: Sequence[FloatArray], names: Sequence[str]
 ) -> dict[str, float]:
-    """The median change of the completed first runs of each stage, over episodes; only stages that have one.
+    """Return the median change of the completed first runs of each stage, over episodes; only stages that have one.
 
     Args:
-        seen: The visits of each episode.
+        episodes: The visits of each episode.
         change: The change at each frame of each episode.
-        names: The procedure.
+        names: The stages of the procedure, in order.
     """
     found: dict[str, list[float]] = {}
-    for visited, moved in zip(seen, change, strict=True):
+    for visited, moved in zip(episodes, change, strict=True):
         for name, amount in _completed_change(visited, moved, names).items():
             found.setdefault(name, []).append(amount)
     return {name: float(np.median(amounts)) for name, amounts in found.items()}
 
 
-def _completed_change(seen: Sequence[Visit], change: FloatArray, names: Sequence[str]) -> dict[str, float]:
-    """The change of an episode's first completed run of each stage, one that undid nothing."""
+def _completed_change(visited: Sequence[Visit], change: FloatArray, names: Sequence[str]) -> dict[str, float]:
+    """Return the change of an episode's first completed run of each stage, one that undid nothing."""
     found: dict[str, float] = {}
-    for visit in seen:
+    for visit in visited:
         if visit.completed and not visit.undone:
             found.setdefault(names[visit.place], float(change[visit.first : visit.end].sum()))
     return found

@@ -1,8 +1,8 @@
-"""Stage spans of an episode, and what is wrong with them.
+"""Stage spans of an episode, and the problems with them.
 
 Readers turn every source into stage labels: manifests, labels files, LeRobot's subtask columns (sparse, dense
 and unprefixed) and ``language_persistent`` rows, Robo-Dopamine's keyframes. Here they are taken from an
-episode and checked against a closed vocabulary. What is wrong is named; nothing is moved, cut or renamed.
+episode and checked against a closed vocabulary. Problems are reported; nothing is moved, cut or renamed.
 
 =================  ==========================================================================
 problem            meaning
@@ -30,15 +30,15 @@ from stepscore.errors import EpisodeError, UnknownNameError
 ProblemKind = Literal[
     "end before start", "outside", "wrong time order", "overlap", "gap", "unknown name", "wrong order"
 ]
-ODD: frozenset[ProblemKind] = frozenset({"gap", "wrong order"})
-"""Problems with which spans still mean something: time without a stage, and perhaps something undone."""
+TOLERATED: frozenset[ProblemKind] = frozenset({"gap", "wrong order"})
+"""Problems that leave the stages usable: time without a stage, and perhaps something undone."""
 
-SLACK_S = 1e-9
-"""Seconds by which two written times may differ and be one moment."""
+SPAN_TOLERANCE_S = 1e-9
+"""Seconds by which two written times may differ and still be equal."""
 
 
 class SpanProblem(NamedTuple):
-    """One thing wrong with one span: its kind, the stage's name, and a sentence that says where."""
+    """A problem with one span: its kind, the stage's name, and a sentence that says where."""
 
     kind: ProblemKind
     stage: str
@@ -46,15 +46,15 @@ class SpanProblem(NamedTuple):
 
 
 def stage_spans(episode: Episode, scheme: str | None = None) -> tuple[Stage, ...]:
-    """The episode's stages by start time.
+    """Return the episode's stages by start time.
 
     Args:
-        episode: Whose labels.
+        episode: An episode with its labels joined.
         scheme: Which of a LeRobot dataset's annotations: ``"sparse"``, ``"dense"`` or ``"subtask"`` (the
-            unprefixed columns). Without it the labels joined last, else the first of these that is there.
+            unprefixed columns). Without it the labels joined last, else the first of these that exists.
 
     Raises:
-        EpisodeError: There are none.
+        EpisodeError: The episode has no stages.
     """
     if scheme is None:
         if not episode.labels.stages:
@@ -72,7 +72,10 @@ def stage_spans(episode: Episode, scheme: str | None = None) -> tuple[Stage, ...
 
 
 def done_spans(episode: Episode) -> tuple[tuple[float, float], ...]:
-    """When the task was done: the spans in which its last subgoal is labelled true; empty where not known."""
+    """Return when the task was done: the (start, end) seconds in which its last subgoal is labelled true.
+
+    Empty where that is not known.
+    """
     last = episode.subgoals[-1].name if episode.subgoals else None
     return tuple(
         (row.start_s, row.end_s)
@@ -82,9 +85,9 @@ def done_spans(episode: Episode) -> tuple[tuple[float, float], ...]:
 
 
 def without_done(spans: Sequence[Stage], done: Sequence[tuple[float, float]]) -> tuple[Stage, ...]:
-    """The parts of stages that lie outside the time in which the task was done: then nothing is left to do.
+    """Return the stages without the time in which the task was done, when nothing is left to do.
 
-    Labels often let the last stage go on after success.
+    Labels often let the last stage continue after success.
     """
     pieces = list(spans)
     for start_s, end_s in done:
@@ -92,12 +95,12 @@ def without_done(spans: Sequence[Stage], done: Sequence[tuple[float, float]]) ->
             (Stage(s.name, s.start_s, min(s.end_s, start_s)), Stage(s.name, max(s.start_s, end_s), s.end_s))
             for s in pieces
         ]
-        pieces = [part for both in cut for part in both if part.end_s - part.start_s > SLACK_S]
+        pieces = [part for both in cut for part in both if part.end_s - part.start_s > SPAN_TOLERANCE_S]
     return tuple(pieces)
 
 
 def _schemes(episode: Episode) -> Iterator[tuple[str, tuple[Stage, ...]]]:
-    """The annotations a LeRobot dataset brought along: one became the labels, others are in the metadata."""
+    """Yield the annotations of a LeRobot dataset: one became the labels, others are in the metadata."""
     authors = {row.author for row in episode.labels.rows if row.kind == "stage"}
     for scheme, column in (
         ("sparse", "sparse_subtask_names"),
@@ -120,15 +123,15 @@ def span_problems(
     vocabulary: Sequence[str] | None = None,
     *,
     duration_s: float | None = None,
-    gap_s: float = SLACK_S,
+    gap_s: float = SPAN_TOLERANCE_S,
 ) -> tuple[SpanProblem, ...]:
-    """Everything wrong with spans as they are listed, in that order; empty where nothing is.
+    """Return every problem with the spans as they are listed, in that order; empty where there is none.
 
     Args:
         spans: The stages in the order in which they were stated.
         vocabulary: The only names allowed, in the order of the procedure; any name without it.
         duration_s: The episode's length; with it, time before the first and after the last stage is a gap.
-        gap_s: A gap of up to so many seconds is none.
+        gap_s: A gap of up to this many seconds is not reported.
     """
     return tuple(_problems(spans, vocabulary, duration_s, gap_s))
 
@@ -141,11 +144,11 @@ def check_spans(
     duration_s: float | None = None,
     allow: Collection[ProblemKind] = (),
 ) -> tuple[Stage, ...]:
-    """The spans; an EpisodeError names every problem with them that is not among ``allow``."""
-    found = [p for p in span_problems(spans, vocabulary, duration_s=duration_s) if p.kind not in allow]
-    if found:
-        listed = " ".join(f"({number}) {p.kind}: {p.text}" for number, p in enumerate(found, start=1))
-        raise EpisodeError(f"{where}: {len(found)} problems with its stages. {listed} Mend the labels.")
+    """Return the spans; an EpisodeError names every problem with them that is not among ``allow``."""
+    problems = [p for p in span_problems(spans, vocabulary, duration_s=duration_s) if p.kind not in allow]
+    if problems:
+        listed = " ".join(f"({number}) {p.kind}: {p.text}" for number, p in enumerate(problems, start=1))
+        raise EpisodeError(f"{where}: {len(problems)} problems with its stages. {listed} Correct the labels.")
     return tuple(spans)
 
 
@@ -154,11 +157,11 @@ def _problems(
 ) -> Iterator[SpanProblem]:
     before: Stage | None = None
     for span in spans:
-        yield from _alone(span, vocabulary, duration_s)
-        if not _runs(span):
+        yield from _single_problems(span, vocabulary, duration_s)
+        if not _has_duration(span):
             continue
         if before is not None:
-            yield from _beside(before, span, vocabulary, gap_s)
+            yield from _pair_problems(before, span, vocabulary, gap_s)
         elif duration_s is not None and span.start_s > gap_s:
             yield SpanProblem("gap", span.name, f"no stage from 0 s to {span.start_s:g} s.")
         before = span
@@ -167,42 +170,46 @@ def _problems(
         yield SpanProblem("gap", before.name, text)
 
 
-def _alone(span: Stage, vocabulary: Sequence[str] | None, duration_s: float | None) -> Iterator[SpanProblem]:
-    said = _said(span)
-    if not _runs(span):
-        yield SpanProblem("end before start", span.name, f"{said} must end after it starts.")
-    elif span.start_s < -SLACK_S or (duration_s is not None and span.end_s > duration_s + SLACK_S):
+def _single_problems(
+    span: Stage, vocabulary: Sequence[str] | None, duration_s: float | None
+) -> Iterator[SpanProblem]:
+    described = _describe(span)
+    if not _has_duration(span):
+        yield SpanProblem("end before start", span.name, f"{described} must end after it starts.")
+    elif span.start_s < -SPAN_TOLERANCE_S or (
+        duration_s is not None and span.end_s > duration_s + SPAN_TOLERANCE_S
+    ):
         end = "" if duration_s is None else f", which runs from 0 s to {duration_s:g} s"
-        yield SpanProblem("outside", span.name, f"{said} leaves the episode{end}.")
+        yield SpanProblem("outside", span.name, f"{described} leaves the episode{end}.")
     if vocabulary is not None and span.name not in vocabulary:
         close = difflib.get_close_matches(span.name, vocabulary, n=1)
         meant = f" Did you mean {close[0]!r}?" if close else ""
-        text = f"{said} is not in the vocabulary.{meant} Allowed: {', '.join(vocabulary)}."
+        text = f"{described} is not in the vocabulary.{meant} Allowed: {', '.join(vocabulary)}."
         yield SpanProblem("unknown name", span.name, text)
 
 
-def _beside(
+def _pair_problems(
     before: Stage, span: Stage, vocabulary: Sequence[str] | None, gap_s: float
 ) -> Iterator[SpanProblem]:
-    said, after = _said(span), _said(before)
-    if span.start_s < before.start_s - SLACK_S:
+    described, previous = _describe(span), _describe(before)
+    if span.start_s < before.start_s - SPAN_TOLERANCE_S:
         yield SpanProblem(
-            "wrong time order", span.name, f"{said} is listed after {after}, which starts later."
+            "wrong time order", span.name, f"{described} is listed after {previous}, which starts later."
         )
-    elif span.start_s < before.end_s - SLACK_S:
-        yield SpanProblem("overlap", span.name, f"{said} overlaps {after}.")
+    elif span.start_s < before.end_s - SPAN_TOLERANCE_S:
+        yield SpanProblem("overlap", span.name, f"{described} overlaps {previous}.")
     elif span.start_s - before.end_s > gap_s:
-        text = f"no stage from {before.end_s:g} s to {span.start_s:g} s, before {said}."
+        text = f"no stage from {before.end_s:g} s to {span.start_s:g} s, before {described}."
         yield SpanProblem("gap", span.name, text)
     places = {name: place for place, name in enumerate(vocabulary or ())}
     if span.name in places and before.name in places and places[span.name] < places[before.name]:
-        text = f"{said} comes after {after}, which follows it in the procedure."
+        text = f"{described} comes after {previous}, which follows it in the procedure."
         yield SpanProblem("wrong order", span.name, text)
 
 
-def _runs(span: Stage) -> bool:
+def _has_duration(span: Stage) -> bool:
     return math.isfinite(span.start_s) and math.isfinite(span.end_s) and span.end_s > span.start_s
 
 
-def _said(span: Stage) -> str:
+def _describe(span: Stage) -> str:
     return f"stage {span.name!r} ({span.start_s:g}..{span.end_s:g} s)"

@@ -1,6 +1,6 @@
 """Progress labels from stages: ProcVLM's and SARM's as published, and a linear one to compare with.
 
-Pure functions of spans, times and measured change. Ours is in ``robust.py``.
+Pure functions of spans, times and measured change. Ours is in ``robust_progress.py``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import FloatArray
 
 NO_STAGE = ("done", "done.", "not done", "not done.")
-"""What ProcVLM writes for frames that belong to no stage."""
+"""Names that ProcVLM gives to frames of no stage."""
 NOT_DONE_SCALE = 0.75
-"""What ProcVLM's one-shot annotator multiplies the labels of an unfinished task with (success_cutoff)."""
+"""Factor of ProcVLM's one-shot annotator on the labels of an unfinished task (success_cutoff)."""
 _LAST_TAU = 0.999
 """LeRobot's in-stage progress at the end of the last stage, so that it stays below the next whole number."""
 
 
 def procvlm_progress(sub_tasks: Sequence[str | None], similarity: ArrayLike) -> FloatArray:
-    """ProcVLM's progress label of every frame, shape (n,), exactly as published (progress.py, 5a8c6b2).
+    """Return ProcVLM's progress label of every frame, shape (n,), exactly as published (progress.py, 5a8c6b2).
 
     Stages k = 1..K are the runs of equal names, without ``done`` and ``not done``; stage k has L_k frames,
     and T = sum L_k. Then
@@ -34,23 +34,23 @@ def procvlm_progress(sub_tasks: Sequence[str | None], similarity: ArrayLike) -> 
     - dp_i = w_k d_i / (sum of d over the stage),
     - p_t = sum_{i < t} dp_i / sum_i dp_i.
 
-    So the last label is 1 only where a frame without a stage follows; d_i is at least 0.5, so a picture at
-    rest earns nearly as much as a moving one; and no label is ever lower than the one before.
+    So the last label is 1 only where a frame without a stage follows; d_i is at least 0.5, so a static image
+    earns nearly as much as a moving one; and no label is ever lower than the one before.
 
     Args:
         sub_tasks: The stage's name at every frame; ``None``, empty, ``done`` or ``not done`` for no stage.
         similarity: :func:`~stepscore.procedures.visual_change.phash_similarity` of every frame.
     """
-    alike = np.asarray(similarity, dtype=np.float64)
-    if alike.shape != (len(sub_tasks),):
-        raise OptionError(f"There are {len(sub_tasks)} frames and similarities of shape {alike.shape}.")
+    similar = np.asarray(similarity, dtype=np.float64)
+    if similar.shape != (len(sub_tasks),):
+        raise OptionError(f"There are {len(sub_tasks)} frames and similarities of shape {similar.shape}.")
     starts = [i for i in range(len(sub_tasks)) if i == 0 or sub_tasks[i] != sub_tasks[i - 1]]
     runs = [(s, e) for s, e in pairwise([*starts, len(sub_tasks)]) if _is_stage(sub_tasks[s])]
     frames = sum(end - start for start, end in runs)
     steps = np.zeros(len(sub_tasks))
     for start, end in runs:
         weight = np.clip(len(runs) * (end - start) / frames, 0.75, 1.25)
-        change = 1.5 - alike[start + 1 : end]
+        change = 1.5 - similar[start + 1 : end]
         steps[start + 1 : end] = weight * change / change.sum() if len(change) else 0.0
     total = steps.sum()
     before = np.append(0.0, np.cumsum(steps))[:-1]
@@ -58,7 +58,7 @@ def procvlm_progress(sub_tasks: Sequence[str | None], similarity: ArrayLike) -> 
 
 
 def procvlm_sub_tasks(spans: Sequence[Stage], times: ArrayLike, *, done: bool) -> list[str]:
-    """The stage's name at every frame, as ProcVLM flattens spans (sub_task_utils.py, 5a8c6b2).
+    """Return the stage's name at every frame, as ProcVLM flattens spans (sub_task_utils.py, 5a8c6b2).
 
     A stage holds from the end of the one before it, gaps included, up to the frame at which it is complete;
     frames after the last are ``done``, or still the last stage where the task was not done.
@@ -78,17 +78,17 @@ def procvlm_sub_tasks(spans: Sequence[Stage], times: ArrayLike, *, done: bool) -
 def sarm_stage_tau(
     spans: Sequence[Stage], names: Sequence[str], times: ArrayLike, last_s: float | None = None
 ) -> FloatArray:
-    """SARM's target y = k + tau at each time, shape (n,), as LeRobot 0.6 computes it (sarm_utils.py).
+    """Return SARM's target y = k + tau at each time, shape (n,), as LeRobot 0.6 computes it (sarm_utils.py).
 
-    Inside a stage tau = (t - start) / (end - start); where two stages share a moment, the earlier holds.
+    Inside a stage tau = (t - start) / (end - start); where two stages share a timestamp, the earlier holds.
     Before the first stage y = 0; after the last, and wherever the last stage of the procedure is complete,
     K - 1 + 0.999; in a gap it is the end of the stage before. With a single stage (K = 1) the spans are not
-    looked at: y is linear in time. LeRobot takes an unknown name for stage 0; here it is an error.
+    used: y is linear in time. LeRobot takes an unknown name for stage 0; here it is an error.
 
     Args:
         spans: The episode's stages by time.
         names: The procedure's K stages, in order.
-        times: Moments in seconds.
+        times: Timestamps in seconds.
         last_s: Time of the episode's last frame, for K = 1; the last of ``times`` if not given.
     """
     at = np.asarray(times, dtype=np.float64)
@@ -101,7 +101,7 @@ def sarm_stage_tau(
         end = float(at[-1]) if last_s is None else last_s
         return np.minimum(np.clip(at / end, 0.0, 1.0), _LAST_TAU) if end > 0 else np.zeros(len(at))
     found = np.zeros(len(at))
-    # From the last to the first, so that of two stages that share a moment the earlier is written last.
+    # From the last to the first, so that of two stages that share a timestamp the earlier is written last.
     for number in range(len(spans) - 1, -1, -1):
         span, place = spans[number], places[spans[number].name]
         inside = (at >= span.start_s) & (at <= span.end_s)
@@ -116,7 +116,7 @@ def sarm_stage_tau(
 def sarm_progress(
     spans: Sequence[Stage], alphas: Mapping[str, float], times: ArrayLike, last_s: float | None = None
 ) -> FloatArray:
-    """SARM's progress label at each time, shape (n,): y = k + tau mapped by the stages' shares.
+    """Return SARM's progress label at each time, shape (n,): y = k + tau mapped by the stages' shares.
 
     phi = P_k + tau (P_{k+1} - P_k), with P_0 = 0, P_{k+1} = P_k + alpha_k and P_K = 1 (LeRobot 0.6,
     normalize_stage_tau). Shares (.1, .3, .6) and y = 1.5 give 0.25.
@@ -124,14 +124,14 @@ def sarm_progress(
     Args:
         spans: The episode's stages by time.
         alphas: Share of each stage by name, in the order of the procedure; see ``temporal_proportions``.
-        times: Moments in seconds.
+        times: Timestamps in seconds.
         last_s: As in :func:`sarm_stage_tau`.
     """
     return stage_tau_progress(sarm_stage_tau(spans, list(alphas), times, last_s), list(alphas.values()))
 
 
 def stage_tau_progress(stage_tau: ArrayLike, shares: Sequence[float]) -> FloatArray:
-    """Progress of y = k + tau by the stages' shares; 1 at and above K, 0 below 0."""
+    """Return the progress of y = k + tau by the stages' shares; 1 at and above K, 0 below 0."""
     points = breakpoints(shares)
     y = np.asarray(stage_tau, dtype=np.float64)
     stage = np.clip(np.floor(y), 0, len(shares) - 1).astype(np.int64)
@@ -140,7 +140,7 @@ def stage_tau_progress(stage_tau: ArrayLike, shares: Sequence[float]) -> FloatAr
 
 
 def breakpoints(shares: Sequence[float]) -> FloatArray:
-    """Progress at the start of each stage and at the end of the last, shape (K + 1,): 0 .. 1."""
+    """Return the progress at the start of each stage and at the end of the last, shape (K + 1,): 0 .. 1."""
     given = np.asarray(shares, dtype=np.float64)
     if not len(given) or not np.all(given >= 0) or not given.sum() > 0:
         raise OptionError(f"The shares are {given.tolist()}; expected at least 0, and one above it.")
@@ -150,7 +150,7 @@ def breakpoints(shares: Sequence[float]) -> FloatArray:
 
 
 def linear_progress(times: ArrayLike, last_s: float) -> FloatArray:
-    """Time passed over the episode's time: the label that knows nothing of the task, shape (n,)."""
+    """Return elapsed time over the episode's duration, shape (n,): a label independent of the task."""
     at = np.asarray(times, dtype=np.float64)
     return np.clip(at / last_s, 0.0, 1.0) if last_s > 0 else np.zeros(len(at))
 

@@ -18,7 +18,7 @@ Prior = Literal["paper", "lerobot"]
 def temporal_proportions(
     episodes: Sequence[Sequence[Stage]], names: Sequence[str] | None = None, prior: Prior = "paper"
 ) -> dict[str, float]:
-    """Each stage's share of the task, summing to 1, in the order of the procedure.
+    """Return each stage's share of the task, summing to 1, in the order of the procedure.
 
     With L_ik the seconds of stage k in episode i and T_i = sum_k L_ik:
 
@@ -33,7 +33,7 @@ def temporal_proportions(
         episodes: The stages of each annotated episode; episodes without any are left out.
         names: The procedure; a stage of it that no episode has gets share 0. Without it, the stages in the
             order in which they are first done.
-        prior: Which of the two.
+        prior: ``"paper"`` or ``"lerobot"``.
 
     Raises:
         EpisodeError: No episode has stages, or one has a stage that is not in ``names``.
@@ -58,7 +58,7 @@ def temporal_proportions(
 
 
 def _shares(spans: Sequence[Stage], prior: Prior) -> Mapping[str, float]:
-    """Each stage's share of the annotated seconds of one episode."""
+    """Return each stage's share of the annotated seconds of one episode."""
     total = sum(span.end_s - span.start_s for span in spans)
     seconds: dict[str, float] = {}
     for span in spans:
@@ -68,9 +68,9 @@ def _shares(spans: Sequence[Stage], prior: Prior) -> Mapping[str, float]:
 
 
 def procedure_order(episodes: Sequence[Sequence[Stage]]) -> list[str]:
-    """The stages' names in the order in which they are first done: by mean rank of their first starts.
+    """Return the stages' names in the order in which they are first done: by mean rank of their first starts.
 
-    A failure that ends early says nothing of the stages it did not reach; ties go to the name seen first.
+    An episode counts only for the stages it reached; ties go to the name that occurs first.
     """
     ranks: dict[str, list[int]] = {}
     for spans in episodes:

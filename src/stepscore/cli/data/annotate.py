@@ -1,4 +1,4 @@
-"""``stepscore annotate``: a model names and times the stages of rollouts."""
+"""``stepscore annotate``: the stages of rollouts, named and timed by a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def annotate(
     source: options.Source,
-    model: Annotated[str, typer.Option("--model", help="Who looks: hf/PATH-OR-ID, openai-api/...")],
+    model: Annotated[
+        str, typer.Option("--model", help="The model that annotates: hf/PATH-OR-ID, openai-api/...")
+    ],
     file: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The labels file (Parquet) to write.")
     ],
@@ -32,20 +34,27 @@ def annotate(
             help="The only stage names allowed, by task, in order (YAML, as subgoals); else the model plans.",
         ),
     ] = None,
-    fps: Annotated[float, typer.Option("--fps", metavar="X", help="Frames a second that it sees.")] = 2.0,
-    max_frames: Annotated[int, typer.Option("--max-frames", metavar="N", help="Frames at most.")] = 64,
-    size: Annotated[int, typer.Option("--size", metavar="PX", help="Longer side of a frame.")] = 336,
+    fps: Annotated[float, typer.Option("--fps", metavar="X", help="Frames per second in a request.")] = 2.0,
+    max_frames: Annotated[
+        int, typer.Option("--max-frames", metavar="N", help="Most frames in a request.")
+    ] = 64,
+    size: Annotated[
+        int, typer.Option("--size", metavar="PX", help="Longer side of a frame, in pixels.")
+    ] = 336,
     tries: Annotated[
-        int, typer.Option("--tries", metavar="N", help="Answers to one question; told what was wrong.")
+        int,
+        typer.Option(
+            "--tries", metavar="N", help="Answers to one question; problems are sent back to the model."
+        ),
     ] = 2,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="N", help="Length of an answer at most.")
+        int, typer.Option("--max-tokens", metavar="N", help="Most tokens in an answer.")
     ] = 1024,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,
     views: Annotated[
         str | None,
-        typer.Option("--views", metavar="A,B", help="Only these cameras; the main one if not given."),
+        typer.Option("--views", metavar="A,B", help="Only these cameras; the main view if not given."),
     ] = None,
     task: options.Task = None,
     limit: options.Limit = None,
@@ -56,13 +65,13 @@ def annotate(
     price_out: options.PriceOut = None,
     connections: options.Connections = 8,
     no_cache: options.NoCache = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Plan the stages of each task, then say when each runs in every episode of SOURCE.
+    """Plan the stages of each task, then find when each runs in every episode of SOURCE.
 
-    Answers are taken as they stand. Overlaps, unknown names and times that make no sense leave an episode
-    without stages; gaps and another order than the plan's are reported. Either way the table says so.
+    Answers are used as they stand. Overlaps, unknown names and invalid times leave an episode without stages;
+    gaps and another order than the plan's do not. The table reports both.
     """
     from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals
@@ -72,9 +81,7 @@ def annotate(
     from stepscore.runs import CallOptions
 
     if file.exists() and not force:
-        raise OptionError(
-            f"{file} is there already; it may hold a person's work. Write over it with --force."
-        )
+        raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
     chosen = options.open_model(model, model_options, base_url)
     call_options = CallOptions(
         Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
@@ -82,51 +89,52 @@ def annotate(
     cameras = options.split_names(views)
     found = open_episodes(source, task=task, limit=limit, reader=reader)
     episodes = [episode.with_views(cameras or list(episode.views)[:1]) for episode in found]
-    made = annotate_episodes(
+    annotations = annotate_episodes(
         episodes,
         chosen,
         file.with_name(f"{file.stem}.attempts"),
         vocabulary=read_subgoals(vocabulary) if vocabulary is not None else None,
         options=AnnotateOptions(fps, max_frames, size, tries, max_tokens),
         call_options=call_options,
-        on_done=lambda one: err().print(f"{one.episode_id}: {_summary(one)}", markup=False),
+        on_done=lambda done: err().print(f"{done.episode_id}: {_summary(done)}", markup=False),
     )
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = write_labels(file, {one.episode_id: one.rows(chosen.name, created) for one in made})
-    failed = sum(one.error is not None for one in made)
-    _print(made, json=json)
-    err().print(f"{len(made) - failed} of {len(made)} episodes annotated; wrote {rows} stages to {file}")
+    rows = write_labels(file, {a.episode_id: a.rows(chosen.name, created) for a in annotations})
+    failed = sum(annotation.error is not None for annotation in annotations)
+    _print(annotations, json=json)
+    total = len(annotations)
+    err().print(f"{total - failed} of {total} episodes annotated; wrote {rows} stages to {file}")
     if failed:
         raise typer.Exit(1)
 
 
-def _summary(one: Annotation) -> str:
-    if one.error is not None:
-        return f"no stages: {one.error}"
-    odd = ", ".join(sorted({problem.kind for problem in one.problems}))
-    return f"{len(one.stages)} stages" + (f", with {odd}" if odd else "")
+def _summary(annotation: Annotation) -> str:
+    if annotation.error is not None:
+        return f"no stages: {annotation.error}"
+    problems = ", ".join(sorted({problem.kind for problem in annotation.problems}))
+    return f"{len(annotation.stages)} stages" + (f", with {problems}" if problems else "")
 
 
-def _print(made: Sequence[Annotation], *, json: bool) -> None:
-    """What was found in every episode, and all that is wrong with it."""
+def _print(annotations: Sequence[Annotation], *, json: bool) -> None:
+    """Print the number of stages of every episode, and the problems with them."""
     if json:
         print_json(
             [
                 {
-                    "episode_id": one.episode_id,
-                    "plan": one.plan,
-                    "stages": [stage._asdict() for stage in one.stages],
-                    "problems": [problem._asdict() for problem in one.problems],
-                    "error": one.error,
-                    "calls": one.usage.calls,
-                    "cost": one.usage.cost,
+                    "episode_id": a.episode_id,
+                    "plan": a.plan,
+                    "stages": [stage._asdict() for stage in a.stages],
+                    "problems": [problem._asdict() for problem in a.problems],
+                    "error": a.error,
+                    "calls": a.usage.calls,
+                    "cost": a.usage.cost,
                 }
-                for one in made
+                for a in annotations
             ]
         )
         return
-    rows = [[escape(one.episode_id), str(len(one.stages)), str(len(one.problems))] for one in made]
+    rows = [[escape(a.episode_id), str(len(a.stages)), str(len(a.problems))] for a in annotations]
     out().print(table("Stages", ["episode", "stages", "problems"], rows))
-    for one in made:
-        for text in [f"{p.kind}: {p.text}" for p in one.problems] or ([one.error] if one.error else []):
-            out().print(f"{one.episode_id}: {text}", markup=False, soft_wrap=True)
+    for a in annotations:
+        for text in [f"{p.kind}: {p.text}" for p in a.problems] or ([a.error] if a.error else []):
+            out().print(f"{a.episode_id}: {text}", markup=False, soft_wrap=True)
