@@ -25,7 +25,7 @@ from benchmarks.sarm.tables import (
 from benchmarks.sarm.videos import Ended, Film, film_of, oddness, seen_from
 from benchmarks.sarm.zero_shot import TOPREWARD
 from stepscore.episodes import Episode
-from stepscore.episodes.perturbations.perturb import shifted
+from stepscore.episodes.perturbations.perturb import shift
 from stepscore.models.sarm.encoders import FrameEncoder
 from stepscore.training.embedded.tasks import VIEW
 from stepscore.types import Estimate
@@ -188,7 +188,7 @@ def change_cells(test: Test, judges: Mapping[str, Judge], elsewhere: Sequence[Fi
     sets: dict[str, Sequence[Film]] = {"as recorded": test.films}
     for speed in SPEEDS:
         sets[f"{speed:g}x speed"] = [film.resampled(speed) for film in test.films]
-    sets["picture moved"] = test.changed(lambda e: shifted(e.with_views([VIEW]), **SHIFT))
+    sets["picture moved"] = test.changed(lambda e: shift(e.with_views([VIEW]), **SHIFT))
     sets["camera moved"] = test.changed(lambda e: seen_from(e, MOVED_VIEW))
     sets["new object starts"] = elsewhere
     return [

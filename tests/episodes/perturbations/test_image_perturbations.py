@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.episodes.perturbations.perturb import darker, recompressed, shifted, zoomed
+from stepscore.episodes.perturbations.perturb import darken, recompress, shift, zoom
 from stepscore.types import FloatArray, Frames
 from tests.fakes import FakeView
 
@@ -33,10 +33,10 @@ class Painted(FakeView):
 def test_a_shift_moves_the_picture_and_fills_what_it_uncovers() -> None:
     before = np.full((6, 8, 3), 7, np.uint8)
     before[2, 3] = 200
-    moved = shifted(Episode("e", "", views={"top": Painted(before)}), 2, -1).view().read([0])[0]
+    moved = shift(Episode("e", "", views={"top": Painted(before)}), 2, -1).view().read([0])[0]
     assert (moved[1, 5] == 200).all()
     assert (moved == 200).sum() == 3
-    black = shifted(Episode("e", "", views={"top": Painted(before)}), 2, -1, fill="black").view().read([0])[0]
+    black = shift(Episode("e", "", views={"top": Painted(before)}), 2, -1, fill="black").view().read([0])[0]
     assert (black[:, :2] == 0).all()
     assert (black[-1] == 0).all()
     assert (black[:-1, 2:] == moved[:-1, 2:]).all()
@@ -45,7 +45,7 @@ def test_a_shift_moves_the_picture_and_fills_what_it_uncovers() -> None:
 def test_a_zoom_keeps_the_middle_and_the_size() -> None:
     picture = np.zeros((60, 80, 3), np.uint8)
     picture[20:40, 30:50] = 255
-    large = zoomed(Episode("e", "", views={"top": Painted(picture)}), 2.0).view().read([0])[0]
+    large = zoom(Episode("e", "", views={"top": Painted(picture)}), 2.0).view().read([0])[0]
     assert large.shape == picture.shape
     assert large[12:48, 22:58].min() > 250
     assert large[:8].max() == large[:, :18].max() == 0
@@ -53,7 +53,7 @@ def test_a_zoom_keeps_the_middle_and_the_size() -> None:
 
 def test_darker_multiplies() -> None:
     picture = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
-    dark = darker(Episode("e", "", views={"top": Painted(picture)}), 0.5).view().read([0])[0]
+    dark = darken(Episode("e", "", views={"top": Painted(picture)}), 0.5).view().read([0])[0]
     assert np.array_equal(dark, np.round(picture * 0.5).astype(np.uint8))
 
 
@@ -62,7 +62,7 @@ def test_recompression_loses_more_at_lower_quality() -> None:
     given_episode = Episode("e", "", views={"top": Painted(picture)})
 
     def loss(quality: int) -> float:
-        frame = recompressed(given_episode, quality).view().read([0])[0]
+        frame = recompress(given_episode, quality).view().read([0])[0]
         return float(np.abs(frame.astype(int) - picture).mean())
 
     assert loss(10) > loss(60) > loss(95) > 0

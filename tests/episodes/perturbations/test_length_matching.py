@@ -208,10 +208,10 @@ def test_toy_rollouts_are_matched_from_their_files(tmp_path: Path) -> None:
     assert length_auc(matched.episodes) == pytest.approx(0.5)
 
 
-def test_the_page_on_controls_shows_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (DOCS / "controls.md").read_text(encoding="utf-8")
+def test_the_page_on_perturbations_shows_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (DOCS / "perturbations.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(block, "controls.md", "exec"), {})
+    exec(compile(block, "perturbations.md", "exec"), {})
     first, second, third = capsys.readouterr().out.splitlines()
     assert f"# {first}\n" in block
     assert f"# {second}\n" in block

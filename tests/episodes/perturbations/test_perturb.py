@@ -16,16 +16,16 @@ from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.perturbations.perturb import (
     PERTURBATIONS,
     cut,
-    darker,
-    frozen,
+    darken,
+    freeze,
     other_instruction,
-    paused,
+    pause,
     perturb,
-    recompressed,
-    reversed_,
-    shifted,
-    slowed,
-    zoomed,
+    recompress,
+    reverse,
+    shift,
+    slow_down,
+    zoom,
 )
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
@@ -34,18 +34,18 @@ from tests.fakes import FakeView, episode
 from tests.media import numbers_of, write_video
 
 EVERY: dict[str, Callable[[Episode], Episode]] = {
-    "frozen first": lambda e: frozen(e, "first"),
-    "frozen last": lambda e: frozen(e, "last"),
-    "reversed": reversed_,
+    "frozen first": lambda e: freeze(e, "first"),
+    "frozen last": lambda e: freeze(e, "last"),
+    "reversed": reverse,
     "cut": lambda e: cut(e, 2.0),
     "cut share": lambda e: cut(e, share=0.3),
-    "slowed": lambda e: slowed(e, 2.0),
-    "paused": lambda e: paused(e, 1.0, 0.5),
-    "shifted": lambda e: shifted(e, 2, -1),
-    "shifted black": lambda e: shifted(e, 2, -1, fill="black"),
-    "zoomed": lambda e: zoomed(e, 1.15),
-    "darker": lambda e: darker(e, 0.5),
-    "recompressed": lambda e: recompressed(e, 40),
+    "slowed": lambda e: slow_down(e, 2.0),
+    "paused": lambda e: pause(e, 1.0, 0.5),
+    "shifted": lambda e: shift(e, 2, -1),
+    "shifted black": lambda e: shift(e, 2, -1, fill="black"),
+    "zoomed": lambda e: zoom(e, 1.15),
+    "darker": lambda e: darken(e, 0.5),
+    "recompressed": lambda e: recompress(e, 40),
 }
 
 
@@ -75,15 +75,15 @@ def ten() -> Episode:
 
 
 def test_frozen_shows_one_frame_for_the_same_time() -> None:
-    assert shown(frozen(ten())) == [0] * 10
-    assert shown(frozen(ten(), "last")) == [9] * 10
-    assert np.array_equal(times(frozen(ten())), times(ten()))
+    assert shown(freeze(ten())) == [0] * 10
+    assert shown(freeze(ten(), "last")) == [9] * 10
+    assert np.array_equal(times(freeze(ten())), times(ten()))
 
 
 def test_reversed_shows_the_last_frame_first() -> None:
-    assert shown(reversed_(ten())) == list(range(9, -1, -1))
-    assert times(reversed_(ten())) == pytest.approx(np.arange(10) / 10)
-    assert shown(reversed_(reversed_(ten()))) == list(range(10))
+    assert shown(reverse(ten())) == list(range(9, -1, -1))
+    assert times(reverse(ten())) == pytest.approx(np.arange(10) / 10)
+    assert shown(reverse(reverse(ten()))) == list(range(10))
 
 
 @pytest.mark.parametrize(("to_s", "kept"), [(0.3, 3), (0.35, 4), (1.0, 10), (0.001, 1)])
@@ -100,7 +100,7 @@ def test_cut_to_a_share_of_the_duration() -> None:
 
 
 def test_slowed_shows_the_same_frames_longer() -> None:
-    slow = slowed(ten(), 2.0)
+    slow = slow_down(ten(), 2.0)
     assert shown(slow) == list(range(10))
     assert times(slow) == pytest.approx(np.arange(10) / 5)
     assert slow.info is not None
@@ -109,23 +109,23 @@ def test_slowed_shows_the_same_frames_longer() -> None:
 
 
 def test_paused_repeats_the_frame_then_shown_and_delays_the_rest() -> None:
-    rested = paused(ten(), 0.35, 0.2)
+    rested = pause(ten(), 0.35, 0.2)
     assert shown(rested) == [0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8, 9]
     assert times(rested) == pytest.approx(np.arange(12) / 10)
-    assert shown(paused(ten(), 0.95, 0.2))[-3:] == [9, 9, 9]
+    assert shown(pause(ten(), 0.95, 0.2))[-3:] == [9, 9, 9]
 
 
 def test_cameras_of_different_rates_stay_together() -> None:
     two = episode(views={"top": FakeView(n=20, fps=10.0), "wrist": FakeView(n=60, fps=30.0)})
     for change in (
         lambda e: cut(e, 1.0),
-        lambda e: paused(e, 1.05, 0.25),
-        lambda e: slowed(e, 3.0),
-        reversed_,
+        lambda e: pause(e, 1.05, 0.25),
+        lambda e: slow_down(e, 3.0),
+        reverse,
     ):
         top, wrist = change(two).views.values()
         assert top.info().duration_s == pytest.approx(wrist.info().duration_s, abs=0.1)
-    late = paused(two, 1.05, 0.25)
+    late = pause(two, 1.05, 0.25)
     assert late.views["top"].timestamps()[-1] - 1.9 == pytest.approx(0.25)
     assert late.views["wrist"].timestamps()[-1] - 59 / 30 == pytest.approx(0.25)
 
@@ -144,21 +144,21 @@ def test_every_change_has_its_own_fingerprint_id_and_note() -> None:
     assert len({e.fingerprint for e in [episode(), *made]}) == len(made) + 1
     assert len({e.id for e in [episode(), *made]}) == len(made) + 1
     assert all(e.metadata["changed_from"] == "e" and e.task == episode().task for e in made)
-    twice = darker(cut(episode("a/b"), 2.5), 0.5)
+    twice = darken(cut(episode("a/b"), 2.5), 0.5)
     assert twice.id == "a/b~cut-2.5s~darker-0.5"
     assert twice.metadata == {
         "changed_from": "a/b",
         "changed": ({"change": "cut", "to_s": 2.5}, {"change": "darker", "factor": 0.5}),
     }
-    assert frozen(episode("a")).id == "a~frozen-first"
+    assert freeze(episode("a")).id == "a~frozen-first"
     assert not set(':\\?*"<>|') & set("".join(e.id for e in made))
 
 
 def test_the_same_change_is_the_same_episode() -> None:
     for change in EVERY.values():
         assert change(episode()).fingerprint == change(episode()).fingerprint
-    assert slowed(episode(), 2).fingerprint == slowed(episode(), 2.0).fingerprint
-    assert shifted(episode(), 8).fingerprint != shifted(episode(), 0, 8).fingerprint
+    assert slow_down(episode(), 2).fingerprint == slow_down(episode(), 2.0).fingerprint
+    assert shift(episode(), 8).fingerprint != shift(episode(), 0, 8).fingerprint
 
 
 def test_recorded_curves_are_of_the_recorded_video() -> None:
@@ -179,10 +179,10 @@ def test_times_start_at_0_and_rise_whatever_the_recorded_ones(
     assert recorded.info is not None
     end = recorded.info.duration_s
     for made in (
-        reversed_(recorded),
+        reverse(recorded),
         cut(recorded, share=1 - at),
-        paused(recorded, at * end, seconds),
-        slowed(recorded, factor),
+        pause(recorded, at * end, seconds),
+        slow_down(recorded, factor),
     ):
         stamps = times(made)
         assert stamps[0] == 0.0
@@ -209,14 +209,14 @@ def test_a_real_video_is_changed_as_it_is_read(tmp_path: Path) -> None:
     path = write_video(tmp_path / "v.mp4", 24, fps=12, size=(160, 96))
     recorded = Episode("v", "push", views={"main": VideoView(path)})
     picks = [0, 5, 11]
-    assert numbers_of(reversed_(recorded).clip(indices=picks).frames) == [23, 18, 12]
-    assert numbers_of(frozen(recorded, "last").clip(indices=picks).frames) == [23, 23, 23]
+    assert numbers_of(reverse(recorded).clip(indices=picks).frames) == [23, 18, 12]
+    assert numbers_of(freeze(recorded, "last").clip(indices=picks).frames) == [23, 23, 23]
     assert numbers_of(cut(recorded, 1.0).clip(count=3).frames) == [0, 6, 11]
-    assert numbers_of(paused(recorded, 0.5, 0.25).clip(indices=[6, 7, 9, 10]).frames) == [6, 6, 6, 7]
-    for change in (lambda e: darker(e, 0.8), recompressed):
+    assert numbers_of(pause(recorded, 0.5, 0.25).clip(indices=[6, 7, 9, 10]).frames) == [6, 6, 6, 7]
+    for change in (lambda e: darken(e, 0.8), recompress):
         assert numbers_of(change(recorded).clip(indices=picks).frames) == picks
     plain = recorded.clip(indices=picks, size=80).frames
-    moved = shifted(recorded, 2).clip(indices=picks, size=80).frames
+    moved = shift(recorded, 2).clip(indices=picks, size=80).frames
     assert moved.shape == plain.shape == (3, 48, 80, 3)
     # Two recorded pixels are one of the scaled ones; what is left is the difference between two scalers.
     assert np.abs(moved[:, :, 1:].astype(int) - plain[:, :, :-1]).mean() < 3.0
@@ -225,21 +225,21 @@ def test_a_real_video_is_changed_as_it_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda: frozen(episode(), "middle"), "at is 'middle'; allowed are 'first' and 'last'"),  # type: ignore[arg-type]
+        (lambda: freeze(episode(), "middle"), "at is 'middle'; allowed are 'first' and 'last'"),  # type: ignore[arg-type]
         (lambda: cut(episode()), "one of to_s and share"),
         (lambda: cut(episode(), 1.0, share=0.5), "one of to_s and share"),
         (lambda: cut(episode(), 7.0), "cannot be cut to 7 s: it runs from 0 to 5 s"),
         (lambda: cut(episode(), 0.0), "cannot be cut to 0 s"),
         (lambda: cut(episode(), share=1.5), "share is 1.5"),
-        (lambda: slowed(episode(), 0.0), "factor is 0.0; it must be above 0"),
-        (lambda: paused(episode(), 5.0), "at_s is 5; episode e runs from 0 to 5 s"),
-        (lambda: paused(episode(), 1.0, 0.0), "a pause must be above 0"),
-        (lambda: shifted(episode()), r"not \(0, 0\)"),
-        (lambda: shifted(episode(), 1.5), "whole pixels"),  # type: ignore[arg-type]
-        (lambda: shifted(episode(), 8).view().read([0]), "leaves nothing of a picture of 8x6"),
-        (lambda: zoomed(episode(), 1.0), "above 1"),
-        (lambda: darker(episode(), 1.0), "between 0 and 1"),
-        (lambda: recompressed(episode(), 100), "from 1 to 95"),
+        (lambda: slow_down(episode(), 0.0), "factor is 0.0; it must be above 0"),
+        (lambda: pause(episode(), 5.0), "at_s is 5; episode e runs from 0 to 5 s"),
+        (lambda: pause(episode(), 1.0, 0.0), "a pause must be above 0"),
+        (lambda: shift(episode()), r"not \(0, 0\)"),
+        (lambda: shift(episode(), 1.5), "whole pixels"),  # type: ignore[arg-type]
+        (lambda: shift(episode(), 8).view().read([0]), "leaves nothing of an image of 8x6"),
+        (lambda: zoom(episode(), 1.0), "above 1"),
+        (lambda: darken(episode(), 1.0), "between 0 and 1"),
+        (lambda: recompress(episode(), 100), "from 1 to 95"),
         (lambda: other_instruction(episode()), "one of text and among"),
         (lambda: other_instruction(episode(), "Open the drawer"), "own"),
         (
@@ -260,7 +260,7 @@ def test_an_episode_without_video_has_nothing_to_change() -> None:
 
 
 def test_changes_go_by_name() -> None:
-    assert perturb(episode(), "shifted", dx=8).id == shifted(episode(), 8).id
+    assert perturb(episode(), "shifted", dx=8).id == shift(episode(), 8).id
     assert set(PERTURBATIONS) >= {
         "frozen",
         "reversed",
@@ -270,9 +270,9 @@ def test_changes_go_by_name() -> None:
         "zoomed",
         "other-instruction",
     }
-    with pytest.raises(UnknownNameError, match=r"Unknown change 'revers'.*Did you mean 'reversed'"):
+    with pytest.raises(UnknownNameError, match=r"Unknown perturbation 'revers'.*Did you mean 'reversed'"):
         perturb(episode(), "revers")
-    with pytest.raises(UnknownNameError, match=r"Unknown option 'dz' in the change 'shifted'.*dx, dy, fill"):
+    with pytest.raises(UnknownNameError, match=r"Unknown option 'dz' in the perturbation 'shifted'.*dx, dy, fill"):
         perturb(episode(), "shifted", dz=1)
 
 

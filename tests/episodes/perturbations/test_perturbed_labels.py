@@ -15,13 +15,13 @@ from stepscore.episodes.labels.label_intervals import success_truth
 from stepscore.episodes.labels.labels import check_stages
 from stepscore.episodes.perturbations.perturb import (
     cut,
-    darker,
-    frozen,
+    darken,
+    freeze,
     opposite_instruction,
     other_instruction,
-    paused,
-    reversed_,
-    slowed,
+    pause,
+    reverse,
+    slow_down,
 )
 from tests.fakes import episode
 
@@ -59,7 +59,7 @@ def test_a_success_of_which_only_the_end_is_known_is_unknown_when_cut() -> None:
 
 
 def test_what_was_never_true_is_not_true_in_a_part() -> None:
-    for change in (lambda e: cut(e, 1.0), reversed_, frozen, lambda e: frozen(e, "last")):
+    for change in (lambda e: cut(e, 1.0), reverse, freeze, lambda e: freeze(e, "last")):
         assert change(labelled(NEVER)).labels.success is False
 
 
@@ -114,32 +114,32 @@ def test_subgoals_follow_their_mode() -> None:
     whole = labelled(*rows, Label("subgoal", "seen", value=1.0), subgoals=subgoals)
     part = cut(whole, 4.0).labels
     assert [part.subgoal(n) for n in ("grasp", "lifted", "seen")] == [True, False, None]
-    back = reversed_(whole).labels
+    back = reverse(whole).labels
     assert [back.subgoal(n) for n in ("grasp", "lifted", "seen")] == [None, False, None]
     assert (3.0, 4.0, 1.0) in [(r.start_s, r.end_s, r.value) for r in back.rows if r.name == "lifted"]
 
 
 def test_a_frozen_episode_stays_where_it_was() -> None:
     done = labelled(HOLDS, Label("stage", "push", 0.0, 5.0), *every_frame(DONE))
-    first, last = frozen(done), frozen(done, "last")
+    first, last = freeze(done), freeze(done, "last")
     assert (first.labels.success, last.labels.success) == (False, True)
     assert progress(first) == [(0.0, 0.0), (4.9, 0.0)]
     assert progress(last) == [(0.0, 1.0), (4.9, 1.0)]
     assert first.labels.stages == last.labels.stages == ()
-    assert frozen(labelled(HOLDS)).labels.success is None
-    assert frozen(labelled(HOLDS), "last").labels.success is True
-    assert frozen(labelled(EVER), "last").labels.success is None
+    assert freeze(labelled(HOLDS)).labels.success is None
+    assert freeze(labelled(HOLDS), "last").labels.success is True
+    assert freeze(labelled(EVER), "last").labels.success is None
 
 
 def test_backwards_progress_falls_and_success_is_that_of_the_first_frame() -> None:
-    back = reversed_(labelled(HOLDS, Label("stage", "push", 0.0, 5.0), *every_frame(DONE)))
+    back = reverse(labelled(HOLDS, Label("stage", "push", 0.0, 5.0), *every_frame(DONE)))
     assert progress(back)[0] == (0.0, 1.0)
     assert progress(back)[-1] == (4.9, 0.0)
     assert [v for _, v in progress(back)] == DONE[::-1].tolist()
     assert back.labels.success is False
     assert back.labels.stages == ()
-    assert reversed_(labelled(EVER, *every_frame(DONE))).labels.success is None
-    assert reversed_(labelled(HOLDS)).labels.success is None
+    assert reverse(labelled(EVER, *every_frame(DONE))).labels.success is None
+    assert reverse(labelled(HOLDS)).labels.success is None
 
 
 def test_stages_are_cut_where_the_outcome_is_known_and_go_where_it_is_not() -> None:
@@ -153,11 +153,11 @@ def test_stages_are_cut_where_the_outcome_is_known_and_go_where_it_is_not() -> N
 def test_slow_and_paused_episodes_keep_all_labels_at_their_new_times() -> None:
     rows = [HOLDS, Label("stage", "reach", 0.0, 2.0), Label("stage", "push", 2.0, 4.0)]
     whole = labelled(*rows, *potential((0.0, 0.0), (1.0, 0.5), (4.0, 1.0)))
-    slow = slowed(whole, 2.0)
+    slow = slow_down(whole, 2.0)
     assert slow.labels.success is True
     assert [s.end_s for s in slow.labels.stages] == [4.0, 8.0]
     assert progress(slow) == [(0.0, 0.0), (2.0, 0.5), (8.0, 1.0)]
-    rested = paused(whole, 2.0, 1.0)
+    rested = pause(whole, 2.0, 1.0)
     assert rested.labels.success is True
     assert [(s.start_s, s.end_s) for s in rested.labels.stages] == [(0.0, 2.0), (2.0, 5.0)]
     level = 0.5 + 0.5 / 3
@@ -167,7 +167,7 @@ def test_slow_and_paused_episodes_keep_all_labels_at_their_new_times() -> None:
 
 def test_a_change_of_pictures_leaves_all_labels() -> None:
     whole = labelled(HOLDS, *every_frame(DONE))
-    assert darker(whole).labels == whole.labels
+    assert darken(whole).labels == whole.labels
 
 
 def test_under_another_instruction_nothing_is_known_and_under_the_opposite_only_that_it_is_not_done() -> None:
@@ -208,7 +208,7 @@ def test_a_part_is_labelled_as_if_it_had_been_recorded_alone(
     assert part.labels.success is bool(flags[:kept].any() if ever else flags[kept - 1])
     again = success_truth(part.labels, (kept - 1) / 10)
     assert [again.held(i / 10) for i in range(kept)] == truth[:kept]
-    back = reversed_(labelled(*rows)).labels
+    back = reverse(labelled(*rows)).labels
     expected = (False if not flags.any() else None) if ever else bool(flags[0])
     assert back.success is expected
 

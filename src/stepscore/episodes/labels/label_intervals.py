@@ -1,6 +1,6 @@
-"""When a labelled success or subgoal was true: what the labels of a whole episode say of each moment in it.
+"""When a labelled success or subgoal was true, at every time of an episode, by the labels of the whole episode.
 
-What is looked at, in this order:
+Sources of this, in order:
 
 1. Spans: rows of value 1 with ``start_s``. True from ``start_s`` to before ``end_s``, false outside of all
    spans; without ``end_s``, unknown after ``start_s``.
@@ -10,7 +10,7 @@ What is looked at, in this order:
    not what was true, and are not used.
 4. ``holds``: true or false at the last frame, unknown before it.
 
-Where none of these speaks, nothing is known.
+Where there is none of these, nothing is known.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ from stepscore.types import Mode
 POTENTIAL = "potential"
 """Name of the progress labels that are 1 exactly where the task's success is true."""
 
-SLACK_S = 1e-5
-"""Times that differ by less are one moment: tables keep them in fewer digits than videos."""
+LABEL_TOLERANCE_S = 1e-5
+"""Labelled times that differ by less are the same.
 
-Span = tuple[float, float]
+Larger than the tolerance of frames, because tables of labels may keep float32 or rounded seconds.
+"""
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -37,34 +40,34 @@ class Truth:
     """When a statement was true; false at all other times.
 
     Attributes:
-        true: Seconds from and to (not included) which it was true.
-        unknown: Seconds from and to which nobody said; ``true`` goes before it.
+        true: Intervals in which it was true: first second, and the second at which it no longer was.
+        unknown: Intervals for which there is no label; ``true`` takes precedence.
     """
 
-    true: tuple[Span, ...] = ()
-    unknown: tuple[Span, ...] = ()
+    true: tuple[Interval, ...] = ()
+    unknown: tuple[Interval, ...] = ()
 
-    def held(self, moment_s: float) -> bool | None:
-        """Whether it was true at a moment; ``None`` where not known."""
-        at = moment_s + SLACK_S
+    def held(self, time_s: float) -> bool | None:
+        """Return whether it was true at a time; ``None`` where not known."""
+        at = time_s + LABEL_TOLERANCE_S
         if any(start <= at < end for start, end in self.true):
             return True
         return None if any(start <= at < end for start, end in self.unknown) else False
 
-    def happened(self, moment_s: float) -> bool | None:
-        """Whether it was true at a moment or before it; ``None`` where not known."""
-        at = moment_s + SLACK_S
+    def happened(self, time_s: float) -> bool | None:
+        """Return whether it was true at a time or before it; ``None`` where not known."""
+        at = time_s + LABEL_TOLERANCE_S
         if any(start <= at for start, _ in self.true):
             return True
         return None if any(start <= at for start, _ in self.unknown) else False
 
-    def at_end(self, mode: Mode, moment_s: float) -> bool | None:
-        """The verdict on an episode whose last frame is at ``moment_s``."""
-        return self.happened(moment_s) if mode == "ever" else self.held(moment_s)
+    def at_end(self, mode: Mode, last_s: float) -> bool | None:
+        """Return the verdict on an episode whose last frame is at ``last_s``."""
+        return self.happened(last_s) if mode == "ever" else self.held(last_s)
 
 
 def success_truth(labels: Labels, last_s: float) -> Truth:
-    """When the task's success was true, in an episode whose last frame is at ``last_s``."""
+    """Return when the task's success was true, in an episode whose last frame is at ``last_s``."""
     rows = [row for row in labels.rows if row.kind == "success"]
     ever = _stated(row for row in rows if row.name == "ever")
     holds = _stated(row for row in rows if row.name != "ever")
@@ -75,14 +78,14 @@ def success_truth(labels: Labels, last_s: float) -> Truth:
         return Truth()
     by_potential = _from_potential(labels)
     if by_potential is not None:
-        agrees = (by_potential.happened(last_s), by_potential.held(last_s))
-        if all(said in (None, found) for said, found in zip((ever, holds), agrees, strict=True)):
+        derived = (by_potential.happened(last_s), by_potential.held(last_s))
+        if all(label in (None, value) for label, value in zip((ever, holds), derived, strict=True)):
             return by_potential
     return _at_end_only(last_s, holds=holds)
 
 
 def subgoal_truth(labels: Labels, name: str, mode: Mode, last_s: float) -> Truth:
-    """When a subgoal was true, in an episode whose last frame is at ``last_s``."""
+    """Return when a subgoal was true, in an episode whose last frame is at ``last_s``."""
     rows = [row for row in labels.rows if row.kind == "subgoal" and row.name == name]
     spans = true_spans(rows)
     if spans:
@@ -94,7 +97,7 @@ def subgoal_truth(labels: Labels, name: str, mode: Mode, last_s: float) -> Truth
 
 
 def _without_false(truth: Truth, rows: Sequence[Label]) -> Truth:
-    """The truth, no longer unknown where rows of value 0 say from when to when it was false."""
+    """Return the truth, no longer unknown in the intervals of rows of value 0."""
     unknown = [(max(0.0, start), end) for start, end in truth.unknown]
     for row in rows:
         if row.value < 0.5 and math.isfinite(row.start_s) and math.isfinite(row.end_s):
@@ -103,39 +106,41 @@ def _without_false(truth: Truth, rows: Sequence[Label]) -> Truth:
     return Truth(truth.true, tuple(unknown))
 
 
-def true_spans(rows: Iterable[Label]) -> list[Span]:
-    """Start and end of the rows that say from when it was true, by start; a later row overrides."""
+def true_spans(rows: Iterable[Label]) -> list[Interval]:
+    """Return start and end of the rows with a span in which it was true, by start; a later row overrides."""
     latest = {(row.name, row.start_s): row for row in rows if math.isfinite(row.start_s)}
     return sorted((row.start_s, row.end_s) for row in latest.values() if row.value >= 0.5)
 
 
 def _stated(rows: Iterable[Label]) -> bool | None:
-    """The last verdict on the whole episode. A row that says from when to when it was true is none."""
+    """Return the last verdict on the whole episode; a row with a span in which it was true is not one."""
     whole = [row.value for row in rows if math.isnan(row.start_s) or row.value < 0.5]
     return None if not whole or math.isnan(whole[-1]) else whole[-1] >= 0.5
 
 
-def _from_spans(spans: Sequence[Span]) -> Truth:
-    opened = [start for start, end in spans if math.isnan(end)]
+def _from_spans(spans: Sequence[Interval]) -> Truth:
+    open_starts = [start for start, end in spans if math.isnan(end)]
     closed = [(start, end) for start, end in spans if not math.isnan(end)]
     return Truth(
-        true=(*closed, *((start, start + 2 * SLACK_S) for start in opened)),
-        unknown=tuple((start, math.inf) for start in opened),
+        true=(*closed, *((start, start + 2 * LABEL_TOLERANCE_S) for start in open_starts)),
+        unknown=tuple((start, math.inf) for start in open_starts),
     )
 
 
 def _from_potential(labels: Labels) -> Truth | None:
-    """True at labelled moments of value 1, and between two of them; unknown between moments that differ."""
+    """Return true at labelled times of value 1 and between two of them; unknown between times that differ."""
     times, values = labels.progress(POTENTIAL)
     if not len(times):
         return None
-    moments = times.tolist()
+    at = times.tolist()
     reached = [None if math.isnan(value) else value >= 1.0 - 1e-9 for value in values.tolist()]
-    pieces: list[tuple[bool | None, Span]] = [(None, (0.0, moments[0]))] if moments[0] > SLACK_S else []
-    pieces += [(known, (m, m + 2 * SLACK_S)) for m, known in zip(moments, reached, strict=True)]
-    for (this, known), (following, then) in pairwise(zip(moments, reached, strict=True)):
-        pieces.append((known if known == then else None, (this + 2 * SLACK_S, following)))
-    pieces.append((None, (moments[-1] + 2 * SLACK_S, math.inf)))
+    pieces: list[tuple[bool | None, Interval]] = []
+    if at[0] > LABEL_TOLERANCE_S:
+        pieces.append((None, (0.0, at[0])))
+    pieces += [(known, (t, t + 2 * LABEL_TOLERANCE_S)) for t, known in zip(at, reached, strict=True)]
+    for (this, known), (following, then) in pairwise(zip(at, reached, strict=True)):
+        pieces.append((known if known == then else None, (this + 2 * LABEL_TOLERANCE_S, following)))
+    pieces.append((None, (at[-1] + 2 * LABEL_TOLERANCE_S, math.inf)))
     return Truth(
         true=tuple(span for known, span in pieces if known),
         unknown=tuple(span for known, span in pieces if known is None),

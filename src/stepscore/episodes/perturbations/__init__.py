@@ -8,6 +8,19 @@ from stepscore.episodes.perturbations.image_perturbations import (
     Shifted,
     Zoomed,
 )
+from stepscore.episodes.perturbations.perturb import (
+    cut,
+    darken,
+    freeze,
+    opposite_instruction,
+    other_instruction,
+    pause,
+    recompress,
+    reverse,
+    shift,
+    slow_down,
+    zoom,
+)
 from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView
 
 __all__ = [
@@ -18,5 +31,16 @@ __all__ = [
     "RetimedView",
     "Shifted",
     "Zoomed",
+    "cut",
+    "darken",
+    "freeze",
+    "opposite_instruction",
     "opposite_instruction_of",
+    "other_instruction",
+    "pause",
+    "recompress",
+    "reverse",
+    "shift",
+    "slow_down",
+    "zoom",
 ]

@@ -1,9 +1,9 @@
-"""Failures cut to the lengths of successes, so that length says nothing of the outcome.
+"""Failures cut to the lengths of successes, so that length carries no information about the outcome.
 
 Rollouts that stop after success give the answer away: their length alone reaches a success AUC of 0.95, and
 a judge that counts frames looks good. Here each success is paired with a failure of its task, which is cut to
-the success's length. In what comes back, successes and failures of every task are equally many and equally
-long, so length alone scores an AUC of 0.5 within each task and over all of them.
+the success's length. In the result, successes and failures of every task are equally many and equally long,
+so length alone scores an AUC of 0.5 within each task and over all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from stepscore.episodes.episode import Episode
-from stepscore.episodes.labels.label_intervals import SLACK_S, Truth, success_truth
+from stepscore.episodes.labels.label_intervals import LABEL_TOLERANCE_S, Truth, success_truth
 from stepscore.episodes.perturbations.perturb import cut
 from stepscore.errors import EpisodeError
 from stepscore.metrics import roc_auc
@@ -61,35 +61,35 @@ class _Rollout:
         return self.episode.labels.success_mode or "holds"
 
     def last_frame(self, length_s: float) -> int:
-        """The frame to end with so as to last nearest to ``length_s``."""
+        """Return the frame to end with so that the duration is nearest to ``length_s``."""
         return int(np.argmin(np.abs(self.times + self.frame_s - length_s)))
 
     def fails_at(self, length_s: float) -> bool:
-        """Whether it lasts that long, to half a frame, and is known to be a failure when it ends there."""
+        """Return whether it lasts that long, to half a frame, and is known to be a failure when it ends there."""
         last = self.last_frame(length_s)
-        if abs(self.times[last] + self.frame_s - length_s) > self.frame_s / 2 + SLACK_S:
+        if abs(self.times[last] + self.frame_s - length_s) > self.frame_s / 2 + LABEL_TOLERANCE_S:
             return False
         return last == len(self.times) - 1 or self.truth.at_end(self.mode, self.times[last]) is False
 
     def cut_to(self, length_s: float) -> Episode:
-        """The episode, cut to the frame nearest to ``length_s``; itself where that is its last."""
+        """Return the episode, cut to the frame nearest to ``length_s``; itself where that is its last."""
         last = self.last_frame(length_s)
         whole = last == len(self.times) - 1
         return self.episode if whole else cut(self.episode, float(self.times[last + 1]))
 
 
 def match_lengths(episodes: Iterable[Episode], *, seed: int = 0) -> LengthMatched:
-    """Pairs of a success and a failure of the same task and length; reads headers, no frames.
+    """Pair successes with failures of the same task and length; read headers, no frames.
 
     As many pairs are made as the task's lengths and labels allow (a maximum matching); which of several
     possible ones depends on the ids and ``seed`` alone. Successes are never cut. A failure is cut only where
-    its labels say that it is a failure when it ends there: one that had succeeded for a while is not cut
+    its labels state that it is a failure when it ends there: one that had succeeded for a while is not cut
     inside that time, and one of which only the end is known (``holds``, without spans or potential) is not
     cut at all. Label it ``ever`` = 0 if it never succeeded.
 
     Args:
         episodes: Episodes with success labels. The task is ``task``, else the instruction.
-        seed: Another seed pairs otherwise.
+        seed: Random seed of the choice among possible pairings.
     """
     left_out: dict[str, str] = {}
     tasks: dict[str, list[_Rollout]] = defaultdict(list)
@@ -112,7 +112,7 @@ def match_lengths(episodes: Iterable[Episode], *, seed: int = 0) -> LengthMatche
 
 
 def length_auc(episodes: Iterable[Episode]) -> float:
-    """Success AUC of shortness alone: 0.5 where length says nothing, 1 where every success is shorter.
+    """Return the success AUC of shortness alone: 0.5 for no information, 1 where every success is shorter.
 
     Episodes of unknown success do not enter; NaN where all others succeed, or none does.
     """
@@ -130,7 +130,7 @@ def _rollout(episode: Episode) -> _Rollout:
 
 
 def _matching(rollouts: Sequence[_Rollout], seed: int) -> list[tuple[_Rollout, _Rollout]]:
-    """The most pairs of a success and a failure that can be cut to its length."""
+    """Return the most pairs of a success and a failure that can be cut to its length."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
 

@@ -1,8 +1,8 @@
-"""Views whose frames come in another order or at other times. Which ones is found when frames are asked for.
+"""Views whose frames come in another order or at other times, computed when frames are read.
 
-A change of time is a small value that turns the recorded timestamps into the numbers of the frames shown and
-the times they are shown at. Each view of an episode applies it to its own timestamps, so cameras of different
-frame rates stay together.
+A time perturbation is a small value that maps the recorded timestamps to the indices of the frames shown and the
+times they are shown at. Each view of an episode applies it to its own timestamps, so cameras of different frame
+rates stay together.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from stepscore.types import FloatArray, Frames, IntArray
 
 
 class Schedule(NamedTuple):
-    """What a changed view shows: the numbers of the recorded frames, and when each is shown."""
+    """Recorded frames in the order of a retimed view: their indices, and the time of each in seconds."""
 
     frames: IntArray
     times: FloatArray
 
 
-class TimeChange(Protocol):
-    """Which frames are shown when. A frozen dataclass: its repr goes into the view's digest."""
+class TimePerturbation(Protocol):
+    """Which frames are shown when. A frozen dataclass whose repr enters the view's digest: its names are stored."""
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """What is shown, given the recorded ``times`` (from 0, rising) and the length of a frame."""
+        """Return the schedule for recorded ``times`` (from 0, increasing) and the length of a frame in seconds."""
 
     def frame_s(self, frame_s: float) -> float:
-        """The length of a frame afterwards."""
+        """Return the length of a frame after the perturbation."""
 
 
 class _SameRate:
-    """For changes that leave the frame rate as it is."""
+    """Base of perturbations that keep the frame rate."""
 
     def frame_s(self, frame_s: float) -> float:
-        """As before."""
+        """Return ``frame_s``."""
         return frame_s
 
 
@@ -51,7 +51,7 @@ class Frozen(_SameRate):
     last: bool
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """The same times, one frame."""
+        """Return the recorded times with one frame."""
         return Schedule(np.full(len(times), len(times) - 1 if self.last else 0), times)
 
 
@@ -60,7 +60,7 @@ class Reversed(_SameRate):
     """The last frame first. Frame i, shown at t_i, is now shown at t_last - t_i."""
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """The frames from last to first, each after the gap that followed it."""
+        """Return the frames from last to first, each after the gap that followed it."""
         return Schedule(np.arange(len(times))[::-1], times[-1] - times[::-1])
 
 
@@ -71,7 +71,7 @@ class Cut(_SameRate):
     to_s: float
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """The first frames, as they were."""
+        """Return the first frames at their recorded times."""
         kept = max(1, int(first_frame_from(times, self.to_s)))
         return Schedule(np.arange(kept), times[:kept])
 
@@ -83,11 +83,11 @@ class Slowed:
     factor: float
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """All frames at stretched times."""
+        """Return all frames at stretched times."""
         return Schedule(np.arange(len(times)), times * self.factor)
 
     def frame_s(self, frame_s: float) -> float:
-        """Stretched as the times are."""
+        """Return the length stretched as the times are."""
         return frame_s * self.factor
 
 
@@ -99,7 +99,7 @@ class Paused(_SameRate):
     seconds: float
 
     def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
-        """The frames up to the pause, copies of the last of them, and the rest ``seconds`` later."""
+        """Return the frames up to the pause, copies of the last of them, and the rest ``seconds`` later."""
         held = int(frame_at(times, self.at_s))
         copies = int((self.seconds + TIME_TOLERANCE_S) / frame_s)
         frames = np.insert(np.arange(len(times)), held + 1, np.full(copies, held))
@@ -110,48 +110,48 @@ class Paused(_SameRate):
 
 @dataclass(frozen=True)
 class RetimedView:
-    """A view under a change of time. Holds no frames and opens nothing until asked.
+    """A view under a time perturbation. Holds no frames and opens nothing until it is read.
 
     Attributes:
         view: The view as recorded.
-        change: Which of its frames are shown when.
+        perturbation: Which of its frames are shown when.
     """
 
     view: View
-    change: TimeChange
+    perturbation: TimePerturbation
 
     def info(self) -> ViewInfo:
-        """Count, rate and duration after the change; reads the recorded view's headers, no frames."""
+        """Return count, rate and duration after the perturbation; reads the recorded view's headers, no frames."""
         recorded = self.view.info()
-        shown = self._schedule(recorded)
-        fps = 1.0 / self.change.frame_s(1.0 / recorded.fps)
+        schedule = self._schedule(recorded)
+        fps = 1.0 / self.perturbation.frame_s(1.0 / recorded.fps)
         return recorded._replace(
-            n_frames=len(shown.frames),
+            n_frames=len(schedule.frames),
             fps=fps,
-            duration_s=float(shown.times[-1]) + 1.0 / fps,
-            first_frame=recorded.first_frame + int(shown.frames[0]),
+            duration_s=float(schedule.times[-1]) + 1.0 / fps,
+            first_frame=recorded.first_frame + int(schedule.frames[0]),
         )
 
     def timestamps(self) -> FloatArray:
-        """Seconds of every frame after the change."""
+        """Return the seconds of every frame after the perturbation."""
         return self._schedule(self.view.info()).times
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """The frames at ``indices`` of the changed view; a recorded frame shown often is decoded once."""
-        shown = self._schedule(self.view.info()).frames
-        wanted = shown[check_indices(indices, len(shown), self.location())]
-        distinct, place = np.unique(wanted, return_inverse=True)
+        """Read the frames at ``indices`` of this view; a recorded frame shown several times is decoded once."""
+        frames = self._schedule(self.view.info()).frames
+        wanted = frames[check_indices(indices, len(frames), self.location())]
+        distinct, inverse = np.unique(wanted, return_inverse=True)
         if len(distinct) == len(wanted):
             return self.view.read(wanted.tolist(), size)
-        return self.view.read(distinct.tolist(), size)[place]
+        return self.view.read(distinct.tolist(), size)[inverse]
 
     def digest(self) -> bytes:
-        """sha256 of the recorded view's digest and the change."""
-        return hashlib.sha256(self.view.digest() + repr(self.change).encode()).digest()
+        """Return the sha256 of the recorded view's digest and the perturbation."""
+        return hashlib.sha256(self.view.digest() + repr(self.perturbation).encode()).digest()
 
     def location(self) -> str:
-        """Where the recorded pictures are, and the change."""
-        return f"{self.view.location()} as {self.change!r}"
+        """Return where the recorded frames are, and the perturbation."""
+        return f"{self.view.location()} as {self.perturbation!r}"
 
     def _schedule(self, recorded: ViewInfo) -> Schedule:
-        return self.change.schedule(self.view.timestamps(), 1.0 / recorded.fps)
+        return self.perturbation.schedule(self.view.timestamps(), 1.0 / recorded.fps)
