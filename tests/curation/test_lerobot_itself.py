@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepscore.curation import rabc, write_progress
+from stepscore.curation import lerobot_rabc, write_lerobot_progress
 from tests.curation.made import frames_of
 
 
@@ -40,7 +40,7 @@ def test_lerobots_weights_are_those_that_were_shown(tmp_path: Path, kappa: float
     ]
     curves[1][10:14] = math.nan
     frames = frames_of(*(curve.tolist() for curve in curves), [0.5], [math.nan, 0.1, 0.1])
-    write_progress(tmp_path / "progress.parquet", frames, made_by={})
+    write_lerobot_progress(tmp_path / "progress.parquet", frames, provenance={})
     theirs = loader(
         tmp_path / "progress.parquet",
         chunk_size=8,
@@ -49,7 +49,7 @@ def test_lerobots_weights_are_those_that_were_shown(tmp_path: Path, kappa: float
         device=torch.device("cpu"),
     )
     scaled, _ = theirs.compute_batch_weights({"index": torch.arange(len(frames))})
-    ours = rabc(frames, chunk_size=8, kappa=kappa, fallback_weight=0.25)
+    ours = lerobot_rabc(frames, chunk_size=8, kappa=kappa, fallback_weight=0.25)
     weights = np.where(np.isnan(ours.weights), 0.25, ours.weights)
     assert theirs.delta_mean == pytest.approx(ours.facts["mean gain"])
     assert theirs.delta_std == pytest.approx(ours.facts["deviation of gains"])

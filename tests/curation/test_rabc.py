@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from stepscore.curation.rabc_corrected import (
     chunk_gains,
-    corrected_weights,
+    corrected_rabc_weights,
     done_levels,
     expected_ramp,
     task_lengths,
 )
-from stepscore.curation.rabc_lerobot import lerobot_weights
+from stepscore.curation.rabc_lerobot import lerobot_rabc_weights
 from stepscore.errors import OptionError, UnknownNameError
 from tests.curation.made import frames_of
 from tests.curation.oracle import rabc_of_rows
@@ -40,7 +40,7 @@ class TestAsLeRobot:
     ) -> None:
         frames = frames_of(*many)
         flat = np.array([p for curve in many for p in curve])
-        found = lerobot_weights(flat, frames.starts, chunk_size=chunk, kappa=kappa).weights
+        found = lerobot_rabc_weights(flat, frames.starts, chunk_size=chunk, kappa=kappa).weights
         naive = rabc_of_rows(rows_of(many), chunk, kappa)
         expected = [naive[i] for i in range(len(flat))]
         np.testing.assert_allclose(found, expected, atol=1e-6)
@@ -62,59 +62,61 @@ class TestAsLeRobot:
         steady = np.linspace(0, 1, length)
         many = np.concatenate([steady + rng.normal(0, noise, length) for _ in range(10)])
         starts = np.arange(11) * length
-        weights = lerobot_weights(np.clip(many, 0, 1), starts, chunk_size=50).weights
+        weights = lerobot_rabc_weights(np.clip(many, 0, 1), starts, chunk_size=50).weights
         assert np.mean(weights == 1) == pytest.approx(full, abs=0.02)
         assert np.mean(weights == 0) == pytest.approx(zero, abs=0.02)
 
     def test_a_short_clean_episode_keeps_all_but_its_end_so_that_nothing_is_weighted(self) -> None:
-        weights = lerobot_weights(np.linspace(0, 1, 300), np.array([0, 300]), chunk_size=50).weights
+        weights = lerobot_rabc_weights(np.linspace(0, 1, 300), np.array([0, 300]), chunk_size=50).weights
         assert np.all(weights[:290] == 1)
         assert weights[-1] == 0
 
     def test_nothing_known_and_nothing_there(self) -> None:
-        made = lerobot_weights(np.full(3, NAN), np.array([0, 3]), chunk_size=2)
+        made = lerobot_rabc_weights(np.full(3, NAN), np.array([0, 3]), chunk_size=2)
         assert np.all(np.isnan(made.weights))
         assert (made.mean, made.deviation) == (0.0, 1e-6)
-        assert len(lerobot_weights(np.empty(0), np.array([0]), chunk_size=2).weights) == 0
+        assert len(lerobot_rabc_weights(np.empty(0), np.array([0]), chunk_size=2).weights) == 0
 
     def test_an_episode_does_not_look_into_the_next(self) -> None:
-        weights = lerobot_weights(np.array([0.5, 0.4, 0.0, 0.9]), np.array([0, 2, 4]), chunk_size=1).weights
+        weights = lerobot_rabc_weights(
+            np.array([0.5, 0.4, 0.0, 0.9]), np.array([0, 2, 4]), chunk_size=1
+        ).weights
         assert weights[0] == 0
         assert weights[2] == 1
 
     def test_a_chunk_of_no_actions_is_an_error(self) -> None:
         with pytest.raises(OptionError, match="chunk_size is 0"):
-            lerobot_weights(np.zeros(2), np.array([0, 2]), chunk_size=0)
+            lerobot_rabc_weights(np.zeros(2), np.array([0, 2]), chunk_size=0)
 
     def test_a_million_rows_take_less_than_two_seconds_of_this_process(self) -> None:
         rng = np.random.default_rng(0)
         progress, starts = rng.uniform(size=1_000_000), np.arange(2001) * 500
         began = time.process_time()
-        lerobot_weights(progress, starts, chunk_size=50)
+        lerobot_rabc_weights(progress, starts, chunk_size=50)
         assert time.process_time() - began < 2
 
 
 class TestCorrected:
     def test_steady_progress_weighs_1_at_every_frame_the_last_included(self) -> None:
         for length in (20, 300, 5000):
-            made = corrected_weights(frames_of(np.linspace(0, 1, length).tolist()), chunk_size=50)
+            made = corrected_rabc_weights(frames_of(np.linspace(0, 1, length).tolist()), chunk_size=50)
             np.testing.assert_allclose(made.weights, 1.0)
 
     def test_kappa_is_a_share_of_the_episodes_own_pace(self) -> None:
         frames = frames_of(np.linspace(0, 1, 101).tolist(), np.linspace(0, 1, 501).tolist())
-        made = corrected_weights(frames, chunk_size=10, share=0.5)
+        made = corrected_rabc_weights(frames, chunk_size=10, share=0.5)
         np.testing.assert_allclose(made.kappa, [0.05, 0.01])
-        short = corrected_weights(frames_of([0.0, 0.5, 1.0]), chunk_size=10)
+        short = corrected_rabc_weights(frames_of([0.0, 0.5, 1.0]), chunk_size=10)
         np.testing.assert_allclose(short.kappa, [0.5])
 
     def test_by_the_tasks_pace_a_slow_episode_weighs_less(self) -> None:
         quick, slow = np.linspace(0, 1, 51).tolist(), np.linspace(0, 1, 201).tolist()
         frames = frames_of(quick, quick, slow)
-        by_task = corrected_weights(frames, chunk_size=10, pace="task", noise=0.0).weights
+        by_task = corrected_rabc_weights(frames, chunk_size=10, pace="task", noise=0.0).weights
         np.testing.assert_allclose(by_task[:102], 1.0)
         # A quarter of the task's pace against a threshold of half of it; the finished end counts in full.
         np.testing.assert_allclose(by_task[102:292], 0.5)
-        own = corrected_weights(frames, chunk_size=10, noise=0.0).weights
+        own = corrected_rabc_weights(frames, chunk_size=10, noise=0.0).weights
         np.testing.assert_allclose(own, 1.0)
 
     def test_failed_episodes_do_not_set_the_tasks_pace(self) -> None:
@@ -125,13 +127,13 @@ class TestCorrected:
 
     def test_the_end_of_a_success_is_kept_and_that_of_a_failure_is_not(self) -> None:
         held = [*np.linspace(0, 0.6, 20), *[0.6] * 30]
-        weights = corrected_weights(frames_of(held, held, success=[True, False]), chunk_size=5).weights
+        weights = corrected_rabc_weights(frames_of(held, held, success=[True, False]), chunk_size=5).weights
         assert np.all(weights[20:50] == 1)
         assert np.all(weights[70:] == 0)
 
     def test_a_finished_task_that_is_undone_loses_its_weight(self) -> None:
         undone = [*np.linspace(0, 1, 11), *np.linspace(1, 0, 11)]
-        weights = corrected_weights(frames_of(undone, success=[True]), chunk_size=4, noise=0.0).weights
+        weights = corrected_rabc_weights(frames_of(undone, success=[True]), chunk_size=4, noise=0.0).weights
         assert weights[5] == 1
         assert np.all(weights[10:] == 0)
 
@@ -140,7 +142,7 @@ class TestCorrected:
         curve = np.clip(np.linspace(0, 0.9, 200) + rng.normal(0, 0.01, 200), 0, 1).tolist()
         ranges = []
         for noise in (0.0, 0.02, 0.2, 5.0):
-            made = corrected_weights(frames_of(curve), chunk_size=10, noise=noise)
+            made = corrected_rabc_weights(frames_of(curve), chunk_size=10, noise=noise)
             ranges.append(float(np.ptp(made.weights)))
             order = np.argsort(made.gains, kind="stable")
             assert np.all(np.diff(made.weights[order]) >= -1e-12)
@@ -151,11 +153,11 @@ class TestCorrected:
     def test_the_noise_is_estimated_from_the_curves_where_it_is_not_given(self) -> None:
         rng = np.random.default_rng(1)
         curve = np.clip(np.linspace(0.1, 0.9, 3000) + rng.normal(0, 0.02, 3000), 0, 1).tolist()
-        made = corrected_weights(frames_of(curve), chunk_size=50)
+        made = corrected_rabc_weights(frames_of(curve), chunk_size=50)
         assert made.noise == pytest.approx(0.02, rel=0.1)
 
     def test_unknown_stays_unknown(self) -> None:
-        made = corrected_weights(frames_of([0.0, NAN, 0.4, 0.6], [0.3]), chunk_size=2, noise=0.0)
+        made = corrected_rabc_weights(frames_of([0.0, NAN, 0.4, 0.6], [0.3]), chunk_size=2, noise=0.0)
         # Frame 1 is unknown, and so is the last whole chunk, which begins there, for frames 2 and 3 at its end.
         assert np.isnan(made.weights).tolist() == [False, True, True, True, True]
 
@@ -175,7 +177,7 @@ class TestCorrected:
     def test_weights_lie_in_0_to_1_and_are_unknown_just_where_the_gain_is(
         self, many: list[list[float]], chunk: int
     ) -> None:
-        made = corrected_weights(frames_of(*many), chunk_size=chunk)
+        made = corrected_rabc_weights(frames_of(*many), chunk_size=chunk)
         known = ~np.isnan(made.gains)
         assert np.array_equal(known, ~np.isnan(made.weights))
         assert np.all((made.weights[known] >= 0) & (made.weights[known] <= 1))
@@ -205,7 +207,7 @@ class TestCorrected:
     def test_wrong_options_say_what_is_right(self) -> None:
         frames = frames_of([0.0, 1.0])
         with pytest.raises(UnknownNameError, match="episode, task"):
-            corrected_weights(frames, chunk_size=2, pace="robot")  # type: ignore[arg-type]
+            corrected_rabc_weights(frames, chunk_size=2, pace="robot")  # type: ignore[arg-type]
         for wrong in ({"share": 0.0}, {"noise": -1.0}, {"done": 0.0}):
             with pytest.raises(OptionError, match=next(iter(wrong))):
-                corrected_weights(frames, chunk_size=2, **wrong)  # type: ignore[arg-type]
+                corrected_rabc_weights(frames, chunk_size=2, **wrong)  # type: ignore[arg-type]

@@ -38,13 +38,13 @@ def test_epochs_differ_and_the_same_epoch_is_the_same_again() -> None:
 
 
 def test_processes_share_an_epoch_without_overlap() -> None:
-    parts = [WeightedSampler(np.ones(10), 10, rank=rank, world=3) for rank in range(3)]
+    parts = [WeightedSampler(np.ones(10), 10, rank=rank, world_size=3) for rank in range(3)]
     assert [len(part) for part in parts] == [4, 3, 3]
     assert sorted(place for part in parts for place in part) == list(range(10))
 
 
 def test_places_are_those_of_the_dataset_at_hand_and_strangers_are_never_drawn() -> None:
-    weights = FrameWeights.of_arrays([10, 11, 12, 13], [1.0, 0.0, 1.0, 2.0])
+    weights = FrameWeights.from_arrays([10, 11, 12, 13], [1.0, 0.0, 1.0, 2.0])
     drawn = Counter(weights.sampler([13, 99, 11, 10], num_samples=300))
     assert drawn == {0: 200, 3: 100}
 
@@ -52,7 +52,7 @@ def test_places_are_those_of_the_dataset_at_hand_and_strangers_are_never_drawn()
 def test_a_data_loader_takes_it() -> None:
     torch = pytest.importorskip("torch")
     data = torch.utils.data.TensorDataset(torch.arange(4))
-    weights = FrameWeights.of_arrays(range(4), [0.0, 1.0, 1.0, 0.0])
+    weights = FrameWeights.from_arrays(range(4), [0.0, 1.0, 1.0, 0.0])
     loader = torch.utils.data.DataLoader(data, batch_size=2, sampler=weights.sampler(range(4)))
     seen = torch.cat([batch for (batch,) in loader]).tolist()
     assert sorted(seen) == [1, 1, 2, 2]
@@ -60,7 +60,7 @@ def test_a_data_loader_takes_it() -> None:
 
 def test_loss_weights_have_mean_1_over_the_table_not_over_a_batch() -> None:
     torch = pytest.importorskip("torch")
-    weights = FrameWeights.of_arrays([5, 6, 7, 8], [0.0, 0.0, 1.0, 1.0])
+    weights = FrameWeights.from_arrays([5, 6, 7, 8], [0.0, 0.0, 1.0, 1.0])
     assert weights.of(torch.tensor([[8], [5]])).tolist() == [[2.0], [0.0]]
     assert weights.of(torch.tensor([5, 6])).tolist() == [0.0, 0.0]
     assert weights.of(torch.arange(5, 9)).mean().item() == 1.0
@@ -70,7 +70,7 @@ def test_loss_weights_have_mean_1_over_the_table_not_over_a_batch() -> None:
 
 def test_a_weighted_loss_pulls_the_fit_to_the_frames_that_weigh() -> None:
     torch = pytest.importorskip("torch")
-    weights = FrameWeights.of_arrays([0, 1], [1.0, 3.0])
+    weights = FrameWeights.from_arrays([0, 1], [1.0, 3.0])
     value = torch.zeros(1, requires_grad=True)
     loss = (weights.of(torch.tensor([0, 1])) * (value - torch.tensor([0.0, 4.0])) ** 2).mean()
     loss.backward()
@@ -93,7 +93,7 @@ class TestFiles:
 
     def test_a_table_that_cannot_be_used_says_why(self, tmp_path: Path) -> None:
         path = tmp_path / "w.parquet"
-        with pytest.raises(OptionError, match="no file"):
+        with pytest.raises(OptionError, match="does not exist"):
             FrameWeights.read(path)
         pq.write_table(pa.table({"index": [0]}), path)
         with pytest.raises(OptionError, match="index and weight"):
@@ -107,10 +107,10 @@ class TestFiles:
                 FrameWeights.read(self.write(path, list(weights), index))
 
     def test_another_dataset_is_noticed(self) -> None:
-        weights = FrameWeights.of_arrays([0, 1], [1.0, 1.0])
+        weights = FrameWeights.from_arrays([0, 1], [1.0, 1.0])
         with pytest.raises(OptionError, match="Is it the dataset"):
             weights.sampler([5, 6])
         with pytest.raises(OptionError, match="rank is 2"):
-            weights.sampler([0, 1], rank=2, world=2)
+            weights.sampler([0, 1], rank=2, world_size=2)
         with pytest.raises(OptionError, match="num_samples"):
             weights.sampler([0, 1], num_samples=0)

@@ -7,25 +7,25 @@ import math
 import numpy as np
 import pytest
 
-from stepscore.analysis.measures import Measures
+from stepscore.analysis.measures import EpisodeMetrics
 from stepscore.curation.selection import select_episodes, stall_frames
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics.catalog import Column
+from stepscore.metrics.catalog import MetricColumn
 from tests.curation.made import frames_of
 
 NAN = math.nan
 
 
 @pytest.fixture
-def measures() -> Measures:
+def measures() -> EpisodeMetrics:
     rows = tuple(
         {"episode_id": name, "task": task, "instruction": ""}
         for name, task in zip("abcdef", "xxxyyy", strict=True)
     )
     columns = (
-        Column("PPL", "higher", "mean", ""),
-        Column("STR", "lower", "mean", ""),
-        Column("n", "neither", "mean", ""),
+        MetricColumn("PPL", "higher", "mean", ""),
+        MetricColumn("STR", "lower", "mean", ""),
+        MetricColumn("n", "neither", "mean", ""),
     )
     values = {
         "PPL": np.array([0.9, 0.8, 0.7, 0.3, 0.2, NAN]),
@@ -34,36 +34,36 @@ def measures() -> Measures:
         "success_label": np.array([1, 0, NAN, 1, 0, 1]),
         "success_judge": np.array([1, 1, 0, 1, 1, 1]),
     }
-    return Measures(rows, columns, values, ())
+    return EpisodeMetrics(rows, columns, values, ())
 
 
-def test_the_best_share_is_kept_whichever_direction_is_better(measures: Measures) -> None:
+def test_the_best_share_is_kept_whichever_direction_is_better(measures: EpisodeMetrics) -> None:
     assert select_episodes(measures, top=0.4, by="PPL").kept == ("a", "b")
     assert select_episodes(measures, top=0.5, by="STR").kept == ("b", "c", "d")
 
 
-def test_an_episode_whose_metric_is_unknown_is_dropped_and_says_why(measures: Measures) -> None:
+def test_an_episode_whose_metric_is_unknown_is_dropped_and_says_why(measures: EpisodeMetrics) -> None:
     chosen = select_episodes(measures, top=1.0, by="PPL")
     assert chosen.kept == ("a", "b", "c", "d", "e")
     assert chosen.dropped == {"f": "its PPL is unknown"}
 
 
-def test_the_share_can_be_taken_of_every_task(measures: Measures) -> None:
+def test_the_share_can_be_taken_of_every_task(measures: EpisodeMetrics) -> None:
     assert select_episodes(measures, top=0.5, by="PPL", per_task=True).kept == ("a", "b", "d")
 
 
-def test_failures_are_dropped_by_whoever_is_asked_and_the_unknown_stays(measures: Measures) -> None:
+def test_failures_are_dropped_by_whoever_is_asked_and_the_unknown_stays(measures: EpisodeMetrics) -> None:
     assert select_episodes(measures, failures="drop").kept == ("a", "c", "d", "f")
     by_judge = select_episodes(measures, failures="drop", success_by="judge")
     assert by_judge.dropped == {"c": "failed, by the judge"}
     assert select_episodes(measures).kept == tuple("abcdef")
 
 
-def test_the_share_is_of_those_that_did_not_fail(measures: Measures) -> None:
+def test_the_share_is_of_those_that_did_not_fail(measures: EpisodeMetrics) -> None:
     assert select_episodes(measures, failures="drop", top=0.5, by="STR").kept == ("c", "d")
 
 
-def test_wrong_options_say_what_is_right(measures: Measures) -> None:
+def test_wrong_options_say_what_is_right(measures: EpisodeMetrics) -> None:
     with pytest.raises(UnknownNameError, match="PPL"):
         select_episodes(measures, top=0.5, by="PLP")
     for wrong in (

@@ -29,7 +29,7 @@ def test_the_exact_table_is_the_one_that_is_measured():
     rates = np.arange(5, 96) / 100
     means, lowest = [], []
     for n in range(10, 201):
-        ends = np.array([intervals.wilson(k, n) for k in range(n + 1)])
+        ends = np.array([intervals.wilson_interval(k, n) for k in range(n + 1)])
         inside = (ends[:, :1] <= rates) & (rates <= ends[:, 1:])
         coverage = (stats.binom.pmf(np.arange(n + 1)[:, None], n, rates) * inside).sum(axis=0)
         means.append(coverage.mean())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscore.errors import OptionError
-from stepscore.metrics.pairs import BINS, make_pairs, pair_scores
+from stepscore.metrics.pairs import TRUE_CHANGE_BINS, make_pairs, pair_scores
 
 NAN = math.nan
 changes = st.integers(-60, 60).map(lambda i: i / 100)
@@ -51,7 +51,7 @@ class TestPairScores:
     @given(pair_lists)
     def test_are_the_naive_ones(self, pairs):
         true, judged = [t for t, _ in pairs], [j for _, j in pairs]
-        for row, (lo, hi) in zip(pair_scores(true, judged), BINS, strict=True):
+        for row, (lo, hi) in zip(pair_scores(true, judged), TRUE_CHANGE_BINS, strict=True):
             expected = naive_row(pairs, lo, hi)
             found = {name: getattr(row, name) for name in expected}
             assert found == pytest.approx(expected, nan_ok=True)
@@ -69,7 +69,7 @@ class TestPairScores:
         edges = [0.3 - 0.2, 0.4 - 0.3, 0.9 - 0.6, 0.03, 0.029]
         rows = pair_scores(edges, [1] * 5)
         assert [row.n for row in rows] == [1, 2, 1]
-        assert [(row.lo, row.hi) for row in rows] == list(BINS)
+        assert [(row.lo, row.hi) for row in rows] == list(TRUE_CHANGE_BINS)
 
     def test_calling_everything_rising_earns_nothing_balanced(self):
         row = pair_scores([0.2] * 9 + [-0.2], [0.1] * 10)[1]

@@ -6,11 +6,15 @@ import math
 
 import pytest
 
-from stepscore.metrics.policy_failure_modes import fingerprint_stability, mechanisms, z_scores
+from stepscore.metrics.policy_failure_modes import (
+    failure_mode_stability,
+    policy_z_scores,
+    summarize_failure_modes,
+)
 
 
 def test_shares_are_of_the_known_names_over_all_tasks():
-    found = mechanisms(
+    found = summarize_failure_modes(
         {"pick": ["last mile", "none", "unknown"], "place": ["last mile", "stagnation"], "pour": []}
     )
     assert found.shares == {"last mile": 0.5, "stagnation": 0.25, "none": 0.25}
@@ -20,30 +24,30 @@ def test_shares_are_of_the_known_names_over_all_tasks():
 
 def test_stability_is_one_when_every_task_fails_alike_and_zero_when_none_do():
     alike = {"a": ["last mile", "none"], "b": ["none", "last mile", "none", "last mile"]}
-    assert fingerprint_stability(alike) == pytest.approx(1.0)
-    assert fingerprint_stability({"a": ["last mile"], "b": ["none"], "c": ["stagnation"]}) == 0.0
-    assert fingerprint_stability({"a": ["none", "none"], "b": ["none", "last mile"]}) == pytest.approx(0.5)
+    assert failure_mode_stability(alike) == pytest.approx(1.0)
+    assert failure_mode_stability({"a": ["last mile"], "b": ["none"], "c": ["stagnation"]}) == 0.0
+    assert failure_mode_stability({"a": ["none", "none"], "b": ["none", "last mile"]}) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("names", [{}, {"a": ["none"]}, {"a": ["none"], "b": ["unknown"], "c": []}])
 def test_stability_needs_two_tasks(names):
-    assert math.isnan(fingerprint_stability(names))
-    assert math.isnan(mechanisms(names).stability)
+    assert math.isnan(failure_mode_stability(names))
+    assert math.isnan(summarize_failure_modes(names).stability)
 
 
 def test_z_scores_point_upwards_for_the_better_policy():
     values = {"a": {"MP": 0.2, "CRA": 0.1}, "b": {"MP": 0.4, "CRA": 0.2}, "c": {"MP": 0.6, "CRA": 0.3}}
-    found = z_scores(values)
+    found = policy_z_scores(values)
     assert [found[p]["MP"] for p in "abc"] == pytest.approx([-1, 0, 1], abs=1e-12)
     assert [found[p]["CRA"] for p in "abc"] == pytest.approx([1, 0, -1], abs=1e-12)
 
 
 def test_z_scores_are_unknown_where_they_would_mean_nothing():
-    two = z_scores({"a": {"MP": 0.2}, "b": {"MP": 0.4}, "c": {"MP": math.nan}, "d": {}})
+    two = policy_z_scores({"a": {"MP": 0.2}, "b": {"MP": 0.4}, "c": {"MP": math.nan}, "d": {}})
     assert all(math.isnan(scores["MP"]) for scores in two.values())
-    equal = z_scores({p: {"MP": 0.1 + 0.2} for p in "abc"})
+    equal = policy_z_scores({p: {"MP": 0.1 + 0.2} for p in "abc"})
     assert all(math.isnan(scores["MP"]) for scores in equal.values())
-    gap = z_scores({"a": {"MP": 0.2}, "b": {"MP": 0.4}, "c": {"MP": 0.6}, "d": {"MP": math.nan}})
+    gap = policy_z_scores({"a": {"MP": 0.2}, "b": {"MP": 0.4}, "c": {"MP": 0.6}, "d": {"MP": math.nan}})
     assert gap["c"]["MP"] == pytest.approx(1.0)
     assert math.isnan(gap["d"]["MP"])
-    assert z_scores({}) == {}
+    assert policy_z_scores({}) == {}

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from stepscore.errors import OptionError
 from stepscore.metrics.order import ccc
 from stepscore.metrics.stages import (
-    boundaries,
     boundary_f1,
     boundary_rise,
     plateau_error,
+    stage_boundaries,
     trace_error,
     truth_trace,
 )
@@ -111,7 +111,7 @@ class TestTruthTrace:
         spans = [(r["anotation"], r["start_frame_id"] / 30, r["end_frame_id"] / 30) for r in rows]
         ends = [end for _, _, end in spans]
         assert truth_trace(spans, ends) == pytest.approx((np.arange(16) + 1) / 16)
-        assert len(boundaries(spans)) == 17
+        assert len(stage_boundaries(spans)) == 17
 
 
 class TestTraceError:
@@ -145,7 +145,7 @@ class TestTraceError:
 
 class TestBoundaryRise:
     def test_boundaries_shared_by_two_stages_stand_once(self):
-        assert boundaries(SPANS).tolist() == [1, 3, 4, 6, 10]
+        assert stage_boundaries(SPANS).tolist() == [1, 3, 4, 6, 10]
 
     def test_a_faithful_curve_rises_as_the_truth_does(self):
         found = boundary_rise(TIMES, truth_trace(SPANS, TIMES), SPANS)

@@ -13,14 +13,14 @@ from hypothesis.extra import numpy as hnp
 
 from stepscore.errors import OptionError
 from stepscore.metrics.subgoals import (
-    conditional_indicator,
     conditional_success,
-    coverage,
-    first_failure,
+    conditional_success_indicator,
+    first_failed_subgoal,
     first_failure_histogram,
+    order_violation_indicator,
     order_violations,
     success_vector,
-    violation_indicator,
+    verdict_coverage,
 )
 
 NAN = math.nan
@@ -72,7 +72,7 @@ def test_conditional_success_asks_only_episodes_that_arrived():
 def test_conditional_rates_are_the_means_of_their_indicators(matrix):
     rates = conditional_success(matrix)
     for k in range(matrix.shape[1]):
-        indicator = conditional_indicator(matrix, k)
+        indicator = conditional_success_indicator(matrix, k)
         known = indicator[~np.isnan(indicator)]
         assert rates.n[k] == len(known)
         assert rates.rate[k] == pytest.approx(known.mean() if len(known) else NAN, nan_ok=True)
@@ -103,12 +103,12 @@ def test_first_failures_are_counted_with_none_and_unknown():
     [([1, 0, NAN], 1), ([NAN, 0, 1], NAN), ([1, NAN, 1], NAN), ([1, 1, 1], 3), ([0, NAN, NAN], 0)],
 )
 def test_an_unknown_before_the_first_failure_leaves_it_unknown(row, expected):
-    np.testing.assert_array_equal(first_failure([row]), [expected])
+    np.testing.assert_array_equal(first_failed_subgoal([row]), [expected])
 
 
 @given(matrices)
 def test_first_failure_is_known_where_every_completion_agrees(matrix):
-    found = first_failure(matrix)
+    found = first_failed_subgoal(matrix)
     for row, at in zip(matrix, found, strict=True):
         possible = {naive_first_failure(c) for c in completions(row)}
         assert at == possible.pop() if len(possible) == 1 else math.isnan(at)
@@ -118,8 +118,8 @@ def test_first_failure_is_known_where_every_completion_agrees(matrix):
 def test_order_violations_name_the_pairs():
     found = order_violations(GRASP_LIFT_PLACE)
     # Lifted without a grasp: a violation. Placed, the lift unknown: perhaps one. The rest: none.
-    assert violation_indicator(GRASP_LIFT_PLACE)[[0, 1, 2, 4, 5]].tolist() == [0, 0, 0, 1, 0]
-    assert math.isnan(violation_indicator(GRASP_LIFT_PLACE)[3])
+    assert order_violation_indicator(GRASP_LIFT_PLACE)[[0, 1, 2, 4, 5]].tolist() == [0, 0, 0, 1, 0]
+    assert math.isnan(order_violation_indicator(GRASP_LIFT_PLACE)[3])
     assert (found.rate, found.n) == (1 / 5, 5)
     assert found.coverage == pytest.approx(5 / 6)
     assert found.pairs.tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
@@ -127,7 +127,7 @@ def test_order_violations_name_the_pairs():
 
 @given(matrices)
 def test_a_violation_is_known_where_every_completion_agrees(matrix):
-    found = violation_indicator(matrix)
+    found = order_violation_indicator(matrix)
     for row, violated in zip(matrix, found, strict=True):
         possible = {naive_violation(c) for c in completions(row)}
         assert violated == possible.pop() if len(possible) == 1 else math.isnan(violated)
@@ -143,7 +143,7 @@ def test_violating_pairs_are_the_counted_ones(matrix):
 
 @given(matrices)
 def test_coverage_is_the_known_share_of_each_subgoal(matrix):
-    shares = coverage(matrix)
+    shares = verdict_coverage(matrix)
     np.testing.assert_array_equal(shares, success_vector(matrix).coverage)
     for k in range(matrix.shape[1]):
         assert shares[k] == pytest.approx(
@@ -166,4 +166,4 @@ def test_bad_matrices_are_refused():
     with pytest.raises(OptionError, match="no subgoals"):
         success_vector(np.empty((3, 0)))
     with pytest.raises(OptionError, match=r"expected 0\.\.1"):
-        conditional_indicator([[1, 0]], 2)
+        conditional_success_indicator([[1, 0]], 2)

@@ -1,44 +1,55 @@
 """A run turned into training weights, filters and LeRobot files.
 
-:func:`run_frames` brings a run's curves to every frame of the dataset; :func:`rabc`, :func:`rabc_corrected`,
-:func:`awr`, :func:`awr_logistic` and :func:`keep_all` weigh the frames; :func:`select_episodes` and
-:func:`without_stalls` filter; :func:`distribution` shows what came out before anything is trained; ``files.py``
-writes it, and :class:`FrameWeights` reads it back in a PyTorch training loop.
+:func:`run_frames` interpolates a run's curves to every frame of the dataset. Four functions weigh the frames:
+
+================================ ==========================================================================
+:func:`lerobot_rabc`             RA-BC exactly as LeRobot computes it from a progress file
+:func:`corrected_rabc`           RA-BC with this package's three corrections, which LeRobot does not have
+:func:`topreward_awr`            TOPReward's dense reward as published
+:func:`logistic_awr`             advantage weights that do not saturate
+================================ ==========================================================================
+
+:func:`select_episodes`, :func:`keep_all` and :func:`without_stalls` filter; :func:`weight_distribution` reports
+how the weights spread before anything is trained; :func:`write_lerobot_progress`, :func:`write_weights` and
+:func:`write_episode_list` write files; :class:`FrameWeights` reads a table back in a PyTorch training loop.
 """
 
-from stepscore.curation.distribution import Distribution, distribution
-from stepscore.curation.files import write_episodes, write_progress, write_weights
-from stepscore.curation.frames import RunFrames, run_frames
-from stepscore.curation.lerobot_command import train_command
-from stepscore.curation.sampler import FrameWeights
-from stepscore.curation.selection import Selection, select_episodes
+from stepscore.curation.distribution import WeightDistribution, weight_distribution
+from stepscore.curation.files import read_weights, write_episode_list, write_lerobot_progress, write_weights
+from stepscore.curation.frames import EpisodeFrames, RunFrames, run_frames
+from stepscore.curation.lerobot_command import lerobot_train_command
+from stepscore.curation.sampler import FrameWeights, WeightedSampler
+from stepscore.curation.selection import EpisodeSelection, select_episodes
 from stepscore.curation.weighting import (
     Weighting,
-    awr,
-    awr_logistic,
+    corrected_rabc,
     keep_all,
-    rabc,
-    rabc_corrected,
+    lerobot_rabc,
+    logistic_awr,
+    topreward_awr,
     without_stalls,
 )
 
 __all__ = [
-    "Distribution",
+    "EpisodeFrames",
+    "EpisodeSelection",
     "FrameWeights",
     "RunFrames",
-    "Selection",
+    "WeightDistribution",
+    "WeightedSampler",
     "Weighting",
-    "awr",
-    "awr_logistic",
-    "distribution",
+    "corrected_rabc",
     "keep_all",
-    "rabc",
-    "rabc_corrected",
+    "lerobot_rabc",
+    "lerobot_train_command",
+    "logistic_awr",
+    "read_weights",
     "run_frames",
     "select_episodes",
-    "train_command",
+    "topreward_awr",
+    "weight_distribution",
     "without_stalls",
-    "write_episodes",
-    "write_progress",
+    "write_episode_list",
+    "write_lerobot_progress",
     "write_weights",
 ]

@@ -1,8 +1,9 @@
-"""Advantage weights after TOPReward: a step that raised progress counts more than one that did not.
+"""Advantage weights after TOPReward: a frame from which progress rises weighs more than one from which it falls.
 
-TOPReward (arXiv 2602.19313) writes the dense reward of a step as clip(tau exp(s_k - s_(k-1)), 0, delta_max) with
-tau = delta_max = 2. Progress changes by at most 1, so tau exp(.) spans 0.74 to 5.4, and every step that does not
-fall is at the cap: the published weight tells falls apart, and nothing else.
+TOPReward (arXiv 2602.19313) defines the dense reward from one prefix to the next as
+clip(tau exp(s_k - s_(k-1)), 0, delta_max) with tau = delta_max = 2. Progress changes by at most 1, so tau exp(.)
+spans 0.74 to 5.4, and every change that is not a fall is at the cap: the published weight distinguishes falls from
+all else, and nothing more.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ TAU, DELTA_MAX, TEMPERATURE = 2.0, 2.0, 1.0
 
 @dataclass(frozen=True)
 class AdvantageWeights:
-    """Weights 0..delta_max, NaN where the change is unknown.
+    """Weights in 0..delta_max, NaN where the change is unknown.
 
     Attributes:
-        weights: One a frame.
+        weights: One weight per frame.
         mean: Mean change over all frames, the baseline if it was subtracted.
         deviation: Standard deviation of the changes.
         at_cap: Share of known weights that are at delta_max; NaN where none is known.
@@ -37,20 +38,20 @@ class AdvantageWeights:
 def topreward_weights(
     changes: FloatArray, *, tau: float = TAU, delta_max: float = DELTA_MAX, subtract_mean: bool = False
 ) -> AdvantageWeights:
-    """The weight clip(tau exp(change), 0, delta_max), or the same with the mean change taken off first.
+    """Return clip(tau exp(change), 0, delta_max), optionally with the mean change subtracted first.
 
     Args:
-        changes: Change of progress over each frame's step; NaN for unknown.
-        tau: Weight of a step without change, or with ``subtract_mean`` of an average step.
+        changes: Change of progress from each frame's curve point to the next; NaN for unknown.
+        tau: Weight of no change, or with ``subtract_mean`` of an average change.
         delta_max: Largest weight.
         subtract_mean: Two readings of the method. Without: the dense reward as its equation stands, in which
-            any step that does not fall has weight tau or more. With: an advantage in the sense of
-            advantage-weighted regression, the change less the mean change of the dataset; then a step below
-            the average loses weight, too.
+            any change that is not a fall has weight tau or more. With: an advantage in the sense of
+            advantage-weighted regression, the change less the mean change of the dataset; then a change
+            below the average loses weight, too.
     """
     if not (tau > 0 and delta_max > 0):
         raise OptionError(f"tau is {tau} and delta_max {delta_max}; both must be above 0.")
-    mean, deviation = _moments(changes)
+    mean, deviation = _mean_and_deviation(changes)
     advantage = changes - mean if subtract_mean else changes
     weights = np.clip(tau * np.exp(advantage), 0.0, delta_max)
     return AdvantageWeights(weights, mean, deviation, _at_cap(weights, delta_max))
@@ -59,21 +60,21 @@ def topreward_weights(
 def logistic_weights(
     changes: FloatArray, *, delta_max: float = DELTA_MAX, temperature: float = TEMPERATURE
 ) -> AdvantageWeights:
-    """A weight that does not saturate: delta_max / (1 + exp(-(change - mean) / (temperature deviation))).
+    """Return weights that do not saturate: delta_max / (1 + exp(-(change - mean) / (temperature deviation))).
 
-    An average step weighs delta_max / 2; a step of one standard deviation more, at temperature 1, 0.73 of
-    delta_max. Because changes are measured in their own deviation, the weights mean the same for a dataset of
-    long episodes, where each step gains little, as for one of short ones. Where all changes are equal, all
-    weights are delta_max / 2.
+    An average change weighs delta_max / 2; one standard deviation more, at temperature 1, 0.73 of delta_max.
+    Because changes are measured in their own deviation, the weights mean the same for a dataset of long
+    episodes, where each change is small, as for one of short ones. Where all changes are equal, all weights
+    are delta_max / 2.
 
     Args:
-        changes: Change of progress over each frame's step; NaN for unknown.
-        delta_max: The bound from above.
+        changes: Change of progress from each frame's curve point to the next; NaN for unknown.
+        delta_max: Upper bound of the weights, never reached.
         temperature: Above 1 the weights lie closer together, below 1 farther apart.
     """
     if not (delta_max > 0 and temperature > 0):
         raise OptionError(f"delta_max is {delta_max} and temperature {temperature}; both must be above 0.")
-    mean, deviation = _moments(changes)
+    mean, deviation = _mean_and_deviation(changes)
     # Equal changes differ by rounding alone, which no temperature should turn into weights.
     scale = deviation if deviation > 1e-9 else np.inf
     advantage = (changes - mean) / (temperature * scale)
@@ -81,7 +82,7 @@ def logistic_weights(
     return AdvantageWeights(weights, mean, deviation, _at_cap(weights, delta_max))
 
 
-def _moments(changes: FloatArray) -> tuple[float, float]:
+def _mean_and_deviation(changes: FloatArray) -> tuple[float, float]:
     known = changes[~np.isnan(changes)]
     return (float(np.mean(known)), float(np.std(known))) if len(known) else (np.nan, np.nan)
 

@@ -1,4 +1,4 @@
-"""What a user sees of the weights before training: how they spread, whom they favour, whether they do anything."""
+"""How weights spread over frames and episodes, with warnings where training with them would change nothing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from stepscore.curation.weighting import Weighting
 from stepscore.types import FloatArray, IntArray
 
-BINS = 10
-ALIKE, EFFECTIVE = 0.95, 0.99
-"""Weighting is called idle from this share of weights within 1 % of the middle one, or this effective share."""
+HISTOGRAM_BINS = 10
+MAX_EQUAL_SHARE, MAX_EFFECTIVE_SHARE = 0.95, 0.99
+"""From this share of weights within 1 % of the median, or this effective share, weighting changes nothing."""
 
-TERMINAL = 0.5
-"""Share of an episode's last chunk at weight 0 from which a policy may not learn to stop."""
+MAX_ZERO_SHARE_AT_END = 0.5
+"""Share of weights 0 in the episodes' last chunk from which a policy may not learn to stop."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,21 @@ class EpisodeWeight:
 
 
 @dataclass(frozen=True)
-class Distribution:
-    """How the weights spread. Shares are of the known frames, except ``unknown``.
+class WeightDistribution:
+    """A summary of the weights. Shares are of the known frames, except ``unknown``.
 
     Attributes:
-        n: Frames.
+        n: Number of frames.
         unknown: Share of frames whose weight is unknown.
         at_zero: Share at 0.
         at_one: Share at 1.
         at_most: Share at the largest weight there is.
         mean: Mean weight.
-        effective: (sum w)^2 / (n sum w^2): training sees as many frames as this share of them, all alike.
+        effective: Effective sample size over n, (sum w)^2 / (n sum w^2).
         edges: Bounds of the histogram's bins, from 0 to the largest weight rounded up to halves, at least 1.
-        counts: Frames in each.
-        episodes: Every episode with its mean weight, the most favoured first, the unknown last.
-        warnings: What a user should know before training; may be empty.
+        counts: Frames in each bin.
+        episodes: Every episode with its mean weight, the highest first, the unknown last.
+        warnings: Sentences a user should read before training; may be empty.
     """
 
     n: int
@@ -60,7 +60,7 @@ class Distribution:
     warnings: tuple[str, ...]
 
     def row(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the summary as JSON values."""
         names = ("n", "unknown", "at_zero", "at_one", "at_most", "mean", "effective")
         return {name: getattr(self, name) for name in names} | {
             "histogram": {"edges": self.edges.tolist(), "counts": self.counts.tolist()},
@@ -69,14 +69,14 @@ class Distribution:
         }
 
 
-def distribution(weighting: Weighting) -> Distribution:
-    """How the weights spread over frames and episodes, with warnings where they would not do what is hoped."""
+def weight_distribution(weighting: Weighting) -> WeightDistribution:
+    """Summarize the weights over frames and episodes, with warnings where they would not help training."""
     weights = weighting.weights
     known = weights[~np.isnan(weights)]
     most = float(np.max(known, initial=0.0))
     # A round end, so that the bins of weights up to 1.98 read 0.2, 0.4, ...
-    counts, edges = np.histogram(known, bins=BINS, range=(0.0, max(1.0, np.ceil(2 * most) / 2)))
-    return Distribution(
+    counts, edges = np.histogram(known, bins=HISTOGRAM_BINS, range=(0.0, max(1.0, np.ceil(2 * most) / 2)))
+    return WeightDistribution(
         n=len(weights),
         unknown=_mean(np.isnan(weights)),
         at_zero=_mean(known == 0),
@@ -93,13 +93,13 @@ def distribution(weighting: Weighting) -> Distribution:
 
 def _episodes(weighting: Weighting, overall: float) -> tuple[EpisodeWeight, ...]:
     frames = weighting.frames
-    found = []
+    weights = []
     for episode, start, end in zip(frames.episodes, frames.starts, frames.starts[1:], strict=False):
         own = weighting.weights[start:end]
         mean = _mean(own[~np.isnan(own)])
         relative = mean / overall if overall > 0 else np.nan
-        found.append(EpisodeWeight(episode.id, mean, relative, episode.success))
-    return tuple(sorted(found, key=lambda e: (np.isnan(e.mean), -e.mean, e.id)))
+        weights.append(EpisodeWeight(episode.id, mean, relative, episode.success))
+    return tuple(sorted(weights, key=lambda e: (np.isnan(e.mean), -e.mean, e.id)))
 
 
 def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
@@ -108,22 +108,23 @@ def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
         yield "No weight is known, so there is nothing to weight by. Does the run have curves?"
         return
     if not np.any(known > 0):
-        yield "Every known weight is 0: nothing would be learnt."
+        yield "Every known weight is 0: the policy would learn nothing."
         return
-    alike = _mean(np.abs(known - np.median(known)) <= 0.01 * np.median(known))
-    if weighting.method != "filter" and (alike >= ALIKE or _effective(known) >= EFFECTIVE):
+    equal, effective = _mean(np.abs(known - np.median(known)) <= 0.01 * np.median(known)), _effective(known)
+    idle = equal >= MAX_EQUAL_SHARE or effective >= MAX_EFFECTIVE_SHARE
+    if weighting.method != "filter" and idle:
         yield (
-            f"These weights do next to nothing: {100 * alike:.1f} % of them are within 1 % of the middle one, and "
-            f"frames count as {100 * _effective(known):.1f} % of equal ones would: training is plain behaviour "
+            f"These weights do next to nothing: {100 * equal:.1f} % of them are within 1 % of the median, and the "
+            f"effective sample size is {100 * effective:.1f} % of the frames: training is plain behaviour "
             f"cloning. {_remedy(weighting)}"
         )
     noise, kappa = facts.get("noise", np.nan), options.get("kappa", np.nan)
     if weighting.form == "lerobot" and np.sqrt(2) * noise > kappa:
         yield (
-            f"The judge's noise moves a gain by {np.sqrt(2) * noise:.3f}, more than kappa = {kappa:g}: many "
-            "weights are drawn by noise. Try --form corrected, which allows for it."
+            f"The judge's noise changes a gain by {np.sqrt(2) * noise:.3f}, more than kappa = {kappa:g}: many "
+            "weights are determined by noise. Try --form corrected, which allows for it."
         )
-    if facts.get("last chunk at 0", np.nan) >= TERMINAL:
+    if facts.get("last chunk at 0", np.nan) >= MAX_ZERO_SHARE_AT_END:
         yield (
             f"{100 * facts['last chunk at 0']:.0f} % of the frames in the last chunk of an episode weigh 0; "
             "the policy may not learn to stop. --form corrected keeps them."
@@ -138,10 +139,10 @@ def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
 
 def _remedy(weighting: Weighting) -> str:
     if weighting.form == "topreward":
-        return "A step that does not fall is at the cap: try --form logistic, or --subtract-mean."
+        return "Every change that is not a fall is at the cap: try --form logistic, or --subtract-mean."
     if weighting.form == "lerobot":
         return "Nearly every chunk gains more than kappa: raise --kappa, or try --form corrected."
-    return "The judge's curves are too even to tell frames apart; choose episodes with --top instead."
+    return "The judge's curves are too even to distinguish frames; choose episodes with --top instead."
 
 
 def _effective(known: FloatArray) -> float:

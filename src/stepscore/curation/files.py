@@ -1,6 +1,6 @@
-"""What training reads: LeRobot's progress file, a table of weights by index, and a list of episodes.
+"""The files that training reads: LeRobot's progress file, a table of weights by index, and a list of episodes.
 
-Every file appears under its name only when it is whole.
+Every file is written under a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from stepscore.types import FloatArray, IntArray
 METADATA = "stepscore"
 
 
-def write_progress(
-    path: Path, frames: RunFrames, *, dense: FloatArray | None = None, made_by: Mapping[str, object]
+def write_lerobot_progress(
+    path: Path, frames: RunFrames, *, dense: FloatArray | None = None, provenance: Mapping[str, object]
 ) -> None:
-    """The progress file that LeRobot's RA-BC reads unchanged: a row a frame, by index.
+    """Write the progress file that LeRobot's RA-BC reads unchanged: one row per frame, by index.
 
     Columns ``index``, ``episode_index`` and ``frame_index`` (int64) and ``progress_sparse`` (float32; null
     for unknown), and with ``dense`` a second head, ``progress_dense``. LeRobot takes the statistics of its
@@ -34,56 +34,61 @@ def write_progress(
     Args:
         path: Ends in ``.parquet``.
         frames: The chosen episodes.
-        dense: Progress of another head, one value a frame.
-        made_by: Run, judge, protocol and options, kept as JSON in the file's metadata.
+        dense: Progress of another head, one value per frame.
+        provenance: Run, judge, protocol and options, kept as JSON in the file's metadata.
     """
-    columns = _places(frames) | {"progress_sparse": _floats(frames.progress)}
+    columns = _frame_columns(frames) | {"progress_sparse": _floats(frames.progress)}
     if dense is not None:
         columns["progress_dense"] = _floats(dense)
-    _write_table(path, columns, made_by)
+    _write_table(path, columns, provenance)
 
 
-def write_weights(path: Path, weighting: Weighting, *, made_by: Mapping[str, object]) -> None:
-    """A weight a frame, for :class:`stepscore.curation.sampler.FrameWeights`.
+def write_weights(path: Path, weighting: Weighting, *, provenance: Mapping[str, object]) -> None:
+    """Write one weight per frame, for :class:`stepscore.curation.FrameWeights`.
 
     Columns ``index``, ``episode_index``, ``frame_index`` (int64), ``weight`` (float32; null for unknown) and
-    ``success`` (by label; null where no label says).
+    ``success`` (by label; null where there is none).
+
+    Args:
+        path: Ends in ``.parquet``.
+        weighting: The weights and their frames.
+        provenance: Run, judge, protocol and options, kept as JSON in the file's metadata.
     """
     frames = weighting.frames
     successes = pa.array([e.success for e in frames.episodes], pa.bool_())
     rows = pa.array(frames.per_frame(list(range(len(frames.episodes)))))
-    columns = _places(frames) | {"weight": _floats(weighting.weights), "success": successes.take(rows)}
-    _write_table(path, columns, made_by)
+    columns = _frame_columns(frames) | {"weight": _floats(weighting.weights), "success": successes.take(rows)}
+    _write_table(path, columns, provenance)
 
 
-def write_episodes(path: Path, frames: RunFrames) -> None:
-    """The numbers of the chosen episodes as a JSON list, as ``--dataset.episodes`` takes it."""
+def write_episode_list(path: Path, frames: RunFrames) -> None:
+    """Write the numbers of the chosen episodes as a JSON list, as ``--dataset.episodes`` takes it."""
     write_text(path, episode_list(frames) + "\n", make_folder=True)
 
 
 def episode_list(frames: RunFrames) -> str:
-    """``[0, 3, 7]``."""
+    """Return the numbers of the chosen episodes in ascending order, as ``[0, 3, 7]``."""
     return json.dumps(sorted(episode.number for episode in frames.episodes))
 
 
 def read_weights(path: str | Path) -> tuple[IntArray, FloatArray]:
-    """Index and weight of every row of a table with these two columns; NaN for unknown."""
+    """Return the index and weight of every row of a table with these two columns; NaN for unknown."""
     try:
         table = pq.read_table(path, columns=["index", "weight"])
     except FileNotFoundError as error:
         raise OptionError(
-            f"There is no file {path}. Make one: stepscore weights RUN ... -o {path}"
+            f"File {path} does not exist. Make it: stepscore weights RUN ... -o {path}"
         ) from error
     except (OSError, pa.ArrowException, ValueError) as error:
         raise OptionError(
-            f"{path} is no table of weights with the columns index and weight ({error}). "
+            f"{path} is not a table of weights with the columns index and weight ({error}). "
             "Make one: stepscore weights RUN --method awr -o weights.parquet"
         ) from error
     index = np.asarray(table.column("index").to_numpy(), dtype=np.int64)
     return index, np.asarray(table.column("weight").to_numpy(), dtype=np.float64)
 
 
-def _places(frames: RunFrames) -> dict[str, pa.Array]:
+def _frame_columns(frames: RunFrames) -> dict[str, pa.Array]:
     return {
         "index": pa.array(frames.index()),
         "episode_index": pa.array(frames.episode_index()),
@@ -95,9 +100,9 @@ def _floats(values: FloatArray) -> pa.Array:
     return pa.array(values.astype(np.float32), pa.float32(), mask=np.isnan(values))
 
 
-def _write_table(path: Path, columns: Mapping[str, pa.Array], made_by: Mapping[str, object]) -> None:
+def _write_table(path: Path, columns: Mapping[str, pa.Array], provenance: Mapping[str, object]) -> None:
     if path.suffix != ".parquet":
         raise OptionError(f"The table is Parquet: name the file {path.stem}.parquet, not {path.name}.")
-    text = json.dumps(made_by, sort_keys=True, default=str)
+    text = json.dumps(provenance, sort_keys=True, default=str)
     table = pa.table(dict(columns)).replace_schema_metadata({METADATA: text})
     write_parquet(path, table, make_folder=True)

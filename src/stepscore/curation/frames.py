@@ -20,18 +20,18 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class EpisodeFrames:
-    """One episode: where its frames stand in the dataset, and the judge's curve.
+    """One episode: the position of its frames in the dataset, and the judge's curve.
 
     Attributes:
         id: The episode's id.
-        number: Its number in the dataset; its place among the run's episodes where the source has no numbers.
+        number: Its episode number in the dataset; its position in the run where the source has no numbers.
         first_index: The dataset's index of its first frame.
-        n_frames: How many frames it has.
-        fps: Frames a second; frame i is at i / fps seconds.
+        n_frames: Number of frames.
+        fps: Frames per second; frame i is at i / fps seconds.
         task: Its task, or its instruction.
-        success: Whether it succeeded, by label; ``None`` where no label says.
-        times: Moments of the curve in seconds; empty where there is no curve.
-        values: Progress (or the channel asked for) at those moments; NaN for unknown.
+        success: Whether it succeeded, by label; ``None`` without a label.
+        times: Timestamps of the curve's points in seconds; empty where there is no curve.
+        values: Progress (or the requested channel) at those timestamps; NaN for unknown.
     """
 
     id: str
@@ -51,9 +51,9 @@ class RunFrames:
 
     Attributes:
         episodes: The episodes, by index.
-        channel: The series of the curve that is called progress here.
+        channel: The channel of the curve that ``progress`` is interpolated from.
         numbered: Whether number and index are the source's own (LeRobot), not counted here.
-        left_out: Episodes of the run that have no frames to speak of, with the reason.
+        left_out: Ids of the run's episodes without a known number of frames, with the reason.
     """
 
     episodes: tuple[EpisodeFrames, ...]
@@ -77,7 +77,7 @@ class RunFrames:
 
     @cached_property
     def changes(self) -> FloatArray:
-        """For every frame, the change over the judge's step in which it lies; see :func:`step_changes`."""
+        """Change between the two curve points around every frame; see :func:`step_changes`."""
         return _joined(step_changes(e.times, e.values, e.n_frames, e.fps) for e in self.episodes)
 
     @cached_property
@@ -87,52 +87,52 @@ class RunFrames:
 
     @cached_property
     def lengths(self) -> IntArray:
-        """Frames of each episode."""
+        """Number of frames of each episode."""
         return np.diff(self.starts)
 
     def index(self) -> IntArray:
-        """The dataset's index of every frame."""
+        """Return the dataset's index of every frame."""
         return self.per_frame([e.first_index for e in self.episodes]) + self.frame_index()
 
     def episode_index(self) -> IntArray:
-        """The number of the episode of every frame."""
+        """Return the episode number of every frame."""
         return self.per_frame([e.number for e in self.episodes])
 
     def frame_index(self) -> IntArray:
-        """Every frame's number in its episode."""
+        """Return every frame's number within its episode, from 0."""
         return np.arange(len(self), dtype=np.int64) - self.per_frame(self.starts[:-1].tolist())
 
     def per_frame(self, values: Sequence[int]) -> IntArray:
-        """A value an episode as a value a frame."""
+        """Repeat one value per episode for each of its frames."""
         return np.repeat(np.asarray(values, dtype=np.int64), self.lengths)
 
     def select(self, ids: Collection[str]) -> RunFrames:
-        """Only these episodes."""
+        """Return a copy with these episodes only."""
         wanted = set(ids)
         return replace(self, episodes=tuple(e for e in self.episodes if e.id in wanted))
 
 
 def run_frames(run: Run, channel: str = "progress") -> RunFrames:
-    """The frames of all episodes of a run.
+    """Return the frames of all episodes of a run, each with the judge's progress.
 
     Args:
         run: From :func:`stepscore.open_run`.
-        channel: Series of the curve. ``progress`` is absolute and comparable between episodes; another, such
-            as ``minmax``, is taken only when it is named here.
+        channel: Channel of the curve. ``progress`` is absolute and comparable between episodes; another, such
+            as ``minmax``, is used only when it is named here.
     """
     curves = dict(curves_by_episode(run.curves(), channel))
-    found: list[EpisodeFrames] = []
+    episodes: list[EpisodeFrames] = []
     left_out: dict[str, str] = {}
     rows = run.episodes().to_pylist()
     numbered = all(_first_index(row) is not None for row in rows)
-    place = index = 0
+    position = index = 0
     for row in rows:
         if row["n_frames"] is None or not row["fps"]:
             left_out[row["episode_id"]] = "its frames could not be counted"
             continue
-        number, first = (row["source_index"], _first_index(row)) if numbered else (place, index)
+        number, first = (row["source_index"], _first_index(row)) if numbered else (position, index)
         times, values = curves.get(row["episode_id"], (np.empty(0), np.empty(0)))
-        found.append(
+        episodes.append(
             EpisodeFrames(
                 id=row["episode_id"],
                 number=int(number),
@@ -145,14 +145,14 @@ def run_frames(run: Run, channel: str = "progress") -> RunFrames:
                 values=np.asarray(values, dtype=np.float64),
             )
         )
-        place, index = place + 1, index + row["n_frames"]
-    found.sort(key=lambda episode: episode.first_index)
-    _check_disjoint(found, run)
-    return RunFrames(tuple(found), channel, numbered, left_out)
+        position, index = position + 1, index + row["n_frames"]
+    episodes.sort(key=lambda episode: episode.first_index)
+    _check_disjoint(episodes, run)
+    return RunFrames(tuple(episodes), channel, numbered, left_out)
 
 
 def _first_index(row: Mapping[str, Any]) -> int | None:
-    """The dataset's index of the episode's first frame, where the source is a LeRobot dataset."""
+    """Return the dataset's index of the episode's first frame, where the source is a LeRobot dataset."""
     metadata = json.loads(row["metadata"] or "{}")
     first = metadata.get("dataset_from_index")
     return int(first) if first is not None and row["source_index"] is not None else None
@@ -163,7 +163,7 @@ def _check_disjoint(episodes: Sequence[EpisodeFrames], run: Run) -> None:
         if before.first_index + before.n_frames > after.first_index:
             raise RunError(
                 f"{run.path}: episodes {before.id} and {after.id} share index {after.first_index} of the "
-                "dataset. Weights are by index, so a run may hold the episodes of one dataset alone."
+                "dataset. Weights are by index, so a run may hold the episodes of one dataset only."
             )
 
 

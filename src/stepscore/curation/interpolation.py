@@ -1,4 +1,4 @@
-"""A judge's curve, known at a few moments, brought to every frame; what is unknown stays unknown."""
+"""A judge's curve, known at a few timestamps, interpolated to every frame; unknown stays unknown."""
 
 from __future__ import annotations
 
@@ -9,58 +9,57 @@ import numpy as np
 from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
 
-NEAR = 0.1
-"""Share of a frame within which a point of the curve lies on the frame: stored timestamps are rounded."""
+FRAME_TOLERANCE = 0.1
+"""Frames within which a point of the curve counts as on the frame, since stored timestamps are rounded."""
 
-_MAD = 1.4826
+_DEVIATION_PER_MAD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
 
 def at_frames(times: FloatArray, values: FloatArray, n_frames: int, fps: float) -> FloatArray:
-    """The curve at frames 0..n_frames-1, frame i at i / fps seconds: straight between neighbouring points.
+    """Interpolate the curve linearly at frames 0..n_frames-1, frame i at i / fps seconds.
 
-    A frame on a point has that point's value. A frame before the first point, after the last, or beside an
-    unknown one (NaN) is NaN: nothing is extended, and nothing bridges a gap.
+    A frame on a point has that point's value. A frame before the first point, after the last, or next to an
+    unknown one (NaN) is NaN: nothing is extrapolated, and no gap is bridged.
     """
-    frames, points = _clock(times, n_frames, fps)
-    found = np.full(n_frames, np.nan)
+    frames, points = _frame_axis(times, n_frames, fps)
+    curve = np.full(n_frames, np.nan)
     if not len(points):
-        return found
+        return curve
     right = np.searchsorted(points, frames)
     inside = (right > 0) & (right < len(points))
     low, high = right[inside] - 1, right[inside]
     share = (frames[inside] - points[low]) / (points[high] - points[low])
-    found[inside] = values[low] + share * (values[high] - values[low])
+    curve[inside] = values[low] + share * (values[high] - values[low])
     nearest, on = _on_points(points, frames)
-    found[on] = values[nearest[on]]
-    return found
+    curve[on] = values[nearest[on]]
+    return curve
 
 
 def step_changes(times: FloatArray, values: FloatArray, n_frames: int, fps: float) -> FloatArray:
-    """For every frame, the change of the curve from the point at or before it to the next point.
+    """Return, for every frame, the change of the curve from the point at or before it to the next point.
 
-    That is the judge's own step in which the frame lies. The frame of the last point, from which no step
-    leads on, has the change of the last step, so that an episode's end is not lost. NaN before the first
-    point, after the last, and in a step with an unknown end.
+    The frame of the last point, after which there is no other, has the change up to it, so that an episode's
+    end is not lost. NaN before the first point, after the last, and between points of which one is unknown.
     """
-    frames, points = _clock(times, n_frames, fps)
-    found = np.full(n_frames, np.nan)
+    frames, points = _frame_axis(times, n_frames, fps)
+    changes = np.full(n_frames, np.nan)
     if len(points) < 2:
-        return found
+        return changes
     nearest, on = _on_points(points, frames)
-    step = np.where(on, nearest, np.searchsorted(points, frames) - 1)
-    inside = (step >= 0) & ((step < len(points) - 1) | on)
-    found[inside] = np.diff(values)[np.minimum(step[inside], len(points) - 2)]
-    return found
+    before = np.where(on, nearest, np.searchsorted(points, frames) - 1)
+    inside = (before >= 0) & ((before < len(points) - 1) | on)
+    changes[inside] = np.diff(values)[np.minimum(before[inside], len(points) - 2)]
+    return changes
 
 
 def curve_noise(curves: Iterable[tuple[FloatArray, FloatArray]]) -> float:
-    """Standard deviation of the noise on one point of the curves; NaN where no three known points stand in a row.
+    """Estimate the standard deviation of the noise on one point; NaN where no three known points are adjacent.
 
-    Each point is held against the straight line through its neighbours. Were the truth straight there and the
+    Each point is compared with the straight line through its neighbours. Were the truth straight there and the
     noise independent, the distance would have the variance sigma^2 (1 + a^2 + b^2), a and b the shares of the
     two neighbours; sigma is 1.4826 times the median of the distances so scaled. The median leaves out the few
-    places where progress truly bends. Noise that neighbouring points share is not seen.
+    places where progress truly bends. Noise that neighbouring points share is not detected.
     """
     scaled = []
     for times, values in curves:
@@ -72,23 +71,21 @@ def curve_noise(curves: Iterable[tuple[FloatArray, FloatArray]]) -> float:
         scaled.append(off / np.sqrt(1.0 + a**2 + b**2))
     distances = np.abs(np.concatenate(scaled)) if scaled else np.empty(0)
     distances = distances[~np.isnan(distances)]
-    return _MAD * float(np.median(distances)) if len(distances) else float("nan")
+    return _DEVIATION_PER_MAD * float(np.median(distances)) if len(distances) else float("nan")
 
 
-def _clock(times: FloatArray, n_frames: int, fps: float) -> tuple[FloatArray, FloatArray]:
-    """Frames and points on one axis, counted in frames."""
+def _frame_axis(times: FloatArray, n_frames: int, fps: float) -> tuple[FloatArray, FloatArray]:
+    """Return frames and points on one axis, counted in frames."""
     if n_frames < 0 or not (fps > 0 and np.isfinite(fps)):
-        raise OptionError(
-            f"{n_frames} frames at {fps} a second are no clock: both must be known and above 0."
-        )
+        raise OptionError(f"Cannot time {n_frames} frames at {fps} fps: both must be known and above 0.")
     return np.arange(n_frames, dtype=np.float64), np.asarray(times, dtype=np.float64) * fps
 
 
 def _on_points(
     points: FloatArray, frames: FloatArray
 ) -> tuple[IntArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """The nearest point of every frame, and whether the frame lies on it."""
+    """Return the nearest point of every frame, and whether the frame lies on it."""
     right = np.clip(np.searchsorted(points, frames), 0, len(points) - 1)
     left = np.maximum(right - 1, 0)
     nearest = np.where(np.abs(points[left] - frames) < np.abs(points[right] - frames), left, right)
-    return nearest, np.abs(points[nearest] - frames) <= NEAR
+    return nearest, np.abs(points[nearest] - frames) <= FRAME_TOLERANCE

@@ -1,7 +1,8 @@
-"""RA-BC with three corrections: the end of an episode is kept, the threshold follows the pace, noise is allowed for.
+"""This package's corrected RA-BC; LeRobot's form is in :mod:`stepscore.curation.rabc_lerobot`.
 
-As published, the threshold of 0.01 is passed by nearly every frame of a short episode and by half of them, at
-random, in a long one; and the last frames of an episode, which teach the policy to stop, weigh 0.
+Three corrections: the end of an episode is kept, the threshold follows the pace, noise is allowed for. In the
+published form the threshold of 0.01 is passed by nearly every frame of a short episode and by half of them, at
+random, in a long one; and the last frames of an episode, from which the policy learns to stop, weigh 0.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from stepscore.types import FloatArray, IntArray
 
 Pace = Literal["episode", "task"]
 PACES: tuple[Pace, ...] = ("episode", "task")
-SHARE, DONE = 0.5, 0.95
+PACE_SHARE, DONE_PROGRESS = 0.5, 0.95
+"""Share of the steady pace at which a frame counts in full; progress from which the task is done."""
 
 
 @dataclass(frozen=True)
-class CorrectedWeights:
-    """Weights 0..1, NaN where the gain is unknown, and what they were made with.
+class CorrectedRabcWeights:
+    """Weights in 0..1, NaN where the gain is unknown, with the thresholds and noise behind them.
 
     Attributes:
-        weights: One a frame.
+        weights: One weight per frame.
         gains: Change of progress over the frame's chunk.
         kappa: The threshold of each episode; NaN for an episode of one frame.
         noise: Standard deviation of the judge's noise that was allowed for.
@@ -40,7 +42,9 @@ class CorrectedWeights:
 
 
 def chunk_gains(progress: FloatArray, starts: IntArray, chunk_size: int) -> FloatArray:
-    """Change of progress over a whole chunk: p[j + h] - p[j], j = min(i, last - h), h = min(chunk_size, last).
+    """Return the change of progress over a whole chunk of each frame i.
+
+    It is p[j + h] - p[j] with j = min(i, last - h), h = min(chunk_size, last).
 
     A frame less than a chunk before the end takes the gain of the episode's last whole chunk, instead of an
     ever shorter one that ends in 0. An episode of one frame has no gain: NaN.
@@ -53,22 +57,22 @@ def chunk_gains(progress: FloatArray, starts: IntArray, chunk_size: int) -> Floa
     return np.where(reach > 0, progress[begin + reach] - progress[begin], np.nan)
 
 
-def corrected_weights(
+def corrected_rabc_weights(
     frames: RunFrames,
     *,
     chunk_size: int,
-    share: float = SHARE,
+    share: float = PACE_SHARE,
     pace: Pace = "episode",
     noise: float | None = None,
-    done: float = DONE,
-) -> CorrectedWeights:
-    """The expected RA-BC weight of every frame, given how noisy the judge is.
+    done: float = DONE_PROGRESS,
+) -> CorrectedRabcWeights:
+    """Return the expected RA-BC weight of every frame, given the judge's noise.
 
     A steady episode of L frames gains h / (L - 1) over a chunk of h frames. kappa is ``share`` of that. The
     weight rises straight from 0 at no gain to 1 at kappa, and is averaged over the normal distribution of the
     true gain around the measured one, whose deviation is sqrt(2) times the noise of a point. Where noise is
-    small against kappa this is the straight rise; where it is large all weights near 1/2, which is plain
-    behaviour cloning: a judge that cannot tell does not decide.
+    small against kappa this is the straight rise; where it is large all weights approach 1/2, which is plain
+    behaviour cloning: a judge that cannot distinguish frames has no influence.
 
     A frame at which the task is done cannot gain. It need only not lose: its weight rises from 0 at a loss of
     kappa to 1 at no loss.
@@ -78,7 +82,7 @@ def corrected_weights(
         chunk_size: The policy's ``chunk_size``, in frames.
         share: Share of the steady pace that counts in full.
         pace: L is the ``episode``'s own length, so that only its uneven parts lose weight; or the ``task``'s,
-            the median length of its episodes not labelled as failed, so that slow episodes lose weight too.
+            the median length of its episodes without a failure label, so that slow episodes lose weight too.
         noise: Standard deviation of the judge's noise on one point; ``None`` estimates it from the curves.
         done: Progress from which the task is done; see :func:`done_levels`.
     """
@@ -98,11 +102,11 @@ def corrected_weights(
     per_frame = np.repeat(kappa, lengths)
     finished = frames.progress >= np.repeat(done_levels(frames, done, slack=2 * sigma), lengths)
     ratio = gains / per_frame + finished
-    return CorrectedWeights(expected_ramp(ratio, np.sqrt(2.0) * sigma / per_frame), gains, kappa, sigma)
+    return CorrectedRabcWeights(expected_ramp(ratio, np.sqrt(2.0) * sigma / per_frame), gains, kappa, sigma)
 
 
 def expected_ramp(ratio: FloatArray, deviation: FloatArray) -> FloatArray:
-    """E[clip(X, 0, 1)] for X normal around ``ratio``; clip(ratio, 0, 1) itself where the deviation is 0.
+    """Return E[clip(X, 0, 1)] for X normal around ``ratio``; clip(ratio, 0, 1) where the deviation is 0.
 
     With a = -ratio / deviation, b = a + 1 / deviation, and Phi, phi the normal distribution and density:
     ratio (Phi(b) - Phi(a)) - deviation (phi(b) - phi(a)) + 1 - Phi(b).
@@ -118,12 +122,12 @@ def expected_ramp(ratio: FloatArray, deviation: FloatArray) -> FloatArray:
     return np.asarray(plain, dtype=np.float64)
 
 
-def done_levels(frames: RunFrames, done: float = DONE, *, slack: float = 0.0) -> FloatArray:
-    """The progress from which each episode's task is done.
+def done_levels(frames: RunFrames, done: float = DONE_PROGRESS, *, slack: float = 0.0) -> FloatArray:
+    """Return the progress from which each episode's task is done.
 
-    ``done`` where no label says how the episode ended; where one says success, no more than the highest
-    progress of the episode less ``slack``, since a judge may never go as far as ``done``; where one says
-    failure, infinite: the end of a failed episode is no finished task.
+    ``done`` for an episode without a success label; for a success, no more than the highest progress of the
+    episode less ``slack``, since a judge may never reach ``done``; for a failure, infinity: the task is not
+    done at its end.
     """
     if not 0 < done <= 1:
         raise OptionError(f"done is {done}; it must be a progress above 0 and at most 1.")
@@ -136,17 +140,17 @@ def done_levels(frames: RunFrames, done: float = DONE, *, slack: float = 0.0) ->
         elif episode.success:
             known = frames.progress[start:end]
             levels[i] = min(done, np.max(known[~np.isnan(known)], initial=-np.inf) - slack)
-    # A success without a known point keeps the level that holds for all.
+    # A success without a known point keeps the default level.
     return np.where(np.isneginf(levels), done, levels)
 
 
 def task_lengths(frames: RunFrames) -> FloatArray:
-    """Median length of each episode's task, over its episodes not labelled as failed, or over all if all are."""
-    of_task: dict[str, list[int]] = defaultdict(list)
-    sound: dict[str, list[int]] = defaultdict(list)
+    """Return the median length of each episode's task, over its episodes without a failure label if there are any."""
+    lengths: dict[str, list[int]] = defaultdict(list)
+    not_failed: dict[str, list[int]] = defaultdict(list)
     for episode in frames.episodes:
-        of_task[episode.task].append(episode.n_frames)
+        lengths[episode.task].append(episode.n_frames)
         if episode.success is not False:
-            sound[episode.task].append(episode.n_frames)
-    medians = {task: float(np.median(sound.get(task) or given)) for task, given in of_task.items()}
+            not_failed[episode.task].append(episode.n_frames)
+    medians = {task: float(np.median(not_failed.get(task) or all_of)) for task, all_of in lengths.items()}
     return np.array([medians[episode.task] for episode in frames.episodes], dtype=np.float64)

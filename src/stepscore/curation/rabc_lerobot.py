@@ -1,7 +1,8 @@
-"""Reward-aligned behaviour cloning: how far the next chunk of actions brings the task decides its weight.
+"""RA-BC as LeRobot computes it; this package's corrected form is in :mod:`stepscore.curation.rabc_corrected`.
 
-SARM (arXiv 2509.25358), equations 8 and 9. Progress is one array over all frames; ``starts`` says at which row
-each episode begins, with the number of rows at its end.
+Reward-aligned behaviour cloning weighs a frame by the progress gained over the policy's next action chunk: SARM
+(arXiv 2509.25358), equations 8 and 9. Progress is one array over all frames; ``starts`` holds the row of each
+episode's first frame, and after them the number of rows.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import numpy as np
 from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
 
-KAPPA, EPSILON, FALLBACK = 0.01, 1e-6, 1.0
+KAPPA, EPSILON, FALLBACK_WEIGHT = 0.01, 1e-6, 1.0
 """LeRobot's defaults: gain from which a frame counts in full, guard of divisions, weight of an unknown frame."""
 
 
 @dataclass(frozen=True)
-class RabcWeights:
+class LerobotRabcWeights:
     """Weights as LeRobot computes them, before it scales each batch to mean 1.
 
     Attributes:
-        weights: One a frame, 0..1; NaN where the gain is unknown (LeRobot puts its fallback weight there).
+        weights: One weight per frame, 0..1; NaN where the gain is unknown (LeRobot uses its fallback weight).
         gains: Change of progress over the chunk; NaN where unknown.
         mean: Mean gain of all frames, at least 0.
         deviation: Their standard deviation, at least epsilon.
@@ -35,7 +36,7 @@ class RabcWeights:
 
 
 def check_chunk(chunk_size: int) -> None:
-    """OptionError unless the chunk has at least one action."""
+    """Raise OptionError unless the chunk has at least one action."""
     if chunk_size < 1:
         raise OptionError(
             f"chunk_size is {chunk_size}; it must be at least 1, the policy's number of actions."
@@ -43,26 +44,26 @@ def check_chunk(chunk_size: int) -> None:
 
 
 def ends_of(starts: IntArray) -> IntArray:
-    """The row of the last frame of each row's episode."""
+    """Return the row of the last frame of each row's episode."""
     return np.repeat(starts[1:] - 1, np.diff(starts))
 
 
 def lerobot_gains(progress: FloatArray, starts: IntArray, chunk_size: int) -> FloatArray:
-    """r_i = p[min(i + chunk_size, last frame)] - p[i]; NaN where either is unknown."""
+    """Return r_i = p[min(i + chunk_size, last frame)] - p[i]; NaN where either is unknown."""
     check_chunk(chunk_size)
     rows = np.arange(len(progress))
     return np.asarray(progress[np.minimum(rows + chunk_size, ends_of(starts))] - progress, dtype=np.float64)
 
 
-def lerobot_weights(
+def lerobot_rabc_weights(
     progress: FloatArray,
     starts: IntArray,
     *,
     chunk_size: int,
     kappa: float = KAPPA,
     epsilon: float = EPSILON,
-) -> RabcWeights:
-    """RA-BC exactly as LeRobot's ``RABCWeights`` computes it from a progress file (0.4.4 to 0.6.2).
+) -> LerobotRabcWeights:
+    """Return RA-BC weights exactly as LeRobot's ``RABCWeights`` computes them from a progress file (0.4.4 to 0.6.2).
 
     With mu = max(mean r, 0) and sigma = max(std r, epsilon) over all frames of the file::
 
@@ -77,7 +78,7 @@ def lerobot_weights(
         starts: Row of each episode's first frame, and the number of rows.
         chunk_size: The policy's ``chunk_size``, in frames.
         kappa: Gain from which a frame counts in full.
-        epsilon: Guards the divisions.
+        epsilon: Added to denominators, and the smallest deviation.
     """
     if not (epsilon > 0 and np.isfinite(kappa)):
         raise OptionError(f"kappa is {kappa} and epsilon {epsilon}; kappa must be finite, epsilon above 0.")
@@ -90,4 +91,4 @@ def lerobot_weights(
     soft = np.clip((gains - (mean - 2 * deviation)) / (4 * deviation + epsilon), 0.0, 1.0)
     weights = np.where(gains > np.float32(kappa), 1.0, np.where(gains >= 0, soft, 0.0))
     weights[np.isnan(gains)] = np.nan
-    return RabcWeights(weights.astype(np.float64), gains.astype(np.float64), mean, deviation)
+    return LerobotRabcWeights(weights.astype(np.float64), gains.astype(np.float64), mean, deviation)

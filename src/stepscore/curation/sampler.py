@@ -42,38 +42,40 @@ class FrameWeights:
 
     @classmethod
     def read(cls, path: str | Path, *, unknown: float | None = None) -> FrameWeights:
-        """From a file of ``stepscore weights``, or any Parquet table with the columns index and weight.
+        """Read a file of ``stepscore weights``, or any Parquet table with the columns index and weight.
 
         Args:
             path: The file.
             unknown: Weight of frames whose weight is unknown, on the scale of the file: 1.0 is LeRobot's
-                choice for RA-BC, 0.0 leaves them out. Must be said where there are any.
+                choice for RA-BC, 0.0 leaves them out. Required where there are any.
         """
         index, weight = read_weights(path)
         missing = np.isnan(weight)
         if np.any(missing) and unknown is None:
             raise OptionError(
                 f"{path}: the weight of {int(missing.sum())} of {len(weight)} frames is unknown. "
-                "Say what they count: unknown=0.0 leaves them out, unknown=1.0 is LeRobot's choice."
+                "Set their weight: unknown=0.0 leaves them out, unknown=1.0 is LeRobot's choice."
             )
-        return cls.of_arrays(index, np.where(missing, unknown or 0.0, weight))
+        return cls.from_arrays(index, np.where(missing, unknown or 0.0, weight))
 
     @classmethod
-    def of_arrays(cls, index: ArrayLike, weight: ArrayLike) -> FrameWeights:
-        """From two arrays of one length; weights are finite, 0 or above, and not all 0."""
-        places, values = np.asarray(index, dtype=np.int64), np.asarray(weight, dtype=np.float64)
-        if places.shape != values.shape or places.ndim != 1:
-            raise OptionError(f"index has shape {places.shape} and weight {values.shape}; expected one (n,).")
+    def from_arrays(cls, index: ArrayLike, weight: ArrayLike) -> FrameWeights:
+        """Build weights from two arrays of one length; weights are finite, 0 or above, and not all 0."""
+        indices, values = np.asarray(index, dtype=np.int64), np.asarray(weight, dtype=np.float64)
+        if indices.shape != values.shape or indices.ndim != 1:
+            raise OptionError(
+                f"index has shape {indices.shape} and weight {values.shape}; expected one (n,)."
+            )
         if not np.all(np.isfinite(values)) or np.any(values < 0) or not np.any(values > 0):
             raise OptionError("Weights must be finite and 0 or above, and at least one must be above 0.")
-        order = np.argsort(places, kind="stable")
-        places, values = places[order], values[order]
-        if np.any(np.diff(places) == 0):
-            raise OptionError(f"index {places[:-1][np.diff(places) == 0][0]} stands in the table twice.")
-        return cls(places, values / values.mean())
+        order = np.argsort(indices, kind="stable")
+        indices, values = indices[order], values[order]
+        if np.any(np.diff(indices) == 0):
+            raise OptionError(f"index {indices[:-1][np.diff(indices) == 0][0]} occurs twice in the table.")
+        return cls(indices, values / values.mean())
 
     def of(self, index: Any) -> torch.Tensor:
-        """The weights of a batch's frames, by the dataset's index: float32, on the device of ``index``.
+        """Return the weights of a batch's frames, by the dataset's index: float32, on the device of ``index``.
 
         Multiply the loss of each sample with them. A frame that is not in the table is an error: it was not
         chosen, or belongs to another dataset.
@@ -82,9 +84,9 @@ class FrameWeights:
             import torch
         except ImportError as error:
             raise MissingExtraError("Weighting a loss", "local") from error
-        asked = torch.as_tensor(index)
-        found = self._lookup(asked.detach().cpu().numpy().reshape(-1))
-        return torch.as_tensor(found, dtype=torch.float32, device=asked.device).reshape(asked.shape)
+        batch = torch.as_tensor(index)
+        weights = self._lookup(batch.detach().cpu().numpy().reshape(-1))
+        return torch.as_tensor(weights, dtype=torch.float32, device=batch.device).reshape(batch.shape)
 
     def sampler(
         self,
@@ -93,56 +95,60 @@ class FrameWeights:
         seed: int = 0,
         num_samples: int | None = None,
         rank: int = 0,
-        world: int = 1,
+        world_size: int = 1,
     ) -> WeightedSampler:
-        """A sampler over a dataset for ``torch.utils.data.DataLoader(sampler=...)``.
+        """Return a sampler over a dataset for ``torch.utils.data.DataLoader(sampler=...)``.
 
         Args:
-            dataset_index: The dataset's ``index`` column, in its order: places in it are what is drawn, so a
+            dataset_index: The dataset's ``index`` column, in its order. Positions in it are drawn, so a
                 dataset of chosen episodes works too. A frame that is not in the table is never drawn.
-            seed: Another seed draws others.
-            num_samples: Draws an epoch, over all processes; as many as there are frames, if not given.
-            rank: The number of this process, where several train together.
-            world: How many there are.
+            seed: Random seed.
+            num_samples: Draws per epoch, over all processes; by default the number of frames.
+            rank: Rank of this process in distributed training.
+            world_size: Number of processes.
         """
-        asked = np.asarray(dataset_index, dtype=np.int64).reshape(-1)
-        place, there = self._places(asked)
-        weights = np.where(there, self.weight[place], 0.0)
+        frames = np.asarray(dataset_index, dtype=np.int64).reshape(-1)
+        rows, in_table = self._rows(frames)
+        weights = np.where(in_table, self.weight[rows], 0.0)
         if not np.any(weights > 0):
             raise OptionError(
                 "No frame of this dataset has a weight above 0. Is it the dataset of the table?"
             )
-        if not 0 <= rank < world:
-            raise OptionError(f"rank is {rank} of {world}; it must be 0..{world - 1}.")
-        return WeightedSampler(weights, len(asked) if num_samples is None else num_samples, seed, rank, world)
+        if not 0 <= rank < world_size:
+            raise OptionError(f"rank is {rank} of {world_size}; it must be 0..{world_size - 1}.")
+        draws = len(frames) if num_samples is None else num_samples
+        return WeightedSampler(weights, draws, seed, rank, world_size)
 
-    def _places(self, asked: IntArray) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        place = np.minimum(np.searchsorted(self.index, asked), len(self.index) - 1)
-        return place, self.index[place] == asked
+    def _rows(self, frames: IntArray) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+        """Return the table's row for each frame index, and whether the frame is in the table."""
+        rows = np.minimum(np.searchsorted(self.index, frames), len(self.index) - 1)
+        return rows, self.index[rows] == frames
 
-    def _lookup(self, asked: IntArray) -> FloatArray:
-        place, there = self._places(asked)
-        if not np.all(there):
+    def _lookup(self, frames: IntArray) -> FloatArray:
+        rows, in_table = self._rows(frames)
+        if not np.all(in_table):
             raise OptionError(
-                f"Frame {asked[~there][0]} is not in the table of weights, which holds {len(self.index)} frames."
-                " Train on the episodes it was made for (--dataset.episodes)."
+                f"Frame {frames[~in_table][0]} is not in the table of weights, which holds {len(self.index)} "
+                "frames. Train on the episodes it was made for (--dataset.episodes)."
             )
-        return self.weight[place]
+        return self.weight[rows]
 
 
 class WeightedSampler:
-    """Places in a dataset, each drawn in proportion to its weight; an epoch at a time.
+    """A sampler of positions in a dataset, each drawn in proportion to its weight, one epoch at a time.
 
-    The draws are systematic: one random offset, then equal steps along the summed weights, in random order. So
+    The draws are systematic: one random offset, then equal gaps along the summed weights, in random order. So
     a frame that is expected k times in an epoch comes floor(k) or ceil(k) times, where independent draws would
     leave out a third of the frames of weight 1. Any number of frames will do; ``torch.multinomial`` ends at
     2^24. ``set_epoch`` gives another order, the same in every process.
     """
 
-    def __init__(self, weights: FloatArray, num_samples: int, seed: int = 0, rank: int = 0, world: int = 1):
+    def __init__(
+        self, weights: FloatArray, num_samples: int, seed: int = 0, rank: int = 0, world_size: int = 1
+    ):
         if num_samples < 1:
             raise OptionError(f"num_samples is {num_samples}; it must be at least 1.")
-        self.num_samples, self.seed, self.rank, self.world = num_samples, seed, rank, world
+        self.num_samples, self.seed, self.rank, self.world_size = num_samples, seed, rank, world_size
         self.epoch = 0
         self._summed = np.cumsum(weights / np.sum(weights))
 
@@ -151,12 +157,12 @@ class WeightedSampler:
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return len(range(self.rank, self.num_samples, self.world))
+        return len(range(self.rank, self.num_samples, self.world_size))
 
     def __iter__(self) -> Iterator[int]:
         rng = np.random.default_rng([self.seed, self.epoch])
-        steps = (rng.uniform() + np.arange(self.num_samples)) / self.num_samples
-        # The sum may end a rounding below 1; side "right" passes over places of weight 0.
-        drawn = np.searchsorted(self._summed, steps * self._summed[-1], side="right")
+        targets = (rng.uniform() + np.arange(self.num_samples)) / self.num_samples
+        # The sum may end a rounding below 1; side "right" skips positions of weight 0.
+        drawn = np.searchsorted(self._summed, targets * self._summed[-1], side="right")
         drawn = rng.permutation(np.minimum(drawn, int(np.searchsorted(self._summed, self._summed[-1]))))
-        yield from drawn[self.rank :: self.world].tolist()
+        yield from drawn[self.rank :: self.world_size].tolist()

@@ -1,4 +1,4 @@
-"""Which episodes, and which of their frames, are worth training on."""
+"""Filters: which episodes, and which of their frames, to train on."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from stepscore.analysis import Measures
+from stepscore.analysis import EpisodeMetrics
 from stepscore.curation.frames import RunFrames
-from stepscore.curation.rabc_corrected import DONE, done_levels
+from stepscore.curation.rabc_corrected import DONE_PROGRESS, done_levels
 from stepscore.errors import OptionError, UnknownNameError
 
 Failures = Literal["keep", "drop"]
 SuccessBy = Literal["label", "judge"]
-STILL = 0.01
+STALL_RANGE = 0.01
+"""Range of progress within which a stretch of frames stands still."""
 
 
 @dataclass(frozen=True)
-class Selection:
+class EpisodeSelection:
     """Ids of the episodes kept, and of those dropped with the reason."""
 
     kept: tuple[str, ...]
@@ -31,25 +32,25 @@ class Selection:
 
 
 def select_episodes(
-    measures: Measures,
+    measures: EpisodeMetrics,
     *,
     top: float | None = None,
     by: str | None = None,
     per_task: bool = False,
     failures: Failures = "keep",
     success_by: SuccessBy = "label",
-) -> Selection:
+) -> EpisodeSelection:
     """Drop failures, then keep the best share of the rest by a metric.
 
     Args:
-        measures: Of one run, from :func:`stepscore.analysis.measures.measure_episodes`.
+        measures: The measures of one run, from :func:`stepscore.analysis.measure_episodes`.
         top: Share to keep, above 0 and at most 1, rounded up to whole episodes. Of equals the first ids stay.
-        by: Any column of the measures; its own direction says what is best. An episode whose value is
+        by: Any column of the measures; best is the column's own better direction. An episode whose value is
             unknown cannot be ranked and is dropped.
-        per_task: Take the share of every task's episodes, lest an easy task crowds out the others.
-        failures: ``drop`` them, or ``keep`` them; the files mark them in a column. An episode of which
-            nobody says how it ended is no failure.
-        success_by: Whose word counts: the ``label`` or the ``judge``.
+        per_task: Take the share of every task's episodes, so that an easy task does not displace the others.
+        failures: ``drop`` them, or ``keep`` them; the files mark them in a column. An episode of unknown
+            success is not a failure.
+        success_by: Success by ``label`` or by ``judge``.
     """
     for name, value, valid in (
         ("failures", failures, ("keep", "drop")),
@@ -58,25 +59,25 @@ def select_episodes(
         if value not in valid:
             raise UnknownNameError(f"value of {name}", value, valid)
     if (top is None) != (by is None):
-        raise OptionError("A share and a metric go together: --top 0.5 --by PPL keeps the best half by PPL.")
+        raise OptionError("Give both a share and a metric: --top 0.5 --by PPL keeps the best half by PPL.")
     dropped: dict[str, str] = {}
     ids = [str(row["episode_id"]) for row in measures.episodes]
-    left = list(range(len(ids)))
+    kept = list(range(len(ids)))
     if failures == "drop":
         failed = measures.values[f"success_{success_by}"] == 0
-        dropped |= {ids[i]: f"failed, by the {success_by}" for i in left if failed[i]}
-        left = [i for i in left if not failed[i]]
+        dropped |= {ids[i]: f"failed, by the {success_by}" for i in kept if failed[i]}
+        kept = [i for i in kept if not failed[i]]
     if top is not None and by is not None:
-        worse = _below_the_top(measures, left, top, by, per_task=per_task)
-        dropped |= {ids[i]: why for i, why in worse.items()}
-        left = [i for i in left if i not in worse]
-    return Selection(tuple(ids[i] for i in left), dropped)
+        worse = _below_top(measures, kept, top, by, per_task=per_task)
+        dropped |= {ids[i]: reason for i, reason in worse.items()}
+        kept = [i for i in kept if i not in worse]
+    return EpisodeSelection(tuple(ids[i] for i in kept), dropped)
 
 
-def _below_the_top(
-    measures: Measures, among: Sequence[int], top: float, by: str, *, per_task: bool
+def _below_top(
+    measures: EpisodeMetrics, among: Sequence[int], top: float, by: str, *, per_task: bool
 ) -> dict[int, str]:
-    """Those not among the best share, with the reason."""
+    """Return the rows that are not among the best share, each with the reason."""
     if not 0 < top <= 1:
         raise OptionError(f"top is {top}; it must be a share above 0 and at most 1, such as 0.5.")
     column = measures.column(by)
@@ -101,29 +102,32 @@ def _below_the_top(
 
 
 def stall_frames(
-    frames: RunFrames, *, seconds: float, still: float = STILL, done: float = DONE
+    frames: RunFrames, *, seconds: float, still: float = STALL_RANGE, done: float = DONE_PROGRESS
 ) -> NDArray[np.bool_]:
-    """Frames in a stretch of at least ``seconds`` in which progress stays within ``still``.
+    """Mark the frames in a stretch of at least ``seconds`` in which progress stays within ``still``.
 
-    The frames after the task is done (see :func:`done_levels`) stand still rightly and are none of them. A
-    stretch with an unknown frame is no known stall.
+    Frames after the task is done (see :func:`done_levels`) rightly stand still and are not marked, nor is a
+    stretch with an unknown frame.
 
     Args:
         frames: From :func:`run_frames`.
         seconds: Shortest stretch that is a stall.
         still: Range of progress within a stretch that stands still.
         done: Progress from which the task is done.
+
+    Returns:
+        Whether each frame is in a stall, shape (frames,).
     """
     if not (0 < seconds < np.inf and still >= 0):
         raise OptionError(
-            f"A stall of {seconds} s within {still} is none: seconds above 0, range 0 or above."
+            f"Invalid stall of {seconds} s within {still}: seconds must be above 0, the range 0 or above."
         )
-    found = np.zeros(len(frames), dtype=bool)
+    stalled = np.zeros(len(frames), dtype=bool)
     levels = done_levels(frames, done, slack=still)
     for episode, level, start, end in zip(
         frames.episodes, levels, frames.starts, frames.starts[1:], strict=False
     ):
-        # A stretch of n steps spans n + 1 frames.
+        # A stretch of n frame intervals spans n + 1 frames.
         wide = max(2, math.ceil(seconds * episode.fps - 1e-9) + 1)
         progress = frames.progress[start:end]
         if len(progress) < wide:
@@ -134,5 +138,5 @@ def stall_frames(
         opened = np.cumsum(np.r_[0, steady, np.zeros(wide - 1, dtype=int)])
         rows = np.arange(len(progress))
         covered = opened[rows + 1] - opened[np.maximum(rows + 1 - wide, 0)] > 0
-        found[start:end] = covered & ~(progress >= level)
-    return found
+        stalled[start:end] = covered & ~(progress >= level)
+    return stalled

@@ -1,34 +1,34 @@
-"""A run's frames and a method into one weight a frame, with what was measured on the way."""
+"""One weight per frame from a run's frames, by each method, with the thresholds and statistics behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from stepscore.curation.awr import logistic_weights, topreward_weights
+from stepscore.curation.awr import AdvantageWeights, logistic_weights, topreward_weights
 from stepscore.curation.frames import RunFrames
-from stepscore.curation.rabc_corrected import chunk_gains, corrected_weights
-from stepscore.curation.rabc_lerobot import FALLBACK, KAPPA, lerobot_weights
+from stepscore.curation.rabc_corrected import chunk_gains, corrected_rabc_weights
+from stepscore.curation.rabc_lerobot import FALLBACK_WEIGHT, KAPPA, lerobot_rabc_weights
 from stepscore.curation.selection import stall_frames
 from stepscore.types import FloatArray
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """One weight a frame.
+    """One weight per frame.
 
     Attributes:
         frames: The frames, in the order of the weights.
-        weights: 0 or above; NaN where unknown.
+        weights: One weight per frame, 0 or above; NaN where unknown.
         method: ``rabc``, ``awr`` or ``filter``.
-        form: The form of the method: ``lerobot``, ``corrected``, ``topreward``, ``logistic``; of a filter,
-            ``filter``.
-        options: Every option that shaped the weights.
-        facts: What was measured on the way: thresholds, noise, means, shares; NaN for unknown.
-        unknown: Weight that an unknown frame will have in training, where the method fixes it; else ``None``.
+        form: The form of the method: ``lerobot`` (LeRobot's RA-BC) or ``corrected`` (this package's),
+            ``topreward`` or ``logistic``; of a filter, ``filter``.
+        options: Every option that determined the weights.
+        facts: Statistics behind them: thresholds, noise, means, shares; NaN for unknown.
+        unknown: Weight of an unknown frame in training, where the method fixes it; else ``None``.
         by_lerobot: Whether LeRobot computes these weights itself, from progress.
     """
 
@@ -42,64 +42,84 @@ class Weighting:
     by_lerobot: bool = False
 
 
-def rabc(
-    frames: RunFrames, *, chunk_size: int, kappa: float = KAPPA, fallback_weight: float = FALLBACK
+def lerobot_rabc(
+    frames: RunFrames, *, chunk_size: int, kappa: float = KAPPA, fallback_weight: float = FALLBACK_WEIGHT
 ) -> Weighting:
-    """RA-BC as LeRobot will compute it from the progress file; see :func:`lerobot_weights`."""
-    made = lerobot_weights(frames.progress, frames.starts, chunk_size=chunk_size, kappa=kappa)
-    near_end = np.repeat(frames.starts[1:], frames.lengths) - np.arange(len(frames)) <= chunk_size
-    facts = {
-        "mean gain": made.mean,
-        "deviation of gains": made.deviation,
-        "noise": frames.noise,
-        "last chunk at 0": _share(made.weights[near_end] == 0, made.weights[near_end]),
-    }
-    options = {"chunk_size": chunk_size, "kappa": kappa, "fallback_weight": fallback_weight}
-    return Weighting(
-        frames, made.weights, "rabc", "lerobot", options, facts, unknown=fallback_weight, by_lerobot=True
-    )
-
-
-def rabc_corrected(frames: RunFrames, *, chunk_size: int, **options: Any) -> Weighting:
-    """RA-BC corrected; options as in :func:`corrected_weights`."""
-    made = corrected_weights(frames, chunk_size=chunk_size, **options)
-    kappa = made.kappa[~np.isnan(made.kappa)]
-    facts = {
-        "least kappa": float(np.min(kappa)) if len(kappa) else np.nan,
-        "largest kappa": float(np.max(kappa)) if len(kappa) else np.nan,
-        "noise": made.noise,
-    }
-    return Weighting(frames, made.weights, "rabc", "corrected", {"chunk_size": chunk_size, **options}, facts)
-
-
-def awr(frames: RunFrames, *, chunk_size: int | None = None, **options: Any) -> Weighting:
-    """TOPReward's dense reward as weight; options as in :func:`topreward_weights`.
+    """Weigh frames by RA-BC as LeRobot will compute it from the progress file.
 
     Args:
         frames: From :func:`run_frames`.
-        chunk_size: The step is so many frames; without it, the step between two points of the judge's curve,
-            as in the paper.
-        options: ``tau``, ``delta_max``, ``subtract_mean``.
+        chunk_size: The policy's ``chunk_size``, in frames.
+        kappa: Gain from which a frame counts in full.
+        fallback_weight: Weight that LeRobot gives an unknown frame.
     """
-    made = topreward_weights(_changes(frames, chunk_size), **options)
-    facts = {"mean change": made.mean, "deviation of changes": made.deviation, "at the cap": made.at_cap}
-    return Weighting(frames, made.weights, "awr", "topreward", {"chunk_size": chunk_size, **options}, facts)
+    rabc = lerobot_rabc_weights(frames.progress, frames.starts, chunk_size=chunk_size, kappa=kappa)
+    near_end = np.repeat(frames.starts[1:], frames.lengths) - np.arange(len(frames)) <= chunk_size
+    facts = {
+        "mean gain": rabc.mean,
+        "deviation of gains": rabc.deviation,
+        "noise": frames.noise,
+        "last chunk at 0": _share(rabc.weights[near_end] == 0, rabc.weights[near_end]),
+    }
+    options = {"chunk_size": chunk_size, "kappa": kappa, "fallback_weight": fallback_weight}
+    return Weighting(
+        frames, rabc.weights, "rabc", "lerobot", options, facts, unknown=fallback_weight, by_lerobot=True
+    )
 
 
-def awr_logistic(frames: RunFrames, *, chunk_size: int | None = None, **options: Any) -> Weighting:
-    """The form of AWR weights that does not saturate; options as in :func:`logistic_weights`."""
-    made = logistic_weights(_changes(frames, chunk_size), **options)
-    facts = {"mean change": made.mean, "deviation of changes": made.deviation, "at the cap": made.at_cap}
-    return Weighting(frames, made.weights, "awr", "logistic", {"chunk_size": chunk_size, **options}, facts)
+def corrected_rabc(frames: RunFrames, *, chunk_size: int, **options: Any) -> Weighting:
+    """Weigh frames by this package's corrected RA-BC.
+
+    Args:
+        frames: From :func:`run_frames`.
+        chunk_size: The policy's ``chunk_size``, in frames.
+        options: ``share``, ``pace``, ``noise``, ``done``, as in :func:`corrected_rabc_weights`.
+    """
+    rabc = corrected_rabc_weights(frames, chunk_size=chunk_size, **options)
+    kappa = rabc.kappa[~np.isnan(rabc.kappa)]
+    facts = {
+        "least kappa": float(np.min(kappa)) if len(kappa) else np.nan,
+        "largest kappa": float(np.max(kappa)) if len(kappa) else np.nan,
+        "noise": rabc.noise,
+    }
+    return Weighting(frames, rabc.weights, "rabc", "corrected", {"chunk_size": chunk_size, **options}, facts)
+
+
+def topreward_awr(frames: RunFrames, *, chunk_size: int | None = None, **options: Any) -> Weighting:
+    """Weigh frames by TOPReward's dense reward.
+
+    Args:
+        frames: From :func:`run_frames`.
+        chunk_size: Frames over which a change is taken; by default from one point of the judge's curve to the
+            next, as in the paper.
+        options: ``tau``, ``delta_max``, ``subtract_mean``, as in :func:`topreward_weights`.
+    """
+    return _awr(frames, "topreward", topreward_weights, chunk_size, options)
+
+
+def logistic_awr(frames: RunFrames, *, chunk_size: int | None = None, **options: Any) -> Weighting:
+    """Weigh frames by advantage weights that do not saturate.
+
+    Args:
+        frames: From :func:`run_frames`.
+        chunk_size: As for :func:`topreward_awr`.
+        options: ``delta_max``, ``temperature``, as in :func:`logistic_weights`.
+    """
+    return _awr(frames, "logistic", logistic_weights, chunk_size, options)
 
 
 def keep_all(frames: RunFrames) -> Weighting:
-    """Weight 1 for every frame of the episodes kept: the filter by itself."""
+    """Give weight 1 to every frame: a filter of episodes alone."""
     return Weighting(frames, np.ones(len(frames)), "filter", "filter")
 
 
 def without_stalls(weighting: Weighting, **options: Any) -> Weighting:
-    """The same with weight 0 for frames in a stall; options as in :func:`stall_frames`."""
+    """Return the weighting with weight 0 for frames in a stall.
+
+    Args:
+        weighting: Any weighting.
+        options: ``seconds``, ``still``, ``done``, as in :func:`stall_frames`.
+    """
     stalled = stall_frames(weighting.frames, **options)
     facts = {**weighting.facts, "stalled": float(np.mean(stalled)) if len(stalled) else np.nan}
     return replace(
@@ -110,6 +130,18 @@ def without_stalls(weighting: Weighting, **options: Any) -> Weighting:
     )
 
 
+def _awr(
+    frames: RunFrames,
+    form: str,
+    weigh: Callable[..., AdvantageWeights],
+    chunk_size: int | None,
+    options: Mapping[str, Any],
+) -> Weighting:
+    awr = weigh(_changes(frames, chunk_size), **options)
+    facts = {"mean change": awr.mean, "deviation of changes": awr.deviation, "at the cap": awr.at_cap}
+    return Weighting(frames, awr.weights, "awr", form, {"chunk_size": chunk_size, **options}, facts)
+
+
 def _changes(frames: RunFrames, chunk_size: int | None) -> FloatArray:
     if chunk_size is None:
         return frames.changes
@@ -117,6 +149,6 @@ def _changes(frames: RunFrames, chunk_size: int | None) -> FloatArray:
 
 
 def _share(true: np.ndarray[Any, Any], weights: FloatArray) -> float:
-    """Share of the known weights for which it is true."""
+    """Return the share of the known weights for which ``true`` holds."""
     known = ~np.isnan(weights)
     return float(np.mean(true[known])) if np.any(known) else np.nan

@@ -1,52 +1,118 @@
-"""Pure functions of arrays: what a curve, a set of verdicts or a sample of episodes says, and how surely.
+"""Pure functions of arrays that measure curves, verdicts and samples of episodes.
 
-Nothing here reads a file or knows a judge. Unknown is NaN and stays NaN; every docstring has the formula and
-its source.
+No file is read here and no judge is known. Unknown is NaN and stays NaN; every docstring has the formula and
+its source. OPD stands in :mod:`stepscore.metrics.opd`; intervals, tests and comparisons in
+:mod:`stepscore.metrics.stats`.
 """
 
 from stepscore.metrics.calibration import MonotoneMap, Reliability, brier, fit_calibration, mae, reliability
-from stepscore.metrics.catalog import Column, CurveMetric, metric_registry, opd_metric
-from stepscore.metrics.failure_modes import NONE, RULES, UNKNOWN, FailureMode, advice, failure_mode
-from stepscore.metrics.opd.revisions import compute_opd, opd_prefixes
-from stepscore.metrics.order import voc
-from stepscore.metrics.policy_failure_modes import mechanisms, z_scores
-from stepscore.metrics.stages import trace_error, truth_trace
-from stepscore.metrics.subgoals import conditional_indicator, first_failure, violation_indicator
-from stepscore.metrics.success import Confusion, balanced_accuracy, confusion, mcc, roc_auc
-from stepscore.metrics.token_rewards import minmax, trailing_mean
+from stepscore.metrics.catalog import CurveMetric, MetricColumn, metric_registry, opd_metric
+from stepscore.metrics.failure_modes import (
+    FAILURE_MODE_RULES,
+    NO_FAILURE_MODE,
+    UNKNOWN_FAILURE_MODE,
+    FailureMode,
+    failure_mode,
+    failure_mode_advice,
+)
+from stepscore.metrics.opd.revisions import compute_opd
+from stepscore.metrics.order import average_ranks, ccc, epr, kendall_tau, voc
+from stepscore.metrics.pairs import TRUE_CHANGE_BINS, make_pairs, pair_scores
+from stepscore.metrics.policy_failure_modes import (
+    FailureModeSummary,
+    failure_mode_stability,
+    policy_z_scores,
+    summarize_failure_modes,
+)
+from stepscore.metrics.stages import (
+    StageSpan,
+    boundary_f1,
+    boundary_rise,
+    plateau_error,
+    stage_boundaries,
+    trace_error,
+    truth_trace,
+)
+from stepscore.metrics.subgoals import (
+    conditional_success,
+    conditional_success_indicator,
+    first_failed_subgoal,
+    first_failure_histogram,
+    order_violation_indicator,
+    order_violations,
+    success_vector,
+    verdict_coverage,
+)
+from stepscore.metrics.success import (
+    Confusion,
+    Threshold,
+    apply_threshold,
+    average_precision,
+    balanced_accuracy,
+    best_threshold,
+    confusion,
+    mcc,
+    roc_auc,
+)
+from stepscore.metrics.token_rewards import dense_reward, minmax, trailing_mean
+from stepscore.metrics.validation import known_share
 
 __all__ = [
-    "NONE",
-    "RULES",
-    "UNKNOWN",
-    "Column",
+    "FAILURE_MODE_RULES",
+    "NO_FAILURE_MODE",
+    "TRUE_CHANGE_BINS",
+    "UNKNOWN_FAILURE_MODE",
     "Confusion",
     "CurveMetric",
     "FailureMode",
+    "FailureModeSummary",
+    "MetricColumn",
     "MonotoneMap",
     "Reliability",
-    "advice",
+    "StageSpan",
+    "Threshold",
+    "apply_threshold",
+    "average_precision",
+    "average_ranks",
     "balanced_accuracy",
+    "best_threshold",
+    "boundary_f1",
+    "boundary_rise",
     "brier",
+    "ccc",
     "compute_opd",
-    "conditional_indicator",
+    "conditional_success",
+    "conditional_success_indicator",
     "confusion",
+    "dense_reward",
+    "epr",
     "failure_mode",
-    "first_failure",
+    "failure_mode_advice",
+    "failure_mode_stability",
+    "first_failed_subgoal",
+    "first_failure_histogram",
     "fit_calibration",
+    "kendall_tau",
+    "known_share",
     "mae",
+    "make_pairs",
     "mcc",
-    "mechanisms",
     "metric_registry",
     "minmax",
     "opd_metric",
-    "opd_prefixes",
+    "order_violation_indicator",
+    "order_violations",
+    "pair_scores",
+    "plateau_error",
+    "policy_z_scores",
     "reliability",
     "roc_auc",
+    "stage_boundaries",
+    "success_vector",
+    "summarize_failure_modes",
     "trace_error",
     "trailing_mean",
     "truth_trace",
-    "violation_indicator",
+    "verdict_coverage",
     "voc",
-    "z_scores",
 ]

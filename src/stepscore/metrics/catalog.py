@@ -18,7 +18,7 @@ from stepscore.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MetricColumn:
     """One number of an episode.
 
     Attributes:
@@ -38,25 +38,27 @@ class Column:
 class CurveMetric:
     """Numbers of one curve: ``func(times, progress)`` gives a value per column, NaN for unknown."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[MetricColumn, ...]
     func: Callable[[FloatArray, FloatArray], Mapping[str, float]]
 
 
 _OPD = (
-    Column("MC", "higher", "mean", "furthest milestone reached: 0, 25, 50, 75 or 100 %"),
-    Column("MC25", "higher", "rate", "reached 25 % of progress"),
-    Column("MC50", "higher", "rate", "reached half"),
-    Column("MC75", "higher", "rate", "reached 75 %"),
-    Column("MC100", "higher", "rate", "reached all of it, by the judge"),
-    Column("MP", "higher", "mean", "highest progress"),
-    Column("PPL", "higher", "mean", "progress gained per progress moved: 100 % is a straight way to the end"),
-    Column("CRA", "lower", "mean", "mean drop below the best progress so far"),
-    Column("STR", "lower", "mean", "share of steps (robust: of time) without progress"),
+    MetricColumn("MC", "higher", "mean", "furthest milestone reached: 0, 25, 50, 75 or 100 %"),
+    MetricColumn("MC25", "higher", "rate", "reached 25 % of progress"),
+    MetricColumn("MC50", "higher", "rate", "reached half"),
+    MetricColumn("MC75", "higher", "rate", "reached 75 %"),
+    MetricColumn("MC100", "higher", "rate", "reached all of it, by the judge"),
+    MetricColumn("MP", "higher", "mean", "highest progress"),
+    MetricColumn(
+        "PPL", "higher", "mean", "progress gained per progress moved: 100 % is a straight way to the end"
+    ),
+    MetricColumn("CRA", "lower", "mean", "mean drop below the best progress so far"),
+    MetricColumn("STR", "lower", "mean", "share of steps (robust: of time) without progress"),
 )
 _OPD_15 = (
-    Column("DRR", "higher", "mean", "share of the deepest drop that was recovered"),
-    Column("FNS", "higher", "mean", "nearness to success, failures only"),
-    Column("SQS", "higher", "mean", "quality of success, successes only"),
+    MetricColumn("DRR", "higher", "mean", "share of the deepest drop that was recovered"),
+    MetricColumn("FNS", "higher", "mean", "nearness to success, failures only"),
+    MetricColumn("SQS", "higher", "mean", "quality of success, successes only"),
 )
 
 
@@ -74,7 +76,11 @@ def opd_metric(revision: str) -> CurveMetric:
 
 
 ORDER = CurveMetric(
-    (Column("VOC", "higher", "mean", "rank correlation of progress with time; high on a rising clock too"),),
+    (
+        MetricColumn(
+            "VOC", "higher", "mean", "rank correlation of progress with time; high on a rising clock too"
+        ),
+    ),
     _order,
 )
 OPD_DEFAULT = opd_metric("v1.0")

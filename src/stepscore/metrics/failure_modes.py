@@ -1,6 +1,6 @@
 """Why a rollout failed, read off its progress curve by a table of rules.
 
-Each episode gets one name: the first rule of `RULES` that holds. The rules look at six features of the
+Each episode gets one name: the first rule of `FAILURE_MODE_RULES` that holds. The rules look at six features of the
 curve, all from the ``robust`` view of it (`stepscore.metrics.opd.robust`), so they mean the same at any
 sampling rate and are not swayed by small judge noise:
 
@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics.opd.robust import Profile, profile
+from stepscore.metrics.opd.robust import CurveProfile, curve_profile
 
 SUCCESS = 0.99
 _GAIN = 0.05
 
 
 @dataclass(frozen=True)
-class Rule:
+class FailureModeRule:
     """One mechanism.
 
     Attributes:
@@ -57,8 +57,8 @@ class Rule:
         )
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+FAILURE_MODE_RULES: tuple[FailureModeRule, ...] = (
+    FailureModeRule(
         name="early collapse",
         of="failure",
         when="loses .1 or more for good, within the first 40 % of the time",
@@ -66,7 +66,7 @@ RULES: tuple[Rule, ...] = (
         below={"lost_at": 0.4},
         advice="Look at the first contact: approach, grasp, the state it leaves; add data of recovering.",
     ),
-    Rule(
+    FailureModeRule(
         name="regression",
         of="failure",
         when="loses .1 or more for good, after the first 40 % of the time",
@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
         below={},
         advice="Look at what undoes the work: slips, collisions, repeated subgoals; add data of holding on.",
     ),
-    Rule(
+    FailureModeRule(
         name="last mile",
         of="failure",
         when="reaches .75 and keeps it, but does not finish",
@@ -82,7 +82,7 @@ RULES: tuple[Rule, ...] = (
         below={"loss": 0.1},
         advice="Look at the final precision: alignment, release, when to stop; add data of the last stage.",
     ),
-    Rule(
+    FailureModeRule(
         name="stagnation",
         of="failure",
         when="gains .05 or less over a third of the time or more, below .75",
@@ -90,7 +90,7 @@ RULES: tuple[Rule, ...] = (
         below={"peak": 0.75, "loss": 0.1},
         advice="Look at where it waits: an unseen state, a wrong subgoal, action chunks that cancel out.",
     ),
-    Rule(
+    FailureModeRule(
         name="inefficient success",
         of="success",
         when="succeeds, but its falls come to a third of its final progress or more",
@@ -99,10 +99,10 @@ RULES: tuple[Rule, ...] = (
         advice="It works by retrying: look at the first attempts, and weight demonstrations by PPL.",
     ),
 )
-NONE, UNKNOWN = "none", "unknown"
+NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE = "none", "unknown"
 _OTHERWISE = {
-    NONE: "No mechanism stands out; a failure of this kind was still on its way and needed more time.",
-    UNKNOWN: "The curve is not known well enough; raise the judge's coverage first.",
+    NO_FAILURE_MODE: "No mechanism stands out; a failure of this kind was still on its way and needed more time.",
+    UNKNOWN_FAILURE_MODE: "The curve is not known well enough; raise the judge's coverage first.",
 }
 
 
@@ -137,17 +137,17 @@ def failure_mode(
     if curve.ndim != 1:
         raise OptionError(f"fingerprint takes one curve, not an array of shape {curve.shape}.")
     if len(curve) < 2 or np.isnan(curve).any():
-        return FailureMode(UNKNOWN)
+        return FailureMode(UNKNOWN_FAILURE_MODE)
     if success is None:
         success = bool(curve.max() >= SUCCESS)
-    evidence = features(profile(curve, times))
-    for rule in RULES:
+    evidence = features(curve_profile(curve, times))
+    for rule in FAILURE_MODE_RULES:
         if rule.of == ("success" if success else "failure") and rule.holds(evidence):
             return FailureMode(rule.name, evidence, rule.when)
-    return FailureMode(NONE, evidence)
+    return FailureMode(NO_FAILURE_MODE, evidence)
 
 
-def features(seen: Profile) -> dict[str, float]:
+def features(seen: CurveProfile) -> dict[str, float]:
     """The features of the module's list, of a profile."""
     best = np.maximum.accumulate(seen.level)
     peak, final = float(best[-1]), float(seen.level[-1])
@@ -166,9 +166,9 @@ def features(seen: Profile) -> dict[str, float]:
     }
 
 
-def advice(name: str) -> str:
+def failure_mode_advice(name: str) -> str:
     """One line of what to look at first for a mechanism."""
-    known = {rule.name: rule.advice for rule in RULES} | _OTHERWISE
+    known = {rule.name: rule.advice for rule in FAILURE_MODE_RULES} | _OTHERWISE
     if name not in known:
         raise UnknownNameError("fingerprint", name, known)
     return known[name]

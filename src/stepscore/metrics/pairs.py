@@ -19,7 +19,7 @@ from stepscore.metrics.success import roc_auc
 from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray, IntArray
 
-BINS = ((0.03, 0.10), (0.10, 0.30), (0.30, math.inf))
+TRUE_CHANGE_BINS = ((0.03, 0.10), (0.10, 0.30), (0.30, math.inf))
 """Spans of absolute true change: small, medium, large."""
 
 
@@ -118,7 +118,7 @@ def make_pairs(
 def pair_scores(
     true_delta: ArrayLike,
     judged_delta: ArrayLike,
-    bins: Sequence[tuple[float, float]] = BINS,
+    bins: Sequence[tuple[float, float]] = TRUE_CHANGE_BINS,
     *,
     tie: float = 0.0,
 ) -> tuple[PairScores, ...]:

@@ -10,18 +10,18 @@ from itertools import combinations
 
 import numpy as np
 
-from stepscore.metrics.failure_modes import RULES, UNKNOWN
+from stepscore.metrics.failure_modes import FAILURE_MODE_RULES, UNKNOWN_FAILURE_MODE
 
 LOWER_IS_BETTER = frozenset({"CRA", "STR"})
 
 
 @dataclass(frozen=True)
-class Mechanisms:
+class FailureModeSummary:
     """What a policy's episodes have in common.
 
     Attributes:
         shares: Share of each name among the episodes whose name is known, pooled over tasks.
-        stability: How alike the tasks are, 0..1; see `fingerprint_stability`. NaN with fewer than two tasks.
+        stability: How alike the tasks are, 0..1; see `failure_mode_stability`. NaN with fewer than two tasks.
         episodes: How many names are known.
         tasks: How many tasks they come from.
         coverage: Share of all episodes whose name is known; NaN of none.
@@ -34,7 +34,7 @@ class Mechanisms:
     coverage: float
 
 
-def mechanisms(names_by_task: Mapping[str, Sequence[str]]) -> Mechanisms:
+def summarize_failure_modes(names_by_task: Mapping[str, Sequence[str]]) -> FailureModeSummary:
     """Shares and stability of one policy's fingerprints.
 
     Args:
@@ -43,16 +43,16 @@ def mechanisms(names_by_task: Mapping[str, Sequence[str]]) -> Mechanisms:
     everything = [name for names in names_by_task.values() for name in names]
     known = {task: _known(names) for task, names in names_by_task.items() if _known(names)}
     pooled = [name for names in known.values() for name in names]
-    return Mechanisms(
+    return FailureModeSummary(
         shares=_shares(pooled),
-        stability=fingerprint_stability(names_by_task),
+        stability=failure_mode_stability(names_by_task),
         episodes=len(pooled),
         tasks=len(known),
         coverage=len(pooled) / len(everything) if everything else math.nan,
     )
 
 
-def fingerprint_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
+def failure_mode_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
     """How alike a policy's ways of failing are across tasks.
 
     1 - mean over pairs of tasks of the total variation distance (1/2) sum |a - b| between their shares of
@@ -72,7 +72,7 @@ def fingerprint_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
     return 1.0 - sum(apart) / len(apart)
 
 
-def z_scores(
+def policy_z_scores(
     values_by_policy: Mapping[str, Mapping[str, float]],
     *,
     lower_is_better: Iterable[str] = LOWER_IS_BETTER,
@@ -106,12 +106,12 @@ def z_scores(
 
 
 def _known(names: Sequence[str]) -> list[str]:
-    return [name for name in names if name != UNKNOWN]
+    return [name for name in names if name != UNKNOWN_FAILURE_MODE]
 
 
 def _shares(names: Sequence[str]) -> dict[str, float]:
     """Share of each name, in the order of the rules, then ``none`` and any other."""
     counts = Counter(names)
-    order = [rule.name for rule in RULES]
+    order = [rule.name for rule in FAILURE_MODE_RULES]
     ordered = sorted(counts, key=lambda name: (order.index(name) if name in order else len(order), name))
     return {name: counts[name] / len(names) for name in ordered}

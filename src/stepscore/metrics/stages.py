@@ -19,7 +19,7 @@ from stepscore.metrics.order import ccc
 from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray
 
-Span = tuple[str, float, float]
+StageSpan = tuple[str, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class BoundaryF1:
     n_found: int
 
 
-def truth_trace(spans: Sequence[Span], times: ArrayLike, weights: ArrayLike | None = None) -> FloatArray:
+def truth_trace(spans: Sequence[StageSpan], times: ArrayLike, weights: ArrayLike | None = None) -> FloatArray:
     """True progress at ``times`` as the stages imply it, shape (n,), 0..1.
 
     Inside stage k of K it is (k + fraction of the stage's time passed) / K, or with weights w summing to 1,
@@ -119,7 +119,7 @@ def truth_trace(spans: Sequence[Span], times: ArrayLike, weights: ArrayLike | No
 
 
 def trace_error(
-    times: ArrayLike, progress: ArrayLike, spans: Sequence[Span], weights: ArrayLike | None = None
+    times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> TraceError:
     """MAE, RMSE and CCC of a curve to `truth_trace`, each point of the curve counting once."""
     at, curve = _curve(times, progress)
@@ -137,7 +137,7 @@ def trace_error(
     )
 
 
-def boundaries(spans: Sequence[Span]) -> FloatArray:
+def stage_boundaries(spans: Sequence[StageSpan]) -> FloatArray:
     """Times at which a stage starts or ends, ascending, one that two stages share given once."""
     return np.unique(np.concatenate(_edges(spans)))
 
@@ -145,7 +145,7 @@ def boundaries(spans: Sequence[Span]) -> FloatArray:
 def boundary_rise(
     times: ArrayLike,
     progress: ArrayLike,
-    spans: Sequence[Span],
+    spans: Sequence[StageSpan],
     window_s: float = 0.5,
     weights: ArrayLike | None = None,
 ) -> BoundaryRise:
@@ -159,7 +159,7 @@ def boundary_rise(
     if not 0 < window_s < math.inf:
         raise OptionError(f"window_s is {window_s}; expected seconds above 0.")
     at, curve = _curve(times, progress)
-    edges = boundaries(spans)
+    edges = stage_boundaries(spans)
     if len(at) < 2:
         unknown = np.full(len(edges), np.nan)
         return BoundaryRise(edges, unknown, unknown.copy(), math.nan, math.nan)
@@ -181,7 +181,7 @@ def boundary_rise(
 
 
 def plateau_error(
-    times: ArrayLike, progress: ArrayLike, spans: Sequence[Span], weights: ArrayLike | None = None
+    times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> PlateauError:
     """How far a curve moves where the truth trace is flat: before, between and after the stages.
 
@@ -243,7 +243,7 @@ def boundary_f1(true_times: ArrayLike, found_times: ArrayLike, tolerance_s: floa
     )
 
 
-def _edges(spans: Sequence[Span]) -> tuple[FloatArray, FloatArray]:
+def _edges(spans: Sequence[StageSpan]) -> tuple[FloatArray, FloatArray]:
     """Starts and ends of the stages, checked: finite, each after its start, in order and not overlapping."""
     if not len(spans):
         raise OptionError("There are no stage spans; expected at least one (name, start_s, end_s).")

@@ -1,7 +1,7 @@
 """Which step of the task fails? Measures of a matrix of verdicts, episodes by ordered subgoals.
 
 An entry is 1 (reached), 0 (not reached) or NaN (unknown). Each result carries the n behind its numbers;
-the per-episode series (`conditional_indicator`, `first_failure`, `violation_indicator`) are what intervals
+the per-episode series (`conditional_success_indicator`, `first_failed_subgoal`, `order_violation_indicator`) are what intervals
 and comparisons are computed from. The vector of rates is StepEval's main result (arXiv 2509.19524).
 """
 
@@ -74,7 +74,7 @@ class OrderViolations:
     pairs: IntArray
 
 
-def coverage(matrix: ArrayLike) -> FloatArray:
+def verdict_coverage(matrix: ArrayLike) -> FloatArray:
     """Share of episodes whose verdict is known, for each subgoal, shape (K,); NaN without episodes."""
     verdicts = _verdicts(matrix)
     return np.asarray(np.sum(~np.isnan(verdicts), axis=0) / (len(verdicts) or np.nan))
@@ -98,7 +98,7 @@ def conditional_success(matrix: ArrayLike) -> SubgoalRates:
     return _rates(np.where(arrived, verdicts, np.nan), arrived.sum(axis=0))
 
 
-def conditional_indicator(matrix: ArrayLike, k: int) -> FloatArray:
+def conditional_success_indicator(matrix: ArrayLike, k: int) -> FloatArray:
     """Per episode, 1 or 0 for subgoal k (from 0) where k - 1 was reached; NaN elsewhere and where unknown."""
     verdicts = _verdicts(matrix)
     if not 0 <= k < verdicts.shape[1]:
@@ -106,7 +106,7 @@ def conditional_indicator(matrix: ArrayLike, k: int) -> FloatArray:
     return verdicts[:, 0].copy() if k == 0 else np.where(verdicts[:, k - 1] == 1, verdicts[:, k], np.nan)
 
 
-def first_failure(matrix: ArrayLike) -> FloatArray:
+def first_failed_subgoal(matrix: ArrayLike) -> FloatArray:
     """Per episode, the index of the first failed subgoal; K where none failed, NaN where not known.
 
     Not known means that an unknown verdict comes before the first known failure, or that there is an unknown
@@ -123,12 +123,12 @@ def first_failure(matrix: ArrayLike) -> FloatArray:
 def first_failure_histogram(matrix: ArrayLike) -> FirstFailures:
     """How many episodes fail first at each subgoal, at none, or where it is not known."""
     k = _verdicts(matrix).shape[1]
-    at = first_failure(matrix)
+    at = first_failed_subgoal(matrix)
     counts = np.bincount(at[~np.isnan(at)].astype(np.int64), minlength=k + 1).astype(np.int64)
     return FirstFailures(counts=counts[:k], none=int(counts[k]), unknown=int(np.isnan(at).sum()))
 
 
-def violation_indicator(matrix: ArrayLike) -> FloatArray:
+def order_violation_indicator(matrix: ArrayLike) -> FloatArray:
     """Per episode: 1 where a later subgoal is reached and an earlier one is not, else 0.
 
     NaN where no known pair violates the order but some value of the unknown verdicts would.
@@ -148,7 +148,7 @@ def order_violations(matrix: ArrayLike) -> OrderViolations:
     a fact about the policy. The measure cannot tell which.
     """
     verdicts = _verdicts(matrix)
-    violated = violation_indicator(matrix)
+    violated = order_violation_indicator(matrix)
     known = violated[~np.isnan(violated)]
     pairs = (verdicts == 0).astype(np.int64).T @ (verdicts == 1).astype(np.int64)
     return OrderViolations(

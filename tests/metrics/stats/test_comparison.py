@@ -11,7 +11,7 @@ from scipy import stats
 
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.comparison import compare_paired, compare_samples, compare_unpaired
-from stepscore.metrics.stats.comparison_result import bonett_price, newcombe
+from stepscore.metrics.stats.comparison_result import bonett_price_interval, newcombe_interval
 from stepscore.metrics.stats.intervals import mean_estimate
 
 
@@ -88,7 +88,7 @@ def test_paired_outcomes_get_mcnemar_and_bonett_price():
     assert result.test == "McNemar exact"
     assert result.p_value == pytest.approx(stats.binomtest(6, 8).pvalue)
     assert result.difference.value == pytest.approx(0.2)
-    assert (result.difference.lo, result.difference.hi) == bonett_price(6, 2, 20, 0.95)[0]
+    assert (result.difference.lo, result.difference.hi) == bonett_price_interval(6, 2, 20, 0.95)[0]
     assert result.probability_of_improvement.value == pytest.approx(0.6)
 
 
@@ -98,7 +98,7 @@ def test_bonett_price_covers_its_level_and_errs_to_the_wide_side_by_enumeration(
     coverage = 0.0
     for k in range(pairs + 1):
         for m in range(pairs + 1 - k):
-            (lo, hi), _ = bonett_price(k, m, pairs, 0.95)
+            (lo, hi), _ = bonett_price_interval(k, m, pairs, 0.95)
             ways = math.comb(pairs, k) * math.comb(pairs - k, m)
             p = ways * won**k * lost**m * (1 - won - lost) ** (pairs - k - m)
             coverage += p * (lo <= won - lost <= hi)
@@ -236,7 +236,7 @@ def test_rates_show_their_smallest_detectable_difference_about_four_times_in_fiv
     tables = zip(generator.binomial(100, p_a, 2000), generator.binomial(120, p_b, 2000), strict=True)
     shown = []
     for k, m in tables:
-        (lo, hi), _ = newcombe(k / 100, 100, m / 120, 120, 0.95)
+        (lo, hi), _ = newcombe_interval(k / 100, 100, m / 120, 120, 0.95)
         shown.append(not lo <= 0 <= hi)
     assert np.mean(shown) == pytest.approx(0.8, abs=0.04)
 

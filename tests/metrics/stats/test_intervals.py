@@ -14,11 +14,11 @@ from scipy import linalg, stats
 
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.intervals import (
-    clopper_pearson,
+    clopper_pearson_interval,
     mean_estimate,
     rate_estimate,
     statistic_estimate,
-    wilson,
+    wilson_interval,
 )
 from stepscore.metrics.stats.linear_statistic import mean_of, weighted_sum
 from stepscore.metrics.stats.sample import draw_sample, pool_lonely
@@ -46,31 +46,33 @@ def exact_coverage(interval, n: int) -> np.ndarray:
 def test_wilson_and_clopper_pearson_equal_scipys(n, level):
     for k in range(n + 1):
         test = stats.binomtest(k, n)
-        assert wilson(k, n, level) == pytest.approx(test.proportion_ci(level, "wilson"), abs=1e-12)
-        assert clopper_pearson(k, n, level) == pytest.approx(test.proportion_ci(level, "exact"), abs=1e-9)
+        assert wilson_interval(k, n, level) == pytest.approx(test.proportion_ci(level, "wilson"), abs=1e-12)
+        assert clopper_pearson_interval(k, n, level) == pytest.approx(
+            test.proportion_ci(level, "exact"), abs=1e-9
+        )
 
 
 def test_wilson_covers_94_to_97_percent_on_average_for_every_n_from_10_to_200():
-    average = [exact_coverage(wilson, n).mean() for n in range(10, 201)]
+    average = [exact_coverage(wilson_interval, n).mean() for n in range(10, 201)]
     assert min(average) >= 0.94
     assert max(average) <= 0.97
 
 
 def test_clopper_pearson_covers_95_percent_at_every_rate_and_every_n_from_10_to_200():
-    assert min(exact_coverage(clopper_pearson, n).min() for n in range(10, 201)) >= 0.95
+    assert min(exact_coverage(clopper_pearson_interval, n).min() for n in range(10, 201)) >= 0.95
 
 
 def test_a_rate_counts_unknown_outcomes_against_coverage_and_nothing_else():
     estimate = rate_estimate([1, 1, 0, nan, 1, nan])
     assert (estimate.value, estimate.n, estimate.clusters) == (0.75, 4, 4)
     assert estimate.coverage == pytest.approx(4 / 6)
-    assert (estimate.lo, estimate.hi) == wilson(3, 4)
+    assert (estimate.lo, estimate.hi) == wilson_interval(3, 4)
     assert estimate.method == "wilson 95%"
 
 
 def test_a_rate_may_ask_for_the_exact_interval_at_another_level():
     estimate = rate_estimate(np.array([True, False, True]), method="clopper-pearson", level=0.9)
-    assert (estimate.lo, estimate.hi) == clopper_pearson(2, 3, 0.9)
+    assert (estimate.lo, estimate.hi) == clopper_pearson_interval(2, 3, 0.9)
     assert estimate.method == "clopper-pearson 90%"
 
 
@@ -271,7 +273,7 @@ def test_under_five_episodes_a_mean_has_no_interval():
         (lambda: mean_estimate([0.1, math.inf]), "finite"),
         (lambda: mean_estimate([[0.1], [0.2]]), "one number per episode"),
         (lambda: statistic_estimate(np.corrcoef, ([1, 2], [1])), "shapes"),
-        (lambda: wilson(3, 2), "3 of 2"),
+        (lambda: wilson_interval(3, 2), "3 of 2"),
     ],
 )
 def test_wrong_input_is_refused_with_what_would_be_right(call, message):

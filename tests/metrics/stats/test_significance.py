@@ -14,7 +14,7 @@ from scipy import stats
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.significance import (
     Stratum,
-    adjust,
+    adjust_p_values,
     mcnemar_test,
     permutation_test,
     rates_test,
@@ -133,25 +133,27 @@ def test_rates_are_tested_by_boschloo_and_above_300_episodes_by_fisher():
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.sampled_from(["bh", "by"]))
 def test_false_discovery_corrections_equal_scipys(p_values, method):
-    assert adjust(p_values, method=method) == pytest.approx(
+    assert adjust_p_values(p_values, method=method) == pytest.approx(
         stats.false_discovery_control(p_values, method=method)
     )
 
 
 def test_holm_equals_the_textbook():
-    assert adjust([0.01, 0.04, 0.03, 0.005], method="holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_p_values([0.01, 0.04, 0.03, 0.005], method="holm") == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
 
 
 def test_an_unknown_p_value_stays_unknown_and_is_not_counted():
-    with_unknown = adjust([0.01, nan, 0.04, nan])
+    with_unknown = adjust_p_values([0.01, nan, 0.04, nan])
     assert np.isnan(with_unknown).tolist() == [False, True, False, True]
-    assert with_unknown[[0, 2]] == pytest.approx(adjust([0.01, 0.04]))
-    assert adjust([]).tolist() == []
-    assert np.isnan(adjust([nan])).all()
+    assert with_unknown[[0, 2]] == pytest.approx(adjust_p_values([0.01, 0.04]))
+    assert adjust_p_values([]).tolist() == []
+    assert np.isnan(adjust_p_values([nan])).all()
 
 
 def test_wrong_corrections_and_p_values_are_refused():
     with pytest.raises(OptionError, match="bh, by, holm"):
-        adjust([0.1], method="bonferroni")
+        adjust_p_values([0.1], method="bonferroni")
     with pytest.raises(OptionError, match=r"0\.\.1"):
-        adjust([1.2])
+        adjust_p_values([1.2])

@@ -1,5 +1,14 @@
 """The OPD metrics (MC, MP, PPL, CRA, STR) of a progress curve, in each published revision and in ``robust``."""
 
-from stepscore.metrics.opd.revisions import REVISIONS
+from stepscore.metrics.opd.revisions import OPD_KEYS, OPD_V15_KEYS, REVISIONS, compute_opd, opd_prefixes
+from stepscore.metrics.opd.robust import CurveProfile, curve_profile
 
-__all__ = ["REVISIONS"]
+__all__ = [
+    "OPD_KEYS",
+    "OPD_V15_KEYS",
+    "REVISIONS",
+    "CurveProfile",
+    "compute_opd",
+    "curve_profile",
+    "opd_prefixes",
+]

@@ -42,8 +42,8 @@ from stepscore.metrics.opd.v15 import v15_prefixes
 from stepscore.types import FloatArray
 
 REVISIONS = ("paper", "v1.0", "v1.5", "robust")
-KEYS = ("MC", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR", "coverage")
-V15_KEYS = (*KEYS[:-1], "DRR", "FNS", "SQS", "coverage")
+OPD_KEYS = ("MC", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR", "coverage")
+OPD_V15_KEYS = (*OPD_KEYS[:-1], "DRR", "FNS", "SQS", "coverage")
 
 _STILL = 0.005 - 0.5e-9  # |d| < .005 after rounding to nine decimals
 _NO_PATH = 1e-9

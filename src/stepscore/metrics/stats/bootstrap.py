@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepscore.metrics.stats.linear_statistic import Linear
+from stepscore.metrics.stats.linear_statistic import LinearStatistic
 from stepscore.metrics.stats.sample import Sample, pool_lonely
 from stepscore.types import FloatArray, IntArray
 
@@ -51,7 +51,7 @@ def batches(resamples: int, units: int) -> list[int]:
     return [min(size, resamples - start) for start in range(0, resamples, size)]
 
 
-def linear_replicates(statistic: Linear, resamples: int, seed: int) -> FloatArray:
+def linear_replicates(statistic: LinearStatistic, resamples: int, seed: int) -> FloatArray:
     """Bootstrap replicates of a mean or a difference of means."""
     rng = np.random.default_rng(seed)
     return np.concatenate(
@@ -63,7 +63,7 @@ def linear_replicates(statistic: Linear, resamples: int, seed: int) -> FloatArra
     )
 
 
-def linear_acceleration(statistic: Linear) -> float:
+def linear_acceleration(statistic: LinearStatistic) -> float:
     """Acceleration of a linear statistic, ``sum t^3 / (6 (sum t^2)^1.5)`` over the unit contributions."""
     t = statistic.contributions / np.max(np.abs(statistic.contributions))
     return float(np.sum(t**3) / (6.0 * np.sum(t**2) ** 1.5))

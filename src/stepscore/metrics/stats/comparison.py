@@ -16,21 +16,21 @@ from numpy.typing import ArrayLike
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.comparison_result import Comparison
 from stepscore.metrics.stats.paired import compare_paired
-from stepscore.metrics.stats.sample import Labels, is_missing
-from stepscore.metrics.stats.significance import adjust
+from stepscore.metrics.stats.sample import GroupLabels, is_missing
+from stepscore.metrics.stats.significance import adjust_p_values
 from stepscore.metrics.stats.unpaired import compare_unpaired
 from stepscore.types import FloatArray
 
-__all__ = ["Comparison", "adjust", "compare_paired", "compare_samples", "compare_unpaired"]
+__all__ = ["Comparison", "adjust_p_values", "compare_paired", "compare_samples", "compare_unpaired"]
 
 
 def compare_samples(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    keys: tuple[Labels, Labels] | None = None,
-    strata: tuple[Labels, Labels] | None = None,
-    clusters: tuple[Labels, Labels] | None = None,
+    keys: tuple[GroupLabels, GroupLabels] | None = None,
+    strata: tuple[GroupLabels, GroupLabels] | None = None,
+    clusters: tuple[GroupLabels, GroupLabels] | None = None,
     paired: bool | None = None,
     level: float = 0.95,
     seed: int = 0,
@@ -64,7 +64,7 @@ def compare_samples(
     rows_a, rows_b = _rows_by_key(first, keys[0], "a"), _rows_by_key(second, keys[1], "b")
     everyone = list(rows_a | rows_b)
 
-    def labels_of(labels: tuple[Labels, Labels] | None) -> list[Hashable] | None:
+    def labels_of(labels: tuple[GroupLabels, GroupLabels] | None) -> list[Hashable] | None:
         if labels is None:
             return None
         return [labels[0][rows_a[k][0]] if k in rows_a else labels[1][rows_b[k][0]] for k in everyone]
@@ -79,12 +79,12 @@ def compare_samples(
     )
 
 
-def _mostly_shared(keys_a: Labels, keys_b: Labels) -> bool:
+def _mostly_shared(keys_a: GroupLabels, keys_b: GroupLabels) -> bool:
     a, b = ({key for key in keys if not is_missing(key)} for keys in (keys_a, keys_b))
     return len(a & b) > 0 and 2 * len(a & b) >= min(len(a), len(b))
 
 
-def _rows_by_key(values: FloatArray, keys: Labels, arm: str) -> dict[Hashable, list[int]]:
+def _rows_by_key(values: FloatArray, keys: GroupLabels, arm: str) -> dict[Hashable, list[int]]:
     """Rows of each key; a row without one stands under a name of its own that no other arm has."""
     if len(keys) != len(values):
         raise OptionError(f"There are {len(keys)} keys for {len(values)} episodes of {arm}; give one each.")

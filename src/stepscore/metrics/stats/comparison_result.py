@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from stepscore.metrics.stats.bootstrap import RESAMPLES
 from stepscore.metrics.stats.intervals import linear_bca_interval, robust_score_interval, robust_t_interval
-from stepscore.metrics.stats.linear_statistic import Linear
-from stepscore.metrics.stats.proportions import NO_INTERVAL, percent_of, score_interval
+from stepscore.metrics.stats.linear_statistic import LinearStatistic
+from stepscore.metrics.stats.rate_intervals import NO_INTERVAL, percent_of, score_interval
 from stepscore.metrics.stats.sample import Sample
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import Estimate
@@ -46,13 +46,13 @@ class Comparison:
     paired: bool
 
 
-def conclude(
+def build_comparison(
     samples: tuple[Sample, ...],
     difference: float,
     interval: Interval,
     *,
     significance: Significance,
-    improvement: Linear,
+    improvement: LinearStatistic,
     detectable: float,
     withheld: str,
     level: float,
@@ -86,7 +86,7 @@ def conclude(
     )
 
 
-def bonett_price(won: int, lost: int, pairs: int, level: float) -> Interval:
+def bonett_price_interval(won: int, lost: int, pairs: int, level: float) -> Interval:
     """Interval of a difference of paired rates (Bonett and Price 2012).
 
     ``d +- z SE`` after one pair won and one pair lost are added to the sample; see
@@ -105,7 +105,7 @@ def paired_rates_error(won: int, lost: int, pairs: int) -> float:
     return math.sqrt((w + v - (w - v) ** 2) / (pairs + 2))
 
 
-def newcombe(rate_a: float, n_a: float, rate_b: float, n_b: float, level: float) -> Interval:
+def newcombe_interval(rate_a: float, n_a: float, rate_b: float, n_b: float, level: float) -> Interval:
     """Interval of a difference of independent rates from their Wilson intervals (Newcombe 1998, method 10).
 
     ``lo = d - sqrt((p_a - lo_a)^2 + (hi_b - p_b)^2)``, ``hi = d + sqrt((hi_a - p_a)^2 + (p_b - lo_b)^2)``.
@@ -122,7 +122,7 @@ def newcombe(rate_a: float, n_a: float, rate_b: float, n_b: float, level: float)
 
 
 def difference_interval(
-    statistic: Linear, withheld: str, *, clustered: bool, level: float, seed: int
+    statistic: LinearStatistic, withheld: str, *, clustered: bool, level: float, seed: int
 ) -> Interval:
     """Interval of a mean difference: cluster-robust t with clusters, BCa bootstrap without.
 

@@ -21,19 +21,25 @@ from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
 from stepscore.metrics.stats import bootstrap
-from stepscore.metrics.stats.linear_statistic import Linear, mean_of
-from stepscore.metrics.stats.proportions import (
+from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
+from stepscore.metrics.stats.rate_intervals import (
     NO_INTERVAL,
     check_level,
-    clopper_pearson,
+    clopper_pearson_interval,
     percent_of,
     score_interval,
-    wilson,
+    wilson_interval,
 )
-from stepscore.metrics.stats.sample import Labels, Sample, draw_sample, pool_lonely
+from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, pool_lonely
 from stepscore.types import Estimate
 
-__all__ = ["clopper_pearson", "mean_estimate", "rate_estimate", "statistic_estimate", "wilson"]
+__all__ = [
+    "clopper_pearson_interval",
+    "mean_estimate",
+    "rate_estimate",
+    "statistic_estimate",
+    "wilson_interval",
+]
 
 MIN_CLUSTERS = 10
 """Under this many clusters their spread is not known well enough for an interval."""
@@ -48,8 +54,8 @@ MAX_UNDEFINED = 0.05
 def rate_estimate(
     outcomes: ArrayLike,
     *,
-    clusters: Labels | None = None,
-    strata: Labels | None = None,
+    clusters: GroupLabels | None = None,
+    strata: GroupLabels | None = None,
     method: Literal["wilson", "clopper-pearson"] = "wilson",
     level: float = 0.95,
 ) -> Estimate:
@@ -85,15 +91,15 @@ def rate_estimate(
         ends = NO_INTERVAL if note else robust_score_interval(mean_of(sample), sample.units, level)
         return _estimate(sample, value, ends, note or f"cluster-robust t {percent} (wilson score)")
     successes = int(np.sum(values))
-    ends = (wilson if method == "wilson" else clopper_pearson)(successes, sample.n, level)
+    ends = (wilson_interval if method == "wilson" else clopper_pearson_interval)(successes, sample.n, level)
     return _estimate(sample, value, ends, f"{method} {percent}" if sample.n else "no known values")
 
 
 def mean_estimate(
     values: ArrayLike,
     *,
-    clusters: Labels | None = None,
-    strata: Labels | None = None,
+    clusters: GroupLabels | None = None,
+    strata: GroupLabels | None = None,
     level: float = 0.95,
     resamples: int = bootstrap.RESAMPLES,
     seed: int = 0,
@@ -136,8 +142,8 @@ def statistic_estimate(
     func: Callable[..., float],
     values: ArrayLike | tuple[ArrayLike, ...],
     *,
-    clusters: Labels | None = None,
-    strata: Labels | None = None,
+    clusters: GroupLabels | None = None,
+    strata: GroupLabels | None = None,
     level: float = 0.95,
     resamples: int = bootstrap.RESAMPLES,
     seed: int = 0,
@@ -188,7 +194,7 @@ def statistic_estimate(
     return _estimate(sample, value, *_bca_note(ends, level, resamples, seed, undefined))
 
 
-def robust_t_interval(statistic: Linear, level: float) -> tuple[float, float]:
+def robust_t_interval(statistic: LinearStatistic, level: float) -> tuple[float, float]:
     """``value +- t SE`` with the cluster-robust error and its degrees of freedom; NaN without an error."""
     from scipy.special import stdtrit
 
@@ -199,7 +205,7 @@ def robust_t_interval(statistic: Linear, level: float) -> tuple[float, float]:
     return statistic.value - half, statistic.value + half
 
 
-def robust_score_interval(statistic: Linear, least: float, level: float) -> tuple[float, float]:
+def robust_score_interval(statistic: LinearStatistic, least: float, level: float) -> tuple[float, float]:
     """Wilson's interval of a rate for ``p (1 - p) / SE^2`` episodes and a t quantile.
 
     The plain ``p +- t SE`` covers 91 % at a rate of 0.2 and 71 % at 0.05 in 20 correlated clusters; in
@@ -220,7 +226,7 @@ def robust_score_interval(statistic: Linear, least: float, level: float) -> tupl
 
 
 def linear_bca_interval(
-    statistic: Linear, level: float, resamples: int, seed: int
+    statistic: LinearStatistic, level: float, resamples: int, seed: int
 ) -> tuple[tuple[float, float], str]:
     """BCa interval of a mean or difference of means that varies, and how it was made."""
     ends = bootstrap.bca_interval(

@@ -17,7 +17,7 @@ from stepscore.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearStatistic:
     """A statistic that is linear in the episodes' values.
 
     Attributes:
@@ -66,7 +66,7 @@ class Linear:
         return float(np.sum(c2 * m) ** 2 / spread)
 
 
-def mean_of(sample: Sample, values: FloatArray | None = None) -> Linear:
+def mean_of(sample: Sample, values: FloatArray | None = None) -> LinearStatistic:
     """The mean of ``values`` (the sample's first column unless given) over all its episodes."""
     column = sample.columns[0] if values is None else values
     if not sample.n:
@@ -75,7 +75,7 @@ def mean_of(sample: Sample, values: FloatArray | None = None) -> Linear:
     return replace(mean, value=math.fsum(column) / sample.n)
 
 
-def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -> Linear:
+def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -> LinearStatistic:
     """``sum_i c_i y_i`` over the sample, where all episodes of a unit share its coefficient ``c_u``."""
     stratum = pool_lonely(sample.stratum)
     sizes = sample.sizes.astype(np.float64)
@@ -87,7 +87,7 @@ def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -
     contributions = coefficients * deviations
     # They sum to 0 within a stratum already, unless lonely strata with other coefficients were pooled in it.
     contributions -= (np.bincount(stratum, weights=contributions) / np.bincount(stratum))[stratum]
-    return Linear(
+    return LinearStatistic(
         value=math.fsum(coefficients * totals) if sample.n else math.nan,
         contributions=contributions,
         coefficients=coefficients,
@@ -96,9 +96,9 @@ def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -
     )
 
 
-def difference_of(a: Linear, b: Linear) -> Linear:
+def difference_of(a: LinearStatistic, b: LinearStatistic) -> LinearStatistic:
     """``a - b`` for two independent samples; their strata stay apart."""
-    return Linear(
+    return LinearStatistic(
         value=a.value - b.value,
         contributions=np.concatenate([a.contributions, -b.contributions]),
         coefficients=np.concatenate([a.coefficients, -b.coefficients]),

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from stepscore.metrics.stats.comparison_result import (
     Comparison,
-    bonett_price,
-    conclude,
+    bonett_price_interval,
+    build_comparison,
     detectable_difference,
     detectable_rate_difference,
     difference_interval,
@@ -16,8 +16,8 @@ from stepscore.metrics.stats.comparison_result import (
 )
 from stepscore.metrics.stats.intervals import too_small
 from stepscore.metrics.stats.linear_statistic import mean_of
-from stepscore.metrics.stats.proportions import check_level
-from stepscore.metrics.stats.sample import Labels, draw_sample
+from stepscore.metrics.stats.rate_intervals import check_level
+from stepscore.metrics.stats.sample import GroupLabels, draw_sample
 from stepscore.metrics.stats.significance import mcnemar_test, sign_flip_test
 
 
@@ -25,8 +25,8 @@ def compare_paired(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    strata: Labels | None = None,
-    clusters: Labels | None = None,
+    strata: GroupLabels | None = None,
+    clusters: GroupLabels | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
@@ -55,14 +55,14 @@ def compare_paired(
     withheld = too_small(sample)
     if sample.n and not sample.clustered and np.all(np.isin(sample.columns, (0.0, 1.0))):
         won, lost = int(np.sum(gain > 0)), int(np.sum(gain < 0))
-        interval = bonett_price(won, lost, sample.n, level)
+        interval = bonett_price_interval(won, lost, sample.n, level)
         significance = mcnemar_test(won, lost)
         detectable = detectable_rate_difference(paired_rates_error(won, lost, sample.n), level)
     else:
         interval = difference_interval(mean, withheld, clustered=sample.clustered, level=level, seed=seed)
         significance = sign_flip_test(sample.totals(gain), seed=seed)
         detectable = detectable_difference(mean.standard_error, mean.degrees_of_freedom, level)
-    return conclude(
+    return build_comparison(
         (sample,),
         mean.value,
         interval,

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
 
-Labels = Sequence[Hashable] | NDArray[np.generic]
+GroupLabels = Sequence[Hashable] | NDArray[np.generic]
 """One label an episode; in clusters, ``None``, NaN or an empty string means that the episode stands alone."""
 
 
@@ -72,8 +72,8 @@ class Sample:
 
 def draw_sample(
     *columns: ArrayLike,
-    clusters: Labels | None = None,
-    strata: Labels | None = None,
+    clusters: GroupLabels | None = None,
+    strata: GroupLabels | None = None,
 ) -> Sample:
     """The known rows of ``columns`` as a sorted :class:`Sample`.
 
@@ -113,8 +113,10 @@ def draw_sample(
     )
 
 
-def label_codes(labels: Labels | None, length: int, name: str, *, may_be_alone: bool = False) -> IntArray:
-    """Labels as integers whose order depends on the labels alone.
+def label_codes(
+    labels: GroupLabels | None, length: int, name: str, *, may_be_alone: bool = False
+) -> IntArray:
+    """GroupLabels as integers whose order depends on the labels alone.
 
     Missing labels are one stratum of their own, the last; with ``may_be_alone`` they are -1.
     """
@@ -130,7 +132,7 @@ def label_codes(labels: Labels | None, length: int, name: str, *, may_be_alone: 
 
 
 def _fixed_order(label: Hashable) -> tuple[bool, float, str]:
-    # Labels of mixed types do not compare with each other; numbers with numbers and text with text do.
+    # GroupLabels of mixed types do not compare with each other; numbers with numbers and text with text do.
     number = isinstance(label, (int, float))
     return not number, float(label) if number else 0.0, str(label)  # type: ignore[arg-type]
 

@@ -145,7 +145,7 @@ def rates_test(successes_a: int, n_a: int, successes_b: int, n_b: int) -> Signif
     return Significance(min(1.0, p), "Boschloo exact" if small else "Fisher exact")
 
 
-def adjust(p_values: ArrayLike, *, method: Literal["bh", "by", "holm"] = "bh") -> FloatArray:
+def adjust_p_values(p_values: ArrayLike, *, method: Literal["bh", "by", "holm"] = "bh") -> FloatArray:
     """P-values adjusted for their number; compare each with the level wanted for the whole family.
 
     Args:
@@ -154,7 +154,7 @@ def adjust(p_values: ArrayLike, *, method: Literal["bh", "by", "holm"] = "bh") -
             positively dependent tests (Benjamini and Hochberg 1995), ``"by"`` for any dependence
             (Benjamini and Yekutieli 2001), ``"holm"`` the chance of even one false discovery (Holm 1979).
 
-    >>> adjust([0.01, 0.04, float("nan")]).tolist()
+    >>> adjust_p_values([0.01, 0.04, float("nan")]).tolist()
     [0.02, 0.04, nan]
     """
     p = np.asarray(p_values, dtype=np.float64)

@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike
 
 from stepscore.metrics.stats.comparison_result import (
     Comparison,
-    conclude,
+    build_comparison,
     detectable_difference,
     detectable_rate_difference,
     difference_interval,
-    newcombe,
+    newcombe_interval,
 )
 from stepscore.metrics.stats.intervals import too_small
-from stepscore.metrics.stats.linear_statistic import Linear, difference_of, weighted_sum
-from stepscore.metrics.stats.proportions import check_level
-from stepscore.metrics.stats.sample import Labels, Sample, draw_sample, label_codes
+from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of, weighted_sum
+from stepscore.metrics.stats.rate_intervals import check_level
+from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, label_codes
 from stepscore.metrics.stats.significance import Significance, Stratum, permutation_test, rates_test
 from stepscore.types import FloatArray
 
@@ -48,7 +48,7 @@ class Arms:
         """Whether every value is 0 or 1."""
         return bool(np.all(np.isin(np.concatenate([self.a.columns[0], self.b.columns[0]]), (0.0, 1.0))))
 
-    def adjusted(self, arm: Sample, values: FloatArray) -> Linear:
+    def adjusted(self, arm: Sample, values: FloatArray) -> LinearStatistic:
         """The weighted mean of an arm's stratum means."""
         return weighted_sum(arm, values, (self.weights / episodes_by_stratum(arm))[arm.stratum])
 
@@ -66,8 +66,8 @@ def compare_unpaired(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    strata: tuple[Labels, Labels] | None = None,
-    clusters: tuple[Labels, Labels] | None = None,
+    strata: tuple[GroupLabels, GroupLabels] | None = None,
+    clusters: tuple[GroupLabels, GroupLabels] | None = None,
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
@@ -99,13 +99,13 @@ def compare_unpaired(
     withheld = too_small(arms.a) or too_small(arms.b)
     if len(arms.weights) and arms.binary and not arms.clustered:
         n_a, n_b = arms.effective_size(arms.a), arms.effective_size(arms.b)
-        interval = newcombe(mean_a.value, n_a, mean_b.value, n_b, level)
+        interval = newcombe_interval(mean_a.value, n_a, mean_b.value, n_b, level)
         error = _pooled_rate_deviation(arms) * math.sqrt(1 / n_a + 1 / n_b)
         detectable = detectable_rate_difference(error, level)
     else:
         interval = difference_interval(difference, withheld, clustered=arms.clustered, level=level, seed=seed)
         detectable = detectable_difference(difference.standard_error, difference.degrees_of_freedom, level)
-    return conclude(
+    return build_comparison(
         (arms.a, arms.b),
         difference.value,
         interval,
@@ -118,7 +118,10 @@ def compare_unpaired(
 
 
 def _arms(
-    a: ArrayLike, b: ArrayLike, strata: tuple[Labels, Labels] | None, clusters: tuple[Labels, Labels] | None
+    a: ArrayLike,
+    b: ArrayLike,
+    strata: tuple[GroupLabels, GroupLabels] | None,
+    clusters: tuple[GroupLabels, GroupLabels] | None,
 ) -> Arms:
     values = [np.array(arm, dtype=np.float64) for arm in (a, b)]
     codes = [np.zeros(len(arm), dtype=np.int64) for arm in values]
@@ -153,7 +156,7 @@ def _test(arms: Arms, seed: int) -> Significance:
     return permutation_test(strata, seed=seed)
 
 
-def _improvement(arms: Arms) -> Linear:
+def _improvement(arms: Arms) -> LinearStatistic:
     """P(A > B) + P(A = B) / 2 within strata, as the sum of what each episode of either arm adds to it.
 
     An episode's placement is the share of the other arm it beats (DeLong, DeLong and Clarke-Pearson 1988).

@@ -9,13 +9,13 @@ from stepscore.errors import OptionError
 NO_INTERVAL = (math.nan, math.nan)
 
 
-def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
+def wilson_interval(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a rate (Wilson 1927), as (lo, hi).
 
     The rates ``p`` with ``|successes/n - p| <= z sqrt(p (1 - p) / n)``. It covers its level on average over
     rates, not at every rate. NaN ends when ``n`` is 0.
 
-    >>> [round(end, 3) for end in wilson(8, 10)]
+    >>> [round(end, 3) for end in wilson_interval(8, 10)]
     [0.49, 0.943]
     """
     from scipy.special import ndtri
@@ -24,13 +24,13 @@ def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, floa
     return score_interval(successes / n if n else math.nan, n, float(ndtri((1 + check_level(level)) / 2)))
 
 
-def clopper_pearson(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def clopper_pearson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """The exact interval of a rate (Clopper and Pearson 1934), as (lo, hi).
 
     It covers at least its level at every rate and every ``n``, and is wider than Wilson's for it. NaN ends
     when ``n`` is 0.
 
-    >>> [round(end, 3) for end in clopper_pearson(8, 10)]
+    >>> [round(end, 3) for end in clopper_pearson_interval(8, 10)]
     [0.444, 0.975]
     """
     from scipy.special import betaincinv
