@@ -1,4 +1,4 @@
-"""The values that travel between rooms. Frozen, and without behaviour beyond checking themselves.
+"""Frozen values that pass between packages: curves, verdicts, judgements, usage and estimates.
 
 Unknown is a value here: NaN in arrays, ``None`` for a missing scalar, ``"unknown"`` for a verdict.
 It is never 0, never 1, never the value before it.
@@ -18,10 +18,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Frames = NDArray[np.uint8]
 
-Mode = Literal["ever", "holds"]
+SuccessMode = Literal["ever", "holds"]
 """When a success or subgoal counts: at some time (``ever``) or at the end of what is shown (``holds``)."""
 
-Answer = Literal["yes", "no", "unknown"]
+VerdictAnswer = Literal["yes", "no", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,20 @@ class Curve:
     def __len__(self) -> int:
         return len(self.times)
 
+    def __repr__(self) -> str:
+        """E.g. ``Curve(16 points, 0.00-7.50 s, progress 0.02-0.98, 2 unknown, channels: raw, margin)``."""
+        known = self.progress[~np.isnan(self.progress)]
+        parts = [f"{len(self)} points"]
+        if len(self):
+            parts.append(f"{self.times[0]:.2f}-{self.times[-1]:.2f} s")
+            unknown = len(self) - len(known)
+            span = f"{known.min():.2f}-{known.max():.2f}" if len(known) else "unknown"
+            parts += [f"progress {span}", *([f"{unknown} unknown"] if unknown and len(known) else [])]
+        parts += ["calibrated"] if self.calibrated else []
+        parts += [f"times {self.time_source}"] if self.time_source != "frames" else []
+        parts += [f"channels: {', '.join(self.channels)}"] if self.channels else []
+        return f"Curve({', '.join(parts)})"
+
     @property
     def coverage(self) -> float:
         """Share of points whose progress is known; NaN for an empty curve."""
@@ -72,18 +86,18 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge says of one subgoal.
+    """A judge's verdict on one subgoal.
 
     Attributes:
-        subgoal: Its name.
+        subgoal: The subgoal's name.
         answer: ``"yes"``, ``"no"`` or ``"unknown"``.
         score: The judge's probability of yes; NaN where it gives none.
-        when_s: When the subgoal came true, in seconds; NaN where not said.
-        why: The judge's reason, in its words.
+        when_s: Timestamp at which the subgoal came true, in seconds; NaN where it is not given.
+        why: The judge's reason, in its own words.
     """
 
     subgoal: str
-    answer: Answer
+    answer: VerdictAnswer
     score: float = math.nan
     when_s: float = math.nan
     why: str = ""
@@ -91,7 +105,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What judging an episode took. ``cost`` is ``None`` where the price is not known."""
+    """Time, calls, tokens and cost of judging an episode; ``cost`` is ``None`` where the price is unknown."""
 
     seconds: float = 0.0
     calls: int = 0
@@ -107,11 +121,11 @@ class Judgement:
     """One episode under one judge.
 
     Attributes:
-        curve: Its progress over time, if the judge gives one.
+        curve: Progress over time, if the judge gives one.
         verdicts: One per subgoal, if the judge gives them.
-        success_score: How sure the judge is that the episode succeeded, 0..1; NaN where it does not say.
+        success_score: The judge's score that the episode succeeded, 0..1; NaN where it gives none.
         facts: Further numbers of the episode as a whole, by name, e.g. whether a cascade escalated.
-        usage: What it took.
+        usage: Time, calls, tokens and cost.
         error: Why there is no judgement; ``None`` when there is one.
     """
 
@@ -125,14 +139,14 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with what is needed to believe it.
+    """A number with its interval, sample size and coverage.
 
     Attributes:
         value: The estimate; NaN where there is nothing to estimate from.
         lo: Lower end of the interval; NaN where the sample is too small for one.
         hi: Upper end.
         n: Episodes that entered.
-        clusters: Independent groups among them (scenes shared between policies); n where there are none.
+        clusters: Independent groups among them (e.g. scenes shared between policies); n without clusters.
         coverage: Share of eligible episodes whose value was known.
         method: How the interval was made, e.g. ``"wilson 95%"``.
     """
@@ -144,3 +158,9 @@ class Estimate:
     clusters: int
     coverage: float
     method: str
+
+    def __repr__(self) -> str:
+        """E.g. ``Estimate(0.778 [0.453, 0.937], n=9, coverage 90%, wilson 95%)``."""
+        clusters = "" if self.clusters == self.n else f" in {self.clusters} clusters"
+        interval = f"{self.value:.3g} [{self.lo:.3g}, {self.hi:.3g}]"
+        return f"Estimate({interval}, n={self.n}{clusters}, coverage {self.coverage:.0%}, {self.method})"
