@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 
-from stepscore.types import Curve
+from stepscore.types import Curve, Estimate
 
 
 def test_a_curve_refuses_times_that_do_not_rise() -> None:

@@ -67,15 +67,19 @@ class Curve:
     def __repr__(self) -> str:
         """E.g. ``Curve(16 points, 0.00-7.50 s, progress 0.02-0.98, 2 unknown, channels: raw, margin)``."""
         known = self.progress[~np.isnan(self.progress)]
-        parts = [f"{len(self)} points"]
+        parts = [f"{len(self)} point{'' if len(self) == 1 else 's'}"]
         if len(self):
             parts.append(f"{self.times[0]:.2f}-{self.times[-1]:.2f} s")
-            unknown = len(self) - len(known)
-            span = f"{known.min():.2f}-{known.max():.2f}" if len(known) else "unknown"
-            parts += [f"progress {span}", *([f"{unknown} unknown"] if unknown and len(known) else [])]
-        parts += ["calibrated"] if self.calibrated else []
-        parts += [f"times {self.time_source}"] if self.time_source != "frames" else []
-        parts += [f"channels: {', '.join(self.channels)}"] if self.channels else []
+        if len(known):
+            parts.append(f"progress {known.min():.2f}-{known.max():.2f}")
+        if len(known) < len(self):
+            parts.append(f"{len(self) - len(known)} unknown")
+        if self.calibrated:
+            parts.append("calibrated")
+        if self.time_source != "frames":
+            parts.append(f"{self.time_source} times")
+        if self.channels:
+            parts.append(f"channels: {', '.join(self.channels)}")
         return f"Curve({', '.join(parts)})"
 
     @property
@@ -161,6 +165,9 @@ class Estimate:
 
     def __repr__(self) -> str:
         """E.g. ``Estimate(0.778 [0.453, 0.937], n=9, coverage 90%, wilson 95%)``."""
+        interval = "" if math.isnan(self.lo) else f" [{self.lo:.3g}, {self.hi:.3g}]"
         clusters = "" if self.clusters == self.n else f" in {self.clusters} clusters"
-        interval = f"{self.value:.3g} [{self.lo:.3g}, {self.hi:.3g}]"
-        return f"Estimate({interval}, n={self.n}{clusters}, coverage {self.coverage:.0%}, {self.method})"
+        coverage = "unknown" if math.isnan(self.coverage) else f"{self.coverage:.0%}"
+        return (
+            f"Estimate({self.value:.3g}{interval}, n={self.n}{clusters}, coverage {coverage}, {self.method})"
+        )
