@@ -104,7 +104,7 @@ class TestForLeRobot:
         self, truth: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "p.parquet"
-        options = ("--chunk-size", 8, "--fallback-weight", 0, "--failures", "drop", "--policy", "pi0")
+        options = ("--chunk-size", 8, "--fallback-weight", 0, "--failures", "drop", "--policy-type", "pi0")
         shown = made(truth, "--method", "rabc", *options, "-o", out)
         words = shlex.split(shown["command"])
         kept = json.loads((tmp_path / "p.episodes.json").read_text())
@@ -221,7 +221,7 @@ class TestWhatIsShown:
     @pytest.mark.parametrize("name", ["w.svg", "w.png"])
     def test_the_picture_is_drawn_and_is_the_same_again(self, truth: Path, tmp_path: Path, name: str) -> None:
         pytest.importorskip("matplotlib")
-        call_it = (truth, "--method", "awr", "-o", tmp_path / "w.parquet", "--picture", tmp_path / name)
+        call_it = (truth, "--method", "awr", "-o", tmp_path / "w.parquet", "--plot", tmp_path / name)
         assert str(tmp_path / name) in made(*call_it)["files"]
         first = (tmp_path / name).read_bytes()
         made(*call_it)
@@ -241,7 +241,7 @@ class TestMistakes:
             (("--method", "awr", "--channel", "minmx"), "Valid: nats, progress"),
             (("--method", "awr", "--dense-channel", "progress"), "--form lerobot"),
             (("--method", "filter", "--top", 0.5, "--by", "PLP"), "PPL"),
-            (("--method", "awr", "--picture", "w.gif"), ".svg"),
+            (("--method", "awr", "--plot", "w.gif"), ".svg"),
         ],
     )
     def test_a_wrong_option_says_what_is_right(
@@ -262,7 +262,7 @@ def test_a_source_without_numbers_is_counted_and_says_so(tmp_path: Path) -> None
     write_toy_rollouts(tmp_path / "toys", scenes=1)
     run: Run = score(open_episodes(tmp_path / "toys"), get_judge("recorded"), tmp_path / "run")
     result = call(run.path, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
-    assert "no LeRobot dataset" in result.stderr
+    assert "not a LeRobot dataset" in result.stderr
     assert not (tmp_path / "p.episodes.json").exists()
     index = pq.read_table(tmp_path / "p.parquet").column("index").to_pylist()
     assert index == list(range(len(index)))

@@ -1,4 +1,4 @@
-"""Small changes of clips: what they are, and that they leave the clip one clip."""
+"""Augmented clips: every frame is changed alike, and as a sampling grid would."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_a_moved_clip_is_what_a_sampling_grid_makes_of_it() -> None:
             continue  # brighter or darker as well
         turn = torch.tensor([[[scale, 0.0, dx], [0.0, scale, dy]]], dtype=torch.float32)
         grid = F.affine_grid(turn, [1, 3, 40, 40], align_corners=False).expand(4, -1, -1, -1)
-        pictures = torch.from_numpy(frames).permute(0, 3, 1, 2).float()
-        wanted = F.grid_sample(pictures, grid, mode="bilinear", padding_mode="border", align_corners=False)
+        images = torch.from_numpy(frames).permute(0, 3, 1, 2).float()
+        wanted = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
         off = np.abs(changed.astype(int) - wanted.permute(0, 2, 3, 1).round().numpy().astype(int))
         assert off.max() <= 1
         found += 1

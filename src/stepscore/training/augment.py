@@ -1,4 +1,4 @@
-"""Small changes of a whole clip that leave what is true of it: where the camera stands, how bright it is."""
+"""Augmentation of a whole clip that leaves its labels true: shifted, zoomed, brighter or darker, coarser."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from torch import Tensor
 from stepscore.types import Frames
 
 SHIFT, ZOOM = 0.07, 0.18
-"""Most of the picture's side it is shifted by, and most it is zoomed in or out by."""
+"""Largest shift, as a share of the image's side, and largest change of scale."""
 DARKEST, BRIGHTEST = 0.6, 1.2
+"""Range of the factor on brightness."""
 
 
 def augmented(frames: Frames, rng: np.random.Generator, share: float = 0.7) -> Frames:
-    """The clip shifted, zoomed, brighter or darker, or coarser; the same for all its frames.
+    """Return the clip shifted, zoomed, brighter or darker, or coarser, all frames alike.
 
     Args:
-        frames: Pictures, (n, size, size, 3).
-        rng: Where the choices come from.
-        share: Of clips that are changed at all, for each kind of change.
+        frames: Frames, (n, size, size, 3) uint8.
+        rng: Random generator.
+        share: Probability of each kind of change; of a coarser image 0.15 of it.
     """
     moved, coarse = rng.random() < share, rng.random() < 0.15 * share
-    picture = torch.from_numpy(np.ascontiguousarray(frames))
+    pixels = torch.from_numpy(np.ascontiguousarray(frames))
     if moved or coarse:
-        x = picture.permute(0, 3, 1, 2).float()
+        x = pixels.permute(0, 3, 1, 2).float()
         if moved:
             scale = 1.0 + rng.uniform(-ZOOM, ZOOM)
             dx, dy = rng.uniform(-2 * SHIFT, 2 * SHIFT, 2)
@@ -34,18 +35,18 @@ def augmented(frames: Frames, rng: np.random.Generator, share: float = 0.7) -> F
         if coarse:
             small = F.avg_pool2d(x, 2)
             x = F.interpolate(small, size=list(x.shape[2:]), mode="bilinear", align_corners=False)
-        picture = x.permute(0, 2, 3, 1)
+        pixels = x.permute(0, 2, 3, 1)
     if rng.random() < share:
         gain, lift = rng.uniform(DARKEST, BRIGHTEST), rng.uniform(-12.0, 12.0)
-        picture = picture.float() * gain + lift
-    if picture.dtype == torch.uint8:
+        pixels = pixels.float() * gain + lift
+    if pixels.dtype == torch.uint8:
         return frames
-    changed: Frames = picture.round().clamp(0, 255).to(torch.uint8).numpy()
+    changed: Frames = pixels.round().clamp(0, 255).to(torch.uint8).numpy()
     return changed
 
 
 def _sampling(size: int, scale: float, shift: float) -> Tensor:
-    """Weights with which each pixel along one side reads the old ones: linear between two, the border beyond.
+    """Return the weights of old pixels in each new one along a side: linear between two, the border beyond.
 
     The side runs from -1 to 1; its point u comes from ``scale * u + shift``.
     """

@@ -1,4 +1,4 @@
-"""A judge run to its end in this thread, thousands of times a minute.
+"""Runs a judge to its end in this thread, thousands of times a minute.
 
 ``asyncio.run`` costs milliseconds of set-up: it prepares for Ctrl-C, and a judge that uses a thread starts one.
 """
@@ -15,8 +15,8 @@ from stepscore.models import run_blocking
 T = TypeVar("T")
 
 
-def run_at_once(coroutine: Coroutine[object, object, T]) -> T:
-    """The result of a coroutine that waits for nothing outside this process."""
+def run_sync(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine that waits for nothing outside this process, and return its result."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -30,7 +30,7 @@ def run_at_once(coroutine: Coroutine[object, object, T]) -> T:
 
 
 class _InThisThread(ThreadPoolExecutor):
-    """Does what it is given at once; it never starts a thread."""
+    """An executor that calls what is submitted immediately, and never starts a thread."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         done: Future[T] = Future()

@@ -112,7 +112,7 @@ def sample_window(
         rng: Random generator; the order of draws is part of what makes a resumed run the same.
     """
     at = rng.integers(len(episode.times), size=1)
-    shown, inside = window.look(episode.times, at)
+    shown, inside = window.frames_at(episode.times, at)
     backwards = (
         rewind_frames(episode.times, int(shown[0][inside[0]].max()), window, rng)
         if rng.random() < perturbation.rewind_prob

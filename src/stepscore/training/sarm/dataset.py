@@ -190,7 +190,7 @@ def _encode(
                 # The same seed for every batch: all frames of a copy are changed alike.
                 rng = np.random.default_rng(seed)
                 frames = augmented(resize_frames(frames, (side, side)), rng, share=1.0)
-            rows.append(encoder.see(frames))
+            rows.append(encoder.encode_images(frames))
             if on_frames is not None:
                 on_frames(len(frames))
         columns.append(np.concatenate(rows))

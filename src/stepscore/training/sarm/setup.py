@@ -61,7 +61,7 @@ def set_up(job: SarmJobConfig, log: Log) -> tuple[SarmTrainer, list[TrainingEpis
     random_texts = random_instructions(job.train_config.seed)
     own_texts = (one.episode.instruction for one in [*labelled, *held_labelled])
     texts = list(dict.fromkeys([*random_texts, *own_texts]))
-    text_features: dict[str, Float32] = dict(zip(texts, encoder.read(texts), strict=True))
+    text_features: dict[str, Float32] = dict(zip(texts, encoder.encode_text(texts), strict=True))
     window = _window(job, labelled)
     shape = _shape(job, episodes[0], len(text_features[texts[0]]), window, procedures)
     config = SarmConfig(
