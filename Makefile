@@ -1,11 +1,17 @@
 # `make demo` and `make test` need nothing but Python 3.11+ and make: each sets up .venv first.
 PYTHON ?= python3
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(SCRIPTS)
 READY := $(VENV)/.ready
+CORE_VENV := .venv-core
+CORE_BIN := $(CORE_VENV)/$(SCRIPTS)
+CORE_READY := $(CORE_VENV)/.ready
 JOBS ?= 2
+PIP := -m pip install --quiet --disable-pip-version-check
+NEW_ENOUGH := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "StepScore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test test-web lint bench clean
+.PHONY: demo test test-core test-web lint bench dist clean
 
 demo: $(READY)
 	$(BIN)/stepscore demo
@@ -14,6 +20,10 @@ demo: $(READY)
 test: $(READY) lint test-web
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --ignore tests/web
 
+# Without any extra, in an environment of its own: what a plain `pip install stepscore` must be able to do.
+test-core: $(CORE_READY)
+	$(CORE_BIN)/python -m pytest --core -n $(JOBS) --dist worksteal -q
+
 test-web: $(READY)
 	$(BIN)/python -m pytest tests/web -q --timeout 180
 
@@ -21,16 +31,27 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/typos
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 
+# A wheel and an sdist, checked; the wheel is installed by itself and started.
+dist: $(READY)
+	rm -rf dist build
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/check
+	build/check/$(SCRIPTS)/python $(PIP) --constraint constraints.txt dist/*.whl
+	build/check/$(SCRIPTS)/stepscore --version
+	build/check/$(SCRIPTS)/stepscore ls judges
+
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "StepScore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(VENV)
 	@# torch first, at the pinned release: left to another package, pip may take a build with gigabytes of CUDA.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(PIP) "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[dev]'
 	@missing=; $(PYTHON) -c 'import sys; from ctypes.util import find_library; sys.exit(find_library("OSMesa") is None)' || missing="libosmesa6"; \
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
 	command -v npm >/dev/null || missing="$$missing nodejs npm"; \
@@ -39,5 +60,11 @@ $(READY): pyproject.toml constraints.txt
 	  else echo "The simulator draws with OSMesa, tests of the page use Chromium and npm. To have all: sudo apt-get install $$missing"; fi; fi
 	@touch $@
 
+$(CORE_READY): pyproject.toml constraints.txt
+	@$(NEW_ENOUGH)
+	$(PYTHON) -m venv $(CORE_VENV)
+	$(CORE_BIN)/python $(PIP) --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CORE_VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

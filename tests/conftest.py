@@ -1,18 +1,67 @@
-"""Fixtures every test may use."""
+"""Fixtures every test may use, the tests that `make test-core` leaves out, and the time of each folder."""
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.paths import SHARED_DATA
+from tests.paths import ROOT, SHARED_DATA
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("stepscore", deadline=None)
 settings.load_profile("stepscore")
+
+NEED_EXTRAS = (
+    "benchmarks",
+    "cli/test_demo.py",
+    "curation/test_weights_command.py",
+    "episodes/readers/test_hdf5.py",
+    "examples",
+    "judges/sarm",
+    "models/api/test_transformers_serve.py",
+    "models/embedded",
+    "models/hf",
+    "models/qwen3vl",
+    "models/sarm",
+    "report/plots",
+    "server/test_app.py",
+    "sim",
+    "training",
+    "web",
+)
+"""Tests of what comes with an extra, under ``tests``; all others run with a plain installation."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--core", action="store_true", help="leave out tests that need an extra of the package")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    core = config.getoption("--core") and any(
+        collection_path == ROOT / "tests" / name for name in NEED_EXTRAS
+    )
+    return True if core else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the tests and the seconds of each folder, slowest first; with several workers, the sum of theirs."""
+    seconds: dict[str, float] = defaultdict(float)
+    counts: dict[str, set[str]] = defaultdict(set)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                parts = report.nodeid.partition("::")[0].split("/")
+                folder = "/".join(parts[: min(2, len(parts) - 1)])
+                seconds[folder] += report.duration
+                counts[folder].add(report.nodeid)
+    if len(seconds) > 1:
+        terminalreporter.section("time by folder")
+        for folder in sorted(seconds, key=lambda name: -seconds[name]):
+            terminalreporter.line(f"{seconds[folder]:8.1f} s  {len(counts[folder]):5d} tests  {folder}")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
-import click
 import pytest
 import typer.main
 from typer.testing import CliRunner
@@ -115,7 +114,7 @@ def in_files() -> Iterator[Use]:
         yield from uses(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 
-def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The words after ``stepscore`` of every command and group of commands."""
     yield path
     for name, inner in getattr(command, "commands", {}).items():
