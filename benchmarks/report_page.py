@@ -1,4 +1,4 @@
-"""The report page of 10,000 episodes with 100 steps each, in Chromium.
+"""The report page of 10,000 episodes with 100 curve points each, in Chromium.
 
 Limits: data under 15 MB, first view under 2 s, switch of episode under 200 ms (median of 20); the page of 50
 episodes without videos under 1 MB. `--episodes N` for another size.
@@ -15,9 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscore.report.page.page import data_text, page_text
-
-from stepscore.report.page.data import page_data
+from stepscore.report.page import data_text, page_data, page_text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -34,8 +32,8 @@ _SWITCH = """() => new Promise((done) => {
 })"""
 
 
-def written(folder: Path, episodes: int) -> tuple[Path, float]:
-    """A page without videos, and the megabytes of its data."""
+def write_page(folder: Path, episodes: int) -> tuple[Path, float]:
+    """Write a page without videos; return its path and the megabytes of its data."""
     run = write_run(folder / f"run{episodes}", episodes, steps=100)
     started = time.perf_counter()
     data = page_data([run])
@@ -46,7 +44,7 @@ def written(folder: Path, episodes: int) -> tuple[Path, float]:
 
 
 def first_view(page: Page, address: str) -> float:
-    """Seconds from asking for the page to its first picture."""
+    """Seconds from opening the page to its first contentful paint."""
     page.goto(address)
     page.wait_for_selector("body[data-ready]")
     return (
@@ -69,8 +67,8 @@ def main() -> None:
     options.add_argument("--episodes", type=int, default=10_000)
     episodes = options.parse_args().episodes
     with tempfile.TemporaryDirectory() as name:
-        page, data = written(Path(name), episodes)
-        small = written(Path(name), 50)[0].stat().st_size / 1e6
+        page, data = write_page(Path(name), episodes)
+        small = write_page(Path(name), 50)[0].stat().st_size / 1e6
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]

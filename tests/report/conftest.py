@@ -13,7 +13,7 @@ from stepscore.cli.app import app
 from stepscore.episodes import open_episodes
 from stepscore.judges import get_judge
 from stepscore.report.page.data import page_data
-from stepscore.report.page.video_hosting import Linked
+from stepscore.report.page.video_hosting import LinkedVideos
 from stepscore.runs import Run, score
 from stepscore.testing import write_toy_rollouts
 from tests.paths import TINY_SIM
@@ -40,12 +40,12 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def toy_page(toy_runs: list[Run]) -> dict[str, Any]:
-    return page_data(toy_runs, Linked(toy_runs[0].path.parent / "report"))
+    return page_data(toy_runs, LinkedVideos(toy_runs[0].path.parent / "report"))
 
 
 @pytest.fixture(scope="session")
 def tiny_page(tiny_run: Run) -> dict[str, Any]:
-    return page_data([tiny_run], Linked(tiny_run.path.parent / "report"), revision="robust")
+    return page_data([tiny_run], LinkedVideos(tiny_run.path.parent / "report"), revision="robust")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import numpy as np
 
 import stepscore
 from stepscore.episodes import Episode, open_episodes
-from stepscore.judges import Ask, get_judge
+from stepscore.judges import Ask, SingleModelJudge, get_judge
 from stepscore.models import Generate
 from stepscore.models.mock import MockModel
 from stepscore.models.requests import FrameRef, Prompt, Turn
@@ -68,14 +68,14 @@ def write_runs(folder: Path, scenes: int = 3) -> list[Path]:
 
 
 @dataclass
-class Watcher:
+class Watcher(SingleModelJudge):
     """Repeats the recorded curve with noise, says when each subgoal came true, and asks a model one question."""
 
     name: str = "watcher"
     noise: float = 0.0
     version: int = 1
     model: MockModel = field(
-        default_factory=lambda: MockModel("eyes", script=lambda _: "The block moves.\n<b>yes</b>")
+        default_factory=lambda: MockModel("vision", script=lambda _: "The block moves.\n<b>yes</b>")
     )
 
     def options(self) -> Mapping[str, object]:
@@ -112,6 +112,6 @@ def _recorded(path: Path) -> tuple[FloatArray, FloatArray]:
 
 def _top_view(folder: Path, name: str) -> Path:
     """The front view as if from above: darker and upside down."""
-    pictures = [(picture[::-1] // 3 * 2).astype(np.uint8) for picture in decode_all(folder / f"{name}.mp4")]
-    path = write_video(folder / f"{name}.top.mp4", pictures=pictures, size=(96, 96), fps=12)
+    frames = [(frame[::-1] // 3 * 2).astype(np.uint8) for frame in decode_all(folder / f"{name}.mp4")]
+    path = write_video(folder / f"{name}.top.mp4", pictures=frames, size=(96, 96), fps=12)
     return path.relative_to(folder)

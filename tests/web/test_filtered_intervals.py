@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from stepscore.report.page.page import page_text
 
-from stepscore.analysis.measures import grouped_estimates, measure_episodes
+from stepscore.analysis import grouped_estimates, measure_episodes
 from stepscore.report.page.data import page_data
 from stepscore.runs import Run
 from stepscore.types import Estimate

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from stepscore.metrics import opd_prefixes
-from stepscore.report.page.data import page_data
-from stepscore.report.page.page import page_text
+from stepscore.metrics.opd import opd_prefixes
+from stepscore.report import page_data, page_text
 from tests.report.made_runs import write_run
 from tests.web.conftest import Watched, elsewhere
 
@@ -91,5 +90,5 @@ def test_milestones_light_up_when_the_best_so_far_reaches_them(
         page.evaluate("i => { location.hash = location.hash.replace(/\\/\\d+$/, `/${i}`); }", i)
         page.wait_for_selector(f"article[data-frame='{i}']")
         reached = int(sum(progress[: i + 1].max() >= q for q in (0.25, 0.5, 0.75, 1.0)))
-        # The panel is drawn with the next picture of the screen, just after the frame's number.
+        # The panel is drawn with the next repaint of the screen, just after the frame's number.
         expect(page.locator(".milestones li.lit")).to_have_count(reached)

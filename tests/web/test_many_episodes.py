@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stepscore.report.page.data import page_data
-from stepscore.report.page.page import page_text
+from stepscore.report import page_data, page_text
 from tests.report.made_runs import write_run
 from tests.web.conftest import Watched, elsewhere
 

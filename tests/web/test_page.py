@@ -76,7 +76,7 @@ class TestOpening:
         self, showcase: Report, watched: Callable[..., Watched], tmp_path: Path
     ) -> None:
         other = tmp_path / "old.html"
-        other.write_text(showcase.page.read_text(encoding="utf-8").replace('{"format":1,', '{"format":0,', 1))
+        other.write_text(showcase.page.read_text(encoding="utf-8").replace('{"format":2,', '{"format":0,', 1))
         page = watched().page
         page.goto(other.as_uri())
         assert "stepscore report RUN -o DIR" in page.get_by_role("alert").inner_text()
@@ -211,7 +211,7 @@ class TestSubgoalsAndProcess:
         page.wait_for_selector("main.view-explorer .list-row")
         assert page.locator(".list-row").count() == round(share * n)
 
-    def test_failures_have_fingerprints_with_advice_and_curves_a_median(
+    def test_failures_have_failure_modes_with_advice_and_curves_a_median(
         self, showcase: Report, watched: Callable[..., Watched]
     ) -> None:
         page = watched().goto(f"{showcase.address}#/process")
@@ -285,7 +285,7 @@ class TestExplorer:
         page = watched().goto(f"{showcase.address}#/explorer?policy=hasty&success=label0")
         for jump, word in (("drop", "Largest drop"), ("stall", "stall"), ("apart", "disagreement")):
             page.locator(f"[data-jump={jump}]").click()
-            assert word in page.locator(".said").inner_text()
+            assert word in page.locator(".jump-status").inner_text()
         page.locator("[data-jump=drop]").click()
         assert int(page.locator("article").get_attribute("data-frame") or 0) > 0
 
@@ -296,7 +296,7 @@ class TestExplorer:
         lanes = page.locator(".own-lanes .lane.verdict")
         assert lanes.count() == len(GOALS)
         lanes.first.click()
-        assert len(page.locator("tr.told .why").inner_text()) > 5
+        assert len(page.locator("tr.highlighted .why").inner_text()) > 5
         page.get_by_role("tab", name="Prompts and answers").click()
         assert "Does the block move?" in page.locator("pre.prompt").first.inner_text()
         assert page.locator("pre.answer").first.inner_text() == "The block moves.\n<b>yes</b>"

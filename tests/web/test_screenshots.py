@@ -1,4 +1,4 @@
-"""Pictures of every view for the docs, at desktop and phone width, light and dark.
+"""Screenshots of every view for the docs, at desktop and phone width, light and dark.
 
 Written to docs/images/report when STEPSCORE_SCREENSHOTS is set; otherwise the views are only checked to fit.
 """
@@ -26,8 +26,8 @@ VIEWS = {
 SIZES = {"desktop": (1360, 860), "phone": (390, 844)}
 
 
-def write_picture(png: bytes, name: str) -> None:
-    """Keep a picture in 256 colours, which is a third of the bytes and looks the same."""
+def write_screenshot(png: bytes, name: str) -> None:
+    """Save a screenshot in 256 colours, which is a third of the bytes and looks the same."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     few = Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     few.save(IMAGES / name, optimize=True)
@@ -48,7 +48,7 @@ def test_every_view_fits_its_window(
         assert (sum(int(part) for part in ground[4:-1].split(",")) < 200) == (colours == "dark")
         if os.environ.get("STEPSCORE_SCREENSHOTS"):
             if view == "explorer":
-                page.wait_for_function("() => document.querySelector('video').dataset.shown === '34'")
+                page.wait_for_function("() => document.querySelector('video').dataset.frame === '34'")
             whole = view != "explorer" or size == "phone"
-            write_picture(page.screenshot(full_page=whole), f"{view}-{size}-{colours}.png")
+            write_screenshot(page.screenshot(full_page=whole), f"{view}-{size}-{colours}.png")
     assert seen.errors == []

@@ -1,4 +1,4 @@
-"""The picture on screen is the frame that the cursor names, in files that hold many episodes."""
+"""The frame on screen is the one that the cursor names, in files that hold many episodes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.web.videos import (
     served,
     shown_number,
     wait_for_frame,
-    write_films,
+    write_numbered_run,
 )
 
 
 @pytest.fixture(scope="module", params=["h264", "av1"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return elsewhere(write_films, tmp_path_factory.mktemp(request.param), request.param)
+    return elsewhere(write_numbered_run, tmp_path_factory.mktemp(request.param), request.param)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_the_cursor_follows_playback_and_stops_at_the_end_of_the_episode(
 
 
 def play_to_the_end(page: Page) -> None:
-    """Play from frame 5 on; cursor and picture agree on the way, and the cursor comes to the last frame."""
+    """Play from frame 5 on; cursor and video agree on the way, and the cursor reaches the last frame."""
     wait_for_frame(page, 5)
     page.locator("select[name=speed]").select_option("0.25")
     page.locator(".pane").click(position={"x": 3, "y": 3})
@@ -100,7 +100,7 @@ def play_to_the_end(page: Page) -> None:
     page.wait_for_function(
         """() => {
              const cursor = Number(document.querySelector("article").dataset.frame);
-             const shown = Number(document.querySelector("video").dataset.shown);
+             const shown = Number(document.querySelector("video").dataset.frame);
              return cursor >= 8 && Math.abs(cursor - shown) <= 1;
            }""",
         timeout=20_000,

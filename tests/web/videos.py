@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EPISODES, FRAMES, FPS = 6, 40, 20.0
 CAMERAS = ("observation.images.top", "observation.images.wrist")
 
-# The middle of each block of the picture, as tests.media.number_of reads it.
+# The middle of each block of the frame, as tests.media.number_of reads it.
 _READ = """(video, bits) => {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
@@ -41,8 +41,8 @@ _READ = """(video, bits) => {
 }"""
 
 
-def write_films(folder: Path, codec: str) -> Path:
-    """A run over episodes that lie in one file a camera; frame i of episode e shows e * FRAMES + i."""
+def write_numbered_run(folder: Path, codec: str) -> Path:
+    """Write a run over episodes that share one file per camera; frame i of episode e shows e * FRAMES + i."""
     recordings = [
         Recording(
             task="count",
@@ -60,19 +60,19 @@ def write_films(folder: Path, codec: str) -> Path:
 
 
 def shown_number(video: Locator) -> int:
-    """The number in the picture that a video shows, read from its pixels."""
+    """The number in the frame on screen, read from its pixels."""
     return int(video.evaluate(_READ, BITS))
 
 
 def photographed_number(video: Locator) -> int:
-    """The same from a photograph of the screen, for pages whose pixels a script may not read."""
+    """The same from a screenshot, for pages whose pixels a script may not read."""
     width, height = video.evaluate("video => [video.videoWidth, video.videoHeight]")
-    picture = Image.open(io.BytesIO(video.screenshot())).convert("RGB")
-    scale = min(picture.width / width, picture.height / height)
-    left, top = (picture.width - width * scale) / 2, (picture.height - height * scale) / 2
+    image = Image.open(io.BytesIO(video.screenshot())).convert("RGB")
+    scale = min(image.width / width, image.height / height)
+    left, top = (image.width - width * scale) / 2, (image.height - height * scale) / 2
     return number_of(
         np.asarray(
-            picture.crop((left, top, left + width * scale, top + height * scale)).resize((width, height))
+            image.crop((left, top, left + width * scale, top + height * scale)).resize((width, height))
         )
     )
 
@@ -81,7 +81,7 @@ def wait_for_frame(page: Page, frame: int) -> None:
     """Wait until every video has put this frame on screen."""
     page.wait_for_function(
         """frame => [...document.querySelectorAll("video")].every(
-             (video) => !video.seeking && video.readyState >= 2 && video.dataset.shown === String(frame))""",
+             (video) => !video.seeking && video.readyState >= 2 && video.dataset.frame === String(frame))""",
         arg=frame,
     )
 

@@ -1,4 +1,4 @@
-// What every view is given, and what it gives back.
+// The context that every view gets, and the view it returns.
 import type { Board } from "./contract";
 import type { Data } from "./data";
 import type { Route } from "./route";
@@ -6,13 +6,13 @@ import type { Route } from "./route";
 export interface Context {
   data: Data;
   route: Route;
-  /** The judge whose numbers are shown. */
+  /** The judge whose numbers are on the page. */
   board: Board;
 }
 
 export interface View {
   element: HTMLElement;
-  /** Take a changed address without being built anew; false where that is not possible. */
+  /** Follow a changed address without being rebuilt; false if that is not possible. */
   update?: (context: Context) => boolean;
   /** Colours have changed. */
   repaint?: () => void;

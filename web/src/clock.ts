@@ -1,10 +1,10 @@
-// Which frame of an episode is on screen when; seconds count from its first frame.
+// Which frame of an episode is on screen at which time; seconds count from its first frame.
 
 export class FrameClock {
   /**
-   * @param frames How many frames there are.
-   * @param fps Frames a second.
-   * @param times When each frame begins, where that is not i / fps.
+   * @param frames Number of frames.
+   * @param fps Frames per second.
+   * @param times Start of each frame in seconds, where that is not i / fps.
    */
   constructor(
     readonly frames: number,
@@ -12,7 +12,7 @@ export class FrameClock {
     private readonly times: Float64Array | null = null,
   ) {}
 
-  /** Usual time between frames. */
+  /** Mean time between frames. */
   get step(): number {
     return this.times && this.frames > 1 ? this.times[this.frames - 1] / (this.frames - 1) : 1 / this.fps;
   }
@@ -21,12 +21,12 @@ export class FrameClock {
     return this.time(this.frames - 1) + this.step;
   }
 
-  /** When frame i begins. */
+  /** Start of frame i. */
   time(i: number): number {
     return this.times ? this.times[i] : i / this.fps;
   }
 
-  /** The middle of the time for which frame i is shown. */
+  /** The middle of the time for which frame i is on screen. */
   middle(i: number): number {
     const end = i + 1 < this.frames ? this.time(i + 1) : this.time(i) + this.step;
     return (this.time(i) + end) / 2;
@@ -46,7 +46,7 @@ export class FrameClock {
     return this.clamp(low - 1);
   }
 
-  /** The frame whose beginning is nearest; not kept within the episode where frames are evenly spaced. */
+  /** The frame whose start is nearest; not kept within the episode where frames are evenly spaced. */
   nearest(time: number): number {
     if (!this.times) return Math.round(time * this.fps);
     const before = this.at(time);

@@ -1,4 +1,4 @@
-// Numbers among successes or failures only, with the source of success in the name.
+// Estimates among successes or failures only, with the source of success in the name.
 import type { Board, Est, Group, MetricInfo } from "./contract";
 import type { Data, Item } from "./data";
 import { Draws, meanInterval, none } from "./interval";
@@ -28,7 +28,7 @@ export function meets(data: Data, item: Item, condition: string): boolean {
 
 /**
  * Estimates of a board's groups over their episodes that meet the condition. They have an interval where episodes are
- * independent; where scenes repeat, or tasks are only told apart by instruction, that is left to Python.
+ * independent; where scenes repeat, or tasks are only identified by instruction, intervals are left to Python.
  */
 export function conditionedCells(
   data: Data,
@@ -50,11 +50,11 @@ export function conditionedCells(
     const values = known.map((item) => data.runs[item.run].value(metric.name, item.row));
     const mean = values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
     const units = new Set(known.map((item, i) => data.scene(item.episode) ?? i)).size;
-    const made =
+    const interval =
       mean === null || (units === values.length && group.task !== null)
         ? meanInterval(values, mean ?? NaN, metric.kind === "rate", draws)
-        : none("not in the page; see stepscore metrics --show conditioned --by task,policy");
-    const method = data.methodNumber(made.method);
-    return [mean, made.lo, made.hi, values.length, units, values.length / items.length, method];
+        : none("not on the page; see stepscore metrics --show conditioned --by task,policy");
+    const method = data.methodNumber(interval.method);
+    return [mean, interval.lo, interval.hi, values.length, units, values.length / items.length, method];
   };
 }

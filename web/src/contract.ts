@@ -1,19 +1,19 @@
 /**
- * The one value a report page holds, inlined as
+ * All data of a report page as one JSON value, inlined as
  *
  *     <script type="application/json" id="stepscore-data">__STEPSCORE_DATA__</script>
  *
- * The built template (src/stepscore/report/assets/page.html) holds the placeholder `__STEPSCORE_DATA__` exactly
+ * The built template (src/stepscore/report/page/assets/page.html) holds the placeholder `__STEPSCORE_DATA__` exactly
  * once, there. Python replaces it with JSON in which every `<`, `>`, `&`, U+2028 and U+2029 is written as \uXXXX,
  * so that no text can end the script element. The page reads it with JSON.parse(element.textContent) and treats
  * every string in it as text, never as markup.
  *
  * Conventions: unknown is null (in packed numbers: NaN), never 0. Shares are 0..1 (the page shows percent), time
  * is in seconds, an index of -1 is "none". Nothing here is rounded: each number is the one `stepscore metrics
- * --json` prints. src/stepscore/report/page_data.py writes this; both change together (`format`).
+ * --json` prints. src/stepscore/report/page/data.py writes this; both change together (`format`).
  */
 
-export const FORMAT = 1;
+export const FORMAT = 2;
 
 /** Numbers as little-endian base64, see `unpack` rules:
  *  - "f64": the values, NaN for unknown.
@@ -28,7 +28,7 @@ export interface Packed {
   offset?: number; // absent: 0
 }
 
-/** A column of few different strings: `values[codes[i]]`, null where codes[i] is -1. */
+/** A column of few distinct strings: `values[codes[i]]`, null where codes[i] is -1. */
 export interface Dict {
   values: string[];
   codes: number[];
@@ -48,31 +48,31 @@ export type Est = [
 
 /** Rank of a group in its table: 1 + the groups whose whole interval is better .. the groups that are not wholly
  *  worse. [1, 1] is a clear first; [1, 3] is tied with others for 1st to 3rd place ("=1"). A group without an
- *  interval separates from nobody. Groups without a value have no rank (null). */
+ *  interval is separated from none. Groups without a value have no rank (null). */
 export type Rank = [from: number, to: number] | null;
 
 export interface PageData {
   format: number; // FORMAT
-  made: { stepscore: string; created: string /* ISO 8601, UTC */ };
+  written: { stepscore: string; created: string /* ISO 8601, UTC */ };
   live: boolean; // served by `stepscore view` (videos at media/N), not a file on disk
   title: string; // e.g. "demo/recorded, demo/linear-time"; set document.title from it
   revision: Revision; // the OPD revision of every stored metric value and Estimate
-  /** What the page computes itself while playing: opd_prefixes of `progress` with its times, in each of these
-   *  revisions ("v1.0", "paper", "v1.5" without smoothing, "robust"), ported from stepscore.metrics.opd_revisions,
-   *  opd_v15 and opd_robust; default is `revision`. The value at the cursor is that of the prefix which ends with
-   *  the last sample at or before the shown frame's time (1e-6 s of slack); before the first sample: unknown. */
+  /** Revisions in which the page itself computes opd_prefixes of `progress` with its times while playing ("v1.0",
+   *  "paper", "v1.5" without smoothing, "robust"), ported from stepscore.metrics.opd; the first is `revision`. The
+   *  value at the cursor is that of the prefix which ends with the last sample at or before the time of the frame
+   *  on screen (1e-6 s of tolerance); before the first sample: unknown. */
   live_revisions: Revision[];
   warnings: Warning[]; // shown at the top of the overview
   methods: string[];
   metrics: MetricInfo[]; // in the order of the tables
   runs: RunInfo[]; // as given on the command line
   boards: Board[]; // one per protocol: results of different protocols are never in one table
-  trust: Trust[]; // how far to trust each judge, the trivial baselines beside it
-  rules: FingerprintRule[]; // what each fingerprint name means
+  judge_agreement: JudgeAgreement[]; // of each run with labels, then of the baselines computed for this page
+  failure_mode_rules: FailureModeRule[]; // the meaning of each failure mode's name
   episodes: EpisodeTable;
   files: MediaFile[];
   videos: VideoTable;
-  judged: Judged[]; // judged[i] belongs to runs[i]
+  judgements: Judgements[]; // judgements[i] belongs to runs[i]
   /** Lines that prompts are made of, each once. A prompt is a list of line numbers, joined with "\n". */
   prompt_lines: string[];
   prompts: number[][];
@@ -83,16 +83,16 @@ export type Revision = "v1.0" | "paper" | "v1.5" | "robust";
 export interface Warning {
   kind: "protocols" | "coverage" | "errors" | "unfinished" | "videos" | "left-out";
   text: string; // a sentence for a person
-  details: string[]; // lines below it, may be empty (e.g. each field in which two protocols differ)
+  details: string[]; // lines below it, may be empty (e.g. the fields in which two protocols differ)
 }
 
 export interface MetricInfo {
-  name: string; // key in Group.cells, Judged.values; e.g. "success_label", "MC25", "MP", "VOC", "stage_MAE"
+  name: string; // key in Group.cells, Judgements.values; e.g. "success_label", "MC25", "MP", "VOC", "stage_MAE"
   label: string; // column head: "success by label", "MC@25", "MP"
   better: "higher" | "lower" | "neither"; // the good direction; "neither" has no rank
   kind: "rate" | "mean"; // rate: yes/no per episode
   percent: boolean; // show x100 with %; false for correlations (VOC, stage_CCC), in -1..1
-  summary: string; // what it says, for a tooltip
+  summary: string; // its meaning, for a tooltip
   main: boolean; // belongs in the leaderboard by default; others on demand
 }
 
@@ -105,7 +105,7 @@ export interface RunInfo {
   model: string | null;
   protocol: string; // hash
   protocol_json: string; // canonical JSON, indented: the whole protocol
-  trivial: boolean; // a judge that sees no picture: linear-time, constant, random-monotone
+  baseline: boolean; // a judge that looks at no frame: linear-time, constant, random-monotone
   source: string;
   status: string; // "finished", "started", "stopped by the budget"
   created: string;
@@ -135,37 +135,37 @@ export interface RunInfo {
  *  `stepscore metrics RUNS --revision R --json --by ...` over exactly these runs. */
 export interface Board {
   id: string; // unique, for URLs
-  label: string; // "recorded", "topreward hf/..."; made unique with the hash where two would be alike
+  label: string; // "recorded", "topreward hf/..."; made unique with the hash where two would be equal
   judge: string;
   model: string | null;
   protocol: string;
-  trivial: boolean;
+  baseline: boolean;
   runs: number[]; // indices into runs
   overall: Group[]; // --by policy; cells include the conditioned metrics
   by_task: Group[]; // --by task,policy; ranks are within the task; no conditioned metrics
   all: Group[]; // --by task: every policy pooled, plus one row with task null for everything (`pooled` true)
-  steps: StepTable[];
+  subgoals: SubgoalTable[];
   diagnosis: Diagnosis;
 }
 
 export interface Group {
-  policy: string | null; // null: the source does not say (show "unknown")
+  policy: string | null; // null: the source does not state it (displayed as "unknown")
   task: string | null;
   pooled?: boolean; // this row is of all policies (policy is null and means "all")
   episodes: number; // judgements in the group
   /** Metric name -> Estimate. Names as in `metrics --json`, e.g. "PPL", and in `overall` also "PPL|success:label",
-   *  "PPL|failure:judge" ... (process among successes, among failures). A metric nothing is known of is absent. */
+   *  "PPL|failure:judge" ... (process among successes, among failures). A metric without a known value is absent. */
   cells: Record<string, Est>;
   ranks: Record<string, Rank>; // unconditioned metrics with a good direction
 }
 
 /** Subgoals of one task and policy by one source of verdicts (judge and label are never mixed). */
-export interface StepTable {
+export interface SubgoalTable {
   task: string | null;
   policy: string | null;
   source: "judge" | "label";
   names: string[]; // in the order of the task
-  criteria: string[]; // what each asks, "" where not stated
+  criteria: string[]; // the criterion of each, "" where not stated
   reviewed: boolean; // a person approved them
   reached: Est[]; // success vector
   given_previous: Est[]; // conditional success
@@ -174,36 +174,36 @@ export interface StepTable {
 }
 
 export interface Diagnosis {
-  source: "label" | "judge"; // where success is from
+  source: "label" | "judge"; // source of success
   policies: {
     policy: string | null;
     failures: number;
-    shares: Record<string, Est>; // fingerprint name -> share of the failures
-    stability: number | null; // how alike its tasks are, 0..1; null under two tasks
-    inefficient: Est; // share of successes that came by detours
+    shares: Record<string, Est>; // failure mode -> share of the failures
+    stability: number | null; // how similar its tasks are in that, 0..1; null under two tasks
+    inefficient: Est; // share of successes reached by detours
     advice: string; // one line; "" without failures
   }[];
   z_metrics: string[]; // metrics compared among failures
-  z: (number | null)[][]; // [policy][metric], better upwards; null under three policies
+  z: (number | null)[][]; // [policy][metric], higher is better; null under three policies
 }
 
-export interface FingerprintRule {
+export interface FailureModeRule {
   name: string; // "early collapse", ..., "none", "unknown"
   of: "failure" | "success" | "any";
   when: string;
   advice: string;
 }
 
-/** Diagnostics of a judge against labels; one per run, and baselines made for this page where none was given. */
-export interface Trust {
-  judge: string; // who
+/** Agreement of a judge with labels; one per run, and one per baseline computed for this page if not given as a run. */
+export interface JudgeAgreement {
+  judge: string;
   model: string | null;
   run: number; // index into runs; -1 for a baseline computed for this page
-  beside: number; // for such a baseline: the board whose episodes and sample times it was given; else -1
-  trivial: boolean;
+  baseline_for: number; // for such a baseline: the board whose episodes and sample times it was given; else -1
+  baseline: boolean;
   /** e.g. "success: accuracy", "success: balanced accuracy", "success: MCC", "AUC of last progress",
    *  "AUC of best progress", "AUC of success score", "VOC", "stage_MAE", "stage_CCC", and "TASK: SUBGOAL: accuracy".
-   *  Absent: nothing known. */
+   *  Absent: no known value. */
   cells: Record<string, Est>;
   /** question -> [tp, fp, fn, tn, unknown] */
   confusion: Record<string, [number, number, number, number, number]>;
@@ -215,7 +215,7 @@ export interface EpisodeTable {
   id: string[]; // unique together with source
   key: string[] | null; // for URLs, where ids alone are not unique (several sources); null: use id
   source: Dict;
-  task: Dict; // -1 where the source names no task; Group.task and StepTable.task are then null
+  task: Dict; // -1 where the source names no task; Group.task and SubgoalTable.task are then null
   policy: Dict;
   robot: Dict;
   dataset: Dict;
@@ -227,7 +227,7 @@ export interface EpisodeTable {
   /** Annotated stages: [episode, stage name index, start_s, end_s][] sorted by episode. */
   stages: [number, number, number | null, number | null][];
   stage_names: string[];
-  /** Lists of subgoals, each once; `subgoals[i]` says which list episode i has (-1: none). */
+  /** Lists of subgoals, each once; `subgoals[i]` is the list of episode i (-1: none). */
   subgoal_lists: { name: string; criterion: string; mode: string | null; view: string | null; reviewed: boolean }[][];
   subgoals: number[];
   /** Labels of the episode's subgoals, one character each in their order: "1", "0" or "?"; "" without subgoals. */
@@ -239,15 +239,15 @@ export interface MediaFile {
   codec: string; // "h264", "av1", "hevc", "mpeg4", "vp9" ...
   type: string; // "video/mp4", "video/webm"
   first_s: number; // presentation time of the file's first frame (usually 0)
-  plays: boolean; // false: browsers do not play it (say so, and how: --copy-videos)
+  plays: boolean; // false: browsers do not play it (the page says so, with the remedy --copy-videos)
 }
 
 /** One row per episode and view, sorted by episode, the main view first. Columns of equal length. */
 export interface VideoTable {
   episode: number[];
   view: Dict;
-  file: number[]; // index into files; -1: no file a browser can open (see `why`)
-  start_s: number[]; // where the episode's first frame lies, counted from the file's first frame
+  file: number[]; // index into files; -1: no file a browser can open (see `unavailable`)
+  start_s: number[]; // time of the episode's first frame, counted from the file's first frame
   n_frames: number[];
   fps: (number | null)[]; // null: not known (no video, or a single frame)
   width: number[];
@@ -255,26 +255,26 @@ export interface VideoTable {
   /** Seconds of each frame from the episode's first, only for rows whose frames are not at i / fps (to 10 % of a
    *  frame): row number -> times. */
   times: Record<string, Packed>;
-  why: Record<string, string>; // row number -> why there is no video
+  unavailable: Record<string, string>; // row number -> why there is no video
 }
 
-/** What one run says of each of its episodes; columns of equal length, in the order of `episode`. */
-export interface Judged {
+/** The judgements of one run; columns of equal length, in the order of `episode`. */
+export interface Judgements {
   episode: number[]; // indices into episodes, ascending
   error: Record<string, string>; // row -> why there is no judgement
   success_score: Packed;
   /** Metric name -> one value per row, NaN unknown; f64, exactly `metrics --show episodes --json`. */
   values: Record<string, Packed>;
-  fingerprint: Dict; // by the board's diagnosis source
+  failure_mode: Dict; // by the board's diagnosis source
   curves: {
-    length: number[]; // points of each row's curve, 0 for none; the arrays below are all curves end to end
-    /** Seconds from the episode's first frame. Where `rate` is there, multiply nothing: time = q / rate[row]
-     *  (frame numbers over the frame rate); else the packed value is seconds. */
+    length: number[]; // points of each row's curve, 0 for none; the arrays below are all curves concatenated
+    /** Seconds from the episode's first frame. Where `rate` is present: time = value / rate[row]
+     *  (frame numbers over the frame rate); otherwise the value is in seconds. */
     times: Packed;
     rate: Packed | null;
     progress: Packed; // absolute, 0..1
     channels: Record<string, Packed>; // "raw", "minmax", log-probabilities ...
-    time_source: Dict; // "frames" | "recorded" | "inferred": inferred times are to be marked as such
+    time_source: Dict; // "frames" | "recorded" | "inferred": inferred times are marked as such
     calibrated: number[] | null; // 1/0 per row where rows differ; null: as in RunInfo
   };
   verdicts: {
@@ -286,11 +286,11 @@ export interface Judged {
     why: Dict;
   };
   calls: {
-    row: number[]; // ascending, in the order asked
+    row: number[]; // ascending, in the order of the requests
     kind: Dict;
     prompt: number[]; // index into prompts
-    frames: Dict; // JSON text: which frames were shown
+    frames: Dict; // JSON text: the frames of the request
     answer: Dict;
-    left_out: number; // rows whose calls are not in the page, for size: read calls.parquet
+    left_out: number; // rows whose calls are not in the page because of its size: see calls.parquet
   };
 }

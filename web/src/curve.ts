@@ -1,4 +1,4 @@
-// Curves over real time with a cursor that is also a handle: press or drag anywhere to seek.
+// Curves over time with a cursor that is also a handle: press or drag anywhere to seek.
 import uPlot from "uplot";
 import type { FrameClock } from "./clock";
 import { css, h } from "./dom";
@@ -14,12 +14,12 @@ export interface Line {
 export interface CurveOptions {
   clock: FrameClock;
   seek: (frame: number) => void;
-  /** Called before and after a drag, so that playback can rest. */
+  /** Called before and after a drag, so that playback can pause. */
   hold?: (held: boolean) => void;
 }
 
-export const AXIS = 46; // room for the labels at the left; the lanes below keep the same
-export const STILL = 0.005; // a smaller step is a stall, as in STR
+export const AXIS = 46; // pixels for the labels at the left; the lanes below have the same margin
+export const STILL = 0.005; // a smaller change is a stall, as in STR
 
 const SLACK = 1e-6;
 
@@ -70,7 +70,7 @@ export class CurvePlot {
     this.element.addEventListener("pointerdown", (event) => this.drag(event));
   }
 
-  /** Draw these lines; the first is the one whose played part is coloured. */
+  /** Draw these lines; the played part of the first one is coloured. */
   show(lines: Line[], range: [number, number] = [0, 1]): void {
     this.lines = lines;
     this.mark = null;
@@ -80,7 +80,7 @@ export class CurvePlot {
     this.fit();
   }
 
-  /** Put the cursor on a frame. */
+  /** Move the cursor to a frame. */
   at(frame: number): void {
     this.frame = frame;
     this.plot?.redraw(false, false);
@@ -93,7 +93,7 @@ export class CurvePlot {
     );
   }
 
-  /** Shade a stretch of time until other lines are shown. */
+  /** Shade an interval of time until other lines are drawn. */
   shade(from: number, to: number): void {
     this.mark = [from, to];
     this.plot?.redraw(false, false);
@@ -109,7 +109,7 @@ export class CurvePlot {
     this.plot = null;
   }
 
-  /** Progress of the first line between its samples; NaN outside them and beside unknown ones. */
+  /** Progress of the first line between its samples; NaN outside them and next to unknown ones. */
   valueAt(time: number): number {
     const line = this.lines[0];
     if (!line?.times.length) return NaN;

@@ -1,7 +1,7 @@
-// The page's data, addressed by run and episode. Curves and columns are decoded when something shows them.
-import type { Board, Est, Judged, MetricInfo, PageData } from "./contract";
+// The page's data, addressed by run and episode. Curves and columns are decoded on first use.
+import type { Board, Est, Judgements, MetricInfo, PageData } from "./contract";
 import { FORMAT } from "./contract";
-import { Numbers, word } from "./packed";
+import { Numbers, textAt } from "./packed";
 
 export interface Curve {
   times: Float64Array;
@@ -25,10 +25,10 @@ export interface CallRow {
   answer: string;
 }
 
-export interface FilmRow {
+export interface VideoRow {
   view: string;
   src: string | null;
-  why: string;
+  unavailable: string;
   startS: number;
   frames: number;
   fps: number;
@@ -52,23 +52,23 @@ export class RunData {
   private readonly progress: Numbers;
 
   constructor(
-    private readonly judged: Judged,
+    private readonly table: Judgements,
     private readonly page: PageData,
   ) {
-    this.times = new Numbers(judged.curves.times);
-    this.rate = judged.curves.rate && new Numbers(judged.curves.rate);
-    this.progress = new Numbers(judged.curves.progress);
+    this.times = new Numbers(table.curves.times);
+    this.rate = table.curves.rate && new Numbers(table.curves.rate);
+    this.progress = new Numbers(table.curves.progress);
   }
 
   get episodes(): number[] {
-    return this.judged.episode;
+    return this.table.episode;
   }
 
   /** The row of an episode; -1 if this run did not judge it. */
   rowOf(episode: number): number {
     if (!this.rows) {
       this.rows = new Int32Array(this.page.episodes.n).fill(-1);
-      this.judged.episode.forEach((e, row) => {
+      this.table.episode.forEach((e, row) => {
         this.rows![e] = row;
       });
     }
@@ -80,19 +80,19 @@ export class RunData {
   }
 
   successScore(row: number): number {
-    return this.lazily("success score", this.judged.success_score)!.get(row);
+    return this.decoded("success score", this.table.success_score)!.get(row);
   }
 
-  fingerprint(row: number): string | null {
-    return word(this.judged.fingerprint, row);
+  failureMode(row: number): string | null {
+    return textAt(this.table.failure_mode, row);
   }
 
   error(row: number): string | null {
-    return this.judged.error[String(row)] ?? null;
+    return this.table.error[String(row)] ?? null;
   }
 
   points(row: number): number {
-    return this.judged.curves.length[row];
+    return this.table.curves.length[row];
   }
 
   curve(row: number): Curve | null {
@@ -106,8 +106,8 @@ export class RunData {
     return {
       times,
       progress: this.progress.slice(from, to),
-      channels: Object.keys(this.judged.curves.channels),
-      inferred: word(this.judged.curves.time_source, row) === "inferred",
+      channels: Object.keys(this.table.curves.channels),
+      inferred: textAt(this.table.curves.time_source, row) === "inferred",
     };
   }
 
@@ -117,48 +117,48 @@ export class RunData {
   }
 
   verdicts(row: number): VerdictRow[] {
-    const table = this.judged.verdicts;
+    const { verdicts } = this.table;
     const answers = { y: "yes", n: "no", "?": "unknown" } as const;
-    const score = this.lazily("verdict score", table.score)!;
-    const when = this.lazily("verdict time", table.when_s)!;
-    return between(table.row, row).map((i) => ({
-      subgoal: word(table.subgoal, i) ?? "",
-      answer: answers[table.answer[i] as keyof typeof answers],
+    const score = this.decoded("verdict score", verdicts.score)!;
+    const when = this.decoded("verdict time", verdicts.when_s)!;
+    return rowsWith(verdicts.row, row).map((i) => ({
+      subgoal: textAt(verdicts.subgoal, i) ?? "",
+      answer: answers[verdicts.answer[i] as keyof typeof answers],
       score: score.get(i),
       whenS: when.get(i),
-      why: word(table.why, i) ?? "",
+      why: textAt(verdicts.why, i) ?? "",
     }));
   }
 
   calls(row: number): CallRow[] {
-    const table = this.judged.calls;
-    return between(table.row, row).map((i) => ({
-      kind: word(table.kind, i) ?? "",
-      prompt: this.page.prompts[table.prompt[i]]?.map((line) => this.page.prompt_lines[line]).join("\n") ?? "",
-      frames: word(table.frames, i) ?? "",
-      answer: word(table.answer, i) ?? "",
+    const { calls } = this.table;
+    return rowsWith(calls.row, row).map((i) => ({
+      kind: textAt(calls.kind, i) ?? "",
+      prompt: this.page.prompts[calls.prompt[i]]?.map((line) => this.page.prompt_lines[line]).join("\n") ?? "",
+      frames: textAt(calls.frames, i) ?? "",
+      answer: textAt(calls.answer, i) ?? "",
     }));
   }
 
   get callsLeftOut(): number {
-    return this.judged.calls.left_out;
+    return this.table.calls.left_out;
   }
 
   private column(metric: string): Numbers | undefined {
-    return this.lazily(metric, this.judged.values[metric]);
+    return this.decoded(metric, this.table.values[metric]);
   }
 
   private channelColumn(name: string): Numbers | undefined {
-    return this.lazily(`channel ${name}`, this.judged.curves.channels[name]);
+    return this.decoded(`channel ${name}`, this.table.curves.channels[name]);
   }
 
-  private lazily(key: string, packed: ConstructorParameters<typeof Numbers>[0] | undefined): Numbers | undefined {
+  private decoded(key: string, packed: ConstructorParameters<typeof Numbers>[0] | undefined): Numbers | undefined {
     if (packed && !this.columns.has(key)) this.columns.set(key, new Numbers(packed));
     return this.columns.get(key);
   }
 
   private span(row: number): [number, number] {
-    const lengths = this.judged.curves.length;
+    const lengths = this.table.curves.length;
     if (!this.starts) {
       this.starts = new Uint32Array(lengths.length + 1);
       for (let i = 0; i < lengths.length; i += 1) this.starts[i + 1] = this.starts[i] + lengths[i];
@@ -174,7 +174,7 @@ export class Data {
   private readonly durations: Numbers;
 
   constructor(readonly page: PageData) {
-    this.runs = page.judged.map((judged) => new RunData(judged, page));
+    this.runs = page.judgements.map((table) => new RunData(table, page));
     this.metricByName = new Map(page.metrics.map((metric) => [metric.name, metric]));
     this.durations = new Numbers(page.episodes.duration_s);
   }
@@ -187,9 +187,9 @@ export class Data {
     return this.page.boards.find((board) => board.id === id) ?? this.firstBoard();
   }
 
-  /** Of several judges, one that looks at pictures comes first. */
+  /** The first judge that is not a baseline, if there is one. */
   firstBoard(): Board {
-    return this.page.boards.find((board) => !board.trivial) ?? this.page.boards[0];
+    return this.page.boards.find((board) => !board.baseline) ?? this.page.boards[0];
   }
 
   key(episode: number): string {
@@ -206,31 +206,31 @@ export class Data {
   }
 
   task(episode: number): string | null {
-    return word(this.page.episodes.task, episode);
+    return textAt(this.page.episodes.task, episode);
   }
 
   policy(episode: number): string | null {
-    return word(this.page.episodes.policy, episode);
+    return textAt(this.page.episodes.policy, episode);
   }
 
   /** The scene that an episode shares with others. */
   scene(episode: number): string | null {
-    return word(this.page.episodes.pair, episode);
+    return textAt(this.page.episodes.pair, episode);
   }
 
-  /** The views of an episode, the main one first. */
-  films(episode: number): FilmRow[] {
+  /** The videos of an episode, the main view first. */
+  videos(episode: number): VideoRow[] {
     const table = this.page.videos;
-    return between(table.episode, episode).map((i) => {
+    return rowsWith(table.episode, episode).map((i) => {
       const file = table.file[i] < 0 ? null : this.page.files[table.file[i]];
       const times = table.times[String(i)];
       return {
-        view: word(table.view, i) ?? "",
+        view: textAt(table.view, i) ?? "",
         src: file?.plays ? file.src : null,
-        why:
-          table.why[String(i)] ??
+        unavailable:
+          table.unavailable[String(i)] ??
           (file && !file.plays
-            ? `Browsers do not play ${file.codec}. To see it here: stepscore report --copy-videos`
+            ? `Browsers do not play ${file.codec}. To play it here: stepscore report --copy-videos`
             : ""),
         startS: table.start_s[i],
         frames: table.n_frames[i],
@@ -241,7 +241,7 @@ export class Data {
     });
   }
 
-  /** Every episode of a board, each as the run that judged it. */
+  /** Every episode of a board, with the run that judged it. */
   items(board: Board): Item[] {
     return board.runs.flatMap((run) => this.runs[run].episodes.map((episode, row) => ({ run, row, episode })));
   }
@@ -250,27 +250,27 @@ export class Data {
     return this.page.methods[estimate[6]] ?? "";
   }
 
-  /** The number of a method; one that only the page used joins the others. */
+  /** The index of a method; one that only the page uses is appended. */
   methodNumber(method: string): number {
     const at = this.page.methods.indexOf(method);
     return at < 0 ? this.page.methods.push(method) - 1 : at;
   }
 }
 
-/** The value inlined in the page. */
+/** Read the data inlined in the page. */
 export function readPage(): Data {
   const element = document.getElementById("stepscore-data");
   const page = JSON.parse(element?.textContent ?? "null") as PageData | null;
   if (!page || page.format !== FORMAT) {
     throw new Error(
-      `This page holds data of format ${page?.format ?? "none"} and shows format ${FORMAT}. Write it anew: stepscore report RUN -o DIR`,
+      `This page holds data of format ${page?.format ?? "none"} but reads format ${FORMAT}. Write it again: stepscore report RUN -o DIR`,
     );
   }
   return new Data(page);
 }
 
 /** Indices at which an ascending column equals `value`. */
-function between(column: number[], value: number): number[] {
+function rowsWith(column: number[], value: number): number[] {
   let low = 0;
   let high = column.length;
   while (low < high) {

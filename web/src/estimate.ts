@@ -1,4 +1,4 @@
-// An Estimate in a table: value, interval and n, with all the rest in its tooltip.
+// An Estimate in a table: value, interval and n, with the rest in its tooltip.
 import type { Est, MetricInfo } from "./contract";
 import type { Data } from "./data";
 import { h } from "./dom";
@@ -15,7 +15,7 @@ export function interval(estimate: Est, metric: Shape): string {
   return known(lo) && known(hi) ? `${number(lo, metric)} to ${number(hi, metric)}` : "no interval";
 }
 
-/** The sentence behind a cell. */
+/** The tooltip of a cell. */
 export function sentence(data: Data, label: string, estimate: Est, metric: Shape): string {
   const [value, , , n, clusters, coverage] = estimate;
   const unit = metric?.percent === false ? "" : " %";
@@ -30,7 +30,7 @@ export function sentence(data: Data, label: string, estimate: Est, metric: Shape
   return parts.join(", ");
 }
 
-/** A table cell; `href` leads to the episodes behind it. */
+/** A table cell; `href` leads to its episodes. */
 export function estimateCell(
   data: Data,
   label: string,

@@ -1,9 +1,9 @@
-// Intervals of a mean over independent episodes, as stepscore.metrics.intervals makes them: Wilson's for a rate, a
-// BCa bootstrap for other values. The draws are the page's own, so that ends differ from Python's by their noise.
+// Intervals of a mean over independent episodes, as stepscore.metrics.stats.intervals computes them: Wilson's for a rate, a
+// BCa bootstrap for other values. The resamples are the page's own, so the ends differ from Python's by their noise.
 
 export const RESAMPLES = 1000;
-const LEAST = 5; // MIN_EPISODES of stepscore.metrics.intervals
-const Z = 1.959963984540054; // 2.5 % of a normal distribution lie above
+const MIN_EPISODES = 5; // as in stepscore.metrics.stats.intervals
+const Z = 1.959963984540054; // 2.5 % of a normal distribution are above
 
 export interface Interval {
   lo: number | null;
@@ -13,18 +13,18 @@ export interface Interval {
 
 export const none = (method: string): Interval => ({ lo: null, hi: null, method });
 
-/** Makes the interval of a mean of known numbers; `draws` are shared by samples of one size. */
+/** The interval of a mean of known numbers; `draws` are shared by samples of one size. */
 export function meanInterval(values: number[], mean: number, rate: boolean, draws: Draws): Interval {
   const n = values.length;
   if (!n) return none("no known values");
   if (rate || values.every((value) => value === 0 || value === 1)) return wilson(mean, n);
-  if (n < LEAST) return none(`too few episodes (${n} < ${LEAST})`);
+  if (n < MIN_EPISODES) return none(`too few episodes (${n} < ${MIN_EPISODES})`);
   const off = values.map((value) => value - mean);
   const scale = largest(values);
   if (largest(off) <= 1e-12 * scale) return none("no variation");
   const ends = bca(off, draws.of(n));
-  if (!ends) return none("the estimate lies outside its own resamples");
-  return { lo: mean + ends[0], hi: mean + ends[1], method: `BCa bootstrap 95% (${RESAMPLES} resamples in the page)` };
+  if (!ends) return none("the estimate lies outside its own resamples"); // stored name
+  return { lo: mean + ends[0], hi: mean + ends[1], method: `BCa bootstrap 95% (${RESAMPLES} resamples on the page)` };
 }
 
 /** Bootknife draws: one place is left out, and as many as there are are drawn from the rest. */
@@ -60,7 +60,7 @@ function wilson(rate: number, n: number): Interval {
   };
 }
 
-/** Ends around the mean of what each value is off by; null where the mean lies outside its replicates. */
+/** Ends around the mean of what each value is off by; null if the mean is outside its replicates. */
 function bca(off: number[], places: Uint32Array): [number, number] | null {
   const n = off.length;
   const replicates = new Float64Array(RESAMPLES);

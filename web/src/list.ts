@@ -1,4 +1,4 @@
-// A list of any length that draws only the rows in sight.
+// A list of any length that draws only the visible rows.
 import { h } from "./dom";
 
 export interface ListOptions {

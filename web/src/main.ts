@@ -1,4 +1,4 @@
-// The frame of the page: title, navigation, judge, colours; the views fill the rest.
+// The shell of the page: title, navigation, judge, colours; the views fill the rest.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import type { Context, View } from "./app";
@@ -94,7 +94,7 @@ function start(root: HTMLElement): void {
             "Judge",
             data.page.boards.map((board): [string, string] => [
               board.id,
-              board.trivial ? `${board.label} (baseline)` : board.label,
+              board.baseline ? `${board.label} (baseline)` : board.label,
             ]),
             current,
             (id) => {

@@ -1,13 +1,13 @@
-// Names of groups: how they are shown, coloured and put into an address.
+// Names of groups: how they are displayed, coloured and written into an address.
 
 export const UNKNOWN = "unknown";
 
-/** A name for a person; null means the source does not say. */
-export function shown(name: string | null): string {
+/** A name to display; null means the source does not state one. */
+export function displayName(name: string | null): string {
   return name ?? UNKNOWN;
 }
 
-/** A name in an address: "~" is the unknown one, and names that begin so get one more. */
+/** A name in an address: "~" is the unknown one, and names that begin with "~" get one more. */
 export function packName(name: string | null): string {
   if (name === null) return "~";
   return name.startsWith("~") ? `~${name}` : name;
@@ -19,7 +19,7 @@ export function unpackName(text: string | undefined): string | null | undefined 
   return text.startsWith("~~") ? text.slice(1) : text;
 }
 
-/** Different names in the order of first use. */
+/** Distinct values in the order of first use. */
 export function distinct<T>(values: Iterable<T>): T[] {
   return [...new Set(values)];
 }

@@ -1,4 +1,4 @@
-// PPL, CRA and STR of time rather than of samples, as stepscore.metrics.opd_robust defines them.
+// PPL, CRA and STR of time rather than of samples, as stepscore.metrics.opd.robust defines them.
 
 const GRID = 100;
 const REACH = 2;
@@ -29,7 +29,7 @@ function integralOf(curve: number[], times: number[], end: number): number[] {
   let area = 0; // up to the segment's first sample
   return Array.from({ length: GRID + 1 }, (_, j) => {
     const instant = times[0] + (duration * j) / GRID;
-    // A prefix must not see beyond its last sample, not even by rounding.
+    // A prefix must not use anything beyond its last sample, not even by rounding.
     while (segment < end - 1 && times[segment + 1] <= instant) {
       area += ((curve[segment + 1] + curve[segment]) / 2) * (times[segment + 1] - times[segment]);
       segment += 1;

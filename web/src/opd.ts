@@ -1,4 +1,4 @@
-// OPD of every prefix of a curve, as stepscore.metrics.opd_revisions computes it; see there for the formulas.
+// OPD of every prefix of a curve, as stepscore.metrics.opd computes it; see there for the formulas.
 import type { Revision } from "./contract";
 import { robustPrefix } from "./opd-robust";
 

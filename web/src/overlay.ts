@@ -1,17 +1,17 @@
-// Curves of many episodes over one another with their median and quartiles.
+// Curves of many episodes in one plot, with their median and quartiles.
 import type { Context } from "./app";
 import type { Item } from "./data";
 import { choice, css, fill, h, segmented } from "./dom";
 import { meets, CONDITIONS } from "./conditions";
-import { between } from "./moments";
+import { interpolate } from "./curve-events";
 import { plural } from "./format";
-import { colourVariable, distinct, packName, shown, unpackName } from "./names";
+import { colourVariable, distinct, packName, displayName, unpackName } from "./names";
 import { routeHash } from "./route";
 
-const DRAWN = 150; // single curves in one panel; the median is of all
-const GRID = 60;
+const MAX_CURVES = 150; // single curves drawn in one panel; the median is over all
+const GRID = 60; // intervals of the time axis for the median
 
-interface Drawn {
+interface PlottedCurve {
   item: Item;
   times: Float64Array;
   values: Float64Array;
@@ -41,7 +41,7 @@ export function overlay(context: Context): Overlay {
       controls,
       choice(
         "Task",
-        [["", "All"], ...tasks.map((t): [string, string] => [packName(t), shown(t)])],
+        [["", "All"], ...tasks.map((t): [string, string] => [packName(t), displayName(t)])],
         state.task,
         (task) => {
           state.task = task;
@@ -99,7 +99,7 @@ export function overlay(context: Context): Overlay {
       h(
         "p",
         { class: "muted" },
-        "Each line is an episode; the thick one is their median, the band holds the middle half. Press a line to open its episode.",
+        "Each line is an episode; the thick line is their median, the band the middle half. Click a line to open its episode.",
       ),
       controls,
       grid,
@@ -117,7 +117,7 @@ function panel(
   share: boolean,
 ): { element: HTMLElement; paint: () => void } {
   const { data } = context;
-  const curves = items.flatMap((item): Drawn[] => {
+  const curves = items.flatMap((item): PlottedCurve[] => {
     const curve = data.runs[item.run].curve(item.row);
     if (!curve) return [];
     const duration = data.duration(item.episode);
@@ -133,11 +133,11 @@ function panel(
   });
   const end = share ? 1 : Math.max(1e-9, ...curves.map(({ length }) => length));
   const band = quartiles(curves, end);
-  const every = Math.max(1, Math.ceil(curves.length / DRAWN));
+  const every = Math.max(1, Math.ceil(curves.length / MAX_CURVES));
   const single = curves.filter((_, i) => i % every === 0);
   const canvas = h("canvas", {
     role: "img",
-    "aria-label": `Progress of ${plural(curves.length, "episode")} of ${shown(policy)}; median at the end ${Math.round(100 * (band.middle.findLast(Number.isFinite) ?? NaN))} %`,
+    "aria-label": `Progress of ${plural(curves.length, "episode")} of ${displayName(policy)}; median at the end ${Math.round(100 * (band.middle.findLast(Number.isFinite) ?? NaN))} %`,
   });
   canvas.addEventListener("click", (event) => {
     const box = canvas.getBoundingClientRect();
@@ -157,7 +157,7 @@ function panel(
     element: h(
       "figure",
       { class: "overlay" },
-      h("figcaption", {}, h("strong", {}, shown(policy)), h("span", { class: "muted" }, counted)),
+      h("figcaption", {}, h("strong", {}, displayName(policy)), h("span", { class: "muted" }, counted)),
       h("div", { class: "overlay-plot" }, canvas),
       h(
         "div",
@@ -171,14 +171,14 @@ function panel(
 }
 
 /** Quartiles of the known values on an even grid of time. */
-function quartiles(curves: Drawn[], end: number): { low: number[]; middle: number[]; high: number[] } {
+function quartiles(curves: PlottedCurve[], end: number): { low: number[]; middle: number[]; high: number[] } {
   const columns = Array.from({ length: GRID + 1 }, (_, j) =>
     curves
-      .map((curve) => between(curve, (end * j) / GRID))
+      .map((curve) => interpolate(curve, (end * j) / GRID))
       .filter(Number.isFinite)
       .sort((a, b) => a - b),
   );
-  // A quartile of very few episodes is one of them, and says nothing of the rest.
+  // A quartile of very few episodes is one of them, and does not describe the rest.
   const enough = Math.max(1, curves.length * 0.25);
   const at = (share: number): number[] =>
     columns.map((values) => (values.length >= enough ? quantile(values, share) : NaN));
@@ -192,11 +192,11 @@ function quantile(sorted: number[], share: number): number {
   return sorted[low] + (at - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
 }
 
-function nearestCurve(curves: Drawn[], time: number, value: number): Drawn | null {
-  let best: Drawn | null = null;
+function nearestCurve(curves: PlottedCurve[], time: number, value: number): PlottedCurve | null {
+  let best: PlottedCurve | null = null;
   let least = 0.06;
   for (const curve of curves) {
-    const distance = Math.abs(between(curve, time) - value);
+    const distance = Math.abs(interpolate(curve, time) - value);
     if (distance < least) [best, least] = [curve, distance];
   }
   return best;
@@ -204,7 +204,7 @@ function nearestCurve(curves: Drawn[], time: number, value: number): Drawn | nul
 
 function paint(
   canvas: HTMLCanvasElement,
-  curves: Drawn[],
+  curves: PlottedCurve[],
   band: { low: number[]; middle: number[]; high: number[] },
   end: number,
   variable: string,

@@ -1,9 +1,9 @@
-// Columns as the contract packs them, decoded when first asked for.
+// Columns as the contract packs them, decoded on first use.
 import type { Dict, Packed } from "./contract";
 
 const WIDTHS = { f64: 8, u8: 1, u16: 2, u32: 4 };
 
-/** A packed column of numbers; NaN is unknown. The base64 is read at the first access. */
+/** A packed column of numbers; NaN is unknown. The base64 is decoded at the first access. */
 export class Numbers {
   private array: Float64Array | Uint8Array | Uint16Array | Uint32Array | null = null;
 
@@ -54,7 +54,7 @@ function decode({ enc, b64 }: Packed): Float64Array | Uint8Array | Uint16Array |
 }
 
 /** The string of row `i`; null where there is none. */
-export function word(column: Dict, i: number): string | null {
+export function textAt(column: Dict, i: number): string | null {
   const code = column.codes[i];
   return code < 0 ? null : column.values[code];
 }

@@ -1,33 +1,33 @@
-// The videos of one episode, all views in step, addressed by frame.
+// The videos of one episode, all views synchronised, addressed by frame.
 //
-// Frame i is on screen from start + its time on. A seek aims at the middle of that interval, where no rounding of
-// time stamps can land on a neighbour; which frame is on screen comes from requestVideoFrameCallback.
+// Frame i is on screen from start + its timestamp on. A seek targets the middle of that interval, where no rounding
+// of timestamps can land on a neighbour; which frame is on screen comes from requestVideoFrameCallback.
 import type { FrameClock } from "./clock";
 import { h } from "./dom";
 
-export interface Film {
+export interface VideoSource {
   name: string;
   src: string | null;
   /** Where the episode begins in its file, in seconds; one file may hold many episodes. */
   startS: number;
   clock: FrameClock;
-  /** Why there is no picture. */
+  /** Why there is no video. */
   note: string;
 }
 
 interface Screen {
-  film: Film;
+  source: VideoSource;
   video: HTMLVideoElement;
   usable: boolean;
-  /** The newest wish that came while the browser was at another seek. */
-  wanted: number | null;
-  /** How often the last seek was made again because its frame was not named. */
-  again: number;
+  /** The newest frame requested while the browser was still seeking. */
+  pending: number | null;
+  /** How often the last seek was repeated because its frame was not reported. */
+  retries: number;
 }
 
-/** Chromium now and then finishes a seek without ever naming the frame it put on screen: after so long, ask again. */
-const PATIENCE_MS = 300;
-const MOST_AGAIN = 5;
+/** Chromium sometimes finishes a seek without ever reporting the frame on screen: seek again after this time. */
+const RETRY_AFTER_MS = 300;
+const MAX_RETRIES = 5;
 
 export class Player {
   readonly element: HTMLElement;
@@ -39,19 +39,19 @@ export class Player {
   private closed = false;
 
   constructor(
-    films: Film[],
+    sources: VideoSource[],
     private readonly clock: FrameClock,
     private readonly changed: () => void,
   ) {
-    this.element = h("div", { class: "screens", "data-count": Math.max(films.length, 1) });
-    for (const film of films) this.element.append(this.screen(film));
-    if (!films.length) this.element.append(h("p", { class: "empty" }, "This episode has no video here."));
+    this.element = h("div", { class: "screens", "data-count": Math.max(sources.length, 1) });
+    for (const source of sources) this.element.append(this.screen(source));
+    if (!sources.length) this.element.append(h("p", { class: "empty" }, "This episode has no video on this page."));
   }
 
   /** Show frame `i`; it is on every view as soon as the browser has decoded it. */
   seek(i: number): void {
     this.frame = Math.min(this.clock.frames - 1, Math.max(0, Math.round(i)));
-    for (const screen of this.screens) this.aim(screen, this.frame);
+    for (const screen of this.screens) this.seekScreen(screen, this.frame);
     this.changed();
   }
 
@@ -87,7 +87,7 @@ export class Player {
     for (const { video } of this.screens) video.playbackRate = speed;
   }
 
-  /** Let go of the files; the player is not used again. */
+  /** Release the files; the player is not used again. */
   close(): void {
     this.closed = true;
     this.playing = false;
@@ -100,29 +100,29 @@ export class Player {
     this.screens = [];
   }
 
-  private screen(film: Film): HTMLElement {
-    const caption = h("figcaption", {}, h("span", {}, film.name));
-    if (film.src === null) {
+  private screen(source: VideoSource): HTMLElement {
+    const caption = h("figcaption", {}, h("span", {}, source.name));
+    if (source.src === null) {
       return h(
         "figure",
         { class: "screen" },
-        h("div", { class: "no-video" }, film.note || "The video is not part of this report."),
+        h("div", { class: "no-video" }, source.note || "The video is not part of this report."),
         caption,
       );
     }
     const video = h("video", {
       preload: "auto",
       playsinline: true,
-      "aria-label": `Video, view ${film.name}`,
+      "aria-label": `Video, view ${source.name}`,
       tabindex: -1,
     });
     video.muted = true;
     video.disablePictureInPicture = true;
-    const screen: Screen = { film, video, usable: true, wanted: null, again: 0 };
+    const screen: Screen = { source, video, usable: true, pending: null, retries: 0 };
     const figure = h("figure", { class: "screen" }, video, caption);
     video.addEventListener("seeked", () => {
-      if (screen.wanted === null) setTimeout(() => this.insist(screen), PATIENCE_MS);
-      else this.aim(screen, screen.wanted);
+      if (screen.pending === null) setTimeout(() => this.retry(screen), RETRY_AFTER_MS);
+      else this.seekScreen(screen, screen.pending);
     });
     video.addEventListener("error", () => {
       if (this.closed) return;
@@ -131,12 +131,12 @@ export class Player {
         h(
           "div",
           { class: "no-video" },
-          film.note || "The browser cannot play this video. Try: stepscore report --copy-videos",
+          source.note || "The browser cannot play this video. Try: stepscore report --copy-videos",
         ),
       );
       if (this.playing && !this.lead()) this.tick();
     });
-    // A browser may pause a silent video by itself; whoever pressed Play wants it to go on.
+    // A browser may pause a muted video by itself; playback continues until Pause is pressed.
     video.addEventListener("pause", () => {
       if (!this.playing || this.closed || document.hidden) return;
       if (!video.ended) video.play().catch(() => undefined);
@@ -144,8 +144,8 @@ export class Player {
     });
     video.addEventListener("click", () => this.toggle());
     this.screens.push(screen);
-    video.src = film.src;
-    this.aim(screen, 0);
+    video.src = source.src;
+    this.seekScreen(screen, 0);
     this.watch(screen);
     return figure;
   }
@@ -154,42 +154,42 @@ export class Player {
     return this.screens.find((screen) => screen.usable);
   }
 
-  /** One seek at a time: while the browser is at one, only the newest wish is kept. */
-  private aim(screen: Screen, frame: number): void {
+  /** One seek at a time: while the browser is seeking, only the newest request is kept. */
+  private seekScreen(screen: Screen, frame: number): void {
     if (screen.video.seeking) {
-      screen.wanted = frame;
+      screen.pending = frame;
       return;
     }
-    screen.wanted = null;
-    screen.again = 0;
-    screen.video.currentTime = this.aimOf(screen, frame);
+    screen.pending = null;
+    screen.retries = 0;
+    screen.video.currentTime = this.target(screen, frame);
   }
 
-  /** Seek once more, a little beside the middle, where a finished seek has not named its frame. */
-  private insist(screen: Screen): void {
-    const { film, video } = screen;
-    if (this.closed || this.playing || video.seeking || document.hidden || screen.again >= MOST_AGAIN) return;
+  /** Seek again, a little off the middle, if a finished seek has not reported its frame. */
+  private retry(screen: Screen): void {
+    const { source, video } = screen;
+    if (this.closed || this.playing || video.seeking || document.hidden || screen.retries >= MAX_RETRIES) return;
     const frame = this.frameOf(screen, this.frame);
-    if (video.dataset.shown === String(frame)) return;
-    screen.again += 1;
-    const half = film.clock.middle(frame) - film.clock.time(frame);
-    video.currentTime = this.aimOf(screen, this.frame) + (screen.again % 2 ? 0.4 : -0.4) * half;
+    if (video.dataset.frame === String(frame)) return;
+    screen.retries += 1;
+    const half = source.clock.middle(frame) - source.clock.time(frame);
+    video.currentTime = this.target(screen, this.frame) + (screen.retries % 2 ? 0.4 : -0.4) * half;
   }
 
-  /** The frame of a view that goes with frame `frame` of the main view. */
-  private frameOf({ film }: Screen, frame: number): number {
-    return film.clock.at(this.clock.middle(frame));
+  /** The frame of a view that is on screen together with frame `frame` of the main view. */
+  private frameOf({ source }: Screen, frame: number): number {
+    return source.clock.at(this.clock.middle(frame));
   }
 
-  /** The middle of the time for which it is shown, in its file. */
-  private aimOf(screen: Screen, frame: number): number {
-    return screen.film.startS + screen.film.clock.middle(this.frameOf(screen, frame));
+  /** The middle of the time for which that frame is on screen, in its file. */
+  private target(screen: Screen, frame: number): number {
+    return screen.source.startS + screen.source.clock.middle(this.frameOf(screen, frame));
   }
 
   private start(screen: Screen, leads: boolean): void {
     screen.video.playbackRate = this.speed;
     screen.video.play().catch((error: DOMException) => {
-      // Only the leading view decides whether anything plays. An interrupted start is tried again.
+      // Only the leading view decides whether anything plays. An interrupted start is retried.
       if (!leads || !this.playing || !screen.video.paused) return;
       if (error.name === "AbortError") setTimeout(() => this.playing && this.start(screen, leads), 100);
       else this.pause();
@@ -197,18 +197,18 @@ export class Player {
   }
 
   private watch(screen: Screen): void {
-    const shown = (_now: number, meta: VideoFrameCallbackMetadata): void => {
+    const onFrame = (_now: number, meta: VideoFrameCallbackMetadata): void => {
       if (this.closed) return;
-      const frame = screen.film.clock.nearest(meta.mediaTime - screen.film.startS);
-      screen.video.dataset.shown = String(frame);
+      const frame = screen.source.clock.nearest(meta.mediaTime - screen.source.startS);
+      screen.video.dataset.frame = String(frame);
       if (this.playing && screen === this.lead() && !screen.video.seeking)
-        this.follow(this.clock.at(screen.film.clock.middle(frame)));
-      screen.video.requestVideoFrameCallback(shown);
+        this.follow(this.clock.at(screen.source.clock.middle(frame)));
+      screen.video.requestVideoFrameCallback(onFrame);
     };
-    screen.video.requestVideoFrameCallback(shown);
+    screen.video.requestVideoFrameCallback(onFrame);
   }
 
-  /** The leading view shows `frame`: move the cursor there and pull the other views along. */
+  /** The leading view shows `frame`: move the cursor there and synchronise the other views. */
   private follow(frame: number): void {
     this.frame = Math.min(this.clock.frames - 1, Math.max(0, frame));
     if (frame >= this.clock.frames - 1) {
@@ -217,13 +217,13 @@ export class Player {
     }
     for (const screen of this.screens) {
       if (screen === this.lead() || !screen.usable) continue;
-      const behind = this.aimOf(screen, frame) - screen.video.currentTime;
-      if (Math.abs(behind) > 2.5 * this.clock.step && !screen.video.seeking) screen.video.currentTime += behind;
+      const lag = this.target(screen, frame) - screen.video.currentTime;
+      if (Math.abs(lag) > 2.5 * this.clock.step && !screen.video.seeking) screen.video.currentTime += lag;
     }
     this.changed();
   }
 
-  /** Without a video the cursor runs by the clock. */
+  /** Without a video the cursor moves with real time. */
   private tick(): void {
     let before = performance.now();
     let position = this.clock.time(this.frame);

@@ -1,8 +1,8 @@
-// Order of groups and ranks that are tied where intervals do not separate.
+// Order of groups, and ranks that are tied where intervals overlap.
 import type { Est, MetricInfo, Rank } from "./contract";
 import { known } from "./format";
 
-/** Whether `a` lies wholly on the good side of `b`. */
+/** Whether `a` is wholly on the good side of `b`. */
 function clearlyBetter(a: Est, b: Est, better: MetricInfo["better"]): boolean {
   const [, aLo, aHi] = a;
   const [, bLo, bHi] = b;
@@ -32,7 +32,7 @@ export function rankTitle(rank: Rank): string {
   return `Tied: the intervals allow any rank from ${rank[0]} to ${rank[1]}`;
 }
 
-/** Orders by value, unknown last whichever way. */
+/** Compare by value; unknown is last in both directions. */
 export function byValue<T>(value: (item: T) => number | null | undefined, descending: boolean): (a: T, b: T) => number {
   return (a, b) => {
     const [x, y] = [value(a), value(b)];

@@ -1,4 +1,4 @@
-// What is shown, in the address after "#": `#/explorer/RUN/EPISODE/FRAME?sort=MP`. Every view can be linked to.
+// The state of the page in its address after "#": `#/explorer/RUN/EPISODE/FRAME?sort=MP`. Every view can be linked to.
 
 export interface Route {
   view: string;
@@ -29,7 +29,7 @@ export function routeHash(view: string, path: (string | number)[] = [], options:
 
 /** Change the address without leaving the view; the back button does not stop at it. */
 export function replaceRoute(hash: string): void {
-  // Someone is on the way to another address, which is not to be written over.
+  // A navigation to another address is under way, which must not be overwritten.
   if (location.hash !== current) return;
   history.replaceState(null, "", hash);
   current = location.hash;

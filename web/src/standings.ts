@@ -1,9 +1,9 @@
-// The rows of the leaderboard: which policies, which columns, in what order and rank.
+// The rows of the leaderboard: policies, columns, order and ranks.
 import type { Context } from "./app";
 import { conditionedCells, conditionedName } from "./conditions";
 import type { Board, Est, Group, MetricInfo, Rank } from "./contract";
 import type { Row } from "./download";
-import { distinct, shown, unpackName } from "./names";
+import { distinct, displayName, unpackName } from "./names";
 import { byValue, ranks } from "./rank";
 
 export interface State {
@@ -12,7 +12,7 @@ export interface State {
   text: string;
   success: string;
   sort: string;
-  order: string; // "" good direction first, "turned"
+  order: string; // "" good direction first, "reversed"
   columns: string; // "" main, "all"
 }
 
@@ -22,15 +22,15 @@ export interface Line {
   rank: Rank;
 }
 
-const NOTHING: State = { task: "", policy: "", text: "", success: "", sort: "", order: "", columns: "" };
+const DEFAULTS: State = { task: "", policy: "", text: "", success: "", sort: "", order: "", columns: "" };
 
 export function readState(options: Record<string, string>): State {
-  const state = { ...NOTHING };
-  for (const key of Object.keys(NOTHING) as (keyof State)[]) state[key] = options[key] ?? "";
+  const state = { ...DEFAULTS };
+  for (const key of Object.keys(DEFAULTS) as (keyof State)[]) state[key] = options[key] ?? "";
   return state;
 }
 
-/** The columns on show: those with a value somewhere, the success columns first. */
+/** The visible columns: those with a value in some group, the success columns first. */
 function columnsOf({ data, board }: Context, state: State): MetricInfo[] {
   const groups = state.task ? board.by_task : board.overall;
   const conditioned = state.success !== "";
@@ -74,17 +74,17 @@ export function linesOf(
     ({ group }) =>
       (policy === undefined || group.policy === policy) &&
       words.every((word) =>
-        `${shown(group.policy)} ${state.task ? shown(group.task) : ""}`.toLowerCase().includes(word),
+        `${displayName(group.policy)} ${state.task ? displayName(group.task) : ""}`.toLowerCase().includes(word),
       ),
   );
   if (sorted) {
-    const descending = (sorted.better !== "lower") !== (state.order === "turned");
+    const descending = (sorted.better !== "lower") !== (state.order === "reversed");
     lines.sort(byValue((line) => line.cells[at]?.[0], descending));
   }
   return { metrics, lines, sorted };
 }
 
-/** Ranks within a task, or among all policies; those of the file where it has them. */
+/** Ranks within a task, or among all policies; those stored in the page where it has them. */
 function setRanks(lines: Line[], at: number, metric: MetricInfo, state: State): void {
   for (const task of distinct(lines.map(({ group }) => group.task))) {
     const within = lines.filter(({ group }) => group.task === task);
@@ -99,7 +99,7 @@ function setRanks(lines: Line[], at: number, metric: MetricInfo, state: State): 
   }
 }
 
-/** What is on show, as rows of a file. */
+/** The visible rows and columns, as rows of a file. */
 export function fileRows(context: Context, state: State): Row[] {
   const { metrics, lines } = linesOf(context, state);
   return lines.flatMap(({ group, cells }) =>

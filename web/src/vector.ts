@@ -1,16 +1,16 @@
-// A success vector in a table cell: one bar a subgoal.
+// A subgoal success vector in a table cell: one bar per subgoal.
 import type { Context } from "./app";
-import type { Group, StepTable } from "./contract";
+import type { Group, SubgoalTable } from "./contract";
 import { h, s } from "./dom";
 import { known, percent } from "./format";
-import { packName, shown } from "./names";
+import { packName, displayName } from "./names";
 import { routeHash } from "./route";
 
-const SHOWN = 4;
+const MAX_TASKS = 4;
 
 export function vectorCell(context: Context, group: Group): HTMLElement {
   const { board } = context;
-  const tables = board.steps.filter(
+  const tables = board.subgoals.filter(
     (table) => table.policy === group.policy && (group.task === null || table.task === group.task),
   );
   const bySource = tables.filter((table) => table.source === "judge");
@@ -18,25 +18,25 @@ export function vectorCell(context: Context, group: Group): HTMLElement {
   return h(
     "td",
     { class: "vectors", "data-label": "Subgoals" },
-    chosen.slice(0, SHOWN).map((table) =>
+    chosen.slice(0, MAX_TASKS).map((table) =>
       h(
         "a",
         {
           href: routeHash("subgoals", [], { judge: board.id, task: packName(table.task) }),
-          title: `${shown(table.task)}, by ${table.source}\n${table.names
+          title: `${displayName(table.task)}, by ${table.source}\n${table.names
             .map((name, i) => `${name}: ${percent(table.reached[i][0])} % (n ${table.reached[i][3]})`)
             .join("\n")}`,
-          "aria-label": `Subgoals of ${shown(table.task)}: ${table.reached.map(([value]) => `${percent(value, 0)} %`).join(", ")}`,
+          "aria-label": `Subgoals of ${displayName(table.task)}: ${table.reached.map(([value]) => `${percent(value, 0)} %`).join(", ")}`,
         },
         bars(table),
         h("span", { class: "vector-text" }, table.reached.map(([value]) => percent(value, 0)).join(" · ")),
       ),
     ),
-    chosen.length > SHOWN && h("span", { class: "muted" }, `+${chosen.length - SHOWN} tasks`),
+    chosen.length > MAX_TASKS && h("span", { class: "muted" }, `+${chosen.length - MAX_TASKS} tasks`),
   );
 }
 
-function bars(table: StepTable): SVGElement {
+function bars(table: SubgoalTable): SVGElement {
   const width = 9;
   return s(
     "svg",

@@ -1,10 +1,11 @@
-"""What people look at: the report page with leaderboards, subgoals, diagnosis and the explorer; plots for papers.
+"""Results for people: the report page, figures for papers, and videos of episodes.
 
-:func:`write_report` writes the page of some runs to a folder, from where it opens without a network.
-``page_data.py`` assembles the one value it holds, whose type is ``web/src/contract.ts``, from parts that the other
-``page_*.py`` make of what the runs' measures give; none of them computes a metric of its own.
+:func:`write_report` writes the page of some runs (leaderboards, subgoals, failure modes, explorer) to a folder, from
+where it opens without a network; :func:`page_data` returns the numbers on it. :func:`plot` draws figures.
+Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video).
 """
 
-from stepscore.report.page.page import page_text, write_report
+from stepscore.report.figures import KINDS, PlotResult, plot
+from stepscore.report.page import page_data, page_text, write_report
 
-__all__ = ["page_text", "write_report"]
+__all__ = ["KINDS", "PlotResult", "page_data", "page_text", "plot", "write_report"]

@@ -1,7 +1,7 @@
 """The web application: the page at ``/`` and its videos at ``/media/N``; everything else is 404.
 
-It is bound to the loopback interface and answers only requests that name it so: a page from elsewhere cannot
-reach it by a name of its own that leads here (DNS rebinding).
+It is bound to the loopback interface and answers only requests whose Host header names that interface: a web page
+from another host cannot reach it through a domain name that resolves to this machine (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO
 
 from stepscore.errors import MissingExtraError, OptionError
+from stepscore.server.byte_ranges import ByteRange, UnsatisfiableRangeError, parse_range
 from stepscore.server.live_page import LivePage, Media
-from stepscore.server.ranges import Span, UnsatisfiableError, parse_range
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 LOOPBACK = "127.0.0.1"
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
-_OWN_NAME = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
-_CHUNK = 1 << 18
+_MEDIA_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+_LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_CHUNK_BYTES = 1 << 18
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -33,7 +33,7 @@ _HEADERS = {
 
 
 def make_app(live: LivePage) -> FastAPI:
-    """The application that gives out a live page."""
+    """Return the application that serves a live page."""
     try:
         from fastapi import FastAPI, Request, Response
         from starlette.exceptions import HTTPException
@@ -46,29 +46,31 @@ def make_app(live: LivePage) -> FastAPI:
         return Response(live.page(), media_type="text/html", headers=headers)
 
     def media(number: str, request: Request) -> Response:
-        found = live.media(int(number)) if _NUMBER.fullmatch(number) else None
-        opened = _open(found) if found is not None else None
-        if found is None or opened is None:
-            return _nothing()
+        video = live.media(int(number)) if _MEDIA_NUMBER.fullmatch(number) else None
+        file = _open(video) if video is not None else None
+        if video is None or file is None:
+            return _not_found()
         header = request.headers.get("range") if request.method == "GET" else None
-        return _file_response(opened, found.type, header, body=request.method == "GET")
+        return _file_response(file, video.type, header, body=request.method == "GET")
 
-    async def own_name_only(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        own = _OWN_NAME.fullmatch(request.headers.get("host", ""))
-        response = await call(request) if own else _nothing()
+    async def loopback_host_only(
+        request: Request, call: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        allowed = _LOOPBACK_HOST.fullmatch(request.headers.get("host", ""))
+        response = await call(request) if allowed else _not_found()
         response.headers.update(_HEADERS)
         return response
 
-    async def nothing(request: Request, error: Exception) -> Response:
-        return _nothing()
+    async def not_found(request: Request, error: Exception) -> Response:
+        return _not_found()
 
-    # Given as values: with postponed annotations FastAPI would look for these names in the module.
+    # Set as values: with postponed annotations FastAPI would look these names up in the module.
     page.__annotations__ = {}
     media.__annotations__ = {"number": str, "request": Request}
     app.add_api_route("/", page, methods=["GET", "HEAD"], response_model=None)
     app.add_api_route("/media/{number}", media, methods=["GET", "HEAD"], response_model=None)
-    app.add_exception_handler(HTTPException, nothing)
-    app.middleware("http")(own_name_only)
+    app.add_exception_handler(HTTPException, not_found)
+    app.middleware("http")(loopback_host_only)
     return app
 
 
@@ -76,9 +78,9 @@ def serve(live: LivePage, port: int, on_ready: Callable[[str], None]) -> None:
     """Serve until interrupted.
 
     Args:
-        live: The page.
-        port: Port on the loopback interface; 0 takes a free one.
-        on_ready: Called with the page's address once the port is taken.
+        live: The page to serve.
+        port: Port on the loopback interface; 0 chooses a free one.
+        on_ready: Called with the page's address once the port is bound.
     """
     app = make_app(live)
     try:
@@ -100,59 +102,62 @@ def _bind(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         raise OptionError(
-            f"Cannot use port {port} ({error}). Choose another, or any free one: --port 0"
+            f"Cannot use port {port} ({error}). Choose another one, or any free one: --port 0"
         ) from None
     return listening
 
 
 def _open(media: Media) -> BinaryIO | None:
-    """The file, if it is still the one that the page was built with; a link put in its place is not."""
+    """Open the file if it is still the one that the page was built with; not a link put in its place."""
     try:
         file = media.path.open("rb")
     except OSError:
         return None
-    found = os.fstat(file.fileno())
-    if (found.st_dev, found.st_ino) != (media.device, media.inode):
+    status = os.fstat(file.fileno())
+    if (status.st_dev, status.st_ino) != (media.device, media.inode):
         file.close()
         return None
     return file
 
 
-def _file_response(file: BinaryIO, kind: str, header: str | None, *, body: bool) -> Response:
-    """The file or the asked part of it: 200, 206, or 416 where the part is not in it."""
+def _file_response(file: BinaryIO, mime_type: str, header: str | None, *, body: bool) -> Response:
+    """Return the file or the requested part of it: 200, 206, or 416 if the part is outside the file.
+
+    The open file itself is sent, not its path: see :mod:`stepscore.server.byte_ranges`.
+    """
     from starlette.responses import Response, StreamingResponse
 
     size = os.fstat(file.fileno()).st_size
     headers = {"Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
     try:
-        asked = parse_range(header, size)
-    except UnsatisfiableError:
+        requested = parse_range(header, size)
+    except UnsatisfiableRangeError:
         file.close()
         return Response(status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
-    span = asked or Span(0, size - 1)
-    headers["Content-Length"] = str(span.length)
-    if asked:
-        headers["Content-Range"] = f"bytes {span.first}-{span.last}/{size}"
+    sent = requested or ByteRange(0, size - 1)
+    headers["Content-Length"] = str(sent.length)
+    if requested:
+        headers["Content-Range"] = f"bytes {sent.first}-{sent.last}/{size}"
     if not body:
         file.close()
-        return Response(headers=headers, media_type=kind)
-    status = 206 if asked else 200
-    return StreamingResponse(_parts(file, span), status_code=status, headers=headers, media_type=kind)
+        return Response(headers=headers, media_type=mime_type)
+    status = 206 if requested else 200
+    return StreamingResponse(_chunks(file, sent), status_code=status, headers=headers, media_type=mime_type)
 
 
-def _parts(file: BinaryIO, span: Span) -> Iterator[bytes]:
+def _chunks(file: BinaryIO, byte_range: ByteRange) -> Iterator[bytes]:
     with file:
-        file.seek(span.first)
-        left = span.length
+        file.seek(byte_range.first)
+        left = byte_range.length
         while left > 0:
-            part = file.read(min(_CHUNK, left))
-            if not part:
+            chunk = file.read(min(_CHUNK_BYTES, left))
+            if not chunk:
                 return
-            left -= len(part)
-            yield part
+            left -= len(chunk)
+            yield chunk
 
 
-def _nothing() -> Response:
+def _not_found() -> Response:
     from starlette.responses import PlainTextResponse
 
     return PlainTextResponse("Not found.", status_code=404)

@@ -11,14 +11,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stepscore.report.page import Served, page_data, page_template, page_text
+from stepscore.report.page import ServedVideos, page_data, page_template, page_text
 from stepscore.runs import open_run
 
 _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 
 
 class Media(NamedTuple):
-    """A video that may be given out: the very file that was there when the page was built."""
+    """A video that may be served: exactly the file that existed when the page was built.
+
+    Attributes:
+        path: Path of the file.
+        type: MIME type.
+        device: Device number of the file at that time.
+        inode: Its inode number at that time.
+    """
 
     path: Path
     type: str
@@ -30,10 +37,10 @@ class LivePage:
     """The page of some run folders and the videos it refers to.
 
     Args:
-        folders: Run folders.
+        folders: Run folders to show.
         revision: The OPD revision of the tables.
         videos: Whether the page shows videos.
-        template: Another page that holds the placeholder; by default the built one.
+        template: HTML that holds the data placeholder once; default: the built page.
     """
 
     def __init__(
@@ -47,7 +54,7 @@ class LivePage:
         self._folders = tuple(folders)
         self._revision = revision
         self._template = page_template() if template is None else template
-        self._shelf = Served() if videos else None
+        self._host = ServedVideos() if videos else None
         self._media: list[Media] = []
         self._lock = threading.Lock()
         self._state: tuple[tuple[int, int], ...] | None = None
@@ -55,30 +62,30 @@ class LivePage:
         self.csp = content_policy(self._template)
 
     def page(self) -> bytes:
-        """The page, built anew when a journal has changed since; numbers of videos stay."""
+        """Return the page, rebuilt if a journal has changed since; the numbers of videos stay the same."""
         with self._lock:
             state = tuple(_state(folder / "journal.jsonl") for folder in self._folders)
             if state != self._state:
                 runs = [open_run(folder) for folder in self._folders]
-                data = page_data(runs, self._shelf, revision=self._revision, live=True)
+                data = page_data(runs, self._host, revision=self._revision, live=True)
                 text = page_text(data, self._template)
                 self._page, self._state = text.encode("utf-8", "replace"), state
-                self._note_media()
+                self._update_media()
             return self._page
 
     def media(self, number: int) -> Media | None:
-        """The video with this number; ``None`` where there is none."""
+        """Return the video with this number; ``None`` if there is none."""
         return self._media[number] if number < len(self._media) else None
 
-    def _note_media(self) -> None:
-        files = self._shelf.files if self._shelf else []
-        for path, kind in files[len(self._media) :]:
-            found = os.stat(path)
-            self._media.append(Media(path, kind, found.st_dev, found.st_ino))
+    def _update_media(self) -> None:
+        files = self._host.files if self._host else []
+        for path, mime_type in files[len(self._media) :]:
+            status = os.stat(path)
+            self._media.append(Media(path, mime_type, status.st_dev, status.st_ino))
 
 
 def content_policy(template: str) -> str:
-    """A Content-Security-Policy under which only the template's own scripts run, and no host is asked."""
+    """Return a Content-Security-Policy that allows the template's own scripts only and no other host."""
     hashes = [
         f"'sha256-{base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()}'"
         for attributes, body in _SCRIPT.findall(template)
@@ -99,5 +106,5 @@ def content_policy(template: str) -> str:
 
 
 def _state(journal: Path) -> tuple[int, int]:
-    found = journal.stat()
-    return found.st_size, found.st_mtime_ns
+    status = journal.stat()
+    return status.st_size, status.st_mtime_ns

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscore.metrics.opd.revisions import REVISIONS, opd_prefixes
+from stepscore.metrics.opd import REVISIONS, opd_prefixes
 from stepscore.report.page.packing import (
     dictionary,
     pack_floats,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stepscore.analysis.measures import Measures
+from stepscore.analysis import EpisodeMetrics
 from stepscore.cli.app import app
 from stepscore.errors import RunError
 from stepscore.report import page_text, write_report
 from stepscore.report.page import data as data_module
-from stepscore.report.page.page import PLACEHOLDER, data_text, page_template
+from stepscore.report.page.html import PLACEHOLDER, data_text, page_template
 from stepscore.runs import Run
 from stepscore.types import Estimate
 from tests.report.made_runs import write_run
@@ -122,7 +122,7 @@ def test_a_page_written_before_is_replaced_and_no_other(tmp_path: Path) -> None:
     page = tmp_path / "out" / "index.html"
     assert write_report([run], tmp_path / "out", videos=False, template=TEMPLATE) == page
     page.write_text("<h1>My home page</h1>")
-    with pytest.raises(RunError, match="no report of ours"):
+    with pytest.raises(RunError, match="not written by StepScore"):
         write_report([run], tmp_path / "out", videos=False, template=TEMPLATE)
     assert page.read_text() == "<h1>My home page</h1>"
     assert [path.name for path in page.parent.iterdir()] == ["index.html"]
@@ -141,7 +141,7 @@ def test_the_command_writes_a_page_without_videos_under_a_megabyte(tmp_path: Pat
 def test_copying_no_videos_is_a_contradiction(tiny_run: Run, tmp_path: Path) -> None:
     asked = ["report", str(tiny_run.path), "-o", str(tmp_path), "--copy-videos", "--no-videos"]
     shown = CliRunner().invoke(app, asked)
-    assert "exclude each other" in str(shown.exception)
+    assert "cannot be combined" in str(shown.exception)
 
 
 @pytest.mark.slow
@@ -149,11 +149,11 @@ def test_ten_thousand_episodes_stay_under_fifteen_megabytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Intervals of 10,000 episodes take a minute and no bytes; any number stands for them here.
-    def quick(self: Measures, name: str, chosen: Any) -> Estimate:
+    def quick(self: EpisodeMetrics, name: str, chosen: Any) -> Estimate:
         return Estimate(1 / 3, 1 / 7, 6 / 7, len(chosen), len(chosen), 1.0, f"BCa bootstrap 95% of {name}")
 
-    monkeypatch.setattr(Measures, "estimate", quick)
-    monkeypatch.setattr(data_module, "trust_rows", lambda *_: [])
+    monkeypatch.setattr(EpisodeMetrics, "estimate", quick)
+    monkeypatch.setattr(data_module, "agreement_rows", lambda *_: [])
     run = write_run(tmp_path / "run", 10_000, steps=100, tasks=30, policies=9)
     size = len(data_text(data_module.page_data([run])).encode())
     assert size < 15_000_000

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepscore.analysis.measures import curves_by_episode
+from stepscore.analysis import curves_by_episode
 from stepscore.errors import OptionError, RunError
-from stepscore.metrics.opd.revisions import REVISIONS, opd_prefixes
+from stepscore.metrics.opd import REVISIONS, opd_prefixes
 from stepscore.report.page.data import page_data
 from stepscore.report.page.packing import unpack
 from stepscore.runs import Run
@@ -80,19 +80,19 @@ def test_subgoals_and_diagnosis_are_what_metrics_prints(shown: Any, metrics_json
         asked = ["--revision", page["revision"]]
         expected = {
             (row["group"].get("task"), row["group"]["policy"], row["metric"]): printed(row)
-            for show in ("subgoals", "diagnosis")
+            for show in ("subgoals", "failure-modes")
             for row in metrics_json(*paths, *asked, "--show", show)
         }
         found = {}
-        for made in board["steps"]:
-            where, source = (made["task"], made["policy"]), made["source"]
-            found[*where, f"subgoals out of order:{source}"] = spelt(page, made["violations"])
+        for table in board["subgoals"]:
+            where, source = (table["task"], table["policy"]), table["source"]
+            found[*where, f"subgoals out of order:{source}"] = spelt(page, table["violations"])
             for word, key in (
                 ("reached", "reached"),
                 ("reached given previous", "given_previous"),
                 ("fails first", "fails_first"),
             ):
-                for name, est in zip(made["names"], made[key], strict=True):
+                for name, est in zip(table["names"], table[key], strict=True):
                     found[*where, f"{word}:{name}:{source}"] = spelt(page, est)
         diagnosis = board["diagnosis"]
         for policy in diagnosis["policies"]:
@@ -104,9 +104,9 @@ def test_subgoals_and_diagnosis_are_what_metrics_prints(shown: Any, metrics_json
         assert found == expected
 
 
-def test_trust_in_a_judge_is_what_metrics_prints(shown: Any, metrics_json: Metrics) -> None:
+def test_the_agreement_of_a_judge_is_what_metrics_prints(shown: Any, metrics_json: Metrics) -> None:
     page, runs = shown
-    for row in page["trust"]:
+    for row in page["judge_agreement"]:
         if row["run"] < 0:
             continue
         printed_rows = metrics_json(str(runs[row["run"]].path), "--show", "judge")
@@ -120,7 +120,7 @@ def test_trust_in_a_judge_is_what_metrics_prints(shown: Any, metrics_json: Metri
 
 def test_episode_values_are_what_metrics_prints(shown: Any, metrics_json: Metrics) -> None:
     page, runs = shown
-    for run, judged in zip(runs, page["judged"], strict=True):
+    for run, judged in zip(runs, page["judgements"], strict=True):
         asked = [str(run.path), "--revision", page["revision"], "--show", "episodes"]
         expected = {row["episode_id"]: row for row in metrics_json(*asked)}
         ids = [page["episodes"]["id"][i] for i in judged["episode"]]
@@ -132,7 +132,7 @@ def test_episode_values_are_what_metrics_prints(shown: Any, metrics_json: Metric
 
 def test_curves_on_the_page_measure_as_those_of_the_run(shown: Any) -> None:
     page, runs = shown
-    for run, judged in zip(runs, page["judged"], strict=True):
+    for run, judged in zip(runs, page["judgements"], strict=True):
         curves = dict(curves_by_episode(run.curves(), "progress"))
         lengths = judged["curves"]["length"]
         ends = np.cumsum(lengths)
@@ -150,23 +150,21 @@ def test_curves_on_the_page_measure_as_those_of_the_run(shown: Any) -> None:
 
 def test_protocols_that_differ_have_tables_of_their_own_and_a_warning(toy_page: dict[str, Any]) -> None:
     assert [board["label"] for board in toy_page["boards"]] == ["recorded", "linear-time"]
-    assert [run["trivial"] for run in toy_page["runs"]] == [False, True]
+    assert [run["baseline"] for run in toy_page["runs"]] == [False, True]
     warning = next(w for w in toy_page["warnings"] if w["kind"] == "protocols")
     assert any('judge.name is "recorded", not "linear-time"' in line for line in warning["details"])
 
 
-def test_the_trivial_baselines_stand_beside_a_judge(
-    toy_page: dict[str, Any], tiny_page: dict[str, Any]
-) -> None:
-    beside = [(row["judge"], row["run"], row["beside"]) for row in toy_page["trust"]]
-    assert beside == [
+def test_a_judge_is_compared_with_the_baselines(toy_page: dict[str, Any], tiny_page: dict[str, Any]) -> None:
+    listed = [(row["judge"], row["run"], row["baseline_for"]) for row in toy_page["judge_agreement"]]
+    assert listed == [
         ("recorded", 0, -1),
         ("linear-time", 1, -1),
         ("constant", -1, 0),
         ("random-monotone", -1, 0),
     ]
-    assert toy_page["trust"][3]["cells"]["VOC"][0] == 1.0
-    assert [row["judge"] for row in tiny_page["trust"]] == ["random-monotone"]
+    assert toy_page["judge_agreement"][3]["cells"]["VOC"][0] == 1.0
+    assert [row["judge"] for row in tiny_page["judge_agreement"]] == ["random-monotone"]
 
 
 def test_runs_of_one_protocol_are_one_board(tmp_path: Path, metrics_json: Metrics) -> None:
@@ -179,7 +177,7 @@ def test_runs_of_one_protocol_are_one_board(tmp_path: Path, metrics_json: Metric
     assert not [w for w in page["warnings"] if w["kind"] == "protocols"]
     expected = metrics_json(str(runs[0].path), str(runs[1].path), "--by", "policy", "--show", "conditioned")
     assert cells(page, page["boards"][0]["overall"]) == rows(expected, conditioned=True)
-    assert [len(judged["episode"]) for judged in page["judged"]] == [12, 9]
+    assert [len(judged["episode"]) for judged in page["judgements"]] == [12, 9]
 
 
 def test_an_episode_does_not_count_twice(tmp_path: Path) -> None:
@@ -193,10 +191,10 @@ def test_episodes_of_several_sources_may_share_an_id(tmp_path: Path) -> None:
     page = page_data(runs)
     assert page["episodes"]["n"] == 12
     assert len(set(page["episodes"]["key"])) == 12
-    assert [judged["episode"] for judged in page["judged"]] == [list(range(6)), list(range(6, 12))]
+    assert [judged["episode"] for judged in page["judgements"]] == [list(range(6)), list(range(6, 12))]
 
 
-def test_verdicts_prompts_errors_and_costs_are_told(tmp_path: Path) -> None:
+def test_verdicts_prompts_errors_and_costs_are_on_the_page(tmp_path: Path) -> None:
     def fill(number: int, record: dict[str, Any]) -> None:
         record["episode"]["subgoals"] = [
             {"name": n, "criterion": f"is {n}?", "mode": "ever", "view": "", "reviewed": True, "label": label}
@@ -206,7 +204,7 @@ def test_verdicts_prompts_errors_and_costs_are_told(tmp_path: Path) -> None:
             {"subgoal": "grasp", "answer": "yes", "score": 0.9, "when_s": 1.5, "why": "it holds it"},
             {"subgoal": "lift", "answer": "unknown", "score": None, "when_s": None, "why": ""},
         ]
-        prompt = f"Look at the film.\nEpisode {number}.\nAnswer yes or no."
+        prompt = f"Look at the video.\nEpisode {number}.\nAnswer yes or no."
         tokens = {"tokens_in": 5, "tokens_out": 1}
         record["calls"] = [
             {"key": "k", "kind": "Generate", "prompt": prompt, "frames": "[]", "answer": "yes", **tokens}
@@ -217,7 +215,7 @@ def test_verdicts_prompts_errors_and_costs_are_told(tmp_path: Path) -> None:
             del record["judgement"]["curve"]
 
     page = page_data([write_run(tmp_path / "run", 4, steps=5, change=fill)])
-    judged, verdicts = page["judged"][0], page["judged"][0]["verdicts"]
+    judged, verdicts = page["judgements"][0], page["judgements"][0]["verdicts"]
     failed = list(judged["error"])
     assert [judged["error"][place] for place in failed] == ["The video is cut off."]
     assert judged["curves"]["length"][int(failed[0])] == 0
@@ -228,22 +226,22 @@ def test_verdicts_prompts_errors_and_costs_are_told(tmp_path: Path) -> None:
     texts = [
         "\n".join(page["prompt_lines"][i] for i in page["prompts"][p]) for p in judged["calls"]["prompt"]
     ]
-    assert sorted(texts)[0] == "Look at the film.\nEpisode 0.\nAnswer yes or no."
+    assert sorted(texts)[0] == "Look at the video.\nEpisode 0.\nAnswer yes or no."
     assert page["prompt_lines"].count("Answer yes or no.") == 1
     assert page["episodes"]["subgoal_labels"] == ["1?"] * 4
     run = page["runs"][0]
     assert (run["n"], run["errors"], run["usage"]["cost"], run["usage"]["p95_s"]) == (4, 1, 1.0, 2.0)
-    assert page["boards"][0]["steps"][0]["criteria"] == ["is grasp?", "is lift?"]
+    assert page["boards"][0]["subgoals"][0]["criteria"] == ["is grasp?", "is lift?"]
     assert {w["kind"] for w in page["warnings"]} == {"errors"}
 
 
-def test_calls_that_do_not_fit_are_counted_and_said(tmp_path: Path) -> None:
+def test_calls_that_do_not_fit_are_counted_and_reported(tmp_path: Path) -> None:
     def fill(number: int, record: dict[str, Any]) -> None:
         call = {"key": "k", "kind": "Generate", "frames": "[]", "answer": "", "tokens_in": 0, "tokens_out": 0}
         record["calls"] = [{**call, "prompt": f"{number} {part} " + "x" * 200_000} for part in range(2)]
 
     page = page_data([write_run(tmp_path / "run", 8, steps=3, change=fill)])
-    calls = page["judged"][0]["calls"]
+    calls = page["judgements"][0]["calls"]
     assert calls["left_out"] == 3
     assert len(calls["row"]) == 2 * 5
     assert any(w["kind"] == "left-out" and "calls.parquet" in w["text"] for w in page["warnings"])

@@ -16,17 +16,18 @@ import pytest
 from typer.testing import CliRunner
 
 import stepscore
-from stepscore.analysis.measures import measure, measure_episodes
+from stepscore.analysis import grouped_estimates, measure_episodes
 from stepscore.analysis.subgoals import subgoal_tables
 from stepscore.cli.app import app
 from stepscore.episodes import Episode, Label, Labels, Subgoal
 from stepscore.errors import MissingExtraError, OptionError, RunError, UnknownNameError
 from stepscore.judges.base import Ask
+from stepscore.models import Model
+from stepscore.report.figures import grouping, plot
 from stepscore.report.plots.curve_bands import median_band
-from stepscore.report.plots.curves import LINES, curve_grid, draw_curves
-from stepscore.report.plots.leaderboard import METRICS, board, draw_leaderboard
-from stepscore.report.plots.plot import grouping, plot
-from stepscore.report.plots.style import fit_lines, look, paper_style
+from stepscore.report.plots.curves import MAX_CURVES, curve_grid, draw_curves
+from stepscore.report.plots.leaderboard import METRICS, draw_leaderboard, leaderboard
+from stepscore.report.plots.style import fit_lines, group_style, paper_style
 from stepscore.report.plots.subgoals import draw_vectors, task_vectors
 from stepscore.runs import Run
 from stepscore.types import Curve, Judgement, Verdict
@@ -36,12 +37,13 @@ GOALS = (Subgoal("the hand is at the handle"), Subgoal("the drawer is open"))
 TIMES = np.arange(0.25, 5.0, 0.5)
 
 
-@dataclass(frozen=True)
-class Told:
+@dataclass
+class FixedJudge:
     """Knows each episode's curve from its metadata."""
 
-    name: str = "told"
+    name: str = "fixed"
     version: int = 1
+    models: tuple[Model, ...] = ()
     verdicts: bool = True
 
     def options(self) -> dict[str, object]:
@@ -52,11 +54,11 @@ class Told:
         if math.isnan(top):
             return Judgement()
         progress = np.minimum(TIMES / 4.0, top)
-        said = (
+        verdicts = (
             Verdict(GOALS[0].name, "yes", 0.9, 1.0, "seen"),
             Verdict(GOALS[1].name, "unknown" if top == 0.3 else "yes" if top > 0.8 else "no"),
         )
-        return Judgement(Curve(TIMES, progress), said if self.verdicts else ())
+        return Judgement(Curve(TIMES, progress), verdicts if self.verdicts else ())
 
 
 def labels(*, success: bool) -> Labels:
@@ -74,7 +76,7 @@ def made(policy: str, number: int, top: float, **fields: object) -> Episode:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     tops = {"bold": (1.0, 1.0, 1.0, 0.4), "shy": (1.0, 0.3, 0.3, 0.5), "lone": (math.nan,)}
     episodes = [made(policy, k, top) for policy, row in tops.items() for k, top in enumerate(row)]
-    return stepscore.score(episodes, Told(), tmp_path_factory.mktemp("runs") / "told")
+    return stepscore.score(episodes, FixedJudge(), tmp_path_factory.mktemp("runs") / "fixed")
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +84,7 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Another judge, without verdicts, on an episode without labels."""
     alone = made("bold", 0, 0.7, labels=Labels())
     return stepscore.score(
-        [alone], Told("silent", verdicts=False), tmp_path_factory.mktemp("runs") / "silent"
+        [alone], FixedJudge("silent", verdicts=False), tmp_path_factory.mktemp("runs") / "silent"
     )
 
 
@@ -96,13 +98,13 @@ def marks(axes: Any) -> tuple[list[tuple[float, float]], list[tuple[float, float
 class TestLeaderboard:
     def test_every_dot_and_interval_is_the_estimate_of_metrics(self, run: Run) -> None:
         measures = measure_episodes(run)
-        told = {(m.group["policy"], m.metric): m.estimate for m in measure(measures, ["policy"])}
+        printed = {(m.group["policy"], m.metric): m.estimate for m in grouped_estimates(measures, ["policy"])}
         with paper_style():
-            shown = board(measures, ["policy"])
+            shown = leaderboard(measures, ["policy"])
             figure = draw_leaderboard(shown)
         assert [column.name for column in shown.columns] == list(METRICS)
         for axes, column in zip(figure.axes, shown.columns, strict=False):
-            expected = [told[row.name, column.name] for row in shown.rows]
+            expected = [printed[row.name, column.name] for row in shown.rows]
             dots, intervals = marks(axes)
             assert dots == [(100 * e.value, y) for y, e in enumerate(expected) if not math.isnan(e.value)]
             assert intervals == [
@@ -110,29 +112,29 @@ class TestLeaderboard:
             ]
 
     def test_the_best_comes_first_and_the_unknown_last(self, run: Run) -> None:
-        shown = board(measure_episodes(run), ["policy"], ["MP"])
+        shown = leaderboard(measure_episodes(run), ["policy"], ["MP"])
         assert [row.name for row in shown.rows] == ["bold", "shy", "lone"]
-        assert board(measure_episodes(run), ["policy"], ["STR"]).rows[0].name == "bold"
+        assert leaderboard(measure_episodes(run), ["policy"], ["STR"]).rows[0].name == "bold"
 
     def test_an_unknown_value_is_a_word_and_not_a_dot_at_zero(self, run: Run) -> None:
         with paper_style():
-            (axes,) = draw_leaderboard(board(measure_episodes(run), ["policy"], ["MP"])).axes
+            (axes,) = draw_leaderboard(leaderboard(measure_episodes(run), ["policy"], ["MP"])).axes
         assert len(marks(axes)[0]) == 2
         assert [text.get_text() for text in axes.texts] == ["unknown"]
 
     def test_rows_say_how_many_episodes_they_are_of(self, run: Run) -> None:
         with paper_style():
-            figure = draw_leaderboard(board(measure_episodes(run), ["policy"]))
+            figure = draw_leaderboard(leaderboard(measure_episodes(run), ["policy"]))
         names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
         assert names == ["bold (4)", "shy (4)", "lone (1)"]
 
     def test_a_wrong_metric_lists_the_valid_ones(self, run: Run) -> None:
         with pytest.raises(UnknownNameError, match="Did you mean 'PPL'"):
-            board(measure_episodes(run), ["policy"], ["PPI"])
+            leaderboard(measure_episodes(run), ["policy"], ["PPI"])
 
 
 class TestVectors:
-    def test_dots_are_the_step_tables_by_judge_and_by_label_apart(self, run: Run) -> None:
+    def test_dots_are_the_subgoal_tables_by_judge_and_by_label_apart(self, run: Run) -> None:
         tables = subgoal_tables(run, ["policy"])
         with paper_style():
             tasks, groups = task_vectors(tables)
@@ -179,10 +181,12 @@ class TestCurves:
 
     def test_of_very_many_some_are_drawn_and_the_band_is_of_all(self, tmp_path: Path) -> None:
         many = [made("bold", k, 0.2 + 0.7 * k / 249) for k in range(250)]
-        grid = curve_grid(measure_episodes(stepscore.score(many, Told(), tmp_path / "many")), ["policy"])
+        grid = curve_grid(
+            measure_episodes(stepscore.score(many, FixedJudge(), tmp_path / "many")), ["policy"]
+        )
         with paper_style():
             (axes,) = draw_curves(grid).axes
-        assert len(axes.lines) == LINES + 1
+        assert len(axes.lines) == MAX_CURVES + 1
         assert [text.get_text() for text in axes.texts] == ["n=250, 100 drawn"]
         assert grid.panels[0, 0].band.n == 250
 
@@ -228,7 +232,7 @@ class TestFiles:
     def test_hostile_names_are_drawn_as_text(self, tmp_path: Path) -> None:
         nasty = "<script>alert('$x_{')</script>--> \x00\x1b " + "אבג " + "long " * 2000
         one = [made(nasty, k, 1.0, id=f"e{k}", task=nasty, instruction=nasty) for k in range(3)]
-        drawn = plot([stepscore.score(one, Told(), tmp_path / "r")], tmp_path / "p", formats=["svg"])
+        drawn = plot([stepscore.score(one, FixedJudge(), tmp_path / "r")], tmp_path / "p", formats=["svg"])
         assert len(drawn.paths) == 3
         for path in drawn.paths:
             tags = {element.tag.split("}")[1] for element in ET.parse(path).iter()}
@@ -243,7 +247,7 @@ class TestFiles:
         assert "--episode bold_0" in drawn.left_out["sheet"]
 
     def test_a_kind_asked_for_that_cannot_be_drawn_is_an_error(self, silent: Run, tmp_path: Path) -> None:
-        with pytest.raises(OptionError, match="Nothing is known of any subgoal"):
+        with pytest.raises(OptionError, match="No subgoal has a known verdict or label"):
             plot([silent], tmp_path, kinds=["vectors"])
         with pytest.raises(OptionError, match="--episode bold_0"):
             plot([silent], tmp_path, kinds=["sheet"])
@@ -266,14 +270,16 @@ def test_runs_of_different_protocols_are_never_pooled(run: Run, silent: Run) -> 
     assert grouping([run, run], ["policy"]) == ("policy",)
     assert grouping([run, silent], ["policy"]) == ("policy", "judge")
     assert grouping([run, silent], ["judge"]) == ("judge",)
-    names = [row.name for row in board(measure_episodes([run, silent]), ("policy", "judge"), ["MP"]).rows]
-    assert names == ["bold / told", "bold / silent", "shy / told", "lone / told"]
+    names = [
+        row.name for row in leaderboard(measure_episodes([run, silent]), ("policy", "judge"), ["MP"]).rows
+    ]
+    assert names == ["bold / fixed", "bold / silent", "shy / fixed", "lone / fixed"]
 
 
 def test_groups_differ_in_more_than_colour() -> None:
-    looks = [look(k) for k in range(56)]
-    assert len({(one.colour, one.marker) for one in looks}) == 56
-    assert all(a.colour != b.colour and a.marker != b.marker for a, b in pairwise(looks))
+    styles = [group_style(k) for k in range(56)]
+    assert len({(style.colour, style.marker) for style in styles}) == 56
+    assert all(a.colour != b.colour and a.marker != b.marker for a, b in pairwise(styles))
 
 
 def test_text_keeps_to_its_lines() -> None:
@@ -291,7 +297,7 @@ def test_without_matplotlib_the_message_names_the_extra(
 
 
 def test_importing_the_plots_does_not_load_matplotlib() -> None:
-    check = "import stepscore.report.plots.plot, sys; print('matplotlib' in sys.modules)"
+    check = "import stepscore.report, sys; print('matplotlib' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"
 

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 import stepscore
-from stepscore.analysis.measures import measure_episodes
+from stepscore.analysis import measure_episodes
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, UnknownNameError
 from stepscore.judges.base import Ask
-from stepscore.report.plots.plot import plot
-from stepscore.report.plots.style import look, paper_style
+from stepscore.models import Model
+from stepscore.report import plot
+from stepscore.report.episode_data import EpisodeData, episode_data, source_episode
+from stepscore.report.plots.contact_sheet import draw_sheet, sheet_frames
+from stepscore.report.plots.style import group_style, paper_style
 from stepscore.report.video import h264
 from stepscore.report.video import overlay as overlay_video
-from stepscore.report.video.contact_sheet import draw_sheet, sheet_frames
-from stepscore.report.video.episode_data import OneEpisode, one_episode, pictures_of
 from stepscore.report.video.h264 import stream_frames, write_h264
 from stepscore.report.video.overlay import draw_panel, overlay_frames, panel_at, value_at
 from stepscore.runs import Run
@@ -34,24 +35,25 @@ TIMES = np.array([0.5, 1.5, 2.5, 3.5])
 PROGRESS = np.array([0.1, 0.6, np.nan, 0.9])
 
 
-@dataclass(frozen=True)
-class Told:
-    """Says the same of every episode."""
+@dataclass
+class FixedJudge:
+    """Gives every episode the same judgement."""
 
-    name: str = "told"
+    name: str = "fixed"
     version: int = 1
+    models: tuple[Model, ...] = ()
 
     def options(self) -> dict[str, object]:
         return {}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        said = (
+        verdicts = (
             Verdict("reach", "yes", when_s=1.5),
             Verdict("grasp", "yes"),
             Verdict("lift", "no"),
             Verdict("place", "unknown"),
         )
-        return Judgement(Curve(TIMES, PROGRESS), said, success_score=0.2)
+        return Judgement(Curve(TIMES, PROGRESS), verdicts, success_score=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +79,19 @@ def rollouts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(rollouts: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return stepscore.score(stepscore.open_episodes(rollouts), Told(), tmp_path_factory.mktemp("r") / "told")
+    return stepscore.score(
+        stepscore.open_episodes(rollouts), FixedJudge(), tmp_path_factory.mktemp("r") / "fixed"
+    )
 
 
 @pytest.fixture(scope="module")
-def episode(run: Run) -> OneEpisode:
-    return one_episode([run], measure_episodes(run), "a/b")
+def episode(run: Run) -> EpisodeData:
+    return episode_data([run], measure_episodes(run), "a/b")
 
 
 class TestSheet:
-    def test_the_frames_stand_over_their_moments(self, episode: OneEpisode) -> None:
-        clip = sheet_frames(episode, pictures_of(episode))
+    def test_each_frame_is_above_its_timestamp(self, episode: EpisodeData) -> None:
+        clip = sheet_frames(episode, source_episode(episode))
         middles = (np.arange(len(clip)) + 0.5) / len(clip) * N / FPS
         assert numbers_of(clip.frames) == [int(t * FPS) for t in middles]
         with paper_style():
@@ -101,34 +105,38 @@ class TestSheet:
             centres, curve.transData.transform([(t, 0) for t in middles])[:, 0], atol=0.5
         )
 
-    def test_the_curve_is_the_judges_with_its_gap(self, episode: OneEpisode) -> None:
+    def test_the_curve_is_the_judges_with_its_gap(self, episode: EpisodeData) -> None:
         with paper_style():
-            figure = draw_sheet(episode, sheet_frames(episode, pictures_of(episode)))
+            figure = draw_sheet(episode, sheet_frames(episode, source_episode(episode)))
         curve = next(axes for axes in figure.axes if axes.get_ylabel().startswith("progress"))
         np.testing.assert_array_equal(curve.lines[0].get_xdata(), TIMES)
         np.testing.assert_array_equal(curve.lines[0].get_ydata(), 100 * PROGRESS)
         assert curve.get_xlim() == (0, N / FPS)
 
-    def test_lanes_begin_when_the_judge_says_and_the_marks_are_its_answers(self, episode: OneEpisode) -> None:
+    def test_lanes_begin_when_the_judge_says_and_the_marks_are_its_answers(
+        self, episode: EpisodeData
+    ) -> None:
         with paper_style():
-            figure = draw_sheet(episode, sheet_frames(episode, pictures_of(episode)))
+            figure = draw_sheet(episode, sheet_frames(episode, source_episode(episode)))
         words = [text.get_text() for text in figure.texts]
         assert [words.count(mark) for mark in "✓✗?"] == [2, 1, 1]
         assert "1 go · 2 come" in words
         assert "put the $cup$ down" in words
-        assert "a/b: pi, success by label, failure by judge (told)" in words
-        bars = [line for axes in figure.axes for line in axes.lines if line.get_color() == look(0).colour]
+        assert "a/b: pi, success by label, failure by judge (fixed)" in words
+        bars = [
+            line for axes in figure.axes for line in axes.lines if line.get_color() == group_style(0).colour
+        ]
         assert [line.get_xdata()[0] for line in bars[1:]] == [1.5, 0]
 
     def test_two_judges_have_a_line_each(self, run: Run, rollouts: Path, tmp_path: Path) -> None:
         clock = stepscore.score(
             stepscore.open_episodes(rollouts), stepscore.get_judge("linear-time"), tmp_path / "clock"
         )
-        both = one_episode([run, clock], measure_episodes([run, clock]), "a/b")
-        assert [one.judge for one in both.judged] == ["told", "linear-time"]
+        both = episode_data([run, clock], measure_episodes([run, clock]), "a/b")
+        assert [judgement.judge for judgement in both.judgements] == ["fixed", "linear-time"]
         with paper_style():
-            figure = draw_sheet(both, sheet_frames(both, pictures_of(both)))
-        assert {"told", "linear-time"} <= {text.get_text() for text in figure.texts}
+            figure = draw_sheet(both, sheet_frames(both, source_episode(both)))
+        assert {"fixed", "linear-time"} <= {text.get_text() for text in figure.texts}
 
 
 class TestOverlay:
@@ -141,8 +149,8 @@ class TestOverlay:
             assert container.duration == pytest.approx(1e6 * N / FPS)
             decoded = [(float(f.time), f.to_ndarray(format="rgb24")) for f in container.decode(stream)]
         assert [time for time, _ in decoded] == pytest.approx(np.arange(N) / FPS)
-        # The pictures are 3:2, so 640 wide is 427 high; what comes below is the drawing.
-        assert numbers_of(picture[:427] for _, picture in decoded) == list(range(N))
+        # The frames are 3:2, so 640 wide is 427 high; what comes below is the drawing.
+        assert numbers_of(frame[:427] for _, frame in decoded) == list(range(N))
 
     def test_it_gives_the_same_bytes_again(self, run: Run, tmp_path: Path) -> None:
         one, two = (
@@ -151,7 +159,7 @@ class TestOverlay:
         )
         assert one == two
 
-    def test_the_drawing_shows_what_has_happened_and_nothing_after(self, episode: OneEpisode) -> None:
+    def test_the_drawing_shows_what_has_happened_and_nothing_after(self, episode: EpisodeData) -> None:
         panel = draw_panel(episode)
         assert np.any(panel.before != panel.after)
         for time in (0.0, 1.3, 3.9):
@@ -163,11 +171,11 @@ class TestOverlay:
         np.testing.assert_array_equal(done[:, x + 1 :], panel.after[:, x + 1 :])
 
     def test_the_value_is_the_latest_known_so_far(self) -> None:
-        told = [value_at(TIMES, PROGRESS, t) for t in (0.4, 0.5, 2.4, 2.5, 3.9)]
-        np.testing.assert_array_equal(told, [np.nan, 0.1, 0.6, np.nan, 0.9])
+        values = [value_at(TIMES, PROGRESS, t) for t in (0.4, 0.5, 2.4, 2.5, 3.9)]
+        np.testing.assert_array_equal(values, [np.nan, 0.1, 0.6, np.nan, 0.9])
 
     def test_the_drawing_is_made_twice_however_many_frames_there_are(
-        self, episode: OneEpisode, monkeypatch: pytest.MonkeyPatch
+        self, episode: EpisodeData, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         drawn: list[Frames] = []
         render = overlay_video._render
@@ -186,24 +194,24 @@ class TestOverlay:
                 asked.append(len(indices))
                 return super().read(indices, size)
 
-        monkeypatch.setattr(h264, "BYTES", 10 * 8 * 6 * 3)
+        monkeypatch.setattr(h264, "MAX_DECODED_BYTES", 10 * 8 * 6 * 3)
         frames = [int(frame[0, 0, 0]) for frame in stream_frames(Counting(n=95), 8)]
         assert frames == list(range(95))
         assert max(asked) == 10
 
     def test_uneven_times_are_kept(self, tmp_path: Path) -> None:
         times = np.array([0.0, 0.1, 0.5, 0.55])
-        pictures = [np.full((16, 16, 3), 60 * k, np.uint8) for k in range(4)]
-        path = write_h264(tmp_path / "v.mp4", pictures, times, duration_s=1.0, fps=10.0)
+        frames = [np.full((16, 16, 3), 60 * k, np.uint8) for k in range(4)]
+        path = write_h264(tmp_path / "v.mp4", frames, times, duration_s=1.0, fps=10.0)
         with av.open(str(path)) as container:
             assert container.duration == pytest.approx(1e6)
             assert [float(f.time) for f in container.decode(video=0)] == pytest.approx(times.tolist())
 
 
-class TestPictures:
+class TestSource:
     def test_a_video_that_changed_since_is_refused(self, tmp_path: Path) -> None:
         write_video(tmp_path / "v" / "x.mp4", 10)
-        run = stepscore.score(stepscore.open_episodes(tmp_path / "v"), Told(), tmp_path / "r")
+        run = stepscore.score(stepscore.open_episodes(tmp_path / "v"), FixedJudge(), tmp_path / "r")
         write_video(tmp_path / "v" / "x.mp4", 12)
         with pytest.raises(EpisodeError, match="changed since it was judged"):
             plot([run], tmp_path, kinds=["sheet"], episode="x")

@@ -1,27 +1,27 @@
-// What stands behind a judgement: reasons, the exact prompts and answers, final numbers, the episode itself.
+// The details of an episode: verdicts with reasons, exact prompts and answers, final metrics, metadata.
 import type { Context } from "../app";
-import type { CallRow, FilmRow, Item } from "../data";
+import type { CallRow, VideoRow, Item } from "../data";
 import { fill, h } from "../dom";
 import { number } from "../estimate";
 import { decimal, known, NONE, percent, plural, seconds } from "../format";
-import { shown } from "../names";
-import { word } from "../packed";
+import { displayName } from "../names";
+import { textAt } from "../packed";
 
-const CALLS_SHOWN = 20;
+const CALLS_PER_PAGE = 20;
 
 export interface Details {
   element: HTMLElement;
-  /** Show the reason that a judge gave for a subgoal. */
-  reason: (judge: string, subgoal: string) => void;
+  /** Highlight the reason that a judge gave for a subgoal. */
+  showReason: (judge: string, subgoal: string) => void;
 }
 
 /** `items` are the same episode under every judge, the chosen one first. */
-export function details(context: Context, items: Item[], films: FilmRow[]): Details {
+export function details(context: Context, items: Item[], videos: VideoRow[]): Details {
   const tabs: [string, string, () => HTMLElement][] = [
     ["verdicts", "Verdicts", () => verdictTable(context, items)],
     ["prompts", "Prompts and answers", () => calls(context, items)],
     ["numbers", "Numbers", () => numbers(context, items)],
-    ["episode", "Episode", () => facts(context, items[0], films)],
+    ["episode", "Episode", () => metadata(context, items[0], videos)],
   ];
   const hasVerdicts = items.some(({ run, row }) => context.data.runs[run].verdicts(row).length);
   const body = h("div", { class: "tab-body", role: "tabpanel", id: "tab-body" });
@@ -50,11 +50,11 @@ export function details(context: Context, items: Item[], films: FilmRow[]): Deta
   open(hasVerdicts ? "verdicts" : "numbers");
   return {
     element: h("section", { class: "details" }, bar, body),
-    reason: (judge, subgoal) => {
+    showReason: (judge, subgoal) => {
       open("verdicts");
       for (const row of body.querySelectorAll<HTMLElement>("tr[data-subgoal]")) {
         const here = row.dataset.subgoal === subgoal && row.dataset.judge === judge;
-        row.classList.toggle("told", here);
+        row.classList.toggle("highlighted", here);
         if (here) row.scrollIntoView({ block: "nearest" });
       }
     },
@@ -83,7 +83,7 @@ function verdictTable(context: Context, items: Item[]): HTMLElement {
         ),
       ),
   );
-  if (!rows.length) return h("p", { class: "empty" }, "No judge of this page gave verdicts on this episode.");
+  if (!rows.length) return h("p", { class: "empty" }, "No judge on this page gave verdicts for this episode.");
   return h(
     "div",
     { class: "scroll" },
@@ -110,18 +110,18 @@ function calls(context: Context, items: Item[]): HTMLElement {
     const rows = data.runs[item.run].calls(item.row);
     const left = data.runs[item.run].callsLeftOut;
     if (!rows.length && !left) return null;
-    const list = h("div", {}, rows.slice(0, CALLS_SHOWN).map(callBlock));
-    if (rows.length > CALLS_SHOWN) {
+    const list = h("div", {}, rows.slice(0, CALLS_PER_PAGE).map(callBlock));
+    if (rows.length > CALLS_PER_PAGE) {
       const more = h(
         "button",
         {
           type: "button",
           onclick: () => {
             more.remove();
-            list.append(...rows.slice(CALLS_SHOWN).map((row, i) => callBlock(row, i + CALLS_SHOWN)));
+            list.append(...rows.slice(CALLS_PER_PAGE).map((row, i) => callBlock(row, i + CALLS_PER_PAGE)));
           },
         },
-        `Show ${rows.length - CALLS_SHOWN} more`,
+        `Show ${rows.length - CALLS_PER_PAGE} more`,
       );
       list.append(more);
     }
@@ -133,14 +133,14 @@ function calls(context: Context, items: Item[]): HTMLElement {
         h(
           "p",
           { class: "muted" },
-          `The calls of ${plural(left, "episode")} are left out of this page for its size; they stand in ${data.page.runs[item.run].path}/calls.parquet.`,
+          `The calls of ${plural(left, "episode")} are not on this page because of its size; they are in ${data.page.runs[item.run].path}/calls.parquet.`,
         ),
       list,
     );
   });
   return blocks.some(Boolean)
     ? h("div", {}, blocks)
-    : h("p", { class: "empty" }, "No model was asked about this episode.");
+    : h("p", { class: "empty" }, "No model was called for this episode.");
 }
 
 function callBlock(call: CallRow, i: number): HTMLElement {
@@ -167,7 +167,7 @@ function numbers(context: Context, items: Item[]): HTMLElement {
   const metrics = data.page.metrics.filter(({ name }) =>
     items.some(({ run, row }) => Number.isFinite(data.runs[run].value(name, row))),
   );
-  if (!metrics.length) return h("p", { class: "empty" }, "Nothing could be measured.");
+  if (!metrics.length) return h("p", { class: "empty" }, "No metric has a value.");
   return h(
     "div",
     { class: "scroll" },
@@ -213,40 +213,40 @@ function numbers(context: Context, items: Item[]): HTMLElement {
   );
 }
 
-function facts(context: Context, item: Item, films: FilmRow[]): HTMLElement {
+function metadata(context: Context, item: Item, videos: VideoRow[]): HTMLElement {
   const { data } = context;
   const { episodes } = data.page;
   const { episode } = item;
   const run = data.runs[item.run];
   const success: Record<number, string> = { 1: "success", 0: "failure" };
   const score = run.successScore(item.row);
-  const print = run.fingerprint(item.row);
-  const rule = data.page.rules.find(({ name }) => name === print);
+  const mode = run.failureMode(item.row);
+  const rule = data.page.failure_mode_rules.find(({ name }) => name === mode);
   const pairs: [string, string | null][] = [
-    ["Instruction", word(episodes.instruction, episode)],
+    ["Instruction", textAt(episodes.instruction, episode)],
     ["Episode", episodes.id[episode]],
-    ["Source", word(episodes.source, episode)],
+    ["Source", textAt(episodes.source, episode)],
     ["Task", data.task(episode)],
-    ["Policy", shown(data.policy(episode))],
-    ["Robot", word(episodes.robot, episode)],
-    ["Dataset", word(episodes.dataset, episode)],
-    ["Scene", word(episodes.pair, episode)],
+    ["Policy", displayName(data.policy(episode))],
+    ["Robot", textAt(episodes.robot, episode)],
+    ["Dataset", textAt(episodes.dataset, episode)],
+    ["Scene", textAt(episodes.pair, episode)],
     ["Duration", seconds(data.duration(episode))],
     [
       "Label",
-      `${success[episodes.success[episode]] ?? "unknown"}${word(episodes.success_mode, episode) ? `, ${word(episodes.success_mode, episode)}` : ""}`,
+      `${success[episodes.success[episode]] ?? "unknown"}${textAt(episodes.success_mode, episode) ? `, ${textAt(episodes.success_mode, episode)}` : ""}`,
     ],
     ["Judge's success score", known(score) ? `${percent(score)} %` : null],
     [
-      "Fingerprint",
-      print === null ? null : `${print}${rule?.when ? `: ${rule.when}` : ""}${rule?.advice ? `. ${rule.advice}` : ""}`,
+      "Failure mode",
+      mode === null ? null : `${mode}${rule?.when ? `: ${rule.when}` : ""}${rule?.advice ? `. ${rule.advice}` : ""}`,
     ],
     [
       "Videos",
-      films
+      videos
         .map(
-          (film) =>
-            `${film.view}: ${plural(film.frames, "frame")} at ${film.fps} a second${film.codec ? `, ${film.codec}` : ""}`,
+          (video) =>
+            `${video.view}: ${plural(video.frames, "frame")} at ${video.fps} fps${video.codec ? `, ${video.codec}` : ""}`,
         )
         .join("; ") || null,
     ],

@@ -4,10 +4,10 @@ import type { Item } from "../data";
 import { h } from "../dom";
 import { number } from "../estimate";
 import { VirtualList } from "../list";
-import { shown } from "../names";
+import { displayName } from "../names";
 import type { Filter } from "./selection";
 
-/** The values are asked for at each drawing, as they change with the filter. */
+/** The arguments are functions because their values change with the filter. */
 export function episodeList(
   context: () => Context,
   items: () => Item[],
@@ -38,7 +38,7 @@ export function episodeList(
         h(
           "span",
           { class: "row-sub", dir: "auto" },
-          `${shown(data.policy(episode))} · ${shown(data.task(episode))}`.slice(0, 120),
+          `${displayName(data.policy(episode))} · ${displayName(data.task(episode))}`.slice(0, 120),
         ),
         h("span", { class: "row-marks" }, mark(label, "label"), mark(judge, "judge")),
       );

@@ -1,9 +1,9 @@
-// Which episode this is, and how it ended.
+// The heading of an episode: id, instruction, policy, task and outcome.
 import type { Context } from "../app";
 import type { Item } from "../data";
 import { h } from "../dom";
-import { shown } from "../names";
-import { word } from "../packed";
+import { displayName } from "../names";
+import { textAt } from "../packed";
 
 export function episodeHead({ data }: Context, item: Item, inferred: boolean): HTMLElement {
   const { episodes } = data.page;
@@ -14,22 +14,22 @@ export function episodeHead({ data }: Context, item: Item, inferred: boolean): H
     "div",
     { class: "episode-head" },
     h("h1", { dir: "auto" }, episodes.id[item.episode]),
-    h("p", { class: "instruction", dir: "auto" }, word(episodes.instruction, item.episode) ?? ""),
+    h("p", { class: "instruction", dir: "auto" }, textAt(episodes.instruction, item.episode) ?? ""),
     h(
       "p",
       { class: "tags" },
-      h("span", { class: "tag" }, shown(data.policy(item.episode))),
-      h("span", { class: "tag", dir: "auto" }, shown(data.task(item.episode))),
+      h("span", { class: "tag" }, displayName(data.policy(item.episode))),
+      h("span", { class: "tag", dir: "auto" }, displayName(data.task(item.episode))),
       h("span", { class: `tag ${verdictClass(label)}` }, `label: ${outcome(label)}`),
       h("span", { class: `tag ${verdictClass(judge)}` }, `judge: ${outcome(judge)}`),
-      data.runs[item.run].fingerprint(item.row) &&
-        h("span", { class: "tag" }, data.runs[item.run].fingerprint(item.row)),
+      data.runs[item.run].failureMode(item.row) &&
+        h("span", { class: "tag" }, data.runs[item.run].failureMode(item.row)),
       inferred &&
         h(
           "span",
           {
             class: "tag warn",
-            title: "The file stated no times; they were reconstructed from the number of rows",
+            title: "The file has no timestamps; they were inferred from the number of rows",
           },
           "times inferred",
         ),

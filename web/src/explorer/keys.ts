@@ -1,8 +1,8 @@
-// The keyboard of the explorer.
+// Keyboard shortcuts of the explorer.
 import type { EpisodePane } from "./pane";
 
 export const KEYS =
-  "Space plays, ← and → step a frame (with Shift ten), Home and End, n and p next and previous episode, d s g jump to drop, stall, disagreement, [ and ] speed, / search.";
+  "Space: play or pause. ← →: one frame (with Shift ten). Home, End: first, last frame. n, p: next, previous episode. d, s, g: largest drop, longest stall, largest disagreement. [ ]: speed. /: search.";
 
 export function onKey(
   event: KeyboardEvent,

@@ -25,7 +25,7 @@ export function lanes(
   labels: Map<string, string>,
   duration: number,
   seek: (time: number) => void,
-  tell: (judge: string, subgoal: string) => void,
+  showReason: (judge: string, subgoal: string) => void,
 ): HTMLElement {
   return h(
     "div",
@@ -53,7 +53,7 @@ export function lanes(
         }),
       ),
     judges.map(({ judge, verdicts }, i) => {
-      const rows = verdicts.map((verdict) => verdictLane(judge, verdict, labels, duration, seek, tell));
+      const rows = verdicts.map((verdict) => verdictLane(judge, verdict, labels, duration, seek, showReason));
       return i
         ? h("details", { class: "other-lanes" }, h("summary", {}, `Verdicts of ${judge}`), rows)
         : h("div", { class: "own-lanes" }, rows);
@@ -67,7 +67,7 @@ function verdictLane(
   labels: Map<string, string>,
   duration: number,
   seek: (time: number) => void,
-  tell: (judge: string, subgoal: string) => void,
+  showReason: (judge: string, subgoal: string) => void,
 ): HTMLElement {
   const { subgoal, answer, whenS, score } = verdict;
   const label = labels.get(subgoal);
@@ -77,7 +77,7 @@ function verdictLane(
   const facts = [
     known(whenS) ? `at ${whenS.toFixed(1)} s` : "",
     known(score) ? `score ${score.toFixed(2)}` : "",
-    label && label !== "unknown" && label !== answer ? `label says ${label}` : "",
+    label && label !== "unknown" && label !== answer ? `label: ${label}` : "",
   ]
     .filter(Boolean)
     .join(", ");
@@ -86,12 +86,12 @@ function verdictLane(
     {
       type: "button",
       class: `lane verdict ${answer}`,
-      title: verdict.why || "No reason was given",
+      title: verdict.why || "No reason given",
       "data-subgoal": subgoal,
       "data-answer": answer,
       onclick: () => {
         if (known(whenS)) seek(whenS);
-        tell(judge, subgoal);
+        showReason(judge, subgoal);
       },
     },
     since,

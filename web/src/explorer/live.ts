@@ -1,4 +1,4 @@
-// The metrics of the part played so far, in every revision, and the milestones reached.
+// The metrics of the prefix up to the cursor, in every revision, and the milestones reached.
 import type { Revision } from "../contract";
 import type { Curve } from "../data";
 import { sampleAt, trend } from "../curve";
@@ -8,7 +8,7 @@ import { LiveOpd } from "../opd";
 
 const ROWS: [string, string][] = [
   ["MP", "highest progress"],
-  ["PPL", "straightness of the way, higher is better"],
+  ["PPL", "directness of the path, higher is better"],
   ["CRA", "mean drop below the best so far, lower is better"],
   ["STR", "share without progress, lower is better"],
   ["MC", "furthest milestone reached"],
@@ -23,14 +23,14 @@ const TRENDS = { rise: "▲ rising", fall: "▼ falling", stall: "■ stalled", 
 
 export interface LivePanel {
   element: HTMLElement;
-  /** The frame at this time is on screen, with this progress. */
+  /** Update for the frame on screen at this time, with this progress. */
   at: (time: number, progress: number) => void;
 }
 
-export function livePanel(curve: Curve | null, revisions: Revision[], shown: Revision): LivePanel {
+export function livePanel(curve: Curve | null, revisions: Revision[], main: Revision): LivePanel {
   if (!curve)
     return {
-      element: h("div", { class: "live" }, h("p", { class: "empty" }, "There is no curve.")),
+      element: h("div", { class: "live" }, h("p", { class: "empty" }, "No curve.")),
       at: () => {},
     };
   const opd = new LiveOpd(curve.progress, curve.times);
@@ -39,7 +39,7 @@ export function livePanel(curve: Curve | null, revisions: Revision[], shown: Rev
   const cells = ROWS.map(([name]) =>
     revisions.map((revision) =>
       h("td", {
-        class: revision === shown ? "num main" : "num",
+        class: revision === main ? "num main" : "num",
         "data-metric": name,
         "data-revision": revision,
       }),
@@ -97,7 +97,7 @@ export function livePanel(curve: Curve | null, revisions: Revision[], shown: Rev
   return { element, at };
 }
 
-/** The trend of the stretch that the cursor is on, or has just ended. */
+/** The trend of the segment at the cursor, or of the last one. */
 function trendNear({ times, progress }: Curve, i: number): "rise" | "fall" | "stall" | "unknown" {
   return i + 1 < times.length ? trend(progress[i], progress[i + 1]) : trend(progress[i - 1], progress[i]);
 }

@@ -1,15 +1,15 @@
-// One episode: videos, curve, lanes, live metrics and what stands behind them, all on one cursor.
+// One episode: videos, curve, lanes, live metrics and details, all following one cursor.
 import type { Context } from "../app";
 import { FrameClock } from "../clock";
 import { CurvePlot, type Line } from "../curve";
 import type { Item } from "../data";
 import { choice, css, fill, h, icon } from "../dom";
 import { colourVariable } from "../names";
-import { largestDisagreement, largestDrop, longestStall, type Moment } from "../moments";
+import { largestDisagreement, largestDrop, longestStall, type CurveEvent } from "../curve-events";
 import { Player } from "../player";
 import { details } from "./details";
 import { episodeHead } from "./head";
-import { clockOf, everyJudge, spread, type Judged } from "./judged";
+import { clockOf, judgeCurves, valueRange, type JudgeCurve } from "./judge-curves";
 import { lanes, stagesOf } from "./lanes";
 import { livePanel } from "./live";
 import { verdictsOf } from "./selection";
@@ -21,7 +21,7 @@ export class EpisodePane {
   readonly player: Player;
   private readonly clock: FrameClock;
   private readonly plot: CurvePlot;
-  private readonly judges: Judged[];
+  private readonly judges: JudgeCurve[];
   private readonly moved: (frame: number, playing: boolean) => void;
   private readonly position = h("output", { class: "position" });
   private readonly playButton = h("button", {
@@ -29,7 +29,7 @@ export class EpisodePane {
     class: "play",
     onclick: () => this.player.toggle(),
   });
-  private readonly said = h("p", { class: "said muted", role: "status" });
+  private readonly status = h("p", { class: "jump-status muted", role: "status" });
   private readonly legend = h("div", { class: "judges", role: "group", "aria-label": "Curves shown" });
   private readonly live: { element: HTMLElement; at: (time: number, progress: number) => void };
   private channel = "progress";
@@ -44,9 +44,9 @@ export class EpisodePane {
   ) {
     const { data } = context;
     this.moved = moved;
-    this.judges = everyJudge(context, item);
-    const films = data.films(item.episode);
-    this.clock = clockOf(films, this.judges, data.duration(item.episode));
+    this.judges = judgeCurves(context, item);
+    const videos = data.videos(item.episode);
+    this.clock = clockOf(videos, this.judges, data.duration(item.episode));
     this.live = livePanel(this.judges[0].curve, data.page.live_revisions, data.page.revision);
     this.plot = new CurvePlot({
       clock: this.clock,
@@ -54,20 +54,20 @@ export class EpisodePane {
       hold: (held) => this.hold(held),
     });
     this.player = new Player(
-      films.map((film) => ({
-        name: film.view,
-        src: film.src,
-        startS: film.startS,
-        note: film.why,
-        clock: new FrameClock(film.frames, film.fps, film.times),
+      videos.map((video) => ({
+        name: video.view,
+        src: video.src,
+        startS: video.startS,
+        note: video.unavailable,
+        clock: new FrameClock(video.frames, video.fps, video.times),
       })),
       this.clock,
       () => this.follow(),
     );
-    const shownDetails = details(
+    const episodeDetails = details(
       context,
       this.judges.map((judge) => judge.item),
-      films,
+      videos,
     );
     const labels = new Map(verdictsOf(data, item, "label"));
     const verdicts = this.judges
@@ -87,10 +87,10 @@ export class EpisodePane {
         labels,
         this.clock.duration,
         (time) => this.seek(this.clock.at(time)),
-        shownDetails.reason,
+        episodeDetails.showReason,
       ),
-      this.said,
-      shownDetails.element,
+      this.status,
+      episodeDetails.element,
     );
     this.draw();
     this.player.seek(frame);
@@ -100,7 +100,7 @@ export class EpisodePane {
     this.player.seek(frame);
   }
 
-  /** Faster or slower by steps. */
+  /** Change the playback speed by a number of steps. */
   changeSpeed(by: number): void {
     this.speed = Math.min(SPEEDS.length - 1, Math.max(0, this.speed + by));
     this.player.setSpeed(SPEEDS[this.speed]);
@@ -109,19 +109,19 @@ export class EpisodePane {
   }
 
   jump(kind: "drop" | "stall" | "apart"): void {
-    const moment = this.moment(kind);
-    if (!moment) {
-      this.said.textContent = {
+    const event = this.find(kind);
+    if (!event) {
+      this.status.textContent = {
         drop: "This curve never falls.",
         stall: "This curve never stalls.",
-        apart: "There is no second curve to differ from.",
+        apart: "There is no second curve to compare with.",
       }[kind];
       return;
     }
     this.player.pause();
-    this.plot.shade(moment.from, moment.to);
-    this.seek(this.clock.at(moment.from));
-    this.said.textContent = moment.text;
+    this.plot.shade(event.from, event.to);
+    this.seek(this.clock.at(event.from));
+    this.status.textContent = event.text;
   }
 
   repaint(): void {
@@ -133,7 +133,7 @@ export class EpisodePane {
     this.plot.close();
   }
 
-  private moment(kind: "drop" | "stall" | "apart"): Moment | null {
+  private find(kind: "drop" | "stall" | "apart"): CurveEvent | null {
     const curves = this.judges.flatMap(({ name, curve, visible }) =>
       curve && visible ? [{ name, times: curve.times, values: curve.progress }] : [],
     );
@@ -152,7 +152,7 @@ export class EpisodePane {
       button("M3 2h2v12H3zM14 2v12L6 8z", "First frame (Home)", () => this.seek(0)),
       button("M11 3v10L4 8z", "One frame back (←)", () => this.player.step(-1)),
       this.playButton,
-      button("M5 3v10l7-5z", "One frame on (→)", () => this.player.step(1)),
+      button("M5 3v10l7-5z", "One frame forward (→)", () => this.player.step(1)),
       button("M11 2h2v12h-2zM2 2v12l8-6z", "Last frame (End)", () => this.seek(this.clock.frames - 1)),
       this.position,
       choice(
@@ -196,7 +196,7 @@ export class EpisodePane {
     );
   }
 
-  /** Everything that follows the cursor. */
+  /** Update everything that follows the cursor. */
   private follow(): void {
     const { frame, playing } = this.player;
     const time = this.clock.time(frame);
@@ -227,7 +227,7 @@ export class EpisodePane {
         this.channel === "progress" ? curve.progress : this.context.data.runs[item.run].channel(item.row, this.channel);
       return [{ name, colour: css(`--c${colour}`), times: curve.times, values }];
     });
-    this.plot.show(lines, this.channel === "progress" ? [0, 1] : spread(lines));
+    this.plot.show(lines, this.channel === "progress" ? [0, 1] : valueRange(lines));
     this.plot.at(this.player.frame);
     this.drawLegend();
   }

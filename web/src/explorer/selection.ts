@@ -3,7 +3,7 @@ import type { Context } from "../app";
 import { meets } from "../conditions";
 import type { Data, Item } from "../data";
 import { unpackName } from "../names";
-import { word } from "../packed";
+import { textAt } from "../packed";
 import { byValue } from "../rank";
 
 export interface Filter {
@@ -11,12 +11,12 @@ export interface Filter {
   policy: string;
   task: string;
   success: string;
-  fingerprint: string;
+  mode: string; // failure mode
   subgoal: string;
   answer: string; // "yes", "no", "unknown", or "first": the first failure
   source: string; // whose verdict: "judge" or "label"
   sort: string; // a metric, "id" or "duration"
-  order: string; // "" best, shortest or first letters first; "turned" the other way
+  order: string; // "" best, shortest or first letters first; "reversed" the other way
 }
 
 export const NO_FILTER: Filter = {
@@ -24,7 +24,7 @@ export const NO_FILTER: Filter = {
   policy: "",
   task: "",
   success: "",
-  fingerprint: "",
+  mode: "",
   subgoal: "",
   answer: "",
   source: "",
@@ -49,8 +49,8 @@ export function select({ data, board }: Context, filter: Filter): Item[] {
         (policy === undefined || data.policy(item.episode) === policy) &&
         (task === undefined || data.task(item.episode) === task) &&
         meets(data, item, filter.success) &&
-        (!filter.fingerprint || data.runs[item.run].fingerprint(item.row) === filter.fingerprint) &&
-        (!filter.subgoal || verdictFits(data, item, filter)) &&
+        (!filter.mode || data.runs[item.run].failureMode(item.row) === filter.mode) &&
+        (!filter.subgoal || verdictMatches(data, item, filter)) &&
         (!words.length || words.every((each) => searchText(data, item.episode).includes(each))),
     );
   return sort(data, items, filter);
@@ -65,14 +65,14 @@ function searchText(data: Data, episode: number): string {
   return (known[episode] ??= [
     episodes.id[episode],
     ...[episodes.task, episodes.policy, episodes.instruction, episodes.robot, episodes.dataset, episodes.pair].map(
-      (column) => word(column, episode),
+      (column) => textAt(column, episode),
     ),
   ]
     .join(" ")
     .toLowerCase());
 }
 
-function verdictFits(data: Data, item: Item, { subgoal, answer, source }: Filter): boolean {
+function verdictMatches(data: Data, item: Item, { subgoal, answer, source }: Filter): boolean {
   const answers = verdictsOf(data, item, source === "label" ? "label" : "judge");
   if (answer === "first") {
     const failed = answers.find(([, found]) => found !== "yes");
@@ -98,11 +98,11 @@ export function verdictsOf(data: Data, item: Item, source: "judge" | "label"): [
 }
 
 function sort(data: Data, items: Item[], filter: Filter): Item[] {
-  const turned = filter.order === "turned";
-  if (!filter.sort || filter.sort === "id") return turned ? items.reverse() : items;
-  if (filter.sort === "duration") return items.sort(byValue((item) => data.duration(item.episode), turned));
+  const reversed = filter.order === "reversed";
+  if (!filter.sort || filter.sort === "id") return reversed ? items.reverse() : items;
+  if (filter.sort === "duration") return items.sort(byValue((item) => data.duration(item.episode), reversed));
   const better = data.metric(filter.sort)?.better ?? "higher";
   return items.sort(
-    byValue((item) => data.runs[item.run].value(filter.sort, item.row), (better !== "lower") !== turned),
+    byValue((item) => data.runs[item.run].value(filter.sort, item.row), (better !== "lower") !== reversed),
   );
 }

@@ -1,4 +1,4 @@
-// Find an episode and look at it: the list on one side, the episode on the other, the keyboard for both.
+// The explorer: the list of episodes on one side, the chosen episode on the other, keyboard control of both.
 import type { Context, View } from "../app";
 import { CONDITIONS } from "../conditions";
 import type { Item } from "../data";
@@ -8,7 +8,7 @@ import { KEYS, onKey } from "../explorer/keys";
 import { EpisodePane } from "../explorer/pane";
 import { NO_FILTER, readFilter, select, type Filter } from "../explorer/selection";
 import { plural } from "../format";
-import { distinct, packName, shown } from "../names";
+import { distinct, packName, displayName } from "../names";
 import { replaceRoute, routeHash } from "../route";
 
 export function explorer(first: Context): View {
@@ -29,7 +29,7 @@ export function explorer(first: Context): View {
     (i) => open(i, 0),
   );
   const drawer = h("div", { class: "drawer" }, controls, counted, list.element);
-  // On a narrow window the list opens over the episode's place; on a wide one it is always there.
+  // In a narrow window the list opens over the episode; in a wide one it is always visible.
   const toggle = h(
     "button",
     {
@@ -65,7 +65,7 @@ export function explorer(first: Context): View {
     const policies = distinct(board.overall.map((group) => group.policy));
     const names = (values: (string | null)[]): [string, string][] => [
       ["", "All"],
-      ...values.map((name): [string, string] => [packName(name), shown(name)]),
+      ...values.map((name): [string, string] => [packName(name), displayName(name)]),
     ];
     fill(
       controls,
@@ -88,7 +88,7 @@ export function explorer(first: Context): View {
         filter.sort,
         (sort) => refilter({ sort, order: "" }),
       ),
-      orderButton(filter, () => refilter({ order: filter.order ? "" : "turned" })),
+      orderButton(filter, () => refilter({ order: filter.order ? "" : "reversed" })),
       hidden(filter).map(([text, change]) =>
         h(
           "button",
@@ -109,7 +109,7 @@ export function explorer(first: Context): View {
     pane?.close();
     pane = null;
     list.show(items.length, chosen);
-    if (chosen < 0) fill(place, h("p", { class: "empty" }, "No episode fits these filters."));
+    if (chosen < 0) fill(place, h("p", { class: "empty" }, "No episode matches these filters."));
     else {
       pane = new EpisodePane(context, items[chosen], frame, (_frame, playing) => {
         if (!playing) remember();
@@ -119,7 +119,7 @@ export function explorer(first: Context): View {
     remember();
   }
 
-  /** Write what is shown into the address; browsers allow that only so often. */
+  /** Write the episode, frame and filters into the address; browsers limit how often that is possible. */
   function remember(): void {
     clearTimeout(writing);
     writing = setTimeout(writeAddress, 120);
@@ -136,7 +136,7 @@ export function explorer(first: Context): View {
     );
   }
 
-  /** The episode and frame of the address; the first of the list where it names none. */
+  /** Open the episode and frame in the address; the first of the list if it names none. */
   function follow(): void {
     const [runId, key, frame] = context.route.path;
     const run = data.page.runs.findIndex(({ id }) => id === runId);
@@ -145,7 +145,7 @@ export function explorer(first: Context): View {
       (key === undefined || item.episode === episode) && (run < 0 || item.run === run);
     let at = items.findIndex(fits);
     if (at < 0 && episode >= 0 && run >= 0 && data.runs[run].rowOf(episode) >= 0) {
-      // The address names an episode that its own filters hide: the episode wins.
+      // The address names an episode that its own filters exclude: the filters are dropped.
       filter = { ...NO_FILTER };
       items = select(context, filter);
       at = items.findIndex(fits);
@@ -198,23 +198,23 @@ export function explorer(first: Context): View {
   };
 }
 
-function orderButton({ sort, order }: Filter, turn: () => void): HTMLElement {
-  const [usual, turned] = !sort
-    ? ["From the first", "From the last"]
+function orderButton({ sort, order }: Filter, reverse: () => void): HTMLElement {
+  const [normal, reversed] = !sort
+    ? ["First to last", "Last to first"]
     : sort === "duration"
       ? ["Shortest first", "Longest first"]
       : ["Best first", "Worst first"];
   return h(
     "button",
-    { type: "button", class: "order", title: "Turn the order round", onclick: turn },
-    order ? `↑ ${turned}` : `↓ ${usual}`,
+    { type: "button", class: "order", title: "Reverse the order", onclick: reverse },
+    order ? `↑ ${reversed}` : `↓ ${normal}`,
   );
 }
 
 /** Filters that came with a link and have no control of their own. */
 function hidden(filter: Filter): [string, Partial<Filter>][] {
   const found: [string, Partial<Filter>][] = [];
-  if (filter.fingerprint) found.push([filter.fingerprint, { fingerprint: "" }]);
+  if (filter.mode) found.push([filter.mode, { mode: "" }]);
   if (filter.subgoal) {
     const what = filter.answer === "first" ? "fails first" : filter.answer || "any verdict";
     found.push([

@@ -1,4 +1,4 @@
-// Policies in order, each number with its interval and n, each cell a link to the episodes behind it.
+// Policies by metric, each number with its interval and n, each cell a link to its episodes.
 import type { Context, View } from "../app";
 import { CONDITIONS, conditionOf } from "../conditions";
 import type { Group, MetricInfo } from "../contract";
@@ -7,7 +7,7 @@ import { downloads } from "../download";
 import { estimateCell } from "../estimate";
 import { count } from "../format";
 import { RESAMPLES } from "../interval";
-import { distinct, packName, shown } from "../names";
+import { distinct, packName, displayName } from "../names";
 import { rankText, rankTitle } from "../rank";
 import { replaceRoute, routeHash } from "../route";
 import { fileRows, linesOf, readState, type State } from "../standings";
@@ -38,13 +38,17 @@ export function leaderboard(context: Context): View {
       controls,
       choice(
         "Task",
-        [["", "All together"], ["*", "Each task"], ...tasks.map((t): [string, string] => [packName(t), shown(t)])],
+        [
+          ["", "All tasks pooled"],
+          ["*", "Each task"],
+          ...tasks.map((t): [string, string] => [packName(t), displayName(t)]),
+        ],
         state.task,
         (task) => set({ task }),
       ),
       choice(
         "Policy",
-        [["", "All"], ...policies.map((p): [string, string] => [packName(p), shown(p)])],
+        [["", "All"], ...policies.map((p): [string, string] => [packName(p), displayName(p)])],
         state.policy,
         (policy) => set({ policy }),
       ),
@@ -84,7 +88,7 @@ export function leaderboard(context: Context): View {
         { class: "muted" },
         `Judged by ${board.label}, protocol `,
         h("code", {}, board.protocol),
-        `, OPD revision ${data.page.revision}. Values in percent unless a correlation; 95 % intervals; ranks with “=” are tied: the intervals do not separate them.`,
+        `, OPD revision ${data.page.revision}. Values in percent, except correlations; 95 % intervals; ranks with “=” are tied: their intervals overlap.`,
       ),
       controls,
       body,
@@ -95,7 +99,7 @@ export function leaderboard(context: Context): View {
 function table(context: Context, state: State, set: (change: Partial<State>) => void): HTMLElement {
   const { data } = context;
   const { metrics, lines, sorted } = linesOf(context, state);
-  const descending = sorted && (sorted.better !== "lower") !== (state.order === "turned");
+  const descending = sorted && (sorted.better !== "lower") !== (state.order === "reversed");
   const head = (metric: MetricInfo): HTMLElement => {
     const here = metric === sorted;
     return h(
@@ -111,7 +115,7 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
         {
           type: "button",
           title: `${metric.summary}. ${goodDirection(metric)}`,
-          onclick: () => set(here ? { order: state.order ? "" : "turned" } : { sort: metric.name, order: "" }),
+          onclick: () => set(here ? { order: state.order ? "" : "reversed" } : { sort: metric.name, order: "" }),
         },
         metric.label,
         h("span", { class: "arrow", "aria-hidden": "true" }, here ? (descending ? " ↓" : " ↑") : ""),
@@ -127,7 +131,7 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
       h(
         "p",
         { class: "muted" },
-        `Computed in this page, means with a bootstrap of ${count(RESAMPLES)} draws; with 2,000: stepscore metrics RUN --show conditioned --by task,policy`,
+        `Computed on this page, means with a bootstrap of ${count(RESAMPLES)} resamples; with 2,000: stepscore metrics RUN --show conditioned --by task,policy`,
       ),
     h(
       "div",
@@ -146,7 +150,7 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
             perTask && h("th", { scope: "col" }, "Task"),
             h("th", { scope: "col", class: "num" }, "Episodes"),
             metrics.map(head),
-            context.board.steps.length > 0 && h("th", { scope: "col" }, "Subgoals"),
+            context.board.subgoals.length > 0 && h("th", { scope: "col" }, "Subgoals"),
           ),
         ),
         h(
@@ -155,10 +159,10 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
           lines.map((line) =>
             h(
               "tr",
-              { "data-policy": shown(line.group.policy), "data-task": line.group.task },
+              { "data-policy": displayName(line.group.policy), "data-task": line.group.task },
               h("td", { class: "num rank", title: rankTitle(line.rank) }, rankText(line.rank)),
-              h("th", { scope: "row" }, shown(line.group.policy)),
-              perTask && h("td", {}, shown(line.group.task)),
+              h("th", { scope: "row" }, displayName(line.group.policy)),
+              perTask && h("td", {}, displayName(line.group.task)),
               h(
                 "td",
                 { class: "num" },
@@ -167,20 +171,20 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
               metrics.map((metric, i) =>
                 estimateCell(
                   data,
-                  `${metric.label}, ${shown(line.group.policy)}`,
+                  `${metric.label}, ${displayName(line.group.policy)}`,
                   line.cells[i],
                   metric,
                   episodesHref(context, state, line.group, metric.name),
                   metric === sorted,
                 ),
               ),
-              context.board.steps.length > 0 && vectorCell(context, line.group),
+              context.board.subgoals.length > 0 && vectorCell(context, line.group),
             ),
           ),
         ),
       ),
     ),
-    !lines.length && h("p", { class: "empty" }, "No policy fits these filters."),
+    !lines.length && h("p", { class: "empty" }, "No policy matches these filters."),
   );
 }
 
@@ -190,7 +194,7 @@ function goodDirection(metric: MetricInfo): string {
     : `${metric.better === "higher" ? "Higher" : "Lower"} is better`;
 }
 
-/** The explorer, on the episodes of a group, sorted by the metric. */
+/** The explorer with the episodes of a group, sorted by the metric. */
 function episodesHref({ board }: Context, state: State, group: Group, metric: string): string {
   const condition = conditionOf(state.success);
   return routeHash("explorer", [], {

@@ -1,15 +1,15 @@
-// Runs, judges, protocols, cost; warnings first; how far each judge is to be trusted, baselines beside it.
+// Warnings, policies, runs with their cost, agreement of judges with labels, protocols.
 import type { Context, View } from "../app";
 import type { RunInfo, Warning } from "../contract";
 import { h } from "../dom";
 import { estimateCell } from "../estimate";
 import { count, NONE, plural, seconds } from "../format";
 import { routeHash } from "../route";
-import { trustSection } from "../trust";
+import { agreementSection } from "../judge-agreement";
 
 export function overview(context: Context): View {
   const { page } = context.data;
-  const judges = page.boards.filter((board) => !board.trivial).length;
+  const judges = page.boards.filter((board) => !board.baseline).length;
   return {
     element: h(
       "div",
@@ -23,19 +23,19 @@ export function overview(context: Context): View {
           { class: "muted" },
           `${plural(page.episodes.n, "episode")}, ${plural(page.episodes.task.values.length, "task")}, ` +
             `${page.episodes.policy.values.length === 1 ? "1 policy" : `${page.episodes.policy.values.length} policies`}, ` +
-            `${plural(judges, "judge")}. OPD revision ${page.revision}. Written ${day(page.made.created)} by StepScore ${page.made.stepscore}.`,
+            `${plural(judges, "judge")}. OPD revision ${page.revision}. Written ${day(page.written.created)} by StepScore ${page.written.stepscore}.`,
         ),
       ),
       page.warnings.map(warning),
       policies(context),
       h("section", {}, h("h2", {}, "Runs"), runsTable(context)),
-      trustSection(context),
+      agreementSection(context),
       h("section", {}, h("h2", {}, "Protocols"), page.runs.map(protocol)),
     ),
   };
 }
 
-const LINES = 4; // details of a warning that are shown unasked
+const MAX_OPEN_DETAILS = 4; // details of a warning beyond which they are folded
 
 function lines(details: string[]): HTMLElement {
   return h(
@@ -51,7 +51,7 @@ function warning({ text, details, kind }: Warning): HTMLElement {
     { class: "warning", role: "note", "data-kind": kind },
     h("strong", {}, text),
     details.length > 0 &&
-      (details.length > LINES
+      (details.length > MAX_OPEN_DETAILS
         ? h("details", {}, h("summary", {}, plural(details.length, "detail")), lines(details))
         : lines(details)),
   );
@@ -153,7 +153,7 @@ function runsTable({ data }: Context): HTMLElement {
               h("a", { href: routeHash("explorer", [run.id], {}) }, run.name),
               run.status !== "finished" && h("span", { class: "tag warn" }, run.status),
             ),
-            h("td", {}, run.judge, run.trivial && h("span", { class: "tag" }, "baseline")),
+            h("td", {}, run.judge, run.baseline && h("span", { class: "tag" }, "baseline")),
             h("td", {}, run.model ?? NONE),
             h("td", {}, h("code", { title: "Hash of all that can change a number" }, run.protocol)),
             h(
@@ -198,7 +198,7 @@ function protocol(run: RunInfo): HTMLElement {
     h(
       "p",
       { class: "muted" },
-      `${run.path}, begun ${day(run.created)}, last written ${day(run.updated)}. ` +
+      `${run.path}, started ${day(run.created)}, last written ${day(run.updated)}. ` +
         Object.entries(run.versions)
           .map(([name, version]) => `${name} ${version}`)
           .join(", "),

@@ -1,4 +1,4 @@
-// How policies succeed and how they fail: quality among successes, fingerprints of failures, curves overlaid.
+// How policies succeed and fail: quality among successes, failure modes, curves.
 import type { Context, View } from "../app";
 import type { Diagnosis, Est } from "../contract";
 import { h } from "../dom";
@@ -7,11 +7,11 @@ import { estimateCell } from "../estimate";
 import { conditionedName } from "../conditions";
 import { decimal, fixed, known, plural } from "../format";
 import { overlay } from "../overlay";
-import { colourVariable, distinct, packName, shown } from "../names";
+import { colourVariable, distinct, packName, displayName } from "../names";
 import { routeHash } from "../route";
 
-const QUALITY = ["MP", "PPL", "CRA", "STR", "DRR", "SQS", "VOC"];
-const NEARNESS = ["MC50", "MC75", "MP", "PPL", "CRA", "STR", "DRR", "FNS"];
+const SUCCESS_METRICS = ["MP", "PPL", "CRA", "STR", "DRR", "SQS", "VOC"];
+const FAILURE_METRICS = ["MC50", "MC75", "MP", "PPL", "CRA", "STR", "DRR", "FNS"];
 
 export function processView(context: Context): View {
   const curves = overlay(context);
@@ -24,11 +24,11 @@ export function processView(context: Context): View {
       h(
         "p",
         { class: "muted" },
-        `Judged by ${context.board.label}; success by ${source === "label" ? "label" : "the judge, as there are no labels"}.`,
+        `Judged by ${context.board.label}; success by ${source === "label" ? "label" : "judge, as there are no labels"}.`,
       ),
-      conditioned(context, "Quality among successes", `${source}1`, QUALITY),
-      fingerprints(context),
-      conditioned(context, "How near failures come", `${source}0`, NEARNESS),
+      conditioned(context, "Quality among successes", `${source}1`, SUCCESS_METRICS),
+      failureModes(context),
+      conditioned(context, "Progress of failures", `${source}0`, FAILURE_METRICS),
       zScores(context),
       curves.element,
     ),
@@ -44,7 +44,7 @@ function conditioned({ data, board }: Context, title: string, condition: string,
   const rows = board.overall.filter((group) =>
     metrics.some(({ name }) => (group.cells[conditionedName(name, condition)]?.[3] ?? 0) > 0),
   );
-  if (!rows.length) return h("section", {}, h("h2", {}, title), h("p", { class: "empty" }, "There are none."));
+  if (!rows.length) return h("section", {}, h("h2", {}, title), h("p", { class: "empty" }, "None."));
   return h(
     "section",
     {},
@@ -78,8 +78,8 @@ function conditioned({ data, board }: Context, title: string, condition: string,
           rows.map((group) =>
             h(
               "tr",
-              { "data-policy": shown(group.policy) },
-              h("th", { scope: "row" }, shown(group.policy)),
+              { "data-policy": displayName(group.policy) },
+              h("th", { scope: "row" }, displayName(group.policy)),
               metrics.map((metric) => {
                 const name = conditionedName(metric.name, condition);
                 return estimateCell(
@@ -103,25 +103,25 @@ function conditioned({ data, board }: Context, title: string, condition: string,
   );
 }
 
-function fingerprints({ data, board }: Context): HTMLElement {
+function failureModes({ data, board }: Context): HTMLElement {
   const { diagnosis } = board;
   const names = distinct(diagnosis.policies.flatMap(({ shares }) => Object.keys(shares)));
   const failing = diagnosis.policies.filter(({ failures }) => failures > 0);
   if (!failing.length)
-    return h("section", {}, h("h2", {}, "Fingerprints of failures"), h("p", { class: "empty" }, "No episode failed."));
+    return h("section", {}, h("h2", {}, "Failure modes"), h("p", { class: "empty" }, "No episode failed."));
   const policies = distinct(board.overall.map((group) => group.policy));
   const colour = (policy: string | null): string => colourVariable(policies.indexOf(policy));
-  const rule = (name: string): string => data.page.rules.find((found) => found.name === name)?.when ?? "";
+  const rule = (name: string): string => data.page.failure_mode_rules.find((found) => found.name === name)?.when ?? "";
   return h(
     "section",
     {},
-    h("h2", {}, "Fingerprints of failures"),
-    legend(failing.map(({ policy }) => ({ name: shown(policy), colour: colour(policy) }))),
+    h("h2", {}, "Failure modes"),
+    legend(failing.map(({ policy }) => ({ name: displayName(policy), colour: colour(policy) }))),
     dotRows(
       data,
       names.map((text) => ({ text, title: rule(text) })),
       failing.map(({ policy, shares }) => ({
-        name: shown(policy),
+        name: displayName(policy),
         colour: colour(policy),
         estimates: names.map((name) => shares[name] ?? noneOf(shares)),
         href: (row: number) =>
@@ -129,7 +129,7 @@ function fingerprints({ data, board }: Context): HTMLElement {
             judge: board.id,
             policy: packName(policy),
             success: `${diagnosis.source}0`,
-            fingerprint: names[row],
+            mode: names[row],
           }),
       })),
       "bar",
@@ -142,11 +142,11 @@ function fingerprints({ data, board }: Context): HTMLElement {
     h(
       "details",
       {},
-      h("summary", {}, "What the names mean"),
+      h("summary", {}, "Meaning of the names"),
       h(
         "dl",
         { class: "rules" },
-        data.page.rules.flatMap(({ name, of, when }) => [
+        data.page.failure_mode_rules.flatMap(({ name, of, when }) => [
           h("dt", {}, name),
           h("dd", {}, `${when}${of === "any" ? "" : ` (${of} only)`}`),
         ]),
@@ -155,7 +155,7 @@ function fingerprints({ data, board }: Context): HTMLElement {
   );
 }
 
-/** A mechanism that no failure of a policy shows is left out of its shares: it is 0 of the same episodes. */
+/** A failure mode that no failure of a policy has is absent from its shares: its share is 0 of the same episodes. */
 function noneOf(shares: Record<string, Est>): Est {
   const [, , , n, clusters, coverage] = Object.values(shares)[0] ?? [0, null, null, 0, 0, null, -1];
   return [n ? 0 : null, null, null, n, clusters, coverage, -1];
@@ -163,13 +163,13 @@ function noneOf(shares: Record<string, Est>): Est {
 
 function adviceLine({ policy, failures, stability, inefficient, advice }: Diagnosis["policies"][number]): HTMLElement {
   const facts = [plural(failures, "failure")];
-  facts.push(known(stability) ? `tasks alike ${decimal(stability)}` : "one task only, so no stability");
+  facts.push(known(stability) ? `similarity between tasks ${decimal(stability)}` : "one task only");
   if (known(inefficient[0]) && inefficient[0] > 0)
-    facts.push(`${Math.round(100 * inefficient[0])} % of successes by detours (n ${inefficient[3]})`);
+    facts.push(`${Math.round(100 * inefficient[0])} % of successes with detours (n ${inefficient[3]})`);
   return h(
     "li",
     {},
-    h("strong", {}, shown(policy)),
+    h("strong", {}, displayName(policy)),
     " ",
     h("span", { class: "muted" }, `(${facts.join("; ")})`),
     advice ? ` ${advice}` : "",
@@ -183,8 +183,8 @@ function zScores({ data, board }: Context): HTMLElement | null {
   return h(
     "section",
     {},
-    h("h2", {}, "Failures against the other policies"),
-    h("p", { class: "muted" }, "Standard deviations from the mean over policies; upwards is better in every column."),
+    h("h2", {}, "Failures compared with the other policies"),
+    h("p", { class: "muted" }, "Standard deviations from the mean over policies; higher is better in every column."),
     h(
       "div",
       { class: "scroll" },
@@ -207,7 +207,7 @@ function zScores({ data, board }: Context): HTMLElement | null {
           "tbody",
           {},
           diagnosis.policies.map(({ policy }, i) =>
-            h("tr", {}, h("th", { scope: "row" }, shown(policy)), diagnosis.z[i].map(heatCell)),
+            h("tr", {}, h("th", { scope: "row" }, displayName(policy)), diagnosis.z[i].map(heatCell)),
           ),
         ),
       ),

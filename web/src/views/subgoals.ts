@@ -1,10 +1,10 @@
-// Which step fails: a row a task, with the success vector, conditional success and where episodes fail first.
+// Which subgoal fails: per task the success vector, conditional success and where episodes fail first.
 import type { Context, View } from "../app";
-import type { Est, StepTable } from "../contract";
+import type { Est, SubgoalTable } from "../contract";
 import { choice, fill, h } from "../dom";
 import { dotRows, legend } from "../dots";
 import { percent } from "../format";
-import { colourVariable, distinct, packName, shown, unpackName } from "../names";
+import { colourVariable, distinct, packName, displayName, unpackName } from "../names";
 import { replaceRoute, routeHash } from "../route";
 
 type Part = "reached" | "given_previous" | "fails_first";
@@ -13,13 +13,13 @@ const PARTS: { part: Part; title: string; text: string; answer: string }[] = [
   { part: "reached", title: "Reached", text: "share of episodes that reached the subgoal", answer: "yes" },
   {
     part: "given_previous",
-    title: "Reached, given the one before",
-    text: "of the episodes that reached the one before",
+    title: "Reached, given the previous one",
+    text: "share of the episodes that reached the previous subgoal",
     answer: "yes",
   },
   {
     part: "fails_first",
-    title: "Fails first here",
+    title: "First failure",
     text: "share of episodes whose first failure is this subgoal",
     answer: "first",
   },
@@ -27,7 +27,7 @@ const PARTS: { part: Part; title: string; text: string; answer: string }[] = [
 
 export function subgoals(context: Context): View {
   const { board, route, data } = context;
-  const tasks = distinct(board.steps.map((table) => table.task));
+  const tasks = distinct(board.subgoals.map((table) => table.task));
   const body = h("div", { class: "stack" });
   function draw(wanted: string): void {
     const only = unpackName(wanted);
@@ -45,7 +45,7 @@ export function subgoals(context: Context): View {
         h(
           "p",
           { class: "empty" },
-          `${board.label} gives no verdicts on subgoals, and no subgoal is labelled. A judge that does: stepscore judge SOURCE --judge stepeval`,
+          `${board.label} gives no verdicts on subgoals, and no subgoal is labelled. A judge that gives them: stepscore judge SOURCE --judge stepeval`,
         ),
       ),
     };
@@ -59,7 +59,7 @@ export function subgoals(context: Context): View {
       h(
         "p",
         { class: "muted" },
-        `Verdicts by ${board.label} and by labels, never mixed. Dots with 95 % intervals; each leads to its episodes.`,
+        `Verdicts by ${board.label} and labels, in separate panels. Dots with 95 % intervals; click one to list its episodes.`,
       ),
       tasks.length > 1 &&
         h(
@@ -67,7 +67,7 @@ export function subgoals(context: Context): View {
           { class: "controls" },
           choice(
             "Task",
-            [["", "All tasks"], ...tasks.map((task): [string, string] => [packName(task), shown(task)])],
+            [["", "All tasks"], ...tasks.map((task): [string, string] => [packName(task), displayName(task)])],
             route.options.task ?? "",
             (task) => {
               replaceRoute(
@@ -83,12 +83,12 @@ export function subgoals(context: Context): View {
 }
 
 function taskRow(context: Context, task: string | null): HTMLElement {
-  const tables = context.board.steps.filter((table) => table.task === task);
+  const tables = context.board.subgoals.filter((table) => table.task === task);
   const sources = distinct(tables.map((table) => table.source));
   return h(
     "section",
-    { class: "task", "data-task": shown(task) },
-    h("h2", {}, shown(task)),
+    { class: "task", "data-task": displayName(task) },
+    h("h2", {}, displayName(task)),
     sources.map((source) =>
       sourceRow(
         context,
@@ -100,9 +100,9 @@ function taskRow(context: Context, task: string | null): HTMLElement {
   );
 }
 
-function sourceRow(context: Context, source: string, tables: StepTable[], named: boolean): HTMLElement {
+function sourceRow(context: Context, source: string, tables: SubgoalTable[], named: boolean): HTMLElement {
   const policies = distinct(context.board.overall.map((group) => group.policy));
-  const colour = (table: StepTable): string => colourVariable(policies.indexOf(table.policy));
+  const colour = (table: SubgoalTable): string => colourVariable(policies.indexOf(table.policy));
   const labels = tables[0].names.map((text, i) => ({
     text,
     title: tables[0].criteria[i] ? `${text}: ${tables[0].criteria[i]}` : text,
@@ -114,7 +114,7 @@ function sourceRow(context: Context, source: string, tables: StepTable[], named:
       "div",
       { class: "source-head" },
       (named || source === "label") && h("h3", {}, source === "judge" ? "By the judge" : "By label"),
-      legend(tables.map((table) => ({ name: shown(table.policy), colour: colour(table) }))),
+      legend(tables.map((table) => ({ name: displayName(table.policy), colour: colour(table) }))),
       !tables.every((table) => table.reviewed) && h("span", { class: "tag" }, "subgoals not reviewed by a person"),
     ),
     h(
@@ -129,7 +129,7 @@ function sourceRow(context: Context, source: string, tables: StepTable[], named:
             context.data,
             labels,
             tables.map((table) => ({
-              name: shown(table.policy),
+              name: displayName(table.policy),
               colour: colour(table),
               estimates: table[part],
               href: (row: number) =>
@@ -151,11 +151,11 @@ function sourceRow(context: Context, source: string, tables: StepTable[], named:
   );
 }
 
-function violations(tables: StepTable[]): HTMLElement | null {
+function violations(tables: SubgoalTable[]): HTMLElement | null {
   const found = tables.filter(({ violations: [value] }) => value !== null && value > 0);
   if (!found.length) return null;
   const part = (policy: string | null, [value, , , n]: Est): string =>
-    `${shown(policy)} ${percent(value, 0)} % (n ${n})`;
+    `${displayName(policy)} ${percent(value, 0)} % (n ${n})`;
   return h(
     "p",
     { class: "muted" },

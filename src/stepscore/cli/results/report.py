@@ -1,4 +1,4 @@
-"""``stepscore report``: runs in, a page to look at out."""
+"""``stepscore report``: writes the report page of some runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepscore.errors import OptionError
 
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")]
 Revision = Annotated[
-    str, typer.Option("--revision", help="OPD of the tables as in: paper, v1.0, v1.5 or robust.")
+    str, typer.Option("--revision", help="OPD revision of the tables: paper, v1.0, v1.5 or robust.")
 ]
 
 
@@ -23,20 +23,20 @@ def report(
     ],
     copy_videos: Annotated[
         bool,
-        typer.Option("--copy-videos", help="Copy videos beside the page, as H.264 where a browser needs it."),
+        typer.Option("--copy-videos", help="Copy videos next to the page, as H.264 where browsers need it."),
     ] = False,
-    no_videos: Annotated[bool, typer.Option("--no-videos", help="A page without videos.")] = False,
+    no_videos: Annotated[bool, typer.Option("--no-videos", help="Write a page without videos.")] = False,
     revision: Revision = "v1.0",
 ) -> None:
-    """Write a page with leaderboards, subgoals, diagnosis and an explorer; it opens from disk, offline.
+    """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
 
-    Without --copy-videos the page refers to the videos where they lie.
+    Without --copy-videos the page links to the original video files.
     """
     from stepscore.report import write_report
     from stepscore.runs import open_run
 
     if copy_videos and no_videos:
-        raise OptionError("--copy-videos and --no-videos exclude each other; give one of them.")
+        raise OptionError("--copy-videos and --no-videos cannot be combined; use one of them.")
     opened = [open_run(path) for path in runs]
     err().print(f"Measuring {sum(run.judgements().num_rows for run in opened)} judgements …")
     page = write_report(opened, out, videos=not no_videos, copy_videos=copy_videos, revision=revision)

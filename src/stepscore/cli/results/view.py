@@ -1,4 +1,4 @@
-"""``stepscore view``: the report page, served live on this machine."""
+"""``stepscore view``: serves the report page live on this machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stepscore.cli.tables import err
 
 def view(
     runs: RunFolders,
-    port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 takes a free one.")] = 7474,
-    no_videos: Annotated[bool, typer.Option("--no-videos", help="A page without videos.")] = False,
+    port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 chooses a free one.")] = 7474,
+    no_videos: Annotated[bool, typer.Option("--no-videos", help="Serve a page without videos.")] = False,
     revision: Revision = "v1.0",
 ) -> None:
-    """Serve the report page of runs until Ctrl+C; reloading it shows what was judged since."""
+    """Serve the report page of runs until Ctrl+C; reload it to show episodes judged since."""
     from stepscore.server import LivePage, serve
 
     live = LivePage(runs, revision=revision, videos=not no_videos)
@@ -25,6 +25,6 @@ def view(
 
     def ready(address: str) -> None:
         typer.echo(address)
-        err().print("Only this machine can open it. Ctrl+C ends it.")
+        err().print("Only this machine can open it. Press Ctrl+C to stop.")
 
     serve(live, port, ready)

@@ -1,7 +1,22 @@
-"""The report page: its data, packed from runs, and where its videos are hosted."""
+"""The report page: all its data as JSON, the HTML around it, and where its videos are hosted.
+
+:func:`page_data` assembles the data, whose type is ``web/src/contract.ts``, from one module per part of the page:
+``overview`` (runs, warnings), ``boards`` (leaderboards, subgoals, failure modes), ``judge_agreement``, ``episodes``,
+``videos`` and ``judgements`` (curves, verdicts, calls). None of them computes a metric of its own.
+"""
 
 from stepscore.report.page.data import page_data
-from stepscore.report.page.page import page_template, page_text
-from stepscore.report.page.video_hosting import Served
+from stepscore.report.page.html import data_text, page_template, page_text, write_report
+from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, ServedVideos, VideoHost
 
-__all__ = ["Served", "page_data", "page_template", "page_text"]
+__all__ = [
+    "CopiedVideos",
+    "LinkedVideos",
+    "ServedVideos",
+    "VideoHost",
+    "data_text",
+    "page_data",
+    "page_template",
+    "page_text",
+    "write_report",
+]

@@ -1,7 +1,7 @@
-"""Leaderboards, subgoal vectors and diagnoses as the page holds them: one board a protocol.
+"""Leaderboards, subgoal tables and failure modes as the page holds them: one board per protocol.
 
-Every number comes from ``runs.measure``, ``runs.steps`` and ``runs.diagnosis``, so the page says what
-``stepscore metrics --json`` says of the same runs.
+Every number comes from :mod:`stepscore.analysis`, so the page shows what ``stepscore metrics --json`` prints for
+the same runs.
 """
 
 from __future__ import annotations
@@ -14,34 +14,32 @@ from typing import Any
 import numpy as np
 
 from stepscore.analysis import (
+    EpisodeMetrics,
     FailureModes,
-    Measured,
-    Measures,
+    GroupEstimate,
+    episode_groups,
     failure_modes_by_policy,
-    groups,
-    measure,
+    grouped_estimates,
     measure_episodes,
     subgoal_tables,
 )
-from stepscore.metrics import NONE, RULES, UNKNOWN, advice
+from stepscore.judges import BASELINES
+from stepscore.metrics import FAILURE_MODE_RULES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
 from stepscore.report.page.packing import Table
 from stepscore.report.page.ranks import tied_ranks
-from stepscore.runs import Run, number
+from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
-
-TRIVIAL = ("linear-time", "constant", "random-monotone")
-"""Judges that see no picture; every other judge is shown beside them."""
 
 Est = list[Any]
 Pack = Callable[[Estimate], Est]
 
 
 def estimate_packer(methods: Table[str]) -> Pack:
-    """Writes an Estimate as [value, lo, hi, n, clusters, coverage, method], methods in a table of their own."""
+    """Return a function that packs an Estimate as [value, lo, hi, n, clusters, coverage, index into methods]."""
 
     def pack(e: Estimate) -> Est:
-        ends = [number(e.value), number(e.lo), number(e.hi)]
-        return [*ends, e.n, e.clusters, number(e.coverage), methods.number(e.method)]
+        ends = [finite_or_none(e.value), finite_or_none(e.lo), finite_or_none(e.hi)]
+        return [*ends, e.n, e.clusters, finite_or_none(e.coverage), methods.number(e.method)]
 
     return pack
 
@@ -51,88 +49,97 @@ class Board:
     """The runs of one protocol, measured together.
 
     Attributes:
-        runs: The runs.
-        numbers: Their places among the runs of the page.
-        measures: Every episode of them with its numbers, run by run.
-        diagnosis: How their policies fail.
+        runs: The runs, in the order in which they were given.
+        numbers: The index of each among all runs of the page.
+        metrics: The metrics of every episode, run by run.
+        failure_modes: How their policies fail.
     """
 
     runs: tuple[Run, ...]
     numbers: tuple[int, ...]
-    measures: Measures
-    diagnosis: FailureModes
+    metrics: EpisodeMetrics
+    failure_modes: FailureModes
 
     def slices(self) -> list[slice]:
-        """Which rows of the measures belong to each run."""
+        """Return the rows of ``metrics`` that belong to each run."""
         ends = np.cumsum([run.judgements().num_rows for run in self.runs]).tolist()
         return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def open_boards(runs: Sequence[Run], revision: str) -> list[Board]:
-    """The runs by protocol, in the order in which the protocols appear, each measured once."""
+    """Group the runs by protocol, in order of first appearance, and measure each group once."""
     by_hash: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         by_hash.setdefault(run.protocol.hash, []).append(place)
-    found = []
+    boards = []
     for places in by_hash.values():
         chosen = tuple(runs[place] for place in places)
-        measures = measure_episodes(chosen, revision=revision)
-        found.append(Board(chosen, tuple(places), measures, failure_modes_by_policy(measures)))
-    return found
+        metrics = measure_episodes(chosen, revision=revision)
+        boards.append(Board(chosen, tuple(places), metrics, failure_modes_by_policy(metrics)))
+    return boards
 
 
 def board_data(board: Board, label: str, pack: Pack) -> dict[str, Any]:
-    """One board of the page."""
-    run, measures = board.runs[0], board.measures
+    """Return the contract's Board."""
+    run, metrics = board.runs[0], board.metrics
     return {
         "id": run.protocol.hash,
         "label": label,
         "judge": run.judge,
         "model": run.model,
         "protocol": run.protocol.hash,
-        "trivial": run.judge in TRIVIAL,
+        "baseline": run.judge in BASELINES,
         "runs": list(board.numbers),
-        "overall": _groups(measures, ("policy",), measure(measures, ("policy",)), pack),
-        "by_task": _groups(measures, ("task", "policy"), _plain(measures, ("task", "policy")), pack),
+        "overall": _groups(metrics, ("policy",), grouped_estimates(metrics, ("policy",)), pack),
+        "by_task": _groups(metrics, ("task", "policy"), _plain(metrics, ("task", "policy")), pack),
         "all": [
             {**group, "pooled": True}
             for by in (("task",), ())
-            for group in _groups(measures, by, _plain(measures, by), pack, ranked=False)
+            for group in _groups(metrics, by, _plain(metrics, by), pack, ranked=False)
         ],
-        "steps": _steps(board, pack),
-        "diagnosis": _diagnosis(board.diagnosis, pack),
+        "subgoals": _subgoals(board, pack),
+        "diagnosis": _diagnosis(board.failure_modes, pack),
     }
 
 
-def fingerprint_rules() -> list[dict[str, str]]:
-    """What each fingerprint name means, for a legend."""
-    named = [{"name": r.name, "of": r.of, "when": r.when, "advice": r.advice} for r in RULES]
-    otherwise = {NONE: "no rule holds", UNKNOWN: "the curve has unknown samples, or fewer than two"}
+def failure_mode_rules() -> list[dict[str, str]]:
+    """Return the meaning of each failure mode's name, for a legend."""
+    named = [{"name": r.name, "of": r.of, "when": r.when, "advice": r.advice} for r in FAILURE_MODE_RULES]
+    otherwise = {
+        NO_FAILURE_MODE: "no rule holds",
+        UNKNOWN_FAILURE_MODE: "the curve has unknown samples, or fewer than two",
+    }
     return named + [
-        {"name": name, "of": "any", "when": when, "advice": advice(name)} for name, when in otherwise.items()
+        {"name": name, "of": "any", "when": when, "advice": failure_mode_advice(name)}
+        for name, when in otherwise.items()
     ]
 
 
-def _plain(measures: Measures, by: Sequence[str]) -> list[Measured]:
-    """What ``measure`` gives, without the rows among successes and failures, which take most of its time."""
-    known = [c.name for c in measures.columns if np.any(~np.isnan(measures.values[c.name]))]
+def _plain(metrics: EpisodeMetrics, by: Sequence[str]) -> list[GroupEstimate]:
+    """Measure without the rows among successes and failures, which take most of ``grouped_estimates``'s time."""
+    known = [c.name for c in metrics.columns if np.any(~np.isnan(metrics.values[c.name]))]
     return [
-        Measured(group, name, measures.estimate(name, chosen))
-        for group, chosen in groups(measures, by)
+        GroupEstimate(group, name, metrics.estimate(name, chosen))
+        for group, chosen in episode_groups(metrics, by)
         for name in known
     ]
 
 
 def _groups(
-    measures: Measures, by: tuple[str, ...], measured: Sequence[Measured], pack: Pack, *, ranked: bool = True
+    metrics: EpisodeMetrics,
+    by: tuple[str, ...],
+    group_estimates: Sequence[GroupEstimate],
+    pack: Pack,
+    *,
+    ranked: bool = True,
 ) -> list[dict[str, Any]]:
-    """A row per group; ranks are within the task where the groups are by task."""
+    """Return the contract's Group list; ranks are within the task where the groups are by task."""
     cells: dict[tuple[str | None, ...], dict[str, Estimate]] = {}
-    for m in measured:
+    for m in group_estimates:
         cells.setdefault(tuple(m.group.values()), {})[m.metric] = m.estimate
     rows: list[dict[str, Any]] = []
     keys = []
-    for group, chosen in groups(measures, by):
+    for group, chosen in episode_groups(metrics, by):
         keys.append(key := tuple(group.values()))
         rows.append(
             {
@@ -146,7 +153,7 @@ def _groups(
     tasks = {row["task"] for row in rows} if ranked else set()
     for task in tasks:
         inside = [place for place, row in enumerate(rows) if row["task"] == task]
-        for column in measures.columns:
+        for column in metrics.columns:
             if column.better == "neither" or not any(column.name in rows[i]["cells"] for i in inside):
                 continue
             estimates = [cells[keys[i]].get(column.name) for i in inside]
@@ -155,22 +162,22 @@ def _groups(
     return rows
 
 
-def _steps(board: Board, pack: Pack) -> list[dict[str, Any]]:
-    criteria = _criteria(board.measures.episodes)
+def _subgoals(board: Board, pack: Pack) -> list[dict[str, Any]]:
+    criteria = _criteria(board.metrics.episodes)
     return [
         {
-            "task": made.group["task"],
-            "policy": made.group["policy"],
-            "source": made.source,
-            "names": list(made.names),
-            "criteria": [criteria.get((made.group["task"], name), "") for name in made.names],
-            "reviewed": made.reviewed,
-            "reached": [pack(e) for e in made.reached],
-            "given_previous": [pack(e) for e in made.given_previous],
-            "fails_first": [pack(e) for e in made.fails_first],
-            "violations": pack(made.violations),
+            "task": table.group["task"],
+            "policy": table.group["policy"],
+            "source": table.source,
+            "names": list(table.names),
+            "criteria": [criteria.get((table.group["task"], name), "") for name in table.names],
+            "reviewed": table.reviewed,
+            "reached": [pack(e) for e in table.reached],
+            "given_previous": [pack(e) for e in table.given_previous],
+            "fails_first": [pack(e) for e in table.fails_first],
+            "violations": pack(table.violations),
         }
-        for made in subgoal_tables(board.runs, ("policy",))
+        for table in subgoal_tables(board.runs, ("policy",))
     ]
 
 
@@ -178,10 +185,10 @@ def _criteria(episodes: Iterable[Mapping[str, Any]]) -> dict[tuple[str | None, s
     return {(e["task"], goal["name"]): goal["criterion"] or "" for e in episodes for goal in e["subgoals"]}
 
 
-def _diagnosis(diagnosis: FailureModes, pack: Pack) -> dict[str, Any]:
-    names = list(next(iter(diagnosis.z_scores.values()), {}))
+def _diagnosis(modes: FailureModes, pack: Pack) -> dict[str, Any]:
+    names = list(next(iter(modes.z_scores.values()), {}))
     return {
-        "source": diagnosis.source,
+        "source": modes.source,
         "policies": [
             {
                 "policy": p.policy,
@@ -191,8 +198,8 @@ def _diagnosis(diagnosis: FailureModes, pack: Pack) -> dict[str, Any]:
                 "inefficient": pack(p.inefficient),
                 "advice": p.advice,
             }
-            for p in diagnosis.policies
+            for p in modes.policies
         ],
         "z_metrics": names,
-        "z": [[number(diagnosis.z_scores[p.policy][name]) for name in names] for p in diagnosis.policies],
+        "z": [[finite_or_none(modes.z_scores[p.policy][name]) for name in names] for p in modes.policies],
     }

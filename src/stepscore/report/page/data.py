@@ -1,4 +1,4 @@
-"""The one value that a report page holds, assembled from runs; ``web/src/contract.ts`` is its type."""
+"""All data of a report page as one JSON value, assembled from runs; ``web/src/contract.ts`` is its type."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ from typing import Any
 from stepscore import __version__
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
-from stepscore.report.page.boards import Board, board_data, estimate_packer, fingerprint_rules, open_boards
+from stepscore.report.page.boards import Board, board_data, estimate_packer, failure_mode_rules, open_boards
 from stepscore.report.page.episodes import episode_table, index_episodes
-from stepscore.report.page.judge_agreement import MOST_EPISODES, trust_rows, without_baselines
-from stepscore.report.page.judgements import Prompts, judged_tables
+from stepscore.report.page.judge_agreement import (
+    MAX_BASELINE_EPISODES,
+    agreement_rows,
+    without_baselines,
+)
+from stepscore.report.page.judgements import Prompts, judgement_tables
+from stepscore.report.page.overview import board_labels, metric_info, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table
-from stepscore.report.page.runs import board_labels, metric_info, run_rows, warning, warnings_of
-from stepscore.report.page.video_hosting import Shelf
+from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
 from stepscore.runs import Run
 
-FORMAT = 1
+FORMAT = 2
+"""Version of the data's layout, which the built page checks; raised together with that of contract.ts."""
 
 
 def page_data(
-    runs: Sequence[Run], shelf: Shelf | None = None, *, revision: str = "v1.0", live: bool = False
+    runs: Sequence[Run], host: VideoHost | None = None, *, revision: str = "v1.0", live: bool = False
 ) -> dict[str, Any]:
-    """Everything the page shows of some runs, as JSON values.
+    """Return everything that the page shows of some runs, as JSON values.
 
     Args:
         runs: One run or several: other judges over the same episodes, other policies, other sources.
-        shelf: Where the page finds videos; ``None`` for a page without them.
+        host: Where the page loads videos from; ``None`` for a page without them.
         revision: The OPD revision of the tables.
-        live: Whether a server gives out the page.
+        live: Whether the page is served by ``stepscore view``.
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
@@ -41,29 +46,29 @@ def page_data(
     methods, prompts = Table[str](), Prompts()
     pack = estimate_packer(methods)
     rows = run_rows(boards, pack)
-    judged = {
+    judgements = {
         number: table
         for board in boards
-        for number, table in zip(board.numbers, judged_tables(board, index, prompts), strict=True)
+        for number, table in zip(board.numbers, judgement_tables(board, index, prompts), strict=True)
     }
-    files, videos = video_tables(runs, index, shelf)
+    files, videos = video_tables(runs, index, host)
     data: dict[str, Any] = {
         "format": FORMAT,
-        "made": {"stepscore": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")},
+        "written": {"stepscore": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")},
         "live": live,
         "title": ", ".join(row["name"] for row in rows),
         "revision": revision,
         "live_revisions": [revision, *(name for name in REVISIONS if name != revision)],
-        "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judged, videos),
-        "metrics": [metric_info(column) for column in boards[0].measures.columns],
+        "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
+        "metrics": [metric_info(column) for column in boards[0].metrics.columns],
         "runs": rows,
         "boards": [board_data(board, label, pack) for board, label in zip(boards, labels, strict=True)],
-        "trust": trust_rows(boards, runs, pack),
-        "rules": fingerprint_rules(),
+        "judge_agreement": agreement_rows(boards, runs, pack),
+        "failure_mode_rules": failure_mode_rules(),
         "episodes": episode_table(index),
         "files": files,
         "videos": videos,
-        "judged": [judged[number] for number in sorted(judged)],
+        "judgements": [judgements[number] for number in sorted(judgements)],
         "prompt_lines": prompts.lines,
         "prompts": prompts.prompts,
     }
@@ -74,26 +79,27 @@ def _left_out(
     boards: Sequence[Board],
     runs: Sequence[Run],
     rows: Sequence[dict[str, Any]],
-    judged: dict[int, Any],
+    judgements: dict[int, Any],
     videos: dict[str, Any],
 ) -> list[Any]:
-    """What is missing from the page, and how to have it."""
-    found = []
-    for number, table in judged.items():
+    """Return warnings about what is missing from the page, each with the remedy."""
+    warnings = []
+    for number, table in judgements.items():
         if table["calls"]["left_out"]:
             text = (
                 f"{rows[number]['name']}: prompts and answers of {table['calls']['left_out']} episodes are "
                 f"not on the page, for its size; they are in {runs[number].path / 'calls.parquet'}."
             )
-            found.append(warning("left-out", text))
+            warnings.append(warning("left-out", text))
     for board in without_baselines(boards, runs):
         text = (
-            f"Over {MOST_EPISODES} episodes no trivial baselines are made beside {board.runs[0].judge}. Judge "
-            "them: stepscore judge SOURCE --judge linear-time -o RUN, and give that run to the report, too."
+            f"With more than {MAX_BASELINE_EPISODES} episodes, {board.runs[0].judge} is not compared with baselines "
+            "automatically. Run one, and give its run folder to the report too: "
+            "stepscore judge SOURCE --judge linear-time -o RUN"
         )
-        found.append(warning("left-out", text))
-    if videos["why"]:
-        reasons = sorted(set(videos["why"].values()))
-        text = f"{len(videos['why'])} of {len(videos['episode'])} videos cannot be shown."
-        found.append(warning("videos", text, reasons[:10]))
-    return found
+        warnings.append(warning("left-out", text))
+    if videos["unavailable"]:
+        reasons = sorted(set(videos["unavailable"].values()))
+        text = f"{len(videos['unavailable'])} of {len(videos['episode'])} videos cannot be shown."
+        warnings.append(warning("videos", text, reasons[:10]))
+    return warnings

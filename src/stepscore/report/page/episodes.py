@@ -1,4 +1,4 @@
-"""Every episode of some runs once, as columns of the page."""
+"""The episodes of all runs, each once, as columns of the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscore.errors import RunError
 from stepscore.report.page.packing import Table, dictionary, pack_floats
-from stepscore.runs import Run, number
+from stepscore.runs import Run, finite_or_none
 
 Key = tuple[str, str]
 _NAMED = ("source", "task", "policy", "robot", "dataset", "instruction", "pair", "success_mode")
@@ -21,25 +21,25 @@ class EpisodeIndex:
     """The episodes of some runs, each once.
 
     Attributes:
-        rows: Their rows of the ``episodes`` table, sorted by source and id.
-        places: Source and id to the place among the rows.
+        rows: Their rows of the run's ``episodes`` table, sorted by source and id.
+        places: Maps source and id to the index of the row.
     """
 
     rows: tuple[Mapping[str, Any], ...]
     places: Mapping[Key, int]
 
     def place(self, row: Mapping[str, Any]) -> int:
-        """Where an episode stands."""
+        """Return the index of an episode's row."""
         return self.places[_key(row)]
 
 
 def index_episodes(runs: Sequence[Run]) -> EpisodeIndex:
-    """The episodes of all runs; what is said of one is taken from the first run that has it.
+    """Collect the episodes of all runs; the row of each is that of the first run that has it.
 
     Raises:
         RunError: Two runs of one protocol have judged the same episode: it would count twice.
     """
-    found: dict[Key, Mapping[str, Any]] = {}
+    rows: dict[Key, Mapping[str, Any]] = {}
     judged: dict[tuple[str, Key], Run] = {}
     for run in runs:
         for row in run.episodes().to_pylist():
@@ -50,13 +50,13 @@ def index_episodes(runs: Sequence[Run]) -> EpisodeIndex:
                     f"{other.path} and {run.path} hold the same judgement (protocol {run.protocol.hash}) of "
                     f"episode {row['episode_id']}, which would count twice. Give one of them."
                 )
-            found.setdefault(key, row)
-    order = sorted(found)
-    return EpisodeIndex(tuple(found[key] for key in order), {key: place for place, key in enumerate(order)})
+            rows.setdefault(key, row)
+    order = sorted(rows)
+    return EpisodeIndex(tuple(rows[key] for key in order), {key: place for place, key in enumerate(order)})
 
 
 def episode_table(index: EpisodeIndex) -> dict[str, Any]:
-    """The columns of the contract's EpisodeTable."""
+    """Return the contract's EpisodeTable."""
     rows = index.rows
     ids = [row["episode_id"] for row in rows]
     sources = sorted({row["source"] for row in rows})
@@ -101,8 +101,8 @@ def _labels(row: Mapping[str, Any]) -> str:
 
 
 def number_or_none(value: float | None) -> float | None:
-    """The value; ``None`` where it is missing or not finite."""
-    return None if value is None else number(value)
+    """Return the value, or ``None`` if it is missing or not finite."""
+    return None if value is None else finite_or_none(value)
 
 
 def _key(row: Mapping[str, Any]) -> Key:

@@ -1,4 +1,4 @@
-"""How far to trust each judge: agreement with labels, and the trivial baselines beside it."""
+"""Each judge's agreement with labels, compared with that of the baselines."""
 
 from __future__ import annotations
 
@@ -7,63 +7,64 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import Measures, baseline_runs, judge_agreement, measure_episodes
-from stepscore.report.page.boards import TRIVIAL, Board, Pack
+from stepscore.analysis import EpisodeMetrics, JudgeAgreement, judge_agreement, measure_baselines
+from stepscore.judges import BASELINES
+from stepscore.report.page.boards import Board, Pack
 from stepscore.runs import Run
 
-ORDER = ("VOC", "stage_MAE", "stage_CCC")
-"""Columns of a curve that speak of the judge rather than of the policy."""
+CURVE_METRICS = ("VOC", "stage_MAE", "stage_CCC")
+"""Metrics of a curve that describe the judge rather than the policy."""
 
-MOST_EPISODES = 1_000
-"""Episodes up to which baselines are made for the page: judging and measuring more takes minutes."""
+MAX_BASELINE_EPISODES = 1_000
+"""Episodes up to which baselines are computed for the page: measuring more of them takes minutes."""
 
 
-def trust_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> list[dict[str, Any]]:
-    """A row per run, and below each judge the trivial ones that were not given as runs."""
+def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> list[dict[str, Any]]:
+    """Return the contract's JudgeAgreement per run, then those of the baselines not given as runs."""
     rows = []
     for board in boards:
         for run, place, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
-            rows.append(_row(run, board.measures, chosen, pack) | {"run": place, "beside": -1})
+            row = _row(run.judge, judge_agreement(run), board.metrics, chosen, pack)
+            rows.append({**row, "model": run.model, "run": place, "baseline_for": -1})
     given = {run.judge for run in runs}
-    missing = [name for name in TRIVIAL if name not in given]
+    missing = [name for name in BASELINES if name not in given]
     for place, board in enumerate(boards):
-        if _wants_baselines(board, missing) and len(board.measures) <= MOST_EPISODES:
-            with baseline_runs(board.measures, missing) as made:
-                for run in made:
-                    measures = measure_episodes(run)
-                    rows.append(_row(run, measures, slice(None), pack) | {"run": -1, "beside": place})
+        if _needs_baselines(board, missing) and len(board.metrics) <= MAX_BASELINE_EPISODES:
+            for baseline in measure_baselines(board.metrics, missing):
+                row = _row(baseline.judge, baseline.agreement, baseline.metrics, slice(None), pack)
+                rows.append({**row, "model": None, "run": -1, "baseline_for": place})
     return rows
 
 
 def without_baselines(boards: Sequence[Board], runs: Sequence[Run]) -> list[Board]:
-    """The boards whose judge stands alone because there are too many episodes to judge again."""
-    missing = [name for name in TRIVIAL if name not in {run.judge for run in runs}]
-    return [b for b in boards if _wants_baselines(b, missing) and len(b.measures) > MOST_EPISODES]
+    """Return the boards whose judge is compared with no baseline because they have too many episodes."""
+    missing = [name for name in BASELINES if name not in {run.judge for run in runs}]
+    return [b for b in boards if _needs_baselines(b, missing) and len(b.metrics) > MAX_BASELINE_EPISODES]
 
 
-def _wants_baselines(board: Board, missing: Sequence[str]) -> bool:
-    return bool(missing) and board.runs[0].judge not in TRIVIAL
+def _needs_baselines(board: Board, missing: Sequence[str]) -> bool:
+    return bool(missing) and board.runs[0].judge not in BASELINES
 
 
-def _row(run: Run, measures: Measures, chosen: slice, pack: Pack) -> dict[str, Any]:
-    found = judge_agreement(run)
+def _row(
+    judge: str, agreement: JudgeAgreement, metrics: EpisodeMetrics, chosen: slice, pack: Pack
+) -> dict[str, Any]:
     cells: dict[str, Any] = {}
-    for a in found.agreements:
+    for a in agreement.agreements:
         named = (("accuracy", a.accuracy), ("balanced accuracy", a.balanced), ("MCC", a.mcc))
         cells |= {f"{a.question}: {name}": pack(estimate) for name, estimate in named}
-    cells |= {m.metric.removeprefix("judge:"): pack(m.estimate) for m in found.ranking}
-    inside = np.zeros(len(measures), dtype=bool)
+    cells |= {m.metric.removeprefix("judge:"): pack(m.estimate) for m in agreement.ranking}
+    inside = np.zeros(len(metrics), dtype=bool)
     inside[chosen] = True
-    for name in ORDER:
-        if np.any(~np.isnan(measures.values[name][inside])):
-            cells[name] = pack(measures.estimate(name, inside))
+    for name in CURVE_METRICS:
+        if np.any(~np.isnan(metrics.values[name][inside])):
+            cells[name] = pack(metrics.estimate(name, inside))
     return {
-        "judge": run.judge,
-        "model": run.model,
-        "trivial": run.judge in TRIVIAL,
+        "judge": judge,
+        "baseline": judge in BASELINES,
         "cells": cells,
         "confusion": {
             a.question: [a.table.tp, a.table.fp, a.table.fn, a.table.tn, a.table.unknown]
-            for a in found.agreements
+            for a in agreement.agreements
         },
     }

@@ -1,4 +1,4 @@
-"""What each run says of its episodes: metrics, curves, verdicts and calls as columns of the page."""
+"""The judgements of each run: metrics, curves, verdicts and calls as columns of the page."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stepscore.report.page.packing import (
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 
-MOST_CALL_BYTES = 2_000_000
-"""Prompts and answers on one page. Beyond it, calls of the later episodes stay in ``calls.parquet``."""
+MAX_CALL_BYTES = 2_000_000
+"""Bytes of prompts and answers on one page; beyond it, calls of later episodes are only in ``calls.parquet``."""
 
 
 class Prompts:
-    """Prompts as numbers of lines, each different line once: prompts of one judge differ in few of them."""
+    """Prompts as lists of line numbers, each distinct line stored once: prompts of a judge share most lines."""
 
     def __init__(self) -> None:
         self._lines = Table[str]()
@@ -35,49 +35,49 @@ class Prompts:
 
     @property
     def lines(self) -> list[str]:
-        """The lines."""
+        """Return the distinct lines."""
         return self._lines.rows
 
     @property
     def prompts(self) -> list[tuple[int, ...]]:
-        """Each different prompt, as the numbers of its lines."""
+        """Return each distinct prompt, as the numbers of its lines."""
         return self._prompts.rows
 
     def add(self, prompt: str) -> int:
-        """The prompt's number."""
+        """Store a prompt and return its number."""
         before = len(self.lines), len(self.prompts)
         numbers = tuple(self._lines.number(line) for line in prompt.split("\n"))
-        found = self._prompts.number(numbers)
+        prompt_number = self._prompts.number(numbers)
         self.bytes += sum(len(line) + 3 for line in self.lines[before[0] :])
-        self.bytes += sum(5 * len(one) for one in self.prompts[before[1] :])
-        return found
+        self.bytes += sum(5 * len(numbers) for numbers in self.prompts[before[1] :])
+        return prompt_number
 
 
-def judged_tables(board: Board, index: EpisodeIndex, prompts: Prompts) -> list[dict[str, Any]]:
-    """One table a run of the board, in their order."""
+def judgement_tables(board: Board, index: EpisodeIndex, prompts: Prompts) -> list[dict[str, Any]]:
+    """Return the contract's Judgements of each run of the board."""
     return [
-        _judged(run, board, rows, index, prompts)
+        _judgements(run, board, rows, index, prompts)
         for run, rows in zip(board.runs, board.slices(), strict=True)
     ]
 
 
-def _judged(run: Run, board: Board, rows: slice, index: EpisodeIndex, prompts: Prompts) -> dict[str, Any]:
-    """The table of one run, its rows in the order of the page's episodes."""
-    episodes = board.measures.episodes[rows]
+def _judgements(run: Run, board: Board, rows: slice, index: EpisodeIndex, prompts: Prompts) -> dict[str, Any]:
+    """Return the table of one run, its rows in the order of the page's episodes."""
+    episodes = board.metrics.episodes[rows]
     places = [index.place(row) for row in episodes]
     # Ids are sorted within a run as on the page, but a page sorts by source first.
     order = np.argsort(places, kind="stable").tolist()
     row_of = {episodes[i]["episode_id"]: place for place, i in enumerate(order)}
-    values = board.measures.values
-    prints = board.diagnosis.fingerprints[rows]
+    values = board.metrics.values
+    modes = board.failure_modes.by_episode[rows]
     errors = {str(place): episodes[i]["error"] for place, i in enumerate(order) if episodes[i]["error"]}
     scores = [np.nan if e["success_score"] is None else e["success_score"] for e in episodes]
     return {
         "episode": [places[i] for i in order],
         "error": errors,
         "success_score": pack_floats([scores[i] for i in order]),
-        "values": {c.name: pack_floats(values[c.name][rows][order]) for c in board.measures.columns},
-        "fingerprint": dictionary(prints[i].name for i in order),
+        "values": {c.name: pack_floats(values[c.name][rows][order]) for c in board.metrics.columns},
+        "failure_mode": dictionary(modes[i].name for i in order),
         "curves": _curves(run, [episodes[i] for i in order]),
         "verdicts": _verdicts(run, row_of),
         "calls": _calls(run, row_of, prompts),
@@ -87,18 +87,18 @@ def _judged(run: Run, board: Board, rows: slice, index: EpisodeIndex, prompts: P
 def _curves(run: Run, episodes: Sequence[Any]) -> dict[str, Any]:
     table = run.curves()
     ids = [row["episode_id"] for row in episodes]
-    nothing = (np.empty(0), np.empty(0))
+    no_curve = (np.empty(0), np.empty(0))
     columns: dict[str, FloatArray] = {}
     for name in table.column_names:
         if name not in ("episode_id", "time_s"):
-            found = dict(curves_by_episode(table, name))
-            pairs = [found.get(episode, nothing) for episode in ids]
-            columns[name] = np.concatenate([nothing[1], *(values for _, values in pairs)])
+            by_episode = dict(curves_by_episode(table, name))
+            pairs = [by_episode.get(episode, no_curve) for episode in ids]
+            columns[name] = np.concatenate([no_curve[1], *(values for _, values in pairs)])
     # Every channel of an episode has the times of the others.
     lengths = [len(times) for times, _ in pairs]
-    clock = np.concatenate([nothing[0], *(times for times, _ in pairs)])
+    seconds = np.concatenate([no_curve[0], *(times for times, _ in pairs)])
     rates = np.array([np.nan if not row["fps"] else row["fps"] for row in episodes], dtype=np.float64)
-    times, rate = pack_times(clock, rates, lengths)
+    times, rate = pack_times(seconds, rates, lengths)
     calibrated = [row["calibrated"] for row in episodes]
     known = {flag for flag in calibrated if flag is not None}
     return {
@@ -125,13 +125,13 @@ def _verdicts(run: Run, row_of: dict[str, int]) -> dict[str, Any]:
 
 
 def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> dict[str, Any]:
-    """The calls of as many episodes as there is room for, from the first on."""
+    """Return the calls of as many episodes as fit, from the first on."""
     rows = sorted(run.calls().to_pylist(), key=lambda row: row_of[row["episode_id"]])
     kept: list[tuple[dict[str, Any], int]] = []
     left_out: set[str] = set()
     for row in rows:
         # An episode is kept whole or not at all.
-        if prompts.bytes > MOST_CALL_BYTES and (not kept or kept[-1][0]["episode_id"] != row["episode_id"]):
+        if prompts.bytes > MAX_CALL_BYTES and (not kept or kept[-1][0]["episode_id"] != row["episode_id"]):
             left_out.add(row["episode_id"])
             continue
         kept.append((row, prompts.add(row["prompt"])))

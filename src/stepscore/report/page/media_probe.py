@@ -1,4 +1,4 @@
-"""Video files for a browser: which of them it plays as they are."""
+"""Which video files browsers play without re-encoding."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TYPES = {"mp4": "video/mp4", "mov": "video/mp4", "webm": "video/webm", "m4v": "
 
 
 class Probe(NamedTuple):
-    """What a browser needs to know of a file.
+    """The properties of a video file that decide how a browser plays it.
 
     Attributes:
         codec: libav's name of the codec.
         type: MIME type.
-        first_s: Presentation time of the first frame.
-        plays: Whether browsers play it as it is.
+        first_s: Presentation time of the first frame, in seconds.
+        plays: Whether browsers play the file without re-encoding.
     """
 
     codec: str
@@ -30,7 +30,7 @@ class Probe(NamedTuple):
 
 
 def probe(path: Path) -> Probe:
-    """Look into a video file; decodes nothing. VideoError where it cannot be read."""
+    """Read a video file's codec, type and first time without decoding frames; VideoError if it is unreadable."""
     with open_video(path) as container:
         context = video_stream(container, path).codec_context
         codec, pixels = context.codec.canonical_name, context.pix_fmt

@@ -1,4 +1,4 @@
-"""Columns of numbers and strings in few bytes of JSON; ``web/src/contract.ts`` says how the page reads them."""
+"""Columns of numbers and strings in few bytes of JSON; ``web/src/contract.ts`` defines how they are decoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from stepscore.types import FloatArray
 
 PROGRESS_SCALES = (("u16", 40_000.0), ("u32", 4e9))
-"""Both divide 1, .25, .005 and .99 without rest: a threshold decides on the page as it does in the metrics."""
+"""Both represent 1, .25, .005 and .99 exactly: a threshold decides on the page as it does in the metrics."""
 
 _TYPES: dict[str, np.dtype[Any]] = {
     "u8": np.dtype("<u1"),
@@ -26,12 +26,12 @@ Row = TypeVar("Row", bound=Hashable)
 
 
 def pack_floats(values: ArrayLike) -> dict[str, Any]:
-    """The values as they are, 8 bytes each."""
+    """Pack values unchanged, 8 bytes each."""
     return _packed("f64", np.asarray(values, dtype=np.float64))
 
 
 def pack_progress(values: FloatArray) -> dict[str, Any]:
-    """Values in 0..1 as q / scale: exact up to 4 decimals in 2 bytes, else up to 9 in 4 (within 1.3e-10)."""
+    """Pack values in 0..1 as q / scale: exact up to 4 decimals in 2 bytes, else up to 9 in 4 (within 1.3e-10)."""
     for enc, scale in PROGRESS_SCALES:
         codes = _codes(values, enc, scale)
         if enc == "u32" or np.array_equal(unpack(_packed(enc, codes, scale)), values, equal_nan=True):
@@ -40,19 +40,19 @@ def pack_progress(values: FloatArray) -> dict[str, Any]:
 
 
 def pack_range(values: FloatArray) -> dict[str, Any]:
-    """Values over their own range in 2 bytes each: for drawing. The error is at most range / 131,068."""
+    """Pack values over their own range in 2 bytes each, for drawing; the error is at most range / 131,068."""
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-    # A range too small to divide by is drawn as a level line.
+    # A range too small to divide by is drawn as a horizontal line.
     scale = 65_534 / (high - low) if high - low > 1e-300 else 1.0
     return {**_packed("u16", _codes(values - low, "u16", scale), scale), "offset": low}
 
 
 def pack_times(times: FloatArray, rates: FloatArray, lengths: Sequence[int]) -> tuple[dict[str, Any], Any]:
-    """Times of many curves end to end, and per curve the rate that they are divided by.
+    """Pack the times of many concatenated curves, and per curve the rate that they are divided by.
 
-    Where every time is a frame's (k / rate to a millionth of a second), k is kept in 2 or 4 bytes. Else the
-    times are kept in microseconds and there is no rate; past an hour, as they are.
+    Where every time is that of a frame (k / rate to a microsecond), k is kept in 2 or 4 bytes. Otherwise the
+    times are kept in microseconds and there is no rate; past an hour, unchanged.
     """
     per_point = np.repeat(rates, lengths)
     if not np.any(np.isnan(per_point)):
@@ -66,7 +66,7 @@ def pack_times(times: FloatArray, rates: FloatArray, lengths: Sequence[int]) -> 
 
 
 def unpack(packed: dict[str, Any]) -> FloatArray:
-    """The numbers again, as the page sees them."""
+    """Return the numbers as the page decodes them."""
     raw = np.frombuffer(base64.b64decode(packed["b64"]), _TYPES[packed["enc"]])
     if packed["enc"] == "f64":
         return raw.astype(np.float64)
@@ -75,25 +75,25 @@ def unpack(packed: dict[str, Any]) -> FloatArray:
 
 
 def dictionary(values: Iterable[str | None]) -> dict[str, Any]:
-    """Strings as numbers into a list of the different ones, in order of appearance; -1 for ``None``."""
+    """Encode strings as indices into the distinct ones, in order of appearance; -1 for ``None``."""
     table = Table[str]()
     codes = [-1 if value is None else table.number(value) for value in values]
     return {"values": table.rows, "codes": codes}
 
 
 class Table(Generic[Row]):
-    """Rows of which each different one is kept once."""
+    """A list in which each distinct row is kept once."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self._numbers: dict[Row, int] = {}
 
     def number(self, row: Row) -> int:
-        """Where the row stands, after adding it if it is new."""
-        found = self._numbers.setdefault(row, len(self.rows))
-        if found == len(self.rows):
+        """Return the index of the row, adding it if it is new."""
+        index = self._numbers.setdefault(row, len(self.rows))
+        if index == len(self.rows):
             self.rows.append(row)
-        return found
+        return index
 
 
 def _codes(values: FloatArray, enc: str, scale: float) -> NDArray[np.unsignedinteger[Any]]:
@@ -104,8 +104,8 @@ def _codes(values: FloatArray, enc: str, scale: float) -> NDArray[np.unsignedint
 
 
 def _packed(enc: str, values: NDArray[Any], scale: float = 1.0) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    packed: dict[str, Any] = {
         "enc": enc,
         "b64": base64.b64encode(values.astype(_TYPES[enc]).tobytes()).decode(),
     }
-    return found if scale == 1.0 else {**found, "scale": scale}
+    return packed if scale == 1.0 else {**packed, "scale": scale}

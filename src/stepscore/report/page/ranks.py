@@ -1,4 +1,4 @@
-"""Ranks that say no more than the intervals do: groups whose intervals do not separate are tied."""
+"""Ranks in which groups whose intervals overlap are tied."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ Rank = tuple[int, int] | None
 
 
 def tied_ranks(estimates: Sequence[Estimate | None], better: Literal["higher", "lower"]) -> list[Rank]:
-    """The best and the worst place each group may take.
+    """Return the best and the worst rank each group may take.
 
-    A group is surely better than another when its whole interval is. The best place is 1 + the groups surely
-    better, the worst is the number of groups less those surely worse. A group without an interval is surely
-    better or worse than none; one without a value has no place and counts for nobody.
+    A group is surely better than another if its whole interval is. The best rank is 1 + the groups surely
+    better, the worst is the number of groups minus those surely worse. A group without an interval is surely
+    better or worse than none; one without a value has no rank and is not counted for the others.
 
     Args:
-        estimates: One a group; ``None`` where there is none.
-        better: The good direction.
+        estimates: One per group; ``None`` where there is none.
+        better: The direction in which values improve.
 
-    >>> from stepscore.metrics.stats.intervals import rate_estimate
+    >>> from stepscore.metrics.stats import rate_estimate
     >>> tied_ranks([rate_estimate([0, 1] * 50), rate_estimate([1] * 100)], "higher")
     [(2, 2), (1, 1)]
     """
     ends = [_ends(estimate, better) for estimate in estimates]
-    placed = [end for end in ends if end is not None]
-    found: list[Rank] = []
+    known = [end for end in ends if end is not None]
+    ranks: list[Rank] = []
     for end in ends:
         if end is None:
-            found.append(None)
+            ranks.append(None)
             continue
-        above = sum(other[0] > end[1] for other in placed)
-        below = sum(other[1] < end[0] for other in placed)
-        found.append((1 + above, len(placed) - below))
-    return found
+        above = sum(other[0] > end[1] for other in known)
+        below = sum(other[1] < end[0] for other in known)
+        ranks.append((1 + above, len(known) - below))
+    return ranks
 
 
 def _ends(estimate: Estimate | None, better: str) -> tuple[float, float] | None:
-    """The interval, upwards better; unbounded where there is none; ``None`` without a value."""
+    """Return the interval with higher as better; unbounded if there is none; ``None`` without a value."""
     if estimate is None or math.isnan(estimate.value):
         return None
     if math.isnan(estimate.lo) or math.isnan(estimate.hi):

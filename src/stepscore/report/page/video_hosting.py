@@ -1,4 +1,4 @@
-"""Where a page finds its videos: where they lie, in a folder beside it, or at a server."""
+"""Where a page finds its videos: in their original place, in a folder next to it, or on a server."""
 
 from __future__ import annotations
 
@@ -13,108 +13,117 @@ from stepscore.episodes import View
 from stepscore.episodes.video import VideoView
 from stepscore.errors import RunError
 from stepscore.report.page.media_probe import Probe, probe
-from stepscore.report.video.h264 import stream_frames, write_h264
+from stepscore.report.video import stream_frames, write_h264
 
-KEYFRAME_S = 0.5
-"""Between keyframes of the videos made for a page: a jump to a moment is to be quick."""
+KEYFRAME_INTERVAL_S = 0.5
+"""Seconds between keyframes of the videos encoded for a page; a short interval makes seeking quick."""
 
 
-class Placed(NamedTuple):
-    """A file as the page refers to it: a quoted URL, and what is there."""
+class HostedVideo(NamedTuple):
+    """A video file as the page refers to it.
+
+    Attributes:
+        src: Quoted URL, relative to the page where possible.
+        probe: Codec, MIME type and playability of the file at that URL.
+    """
 
     src: str
     probe: Probe
 
 
-class Shelf(Protocol):
-    """A place for videos."""
+class VideoHost(Protocol):
+    """A place from which a page loads its videos."""
 
-    def file(self, path: Path, found: Probe) -> Placed:
-        """Put a video file there; called once a file, however many episodes it holds."""
+    def add_file(self, path: Path, probed: Probe) -> HostedVideo:
+        """Host a video file; called once for each file, however many episodes it holds."""
 
-    def pictures(self, view: View, name: str) -> Placed | None:
-        """Put a camera there that is no video file; ``None`` where this shelf makes no videos."""
+    def add_frames(self, view: View, name: str) -> HostedVideo | None:
+        """Host a camera that is not recorded as a video file; ``None`` if this host encodes no videos."""
 
 
-class Linked:
-    """Videos stay where they are; the page in ``folder`` refers to them by relative path."""
+class LinkedVideos:
+    """Videos that stay where they are; the page in ``folder`` refers to them by relative path."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = os.path.abspath(folder)
 
-    def file(self, path: Path, found: Probe) -> Placed:
-        """The way from the page to the file."""
-        return Placed(link(path, self._folder), found)
+    def add_file(self, path: Path, probed: Probe) -> HostedVideo:
+        """Return the relative URL from the page to the file."""
+        return HostedVideo(relative_url(path, self._folder), probed)
 
-    def pictures(self, view: View, name: str) -> None:
-        """Nothing is made."""
+    def add_frames(self, view: View, name: str) -> None:
+        """Encode nothing."""
         return
 
 
-class Copied:
-    """Videos are copied to ``folder``/videos, as H.264 where a browser would not play them."""
+class CopiedVideos:
+    """Videos copied to ``folder``/videos, re-encoded as H.264 where browsers do not play the original."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
 
-    def file(self, path: Path, found: Probe) -> Placed:
-        """A copy of the file, or an H.264 version with the same frame times."""
-        if not found.plays:
-            return self._encoded(VideoView(path), path.stem)
-        target = self._next(path.stem, path.suffix.lower())
+    def add_file(self, path: Path, probed: Probe) -> HostedVideo:
+        """Copy the file, or write an H.264 version with the same frame times."""
+        if not probed.plays:
+            return self._encode(VideoView(path), path.stem)
+        target = self._next_path(path.stem, path.suffix.lower())
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
         except OSError as error:
             raise RunError(f"Cannot copy {path} to {target}: {error.strerror or error}.") from error
-        return Placed(f"videos/{target.name}", found)
+        return HostedVideo(f"videos/{target.name}", probed)
 
-    def pictures(self, view: View, name: str) -> Placed:
-        """An H.264 video of the pictures."""
-        return self._encoded(view, name)
+    def add_frames(self, view: View, name: str) -> HostedVideo:
+        """Write the camera's frames as an H.264 video."""
+        return self._encode(view, name)
 
-    def _encoded(self, view: View, name: str) -> Placed:
-        info, target = view.info(), self._next(name, ".mp4")
+    def _encode(self, view: View, name: str) -> HostedVideo:
+        info, target = view.info(), self._next_path(name, ".mp4")
         write_h264(
             target,
             stream_frames(view),
             view.timestamps(),
             duration_s=info.duration_s,
             fps=info.fps,
-            keyframe_s=KEYFRAME_S,
+            keyframe_s=KEYFRAME_INTERVAL_S,
         )
-        return Placed(f"videos/{target.name}", probe(target))
+        return HostedVideo(f"videos/{target.name}", probe(target))
 
-    def _next(self, name: str, suffix: str) -> Path:
+    def _next_path(self, name: str, suffix: str) -> Path:
         self._count += 1
         safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[-60:]
         return self._folder / "videos" / f"{self._count:05d}-{safe}{suffix}"
 
 
-class Served:
-    """Videos by number at a server, which knows the files and gives out no others."""
+class ServedVideos:
+    """Videos that a server hands out by number; it serves the files listed here and no others.
+
+    Attributes:
+        files: Path and MIME type of each video; its place in the list is its number.
+    """
 
     def __init__(self) -> None:
         self.files: list[tuple[Path, str]] = []
         self._numbers: dict[Path, int] = {}
 
-    def file(self, path: Path, found: Probe) -> Placed:
-        """``media/N``; a file keeps its number however often a page is built."""
+    def add_file(self, path: Path, probed: Probe) -> HostedVideo:
+        """Return ``media/N``; a file keeps its number however often a page is built."""
         number = self._numbers.setdefault(path, len(self.files))
         if number == len(self.files):
-            self.files.append((path, found.type))
-        return Placed(f"media/{number}", found)
+            self.files.append((path, probed.type))
+        return HostedVideo(f"media/{number}", probed)
 
-    def pictures(self, view: View, name: str) -> None:
-        """Nothing is made."""
+    def add_frames(self, view: View, name: str) -> None:
+        """Encode nothing."""
         return
 
 
-def link(path: Path, folder: str) -> str:
-    """A quoted relative URL from a folder to a file; a file: URL where there is no relative way (drives)."""
-    whole = os.path.abspath(path)
+def relative_url(path: Path, folder: str) -> str:
+    """Return the quoted relative URL from a folder to a file; a file: URL if they are on different drives."""
+    absolute = os.path.abspath(path)
     try:
-        return quote(Path(os.path.relpath(whole, folder)).as_posix())
+        return quote(Path(os.path.relpath(absolute, folder)).as_posix())
     except ValueError:
-        return Path(whole).as_uri()
+        return Path(absolute).as_uri()

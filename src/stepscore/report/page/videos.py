@@ -1,4 +1,4 @@
-"""Videos of every episode and view: which file, from which second, at which rate."""
+"""The videos of every episode and view: which file, from which second, at which frame rate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stepscore.errors import StepScoreError
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import dictionary, pack_floats
-from stepscore.report.page.video_hosting import Placed, Shelf
-from stepscore.runs import Run, number
+from stepscore.report.page.video_hosting import HostedVideo, VideoHost
+from stepscore.runs import Run, finite_or_none
 from stepscore.types import FloatArray
 
-REGULAR = 0.1
-"""Share of a frame by which frame times may leave i / fps and still be told by the rate alone."""
+TIMING_TOLERANCE = 0.1
+"""Share of a frame by which frame times may deviate from i / fps and still be described by fps alone."""
 
 
 @dataclass
@@ -34,64 +34,64 @@ class _Row:
     start_s: float = 0.0
     info: ViewInfo | None = None
     times: FloatArray | None = None
-    why: str = ""
+    unavailable: str = ""
 
 
 @dataclass
 class _Files:
-    """Files placed so far, each once."""
+    """The files hosted so far, each once."""
 
-    shelf: Shelf
-    placed: list[Placed] = field(default_factory=list)
+    host: VideoHost
+    hosted: list[HostedVideo] = field(default_factory=list)
     by_path: dict[Path, int] = field(default_factory=dict)
 
     def number(self, path: Path) -> int:
         if path not in self.by_path:
-            self.by_path[path] = self.add(self.shelf.file(path, probe(path)))
+            self.by_path[path] = self.add(self.host.add_file(path, probe(path)))
         return self.by_path[path]
 
-    def add(self, placed: Placed) -> int:
-        self.placed.append(placed)
-        return len(self.placed) - 1
+    def add(self, video: HostedVideo) -> int:
+        self.hosted.append(video)
+        return len(self.hosted) - 1
 
 
 def video_tables(
-    runs: Sequence[Run], index: EpisodeIndex, shelf: Shelf | None
+    runs: Sequence[Run], index: EpisodeIndex, host: VideoHost | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The contract's files and VideoTable; both empty without a shelf.
+    """Return the contract's MediaFile list and VideoTable; both are empty without a host.
 
-    The sources of the runs are opened again for it. A video that is not to be had is a row that says why.
+    The sources of the runs are opened again. A video that is not available is a row with the reason.
     """
-    if shelf is None:
+    if host is None:
         return [], _table([])
     sources = _Sources({row["source"]: run for run in reversed(runs) for row in _sources(run)})
-    files = _Files(shelf)
+    files = _Files(host)
     rows = [
         _row(place, name, view, files)
         for place, episode in enumerate(index.rows)
         for name, view in sources.views(episode).items()
     ]
-    found = [{"src": p.src, **p.probe._asdict()} for p in files.placed]
-    return found, _table(rows)
+    media = [{"src": video.src, **video.probe._asdict()} for video in files.hosted]
+    return media, _table(rows)
 
 
 class _Sources:
-    """The sources of some runs, opened when first asked for."""
+    """The sources of some runs, opened on first use."""
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = runs
         self._opened: dict[str, Episodes | str] = {}
 
     def views(self, row: Mapping[str, Any]) -> Mapping[str, View | str]:
-        """The cameras of an episode, or for each of them why it cannot be shown."""
-        found = self._open(row["source"])
-        if not isinstance(found, str):
+        """Return the cameras of an episode, or for each of them why it is unavailable."""
+        source = self._open(row["source"])
+        if not isinstance(source, str):
             try:
-                views: Mapping[str, View] = found[row["episode_id"]].views
+                views: Mapping[str, View] = source[row["episode_id"]].views
                 return views
             except StepScoreError as error:
-                found = str(error)
-        return dict.fromkeys((view["name"] for view in row["views"]), found)
+                source = str(error)
+        return dict.fromkeys((view["name"] for view in row["views"]), source)
 
     def _open(self, source: str) -> Episodes | str:
         if source not in self._opened:
@@ -104,26 +104,26 @@ class _Sources:
 
 
 def _sources(run: Run) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (
+    sources: list[dict[str, Any]] = (
         run.episodes().select(["source"]).group_by("source").aggregate([]).to_pylist()
     )
-    return found
+    return sources
 
 
 def _row(place: int, name: str, view: View | str, files: _Files) -> _Row:
     row = _Row(place, name)
     if isinstance(view, str):
-        row.why = view
+        row.unavailable = view
         return row
     if isinstance(view, FetchedView):
         if not view.path.exists():
-            row.why = f"The video has not been fetched: {view.path.name}."
+            row.unavailable = f"The video has not been fetched: {view.path.name}."
             return row
         view = view.view
     try:
         _fill(row, view, files)
     except StepScoreError as error:
-        row.why = str(error)
+        row.unavailable = str(error)
     return row
 
 
@@ -131,15 +131,17 @@ def _fill(row: _Row, view: View, files: _Files) -> None:
     row.info, times = view.info(), view.timestamps()
     if isinstance(view, VideoView):
         row.file = files.number(view.path)
-        clock = packet_index(view.path).times
-        row.start_s = float(clock[row.info.first_frame] - clock[0])
+        file_times = packet_index(view.path).times
+        row.start_s = float(file_times[row.info.first_frame] - file_times[0])
     else:
-        made = files.shelf.pictures(view, f"{row.episode}-{row.view}")
-        if made is None:
-            row.why = "This camera is recorded as pictures, not as a video; --copy-videos makes one of them."
+        video = files.host.add_frames(view, f"{row.episode}-{row.view}")
+        if video is None:
+            row.unavailable = (
+                "This camera is recorded as single images, not as a video; --copy-videos encodes them."
+            )
         else:
-            row.file = files.add(made)
-    if np.max(np.abs(times - np.arange(len(times)) / row.info.fps)) > REGULAR / row.info.fps:
+            row.file = files.add(video)
+    if np.max(np.abs(times - np.arange(len(times)) / row.info.fps)) > TIMING_TOLERANCE / row.info.fps:
         row.times = times
 
 
@@ -151,9 +153,9 @@ def _table(rows: Sequence[_Row]) -> dict[str, Any]:
         "file": [row.file for row in rows],
         "start_s": [row.start_s for row in rows],
         "n_frames": [info.n_frames for info in infos],
-        "fps": [number(info.fps) for info in infos],
+        "fps": [finite_or_none(info.fps) for info in infos],
         "width": [info.width for info in infos],
         "height": [info.height for info in infos],
         "times": {str(n): pack_floats(row.times) for n, row in enumerate(rows) if row.times is not None},
-        "why": {str(n): row.why for n, row in enumerate(rows) if row.why},
+        "unavailable": {str(n): row.unavailable for n, row in enumerate(rows) if row.unavailable},
     }

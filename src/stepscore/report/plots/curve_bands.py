@@ -1,4 +1,4 @@
-"""Many curves as one band: the median over episodes at each share of an episode's time."""
+"""The median and quartiles of many curves at each share of the episodes' time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from stepscore.types import FloatArray
 
 Points = tuple[FloatArray, FloatArray]
-"""Times in seconds and values."""
+"""Timestamps in seconds, and the values at them."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """The middle of many curves.
+    """The quartiles of many curves over time.
 
     Attributes:
         at: Share of the episode's time, 0..1.
-        low: A quarter of the known curves lie below; NaN where too few are known.
-        median: Half of them do.
-        high: Three quarters do.
-        n: Curves.
+        low: Lower quartile of the known curves; NaN where too few are known.
+        median: Their median.
+        high: Their upper quartile.
+        n: Number of curves.
     """
 
     at: FloatArray
@@ -33,17 +33,17 @@ class Band:
 
 
 def median_band(curves: Sequence[Points], durations: Sequence[float], *, points: int = 101) -> Band:
-    """Quartiles over episodes at evenly spaced shares of their time.
+    """Compute quartiles over episodes at evenly spaced shares of their time.
 
-    A curve is read between its points by straight lines; before its first point, after its last and beside an
-    unknown point it is unknown. There is a median only where at least half of the curves are known, and at
-    least nine in ten of as many as are known anywhere: else it would jump where curves end, because it
-    speaks of other episodes there.
+    A curve is interpolated linearly between its points; it is unknown before its first point, after its last and
+    next to an unknown point. There is a median only where at least half of the curves are known, and at least
+    nine tenths of as many as are known anywhere: it would otherwise jump where curves end, because it
+    would be the median of other episodes there.
 
     Args:
-        curves: Times and values of each episode.
-        durations: Seconds that each episode lasts.
-        points: How many shares, from the beginning to the end.
+        curves: Timestamps and values of each episode.
+        durations: Duration of each episode in seconds.
+        points: Number of shares, from the beginning to the end.
     """
     at = np.linspace(0.0, 1.0, points)
     grid = np.full((len(curves), points), np.nan)
@@ -59,7 +59,7 @@ def median_band(curves: Sequence[Points], durations: Sequence[float], *, points:
 
 
 def duration_of(row_duration: float | None, times: FloatArray) -> float:
-    """How long an episode lasts: as recorded, or for one without video until its curve's last point."""
+    """Return an episode's duration: as recorded, or the time of its curve's last point if it has no video."""
     if row_duration is not None:
         return row_duration
     return float(times[-1]) if len(times) else float("nan")

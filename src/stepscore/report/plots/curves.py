@@ -1,4 +1,4 @@
-"""Curves of many episodes over one another with their median band: a row a policy, a column an outcome."""
+"""Curves of many episodes with their median band: one row per policy, one column per outcome."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepscore.analysis import Measures, groups
+from stepscore.analysis import EpisodeMetrics, episode_groups
 from stepscore.errors import OptionError
 from stepscore.report.plots.curve_bands import Band, Points, duration_of, median_band
 from stepscore.report.plots.style import (
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINES = 100
-"""Single curves drawn in a panel at most, evenly taken from all; the band is always over all."""
+MAX_CURVES = 100
+"""Single curves drawn in a panel, evenly chosen from all; the band is always over all of them."""
 
-FEWEST = 3
-"""Curves from which a median band says more than the curves themselves."""
+MIN_CURVES_FOR_BAND = 3
+"""Fewer curves are drawn without a median band."""
 
 _COLOURS = {"success": BLUE, "failure": RED, "outcome unknown": GREY}
 
 
 class Panel(NamedTuple):
-    """The curves of one group and outcome; times are shares of the episode's time."""
+    """The curves of one group and outcome; their times are shares of the episode's duration."""
 
     curves: tuple[Points, ...]
     band: Band
@@ -44,13 +44,13 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True)
 class CurveGrid:
-    """What is drawn.
+    """The curves of all groups and outcomes.
 
     Attributes:
-        source: Where the outcome is from: ``"label"`` where any episode has one, else ``"judge"``.
+        source: Source of the outcome: ``"label"`` if any episode has one, else ``"judge"``.
         groups: Names of the rows.
         outcomes: Names of the columns.
-        panels: Group and outcome by number to curves; a pair without episodes is not in it.
+        panels: (row, column) to curves; a pair without episodes is absent.
     """
 
     source: str
@@ -59,29 +59,31 @@ class CurveGrid:
     panels: dict[tuple[int, int], Panel]
 
 
-def curve_grid(measures: Measures, by: Sequence[str]) -> CurveGrid:
-    """Every episode that has a curve, by group and outcome."""
-    source = "label" if np.any(~np.isnan(measures.values["success_label"])) else "judge"
-    success = measures.values[f"success_{source}"]
-    has_curve = np.array([len(times) > 0 for times, _ in measures.curves], dtype=bool)
+def curve_grid(metrics: EpisodeMetrics, by: Sequence[str]) -> CurveGrid:
+    """Group the episodes that have a curve by group and outcome."""
+    source = "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"
+    success = metrics.values[f"success_{source}"]
+    has_curve = np.array([len(times) > 0 for times, _ in metrics.curves], dtype=bool)
     masks = {"success": success == 1, "failure": success == 0, "outcome unknown": np.isnan(success)}
-    outcomes = tuple(word for word, mask in masks.items() if np.any(mask & has_curve))
+    outcomes = tuple(outcome for outcome, mask in masks.items() if np.any(mask & has_curve))
     if not outcomes:
         raise OptionError("No episode of these runs has a curve to draw.")
-    rows = [(group_name(g), chosen) for g, chosen in groups(measures, by) if np.any(chosen & has_curve)]
+    rows = [
+        (group_name(g), chosen) for g, chosen in episode_groups(metrics, by) if np.any(chosen & has_curve)
+    ]
     panels = {}
     for row, (_, chosen) in enumerate(rows):
-        for column, word in enumerate(outcomes):
-            members = np.flatnonzero(chosen & masks[word] & has_curve).tolist()
+        for column, outcome in enumerate(outcomes):
+            members = np.flatnonzero(chosen & masks[outcome] & has_curve).tolist()
             if members:
-                panels[row, column] = _panel_of(measures, members)
+                panels[row, column] = _panel_of(metrics, members)
     return CurveGrid(source, tuple(name for name, _ in rows), outcomes, panels)
 
 
-def _panel_of(measures: Measures, members: Sequence[int]) -> Panel:
-    curves = [measures.curves[i] for i in members]
+def _panel_of(metrics: EpisodeMetrics, members: Sequence[int]) -> Panel:
+    curves = [metrics.curves[i] for i in members]
     durations = [
-        duration_of(measures.episodes[i]["duration_s"], times)
+        duration_of(metrics.episodes[i]["duration_s"], times)
         for i, (times, _) in zip(members, curves, strict=True)
     ]
     shares = tuple((t / d if d > 0 else t, v) for (t, v), d in zip(curves, durations, strict=True))
@@ -89,7 +91,7 @@ def _panel_of(measures: Measures, members: Sequence[int]) -> Panel:
 
 
 def draw_curves(grid: CurveGrid, width: float = COLUMN_INCHES) -> Figure:
-    """The grid as a figure of this width in inches."""
+    """Draw the grid as a figure of this width in inches."""
     from matplotlib.figure import Figure
 
     height = 0.5 + 0.72 * len(grid.groups)
@@ -98,11 +100,11 @@ def draw_curves(grid: CurveGrid, width: float = COLUMN_INCHES) -> Figure:
     panels = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
     for row, name in enumerate(grid.groups):
         panels[row, 0].set_ylabel(fit_lines(name, 0.7, most=2), fontsize=SMALL)
-        for column, word in enumerate(grid.outcomes):
+        for column, outcome in enumerate(grid.outcomes):
             axes = panels[row, column]
-            _panel(axes, grid.panels.get((row, column)), _COLOURS[word])
+            _panel(axes, grid.panels.get((row, column)), _COLOURS[outcome])
             if row == 0:
-                axes.set_title(word if word == "outcome unknown" else f"{word} by {grid.source}")
+                axes.set_title(outcome if outcome == "outcome unknown" else f"{outcome} by {grid.source}")
     for axes in panels.flat:
         percent_axis(axes, "x")
         percent_axis(axes, "y")
@@ -118,12 +120,12 @@ def _panel(axes: Axes, panel: Panel | None, colour: str) -> None:
         )
         return
     n = len(panel.curves)
-    drawn = np.unique(np.linspace(0, n - 1, min(n, LINES)).round().astype(int))
-    thin = {"color": colour, "lw": 0.4, "alpha": max(0.2, 0.8 / len(drawn) ** 0.4)}
+    drawn = np.unique(np.linspace(0, n - 1, min(n, MAX_CURVES)).round().astype(int))
+    line_style = {"color": colour, "lw": 0.4, "alpha": max(0.2, 0.8 / len(drawn) ** 0.4)}
     for index in drawn:
         times, values = panel.curves[index]
-        axes.plot(100 * times, 100 * values, **thin)
-    if n >= FEWEST:
+        axes.plot(100 * times, 100 * values, **line_style)
+    if n >= MIN_CURVES_FOR_BAND:
         band = panel.band
         at = 100 * band.at
         axes.fill_between(at, 100 * band.low, 100 * band.high, color=colour, alpha=0.22, lw=0)

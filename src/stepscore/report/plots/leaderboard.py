@@ -1,4 +1,4 @@
-"""The leaderboard as dot plots: a panel a metric, a row a policy, each dot with its interval and n."""
+"""The leaderboard as dot plots: one panel per metric, one row per policy, each dot with its interval and n."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepscore.analysis import Measures, groups
+from stepscore.analysis import EpisodeMetrics, episode_groups
 from stepscore.errors import OptionError
-from stepscore.metrics import Column
-from stepscore.report.plots.style import COLUMN_INCHES, GREY, SMALL, fit_lines, group_name, look, percent_axis
+from stepscore.metrics import MetricColumn
+from stepscore.report.plots.style import (
+    COLUMN_INCHES,
+    GREY,
+    SMALL,
+    fit_lines,
+    group_name,
+    group_style,
+    percent_axis,
+)
 from stepscore.types import Estimate
 
 if TYPE_CHECKING:
@@ -21,12 +29,19 @@ if TYPE_CHECKING:
 
 METRICS = ("success_label", "success_judge", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR")
 _TITLES = {"success_label": "success\nby label", "success_judge": "success\nby judge"}
-PANEL_INCHES = 0.53
-"""Least width of a panel: its title and ticks can still be read, and an interval of ten points be seen."""
+MIN_PANEL_INCHES = 0.53
+"""Width of a panel at which its title, its ticks and an interval of ten points are still legible."""
 
 
-class BoardRow(NamedTuple):
-    """One group: its name, its look in every figure, its episodes, and an Estimate for every metric."""
+class LeaderboardRow(NamedTuple):
+    """One group.
+
+    Attributes:
+        name: Its name, for example the policy.
+        number: Index that decides its style in every figure.
+        n: Number of its episodes.
+        estimates: One for every column.
+    """
 
     name: str
     number: int
@@ -35,65 +50,67 @@ class BoardRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Board:
-    """What the leaderboard shows.
+class Leaderboard:
+    """Groups by metric.
 
     Attributes:
-        columns: The metrics that something is known of.
-        rows: One a group; the best in the first metric comes first, and unknown last.
+        columns: The metrics that have a known value.
+        rows: One per group, sorted by the first metric: best first, unknown last.
     """
 
-    columns: tuple[Column, ...]
-    rows: tuple[BoardRow, ...]
+    columns: tuple[MetricColumn, ...]
+    rows: tuple[LeaderboardRow, ...]
 
 
-def board(measures: Measures, by: Sequence[str], names: Sequence[str] | None = None) -> Board:
-    """The Estimates of the leaderboard, from :mod:`stepscore.analysis.measures`.
+def leaderboard(
+    metrics: EpisodeMetrics, by: Sequence[str], names: Sequence[str] | None = None
+) -> Leaderboard:
+    """Return the leaderboard of some episodes, with the Estimates of :mod:`stepscore.analysis`.
 
     Args:
-        measures: Every episode's numbers.
-        by: How episodes are grouped, see :func:`stepscore.analysis.measures.measure`.
-        names: Which metrics; without them the success rates and those of OPD.
+        metrics: The metrics of every episode.
+        by: How episodes are grouped, see :func:`stepscore.analysis.measure`.
+        names: Names of the metrics; default: the success rates and the OPD metrics.
     """
-    wanted = [measures.column(name) for name in (METRICS if names is None else names)]
-    columns = tuple(c for c in wanted if np.any(~np.isnan(measures.values[c.name])))
+    wanted = [metrics.column(name) for name in (METRICS if names is None else names)]
+    columns = tuple(c for c in wanted if np.any(~np.isnan(metrics.values[c.name])))
     if not columns:
-        raise OptionError(f"Nothing is known of {', '.join(c.name for c in wanted)} in these runs.")
+        raise OptionError(f"No episode of these runs has a value for {', '.join(c.name for c in wanted)}.")
     rows = [
-        BoardRow(
+        LeaderboardRow(
             group_name(group),
             number,
             int(chosen.sum()),
-            tuple(measures.estimate(c.name, chosen) for c in columns),
+            tuple(metrics.estimate(c.name, chosen) for c in columns),
         )
-        for number, (group, chosen) in enumerate(groups(measures, by))
+        for number, (group, chosen) in enumerate(episode_groups(metrics, by))
     ]
 
-    def place(row: BoardRow) -> tuple[bool, float, int]:
+    def place(row: LeaderboardRow) -> tuple[bool, float, int]:
         value = row.estimates[0].value
         return math.isnan(value), value if columns[0].better == "lower" else -value, row.number
 
-    return Board(columns, tuple(sorted(rows, key=place)))
+    return Leaderboard(columns, tuple(sorted(rows, key=place)))
 
 
-def draw_leaderboard(shown: Board, width: float = COLUMN_INCHES) -> Figure:
-    """The board as a figure of this width in inches."""
+def draw_leaderboard(board: Leaderboard, width: float = COLUMN_INCHES) -> Figure:
+    """Draw the leaderboard as a figure of this width in inches."""
     from matplotlib.figure import Figure
 
-    label_inches = min(0.3 * width, 0.055 * max(len(f"{row.name} ({row.n})") for row in shown.rows))
-    names = [fit_lines(f"{row.name} ({row.n})", label_inches, most=2) for row in shown.rows]
-    across = max(1, int((width - label_inches) / PANEL_INCHES))
-    down = math.ceil(len(shown.columns) / across)
-    across = math.ceil(len(shown.columns) / down)
+    label_inches = min(0.3 * width, 0.055 * max(len(f"{row.name} ({row.n})") for row in board.rows))
+    names = [fit_lines(f"{row.name} ({row.n})", label_inches, most=2) for row in board.rows]
+    across = max(1, int((width - label_inches) / MIN_PANEL_INCHES))
+    down = math.ceil(len(board.columns) / across)
+    across = math.ceil(len(board.columns) / down)
     row_inches = 0.23 if any("\n" in name for name in names) else 0.16
-    height = down * (0.46 + row_inches * len(shown.rows)) + 0.16
+    height = down * (0.46 + row_inches * len(board.rows)) + 0.16
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharey=True)
     for axes in panels[:, 0]:
         axes.set_yticks(range(len(names)), names)
     for number, axes in enumerate(panels.flat):
-        if number < len(shown.columns):
-            _panel(axes, shown.columns[number], shown.rows, [row.estimates[number] for row in shown.rows])
+        if number < len(board.columns):
+            _panel(axes, board.columns[number], board.rows, [row.estimates[number] for row in board.rows])
         else:
             axes.set_axis_off()
     panels[0, 0].set_ylim(len(names) - 0.5, -0.5)
@@ -101,7 +118,9 @@ def draw_leaderboard(shown: Board, width: float = COLUMN_INCHES) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, column: Column, rows: Sequence[BoardRow], estimates: Sequence[Estimate]) -> None:
+def _panel(
+    axes: Axes, column: MetricColumn, rows: Sequence[LeaderboardRow], estimates: Sequence[Estimate]
+) -> None:
     arrow = {"higher": " ↑", "lower": " ↓", "neither": ""}[column.better]
     axes.set_title(_TITLES.get(column.name, column.name) + arrow, fontsize=SMALL)
     bare_rows(axes)
@@ -114,42 +133,42 @@ def _panel(axes: Axes, column: Column, rows: Sequence[BoardRow], estimates: Sequ
 
 
 def bare_rows(axes: Axes) -> None:
-    """Rows are told by their names: no line and no ticks on the left."""
+    """Remove the axis line and the ticks on the left: the names alone mark the rows."""
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
 
 
 def draw_estimate(axes: Axes, e: Estimate, y: float, number: int) -> None:
-    """One dot in percent with its interval, in the look of the group with this number.
+    """Draw one dot in percent with its interval, in the style of the group with this number.
 
-    Hollow where the sample was too small for an interval; the word "unknown" where there is no value.
+    The dot is hollow if the sample was too small for an interval; "unknown" is written if there is no value.
     """
     if math.isnan(e.value):
         _note(axes, "unknown", 0.04, y, "left")
         return
-    group = look(number)
+    style = group_style(number)
     known = math.isfinite(e.lo) and math.isfinite(e.hi)
     if known:
-        axes.plot([100 * e.lo, 100 * e.hi], [y, y], "-", color=group.colour, solid_capstyle="butt", lw=1.1)
+        axes.plot([100 * e.lo, 100 * e.hi], [y, y], "-", color=style.colour, solid_capstyle="butt", lw=1.1)
     axes.plot(
         [100 * e.value],
         [y],
-        group.marker,
-        color=group.colour,
-        markerfacecolor=group.colour if known else "white",
+        style.marker,
+        color=style.colour,
+        markerfacecolor=style.colour if known else "white",
         markeredgewidth=0.7,
         clip_on=False,
     )
 
 
 def _note(axes: Axes, text: str, x: float, y: float, side: str) -> None:
-    """Small grey words at a share of the panel's width and the height of a row."""
+    """Write small grey text at a share of the panel's width and the height of a row."""
     style: dict[str, Any] = {"fontsize": SMALL - 1, "color": GREY, "ha": side, "va": "center"}
     axes.text(x, y, text, transform=axes.get_yaxis_transform(), **style)
 
 
-def _limits(column: Column, estimates: Sequence[Estimate]) -> tuple[float, float]:
-    """0 to 100; less where low is good and all of it is low, more where a metric leaves 0 to 100."""
+def _limits(column: MetricColumn, estimates: Sequence[Estimate]) -> tuple[float, float]:
+    """Return 0 to 100; less if lower is better and all values are low, more if a metric leaves 0 to 100."""
     ends = np.array([v for e in estimates for v in (e.value, e.lo, e.hi) if math.isfinite(v)]) * 100
     low, high = (float(ends.min()), float(ends.max())) if len(ends) else (0.0, 100.0)
     if low < 0 or high > 100:

@@ -1,6 +1,6 @@
 """The style of figures: sized for a paper's column, safe for colour-blind readers and in grey, reproducible.
 
-Groups differ in colour and in shape, so that they can be told apart in grey. Text is drawn as outlines of the
+Groups differ in colour and in shape, so that they are distinguishable in grey. Text is drawn as outlines of the
 font that comes with matplotlib: a figure looks the same wherever it is opened, and the text is in the SVG
 as comments. No date and no random id is written: the same run gives the same bytes.
 """

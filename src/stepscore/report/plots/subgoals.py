@@ -1,6 +1,6 @@
-"""Subgoal success vectors as dots with intervals: a panel a task, a row a subgoal, a mark a policy.
+"""Subgoal success vectors as dots with intervals: one panel per task, one row per subgoal, one dot per policy.
 
-Verdicts of the judge and labels of people stand in panels of their own, side by side.
+Verdicts of the judge and labels are in separate panels, side by side.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscore.analysis import By, SubgoalTable
+from stepscore.analysis import SubgoalTable, VerdictSource
 from stepscore.report.plots.leaderboard import bare_rows, draw_estimate
 from stepscore.report.plots.style import (
     BASE,
@@ -20,9 +20,9 @@ from stepscore.report.plots.style import (
     SMALL,
     fit_lines,
     group_name,
+    group_style,
     inch_axes,
     inch_text,
-    look,
     percent_axis,
 )
 
@@ -30,50 +30,56 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SOURCES: tuple[By, ...] = ("judge", "label")
-PAGE_INCHES = 8.5
-"""Greatest height of a figure; further tasks go to the next."""
+SOURCES: tuple[VerdictSource, ...] = ("judge", "label")
+MAX_PAGE_INCHES = 8.5
+"""Maximum height of a figure; further tasks go to the next page."""
 
 TITLE_INCHES, TICKS_INCHES = 0.2, 0.2
 _NOTE: Mapping[str, Any] = {"fontsize": SMALL, "color": GREY}
 
 
 class TaskVectors(NamedTuple):
-    """One task: its subgoals, and the tables of every group by each source of verdicts."""
+    """The success vectors of one task.
+
+    Attributes:
+        task: Its name; ``None`` where the source names none.
+        names: Its subgoals in order.
+        tables: Source of the verdicts to (group number, table) of every group.
+    """
 
     task: str | None
     names: tuple[str, ...]
-    tables: Mapping[By, tuple[tuple[int, SubgoalTable], ...]]
+    tables: Mapping[VerdictSource, tuple[tuple[int, SubgoalTable], ...]]
 
 
 def task_vectors(tables: Sequence[SubgoalTable]) -> tuple[list[TaskVectors], list[str]]:
-    """The tables by task and list of subgoals, and the names of the groups; a group is told by its number."""
-    kinds = [tuple((k, v) for k, v in made.group.items() if k != "task") for made in tables]
-    order = sorted(set(kinds), key=lambda kind: [(v is None, v or "") for _, v in kind])
-    found: dict[tuple[str | None, tuple[str, ...]], dict[By, list[tuple[int, SubgoalTable]]]] = defaultdict(
-        lambda: defaultdict(list)
+    """Group the tables by task and list of subgoals; also return the names of the groups, by group number."""
+    groups = [tuple((k, v) for k, v in table.group.items() if k != "task") for table in tables]
+    order = sorted(set(groups), key=lambda group: [(v is None, v or "") for _, v in group])
+    by_task: dict[tuple[str | None, tuple[str, ...]], dict[VerdictSource, list[tuple[int, SubgoalTable]]]] = (
+        defaultdict(lambda: defaultdict(list))
     )
-    for kind, made in zip(kinds, tables, strict=True):
-        found[made.group["task"], made.names][made.source].append((order.index(kind), made))
+    for group, table in zip(groups, tables, strict=True):
+        by_task[table.group["task"], table.names][table.source].append((order.index(group), table))
     tasks = [
         TaskVectors(
             task, names, {source: tuple(sorted(rows, key=lambda r: r[0])) for source, rows in by.items()}
         )
-        for (task, names), by in found.items()
+        for (task, names), by in by_task.items()
     ]
-    return tasks, [group_name(dict(kind)) for kind in order]
+    return tasks, [group_name(dict(group)) for group in order]
 
 
 def draw_vectors(
     tasks: Sequence[TaskVectors], groups: Sequence[str], width: float = COLUMN_INCHES
 ) -> Iterator[Figure]:
-    """The tasks as figures of this width in inches, as many as keep to a page's height."""
+    """Draw the tasks as figures of this width in inches, each at most a page high."""
     row_inches = max(0.26, 0.06 + 0.085 * len(groups))
     page: list[TaskVectors] = []
     used = 0.0
     for task in tasks:
         height = TITLE_INCHES + row_inches * len(task.names) + TICKS_INCHES
-        if page and used + height > PAGE_INCHES:
+        if page and used + height > MAX_PAGE_INCHES:
             yield _page(page, groups, width, row_inches)
             page, used = [], 0.0
         page.append(task)
@@ -117,16 +123,16 @@ def _legend(figure: Figure, groups: Sequence[str], across: int) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=look(k).colour, marker=look(k).marker, lw=1.1, label=name)
+        Line2D([], [], color=group_style(k).colour, marker=group_style(k).marker, lw=1.1, label=name)
         for k, name in enumerate(groups)
     ]
     figure.legend(handles=handles, loc="upper center", ncols=across, borderpad=0.1, labelspacing=0.2)
 
 
 def _counts(task: TaskVectors) -> str:
-    """How many episodes are behind a dot: the fewest and the most."""
-    every = [e.n for rows in task.tables.values() for _, made in rows for e in made.reached]
-    return f"n = {min(every)}" if min(every) == max(every) else f"n = {min(every)}…{max(every)}"
+    """Return the number of episodes per dot: the fewest and the most."""
+    counts = [e.n for rows in task.tables.values() for _, table in rows for e in table.reached]
+    return f"n = {min(counts)}" if min(counts) == max(counts) else f"n = {min(counts)}…{max(counts)}"
 
 
 def _panel(axes: Axes, tables: Sequence[tuple[int, SubgoalTable]], groups: int, subgoals: int) -> None:
@@ -135,7 +141,7 @@ def _panel(axes: Axes, tables: Sequence[tuple[int, SubgoalTable]], groups: int, 
     axes.set_ylim(subgoals - 0.5, -0.5)
     for border in range(1, subgoals):
         axes.axhline(border - 0.5, color=PALE, lw=0.4)
-    for number, made in tables:
+    for number, table in tables:
         shift = 0.0 if groups == 1 else 0.7 * (number / (groups - 1) - 0.5)
-        for y, e in enumerate(made.reached):
+        for y, e in enumerate(table.reached):
             draw_estimate(axes, e, y + shift, number)

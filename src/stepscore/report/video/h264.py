@@ -1,4 +1,4 @@
-"""Writing pictures as H.264 in mp4, each at its own time, a few of them in memory."""
+"""Frames written as H.264 in mp4, each at its own timestamp, with few of them in memory."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from stepscore.types import FloatArray, Frames
 if TYPE_CHECKING:
     import av
 
-CLOCK = 90_000
-"""Ticks a second: every usual frame rate is a whole number of them."""
+TIME_BASE = 90_000
+"""Ticks per second: a frame of every usual frame rate lasts a whole number of them."""
 
-BYTES = 48 * 2**20
-"""Decoded frames held at a time."""
+MAX_DECODED_BYTES = 48 * 2**20
+"""Size of the decoded frames held at a time."""
 
 # Without B-frames packet i is frame i. A fixed number of threads, so that the bytes do not depend on the
-# machine's cores; several, so that pictures are encoded while the next ones are made.
+# machine's cores; several, so that frames are encoded while the next ones are made.
 _OPTIONS = {"crf": "20", "preset": "veryfast", "bf": "0", "threads": "4"}
 
 
 def stream_frames(view: View, size: int | None = None) -> Iterator[Frames]:
-    """All frames of a view in order, a bounded number of them in memory.
+    """Yield all frames of a view in order, with a bounded number of them in memory.
 
     Args:
-        view: The camera.
+        view: The camera to read.
         size: Longer side in pixels; ``None`` keeps the recorded size.
     """
     info = view.info()
     scale = 1.0 if size is None else size / max(info.width, info.height)
-    count = max(1, int(BYTES / (info.width * info.height * scale**2 * 3)))
+    count = max(1, int(MAX_DECODED_BYTES / (info.width * info.height * scale**2 * 3)))
     for start in range(0, info.n_frames, count):
         yield from view.read(range(start, min(start + count, info.n_frames)), size)
 
@@ -50,16 +50,16 @@ def write_h264(
     fps: float,
     keyframe_s: float = 1.0,
 ) -> Path:
-    """Write a video that any browser plays; the same pictures give the same bytes.
+    """Write a video that any browser plays; the same frames give the same bytes.
 
     Args:
-        path: The file; replaced once the new one is whole.
-        frames: RGB pictures of one size, shape (h, w, 3); taken one at a time. Those of odd size get their
-            last column or row twice, since 4:2:0 needs even sides.
-        times: Seconds of each.
-        duration_s: When the last one ends.
-        fps: Usual frames a second, which the file states.
-        keyframe_s: Seconds from keyframe to keyframe: a seek decodes no more than this.
+        path: Output file; an existing one is replaced once the new one is complete.
+        frames: RGB frames of one size, shape (h, w, 3), consumed one at a time. The last column or row of frames
+            with an odd size is doubled, since 4:2:0 needs even sides.
+        times: Timestamp of each frame in seconds.
+        duration_s: End of the last frame in seconds.
+        fps: Nominal frame rate, stored in the file.
+        keyframe_s: Seconds between keyframes: a seek decodes no more than this.
     """
     rate = Fraction(fps).limit_denominator(1001)
     options = {**_OPTIONS, "g": str(max(1, round(fps * keyframe_s)))}
@@ -78,30 +78,30 @@ def _encode(
 ) -> None:
     import av
 
-    ticks = [round(float(t) * CLOCK) for t in (*times, duration_s)]
-    lasts = dict(zip(ticks[:-1], np.diff(ticks).tolist(), strict=True))
+    ticks = [round(float(t) * TIME_BASE) for t in (*times, duration_s)]
+    durations = dict(zip(ticks[:-1], np.diff(ticks).tolist(), strict=True))
     with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
         stream = container.add_stream("libx264", rate=rate, options=options)
-        stream.codec_context.time_base = Fraction(1, CLOCK)
+        stream.codec_context.time_base = Fraction(1, TIME_BASE)
         stream.pix_fmt = "yuv420p"
 
         def mux(frame: av.VideoFrame | None) -> None:
             for packet in stream.encode(frame):
                 if packet.pts is not None:
-                    packet.duration = lasts[packet.pts]
+                    packet.duration = durations[packet.pts]
                 container.mux(packet)
 
-        for tick, picture in zip(ticks[:-1], map(_even, frames), strict=True):
+        for tick, image in zip(ticks[:-1], map(_even, frames), strict=True):
             if tick == ticks[0]:
-                stream.height, stream.width = picture.shape[:2]
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-            frame.pts, frame.time_base = tick, Fraction(1, CLOCK)
+                stream.height, stream.width = image.shape[:2]
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            frame.pts, frame.time_base = tick, Fraction(1, TIME_BASE)
             mux(frame)
         mux(None)
 
 
-def _even(picture: Frames) -> Frames:
-    height, width = picture.shape[:2]
+def _even(image: Frames) -> Frames:
+    height, width = image.shape[:2]
     if height % 2 or width % 2:
-        picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-    return np.ascontiguousarray(picture)
+        image = np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    return np.ascontiguousarray(image)

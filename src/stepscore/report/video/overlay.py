@@ -1,7 +1,7 @@
-"""One episode as a video with its curve growing underneath, in step with time.
+"""One episode's video with its curve growing underneath.
 
-The drawing under the frames is made twice, once without and once with all that happens; each frame shows the
-second up to its own moment and the first beyond. So a frame costs a copy, not a plot, and memory does not
+The panel under the frames is drawn twice, without and with everything that depends on time; each frame shows the
+second up to its own timestamp and the first beyond it. A frame costs a copy, not a plot, and memory does not
 grow with the length of the video.
 """
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from stepscore.episodes import TIME_TOLERANCE_S, Episode, View
+from stepscore.report.episode_data import EpisodeData
 from stepscore.report.plots.episode_lanes import draw_lanes, lanes_inches
 from stepscore.report.plots.style import BASE, GREY, SMALL, fit_lines, inch_text, paper_style, plain
-from stepscore.report.video.episode_data import OneEpisode
 from stepscore.report.video.h264 import stream_frames, write_h264
 from stepscore.types import FloatArray, Frames
 
@@ -30,12 +30,12 @@ class Panel(NamedTuple):
     """The drawing under the frames.
 
     Attributes:
-        before: Without anything that is of a moment, shape (h, w, 3).
-        after: With all of it.
+        before: The drawing without anything that depends on time, shape (h, w, 3).
+        after: The complete drawing, of the same shape.
         start_x: Pixel column of second 0.
-        second_x: Columns a second.
-        top: Row in which the curve begins.
-        readout: Row and column for the moment and value in words.
+        second_x: Pixel columns per second.
+        top: Pixel row in which the curve begins.
+        readout: Pixel row and column of the text with timestamp and progress.
     """
 
     before: Frames
@@ -46,42 +46,42 @@ class Panel(NamedTuple):
     readout: tuple[int, int]
 
 
-def write_overlay(path: Path, episode: OneEpisode, pictures: Episode, view: str | None = None) -> Path:
-    """Write the video as H.264 in mp4: a frame for each of the view's, at the same times.
+def write_overlay(path: Path, episode: EpisodeData, source: Episode, view: str | None = None) -> Path:
+    """Write the video as H.264 in mp4: one frame for each frame of the view, at the same timestamps.
 
     Args:
-        path: The file; replaced once the new one is whole.
-        episode: What is said of it.
-        pictures: The episode in its source.
-        view: The camera; the main one if not given.
+        path: Output file; an existing one is replaced once the new one is complete.
+        episode: The episode with its judgements.
+        source: The same episode opened in its source.
+        view: Camera; default: the main view.
     """
-    chosen = pictures.view(view or pictures.main_view)
+    chosen = source.view(view or source.main_view)
     info = chosen.info()
     frames = overlay_frames(episode, chosen)
     return write_h264(path, frames, chosen.timestamps(), duration_s=info.duration_s, fps=info.fps)
 
 
-def overlay_frames(episode: OneEpisode, view: View) -> Iterator[Frames]:
-    """Every frame of the view over the drawing as far as it has come; shape (h, w, 3), sides even."""
+def overlay_frames(episode: EpisodeData, view: View) -> Iterator[Frames]:
+    """Yield every frame of the view above the panel at its timestamp; shape (h, w, 3), sides even."""
     panel = draw_panel(episode)
     info = view.info()
     scale = min(WIDTH / info.width, WIDTH / info.height)
     high = round(info.height * scale)
     left = (WIDTH - round(info.width * scale)) // 2
     total = high + len(panel.before)
-    page = np.full((total + total % 2, WIDTH, 3), 255, np.uint8)
+    image = np.full((total + total % 2, WIDTH, 3), 255, np.uint8)
     font = _font()
     times = view.timestamps()
-    for number, picture in enumerate(stream_frames(view, round(max(info.width, info.height) * scale))):
-        page[: picture.shape[0], left : left + picture.shape[1]] = picture
-        under = panel_at(panel, float(times[number]), done=number == len(times) - 1)
-        _write(under, panel.readout, _readout(episode, float(times[number])), font)
-        page[high:total] = under
-        yield page.copy()
+    for number, frame in enumerate(stream_frames(view, round(max(info.width, info.height) * scale))):
+        image[: frame.shape[0], left : left + frame.shape[1]] = frame
+        drawing = panel_at(panel, float(times[number]), done=number == len(times) - 1)
+        _write(drawing, panel.readout, _readout(episode, float(times[number])), font)
+        image[high:total] = drawing
+        yield image.copy()
 
 
-def draw_panel(episode: OneEpisode) -> Panel:
-    """The drawing under the frames, without and with all that happens."""
+def draw_panel(episode: EpisodeData) -> Panel:
+    """Draw the panel under the frames, without and with everything that depends on time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -95,38 +95,38 @@ def draw_panel(episode: OneEpisode) -> Panel:
         inch_text(figure, 0.06, 0.05, title, fontweight="bold", linespacing=1.1)
         policy = plain(episode.row["policy"] or "")
         inch_text(figure, width - 0.06, head, policy, fontsize=SMALL, color=GREY, ha="right")
-        axes, moving = draw_lanes(figure, episode, top)
+        axes, timed = draw_lanes(figure, episode, top)
         after = _render(canvas)
-        for artist in moving:
+        for artist in timed:
             artist.set_visible(False)
         before = _render(canvas)
         start, end = (float(axes.transData.transform((x, 0))[0]) for x in (0.0, episode.duration_s))
-    where = (round(head * DPI), round(0.06 * DPI))
-    return Panel(before, after, start, (end - start) / episode.duration_s, round((top - 0.02) * DPI), where)
+    readout = (round(head * DPI), round(0.06 * DPI))
+    return Panel(before, after, start, (end - start) / episode.duration_s, round((top - 0.02) * DPI), readout)
 
 
 def panel_at(panel: Panel, time: float, *, done: bool) -> Frames:
-    """The drawing as far as it has come at a moment, with a line there; all of it where the video is done."""
+    """Return the drawing as revealed at a timestamp, with a line there; all of it if ``done``."""
     x = round(panel.start_x + time * panel.second_x)
-    shown = panel.before.copy()
-    upto = shown.shape[1] if done else x + 1
-    shown[:, :upto] = panel.after[:, :upto]
-    shown[panel.top :, max(0, x - 1) : x + 1] = (60, 60, 60)
-    return shown
+    drawing = panel.before.copy()
+    end = drawing.shape[1] if done else x + 1
+    drawing[:, :end] = panel.after[:, :end]
+    drawing[panel.top :, max(0, x - 1) : x + 1] = (60, 60, 60)
+    return drawing
 
 
 def value_at(times: FloatArray, values: FloatArray, time: float) -> float:
-    """The curve's value at its latest point so far; NaN before the first."""
+    """Return the curve's value at its last point up to a time; NaN before the first."""
     place = int(np.searchsorted(times, time + TIME_TOLERANCE_S, side="right")) - 1
     return float(values[place]) if place >= 0 else float("nan")
 
 
-def _readout(episode: OneEpisode, time: float) -> str:
-    many = len(episode.judged) > 1
+def _readout(episode: EpisodeData, time: float) -> str:
+    many = len(episode.judgements) > 1
     parts = []
-    for one in episode.judged:
-        value = value_at(one.times, one.progress, time)
-        name = plain(one.judge) if many else "progress"
+    for judgement in episode.judgements:
+        value = value_at(judgement.times, judgement.progress, time)
+        name = plain(judgement.judge) if many else "progress"
         parts.append(f"{name} {'unknown' if np.isnan(value) else f'{100 * value:.0f} %'}")
     return f"{time:.2f} s   " + "   ".join(parts)
 
@@ -137,7 +137,7 @@ def _render(canvas: Any) -> Frames:
 
 
 def _font() -> FreeTypeFont:
-    """The figures' own font, from the files that come with matplotlib."""
+    """Load the font of the figures from the files that come with matplotlib."""
     from matplotlib import get_data_path
     from PIL import ImageFont
 
@@ -146,12 +146,12 @@ def _font() -> FreeTypeFont:
     )
 
 
-def _write(picture: Frames, at: tuple[int, int], text: str, font: FreeTypeFont) -> None:
-    """Write black words into a picture, in place."""
+def _write(image: Frames, at: tuple[int, int], text: str, font: FreeTypeFont) -> None:
+    """Write black text into an image, in place."""
     from PIL import Image, ImageDraw
 
     height = font.size + 4
     row, column = at
-    strip = Image.fromarray(picture[row : row + height])
+    strip = Image.fromarray(image[row : row + height])
     ImageDraw.Draw(strip).text((column, 0), text, fill="black", font=font)
-    picture[row : row + height] = np.asarray(strip)
+    image[row : row + height] = np.asarray(strip)

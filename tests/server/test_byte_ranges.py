@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscore.server.ranges import Span, UnsatisfiableError, parse_range
+from stepscore.server.byte_ranges import ByteRange, UnsatisfiableRangeError, parse_range
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from stepscore.server.ranges import Span, UnsatisfiableError, parse_range
         ("bytes=0-" + "9" * 400, (0, 99)),
     ],
 )
-def test_a_valid_range_is_a_span(header: str, expected: tuple[int, int]) -> None:
-    assert parse_range(header, 100) == Span(*expected)
+def test_a_valid_range_is_parsed(header: str, expected: tuple[int, int]) -> None:
+    assert parse_range(header, 100) == ByteRange(*expected)
 
 
 @pytest.mark.parametrize(
@@ -41,17 +41,17 @@ def test_a_valid_range_is_a_span(header: str, expected: tuple[int, int]) -> None
         "bytes=٣-٤",
     ],
 )
-def test_what_is_no_single_range_means_the_whole_file(header: str | None) -> None:
+def test_anything_but_a_single_range_means_the_whole_file(header: str | None) -> None:
     assert parse_range(header, 100) is None
 
 
 @pytest.mark.parametrize("header", ["bytes=100-", "bytes=100-200", "bytes=-0", "bytes=" + "9" * 400 + "-"])
 def test_a_range_outside_the_file_is_unsatisfiable(header: str) -> None:
-    with pytest.raises(UnsatisfiableError):
+    with pytest.raises(UnsatisfiableRangeError):
         parse_range(header, 100)
 
 
 def test_an_empty_file_has_no_range() -> None:
     for header in ("bytes=0-", "bytes=-5"):
-        with pytest.raises(UnsatisfiableError):
+        with pytest.raises(UnsatisfiableRangeError):
             parse_range(header, 0)

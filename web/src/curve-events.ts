@@ -1,7 +1,7 @@
-// Moments of a curve worth jumping to.
+// Events of a curve worth jumping to: drops, stalls, disagreement between judges.
 import { sampleAt, STILL } from "./curve";
 
-export interface Moment {
+export interface CurveEvent {
   from: number;
   to: number;
   text: string;
@@ -15,8 +15,8 @@ interface Samples {
 const pct = (x: number): string => `${Math.round(100 * x)} %`;
 const sec = (x: number): string => `${x.toFixed(1)} s`;
 
-/** The deepest fall below the best value before it; null if the curve never falls. */
-export function largestDrop({ times, values }: Samples): Moment | null {
+/** The deepest fall below the best value so far; null if the curve never falls. */
+export function largestDrop({ times, values }: Samples): CurveEvent | null {
   let peak = -1;
   let found: [number, number] | null = null;
   let deepest = 0;
@@ -38,7 +38,7 @@ export function largestDrop({ times, values }: Samples): Moment | null {
 }
 
 /** The longest time in which no step reaches .005; null without such a step. */
-export function longestStall({ times, values }: Samples): Moment | null {
+export function longestStall({ times, values }: Samples): CurveEvent | null {
   let best: [number, number] | null = null;
   let begin = 0;
   for (let i = 1; i < values.length; i += 1) {
@@ -55,13 +55,13 @@ export function longestStall({ times, values }: Samples): Moment | null {
   };
 }
 
-/** Where the judges' curves lie furthest apart; null with fewer than two. */
-export function largestDisagreement(curves: (Samples & { name: string })[]): Moment | null {
-  let best: Moment | null = null;
+/** The time at which the judges' curves differ most; null with fewer than two. */
+export function largestDisagreement(curves: (Samples & { name: string })[]): CurveEvent | null {
+  let best: CurveEvent | null = null;
   let widest = 0;
   for (const time of curves.flatMap(({ times }) => Array.from(times))) {
     const known = curves
-      .map((curve) => ({ name: curve.name, value: between(curve, time) }))
+      .map((curve) => ({ name: curve.name, value: interpolate(curve, time) }))
       .filter(({ value }) => Number.isFinite(value));
     if (known.length < 2) continue;
     const high = known.reduce((a, b) => (b.value > a.value ? b : a));
@@ -78,8 +78,8 @@ export function largestDisagreement(curves: (Samples & { name: string })[]): Mom
   return best;
 }
 
-/** A curve between its samples; NaN outside them and beside unknown ones. */
-export function between({ times, values }: Samples, time: number): number {
+/** The curve interpolated between its samples; NaN outside them and next to unknown ones. */
+export function interpolate({ times, values }: Samples, time: number): number {
   const i = sampleAt(times, time);
   if (i < 0 || (i === times.length - 1 && time > times[i] + 1e-6)) return NaN;
   if (i === times.length - 1 || Math.abs(time - times[i]) <= 1e-6) return values[i];

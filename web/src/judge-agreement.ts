@@ -1,27 +1,27 @@
-// How far each judge agrees with labels, and beside it what is got without looking.
+// Agreement of each judge with labels, compared with the baselines.
 import type { Context } from "./app";
-import type { Trust } from "./contract";
+import type { JudgeAgreement } from "./contract";
 import { h } from "./dom";
 import { estimateCell, number } from "./estimate";
 import { plural } from "./format";
 import { distinct } from "./names";
 
-/** Whole-episode questions as columns; the many questions about subgoals as rows of a second table. */
-export function trustSection(context: Context): HTMLElement | null {
-  const { trust } = context.data.page;
-  const names = distinct(trust.flatMap((row) => Object.keys(row.cells)));
+/** Questions about whole episodes are columns; those about subgoals are rows of a second table. */
+export function agreementSection(context: Context): HTMLElement | null {
+  const rows = context.data.page.judge_agreement;
+  const names = distinct(rows.flatMap((row) => Object.keys(row.cells)));
   const whole = names.filter((name) => !isSubgoal(name));
   const subgoals = names.filter((name) => isSubgoal(name) && name.endsWith(": accuracy"));
   if (!names.length) return null;
-  const asked = trust.filter((row) => subgoals.some((name) => row.cells[name]));
+  const judges = rows.filter((row) => subgoals.some((name) => row.cells[name]));
   return h(
     "section",
-    { class: "trust" },
-    h("h2", {}, "How far to trust each judge"),
+    { class: "agreement" },
+    h("h2", {}, "Agreement with labels"),
     h(
       "p",
       { class: "muted" },
-      "Against labels. A baseline sees no picture: a judge that does not beat it has shown nothing.",
+      "How well each judge agrees with the labels. A baseline looks at no frame: a judge should do better than it.",
     ),
     h(
       "div",
@@ -42,12 +42,12 @@ export function trustSection(context: Context): HTMLElement | null {
         h(
           "tbody",
           {},
-          trust.map((row) =>
+          rows.map((row) =>
             h(
               "tr",
-              { class: row.trivial ? "baseline" : "" },
-              h("th", { scope: "row" }, ...trustName(context, row)),
-              whole.map((name) => trustCell(context, name, row)),
+              { class: row.baseline ? "baseline" : "" },
+              h("th", { scope: "row" }, ...judgeHeading(context, row)),
+              whole.map((name) => agreementCell(context, name, row)),
             ),
           ),
         ),
@@ -71,7 +71,7 @@ export function trustSection(context: Context): HTMLElement | null {
                 "tr",
                 {},
                 h("th", { scope: "col" }, "Task and subgoal"),
-                asked.map((row) => h("th", { scope: "col", class: "num" }, ...trustName(context, row))),
+                judges.map((row) => h("th", { scope: "col", class: "num" }, ...judgeHeading(context, row))),
               ),
             ),
             h(
@@ -82,7 +82,7 @@ export function trustSection(context: Context): HTMLElement | null {
                   "tr",
                   {},
                   h("th", { scope: "row" }, name.replace(/: accuracy$/, "")),
-                  asked.map((row) => trustCell(context, name, row)),
+                  judges.map((row) => agreementCell(context, name, row)),
                 ),
               ),
             ),
@@ -96,14 +96,15 @@ function isSubgoal(name: string): boolean {
   return /: (balanced accuracy|accuracy|MCC)$/.test(name) && !name.startsWith("success: ");
 }
 
-function trustName({ data }: Context, row: Trust): (string | Node)[] {
+function judgeHeading({ data }: Context, row: JudgeAgreement): (string | Node)[] {
   const name = `${row.judge}${row.model ? ` ${row.model}` : ""}`;
-  const mark = row.trivial ? [h("span", { class: "tag" }, "baseline")] : [];
-  const beside = row.beside < 0 ? [] : [h("small", { class: "muted" }, `beside ${data.page.boards[row.beside].label}`)];
-  return [name, ...mark, ...beside];
+  const tag = row.baseline ? [h("span", { class: "tag" }, "baseline")] : [];
+  const compared =
+    row.baseline_for < 0 ? [] : [h("small", { class: "muted" }, `for ${data.page.boards[row.baseline_for].label}`)];
+  return [name, ...tag, ...compared];
 }
 
-function trustCell({ data }: Context, name: string, row: Trust): HTMLElement {
+function agreementCell({ data }: Context, name: string, row: JudgeAgreement): HTMLElement {
   const estimate = row.cells[name];
   const shape = data.metric(name) ?? { percent: /accuracy/.test(name) };
   const cell = estimateCell(data, name, estimate, shape, null);
@@ -111,7 +112,7 @@ function trustCell({ data }: Context, name: string, row: Trust): HTMLElement {
   if (counts && estimate) {
     const [tp, fp, fn, tn, unknown] = counts;
     cell.title +=
-      `\nyes and right ${tp}, yes and wrong ${fp}, no and wrong ${fn}, no and right ${tn}, unknown ${unknown}` +
+      `\ntrue positives ${tp}, false positives ${fp}, false negatives ${fn}, true negatives ${tn}, unknown ${unknown}` +
       ` (value ${number(estimate[0], shape)})`;
   }
   return cell;

@@ -16,7 +16,13 @@ from stepscore.judges import get_judge
 from stepscore.report.page.episodes import index_episodes
 from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import unpack
-from stepscore.report.page.video_hosting import Copied, Linked, Served, Shelf, link
+from stepscore.report.page.video_hosting import (
+    CopiedVideos,
+    LinkedVideos,
+    ServedVideos,
+    VideoHost,
+    relative_url,
+)
 from stepscore.report.page.videos import video_tables
 from stepscore.runs import Run, score
 from tests.media import numbers_of, write_video
@@ -26,8 +32,8 @@ def judged(folder: Path, out: Path) -> Run:
     return score(open_episodes(folder), get_judge("linear-time"), out)
 
 
-def tables(run: Run, shelf: Shelf | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    return video_tables([run], index_episodes([run]), shelf)
+def tables(run: Run, host: VideoHost | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    return video_tables([run], index_episodes([run]), host)
 
 
 @pytest.mark.parametrize("codec", ["h264", "av1", "vp9"])
@@ -35,8 +41,8 @@ def test_what_browsers_play_is_left_as_it_is(codec: str, tmp_path: Path) -> None
     path = write_video(tmp_path / f"a.{'webm' if codec == 'vp9' else 'mp4'}", 8, codec=codec)
     found = probe(path)
     assert (found.codec, found.plays) == (codec, True)
-    placed = Copied(tmp_path / "out").file(path, found)
-    assert (tmp_path / "out" / placed.src).read_bytes() == path.read_bytes()
+    hosted = CopiedVideos(tmp_path / "out").add_file(path, found)
+    assert (tmp_path / "out" / hosted.src).read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -49,8 +55,8 @@ def test_what_they_do_not_play_becomes_h264_with_every_frame_at_its_time(
     path = write_video(tmp_path / name, 20, codec=codec, fps=10, pix_fmt=pix_fmt)
     found = probe(path)
     assert not found.plays
-    placed = Copied(tmp_path / "out").file(path, found)
-    copy = VideoView(tmp_path / "out" / placed.src)
+    hosted = CopiedVideos(tmp_path / "out").add_file(path, found)
+    copy = VideoView(tmp_path / "out" / hosted.src)
     assert probe(copy.path).plays
     assert numbers_of(copy.read(range(20))) == numbers_of(VideoView(path).read(range(20)))
     np.testing.assert_allclose(copy.timestamps(), VideoView(path).timestamps(), atol=1e-4)
@@ -67,25 +73,25 @@ def test_uneven_frame_times_and_odd_sides_survive(tmp_path: Path) -> None:
         size=(97, 65),
         pix_fmt="yuv444p",
     )
-    placed = Copied(tmp_path).file(path, probe(path))
-    copy = VideoView(tmp_path / placed.src)
+    hosted = CopiedVideos(tmp_path).add_file(path, probe(path))
+    copy = VideoView(tmp_path / hosted.src)
     np.testing.assert_allclose(copy.timestamps(), np.array(ticks) / 30, atol=1e-4)
     assert numbers_of(copy.read(range(6))) == list(range(6))
     assert copy.info().duration_s == pytest.approx(VideoView(path).info().duration_s)
     assert [path.name for path in copy.path.parent.iterdir()] == [copy.path.name]
 
 
-def test_times_off_the_rate_are_told_frame_by_frame(tmp_path: Path) -> None:
+def test_times_off_the_frame_rate_are_listed_frame_by_frame(tmp_path: Path) -> None:
     write_video(tmp_path / "in" / "even.mp4", 6)
     ticks = [0, 3, 4, 9, 20, 21]
     write_video(tmp_path / "in" / "uneven.mp4", 6, ticks=ticks, time_base=Fraction(1, 30))
-    _, videos = tables(judged(tmp_path / "in", tmp_path / "run"), Linked(tmp_path))
+    _, videos = tables(judged(tmp_path / "in", tmp_path / "run"), LinkedVideos(tmp_path))
     assert list(videos["times"]) == ["1"]
     np.testing.assert_allclose(unpack(videos["times"]["1"]), np.array(ticks) / 30)
 
 
 def test_a_file_of_many_episodes_is_one_file(tiny_run: Run, tmp_path: Path) -> None:
-    files, videos = tables(tiny_run, Copied(tmp_path))
+    files, videos = tables(tiny_run, CopiedVideos(tmp_path))
     assert [file["src"] for file in files] == ["videos/00001-file-000.mp4", "videos/00002-file-000.mp4"]
     assert len(list((tmp_path / "videos").iterdir())) == 2
     assert len(videos["episode"]) == 2 * tiny_run.episodes().num_rows
@@ -100,16 +106,18 @@ def test_a_file_of_many_episodes_is_one_file(tiny_run: Run, tmp_path: Path) -> N
 def test_a_page_refers_to_videos_by_a_quoted_relative_path(tmp_path: Path) -> None:
     name = "50% off #1?.mp4"
     write_video(tmp_path / "in put" / name, 4)
-    files, _ = tables(judged(tmp_path / "in put", tmp_path / "run"), Linked(tmp_path / "out" / "report"))
+    files, _ = tables(
+        judged(tmp_path / "in put", tmp_path / "run"), LinkedVideos(tmp_path / "out" / "report")
+    )
     assert files[0]["src"] == "../../in%20put/50%25%20off%20%231%3F.mp4"
     assert (tmp_path / "out" / "report" / unquote(files[0]["src"])).resolve().is_file()
 
 
-def test_a_name_with_a_colon_is_no_scheme(tmp_path: Path) -> None:
-    assert link(tmp_path / "javascript:a.mp4", str(tmp_path)) == "javascript%3Aa.mp4"
+def test_a_name_with_a_colon_is_not_a_scheme(tmp_path: Path) -> None:
+    assert relative_url(tmp_path / "javascript:a.mp4", str(tmp_path)) == "javascript%3Aa.mp4"
 
 
-def test_pictures_become_a_video_where_videos_are_copied(tmp_path: Path) -> None:
+def test_image_files_become_a_video_where_videos_are_copied(tmp_path: Path) -> None:
     from PIL import Image
 
     from tests.media import numbered
@@ -119,34 +127,34 @@ def test_pictures_become_a_video_where_videos_are_copied(tmp_path: Path) -> None
     for number in range(5):
         Image.fromarray(numbered(number)).save(folder / f"{number:03d}.png")
     run = judged(tmp_path / "in", tmp_path / "run")
-    files, videos = tables(run, Copied(tmp_path / "out"))
+    files, videos = tables(run, CopiedVideos(tmp_path / "out"))
     assert numbers_of(VideoView(tmp_path / "out" / files[0]["src"]).read(range(5))) == list(range(5))
-    for shelf in (Linked(tmp_path / "out"), Served()):
-        files, videos = tables(run, shelf)
+    for host in (LinkedVideos(tmp_path / "out"), ServedVideos()):
+        files, videos = tables(run, host)
         assert (files, videos["file"]) == ([], [-1])
-        assert "--copy-videos" in videos["why"]["0"]
+        assert "--copy-videos" in videos["unavailable"]["0"]
 
 
-def test_a_video_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+def test_a_missing_video_is_reported(tmp_path: Path) -> None:
     write_video(tmp_path / "in" / "a.mp4", 4)
     run = judged(tmp_path / "in", tmp_path / "run")
     (tmp_path / "in").rename(tmp_path / "elsewhere")
-    files, videos = tables(run, Linked(tmp_path))
+    files, videos = tables(run, LinkedVideos(tmp_path))
     assert (files, videos["file"]) == ([], [-1])
-    assert "cannot be opened" in videos["why"]["0"]
+    assert "cannot be opened" in videos["unavailable"]["0"]
 
 
-def test_without_a_shelf_there_are_no_videos(tiny_run: Run) -> None:
+def test_without_a_host_there_are_no_videos(tiny_run: Run) -> None:
     files, videos = tables(tiny_run, None)
     assert files == []
     assert videos["episode"] == []
 
 
 def test_a_served_file_keeps_its_number() -> None:
-    shelf = Served()
+    host = ServedVideos()
     found = probe_of("video/mp4")
-    first = shelf.file(Path("a.mp4"), found).src
-    assert [shelf.file(Path(name), found).src for name in ("b.mp4", "a.mp4")] == ["media/1", first]
+    first = host.add_file(Path("a.mp4"), found).src
+    assert [host.add_file(Path(name), found).src for name in ("b.mp4", "a.mp4")] == ["media/1", first]
 
 
 def probe_of(kind: str) -> Any:

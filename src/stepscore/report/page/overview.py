@@ -1,4 +1,4 @@
-"""The overview of a page: what each run is and took, and what a reader must be warned of."""
+"""The overview of a page: the runs with their usage, metric names, and warnings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.metrics import Column
-from stepscore.report.page.boards import TRIVIAL, Board, Pack
-from stepscore.runs import Run, number
+from stepscore.judges import BASELINES
+from stepscore.metrics import MetricColumn
+from stepscore.report.page.boards import Board, Pack
+from stepscore.runs import Run, finite_or_none
 
-LABELS = {
+METRIC_LABELS = {
     "success_label": "success by label",
     "success_judge": "success by judge",
     "MC25": "MC@25",
@@ -24,27 +25,27 @@ LABELS = {
     "stage_MAE": "stage MAE",
     "stage_CCC": "stage CCC",
 }
-MAIN = (*list(LABELS)[:6], "MP", "PPL", "CRA", "STR")
+MAIN_METRICS = (*list(METRIC_LABELS)[:6], "MP", "PPL", "CRA", "STR")
 CORRELATIONS = ("VOC", "stage_CCC")
 LOW_COVERAGE = 0.9
-"""Share of known points below which a run is warned of."""
+"""Share of known points below which the page warns about a run."""
 
 
-def metric_info(column: Column) -> dict[str, Any]:
-    """The contract's MetricInfo."""
+def metric_info(column: MetricColumn) -> dict[str, Any]:
+    """Return the contract's MetricInfo."""
     return {
         "name": column.name,
-        "label": LABELS.get(column.name, column.name),
+        "label": METRIC_LABELS.get(column.name, column.name),
         "better": column.better,
         "kind": column.kind,
         "percent": column.name not in CORRELATIONS,
         "summary": column.summary,
-        "main": column.name in MAIN,
+        "main": column.name in MAIN_METRICS,
     }
 
 
 def board_labels(boards: Sequence[Board]) -> list[str]:
-    """Judge and model of each board, with the protocol's hash where two would be alike."""
+    """Return judge and model of each board, with the protocol's hash where two would be the same."""
     names = [" ".join(filter(None, (b.runs[0].judge, b.runs[0].model))) for b in boards]
     return [
         f"{name} ({board.runs[0].protocol.hash[:6]})" if names.count(name) > 1 else name
@@ -53,33 +54,33 @@ def board_labels(boards: Sequence[Board]) -> list[str]:
 
 
 def run_rows(boards: Sequence[Board], pack: Pack) -> list[dict[str, Any]]:
-    """The contract's RunInfo of every run, in the order in which they were given."""
+    """Return the contract's RunInfo of every run, in the order in which they were given."""
     rows: dict[int, dict[str, Any]] = {}
     for place, board in enumerate(boards):
-        for run, at, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
-            inside = np.zeros(len(board.measures), dtype=bool)
+        for run, index, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
+            inside = np.zeros(len(board.metrics), dtype=bool)
             inside[chosen] = True
-            rows[at] = _run(run) | {
+            rows[index] = _run(run) | {
                 "board": place,
-                "coverage": pack(board.measures.estimate("coverage", inside)),
+                "coverage": pack(board.metrics.estimate("coverage", inside)),
             }
-    ordered = [rows[at] for at in sorted(rows)]
+    ordered = [rows[index] for index in sorted(rows)]
     for row, unique in zip(ordered, unique_ids([row["name"] for row in ordered]), strict=True):
         row["id"] = unique
     return ordered
 
 
 def unique_ids(names: Sequence[str]) -> list[str]:
-    """Short names for URLs; of two that are alike, the second has a number."""
-    found: list[str] = []
+    """Return short names for URLs; of two equal ones, the second gets a number."""
+    ids: list[str] = []
     for name in names:
         base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run"
-        taken, unique = 1, base
-        while unique in found:
-            taken += 1
-            unique = f"{base}-{taken}"
-        found.append(unique)
-    return found
+        copies, unique = 1, base
+        while unique in ids:
+            copies += 1
+            unique = f"{base}-{copies}"
+        ids.append(unique)
+    return ids
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def _run(run: Run) -> dict[str, Any]:
         "model": run.model,
         "protocol": run.protocol.hash,
         "protocol_json": json.dumps(run.protocol.content, indent=2, sort_keys=True, ensure_ascii=False),
-        "trivial": run.judge in TRIVIAL,
+        "baseline": run.judge in BASELINES,
         "source": info["source"],
         "status": info["status"],
         "created": info["created"],
@@ -110,24 +111,24 @@ def _run(run: Run) -> dict[str, Any]:
 def _usage(run: Run) -> dict[str, Any]:
     rows = run.usage().to_pylist()
     costs = [row["cost"] for row in rows]
-    waits = [wait for row in rows for wait in row["latencies_s"]]
-    p50, p95 = np.quantile(waits, [0.5, 0.95]) if waits else (np.nan, np.nan)
+    latencies = [latency for row in rows for latency in row["latencies_s"]]
+    p50, p95 = np.quantile(latencies, [0.5, 0.95]) if latencies else (np.nan, np.nan)
     summed = ("seconds", "calls", "attempts", "cached", "images", "tokens_in", "tokens_out")
     return {
         **{name: sum(row[name] for row in rows) for name in summed},
         "wall_s": run.info.get("last", {}).get("seconds"),
         "cost": None if None in costs or not costs else sum(costs),
-        "p50_s": number(p50),
-        "p95_s": number(p95),
+        "p50_s": finite_or_none(p50),
+        "p95_s": finite_or_none(p95),
     }
 
 
 def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Any]:
-    """What a reader must know before comparing numbers."""
-    found = _protocols(boards, labels)
+    """Return what a reader must know before comparing numbers."""
+    warnings = _protocols(boards, labels)
     for row in rows:
         if row["errors"]:
-            found.append(
+            warnings.append(
                 warning(
                     "errors",
                     f"{row['name']}: {row['errors']} of {row['n']} episodes could not be judged; "
@@ -135,7 +136,7 @@ def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[d
                 )
             )
         if row["status"] != "finished" or row["n"] < row["selected"]:
-            found.append(
+            warnings.append(
                 warning(
                     "unfinished",
                     f"{row['name']}: {row['n']} of {row['selected']} episodes are judged (the run is "
@@ -144,16 +145,16 @@ def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[d
             )
         coverage = row["coverage"][0]
         if coverage is not None and coverage < LOW_COVERAGE:
-            found.append(
+            warnings.append(
                 warning(
                     "coverage", f"{row['name']}: only {100 * coverage:.0f} % of its curve points are known."
                 )
             )
-    return found
+    return warnings
 
 
 def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[Any]:
-    """A warning where boards differ: their numbers stand in separate tables, and why."""
+    """Warn if there are several protocols, with the fields in which they differ."""
     if len(boards) < 2:
         return []
     details = []
@@ -168,5 +169,5 @@ def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[Any]:
 
 
 def warning(kind: str, text: str, details: Sequence[str] = ()) -> dict[str, Any]:
-    """The contract's Warning."""
+    """Return the contract's Warning."""
     return {"kind": kind, "text": text, "details": list(details)}

@@ -1,0 +1,201 @@
+"""``plot``: leaderboard, subgoal success vectors, curves, contact sheet and overlay video of some runs.
+
+Every number is from :mod:`stepscore.analysis`; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepscore.analysis import EpisodeMetrics, measure_episodes, subgoal_tables
+from stepscore.episodes import Episode
+from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
+from stepscore.report.episode_data import EpisodeData, episode_data, source_episode
+from stepscore.report.plots.contact_sheet import draw_sheet, sheet_frames
+from stepscore.report.plots.curves import curve_grid, draw_curves
+from stepscore.report.plots.leaderboard import draw_leaderboard, leaderboard
+from stepscore.report.plots.style import COLUMN_INCHES, FORMATS, paper_style, save_figure
+from stepscore.report.plots.subgoals import draw_vectors, task_vectors
+from stepscore.report.video import write_overlay
+from stepscore.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_ID_CHARS = 100
+"""Characters of an episode's id in a file name."""
+
+MIN_WIDTH_INCHES = 2.0
+"""Width below which the text no longer fits."""
+
+
+@dataclass(frozen=True)
+class PlotResult:
+    """The files that :func:`plot` wrote.
+
+    Attributes:
+        paths: The files, in the order of the kinds.
+        left_out: Kinds that could not be drawn from these runs, with the reason.
+    """
+
+    paths: tuple[Path, ...]
+    left_out: Mapping[str, str]
+
+
+def plot(
+    runs: Sequence[Run],
+    out: str | Path,
+    *,
+    kinds: Sequence[str] | None = None,
+    episode: str | None = None,
+    formats: Sequence[str] = FORMATS,
+    by: Sequence[str] = ("policy",),
+    names: Sequence[str] | None = None,
+    revision: str = "v1.0",
+    view: str | None = None,
+    width: float = COLUMN_INCHES,
+) -> PlotResult:
+    """Draw figures of one or more runs.
+
+    Runs of different protocols are never pooled: groups are then also split by judge, model or protocol, and
+    sheet and overlay have one line per run.
+
+    Args:
+        runs: From :func:`stepscore.open_run`.
+        out: Folder for the files; existing ones of the same name are replaced.
+        kinds: Any of KINDS; one that cannot be drawn is an error. Default: all that can be drawn.
+        episode: Id of the episode of sheet and overlay.
+        formats: ``svg``, ``png`` or both; the overlay is always mp4.
+        by: How episodes are grouped, see :func:`stepscore.analysis.measure`.
+        names: Metrics of the leaderboard.
+        revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
+        view: Camera of sheet and overlay; default: the main view.
+        width: Width of the figures in inches.
+    """
+    for kind in kinds or ():
+        if kind not in KINDS:
+            raise UnknownNameError("kind of plot", kind, (*KINDS, "all"))
+    for name in formats:
+        if name not in FORMATS:
+            raise UnknownNameError("format", name, FORMATS)
+    if not width >= MIN_WIDTH_INCHES:
+        raise OptionError(f"width is {width} inches; it must be at least {MIN_WIDTH_INCHES}.")
+    folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
+    with paper_style():
+        metrics = measure_episodes(runs, revision=revision)
+        inputs = _Inputs(runs, metrics, grouping(runs, by), names, episode, view, width)
+        for kind in kinds or KINDS:
+            try:
+                drawn = _DRAW[kind](inputs)
+            except (OptionError, EpisodeError, SourceError) as error:
+                if kinds is not None:
+                    raise
+                left_out[kind] = str(error)
+                continue
+            for name, drawing in drawn.items():
+                if isinstance(drawing, _EpisodeInputs):
+                    paths.append(write_overlay(folder / f"{name}.mp4", *drawing))
+                else:
+                    paths += save_figure(drawing, folder, name, formats)
+    return PlotResult(tuple(paths), left_out)
+
+
+def grouping(runs: Sequence[Run], by: Sequence[str]) -> tuple[str, ...]:
+    """Return ``by``, plus the first of judge, model and protocol that separates runs of different protocols."""
+    candidates = {
+        "judge": [run.judge for run in runs],
+        "model": [str(run.model) for run in runs],
+        "protocol": [run.protocol.hash for run in runs],
+    }
+    protocols = len(set(candidates["protocol"]))
+    if protocols == 1 or any(key in by and len(set(names)) == protocols for key, names in candidates.items()):
+        return tuple(by)
+    return (*by, next(key for key, names in candidates.items() if len(set(names)) == protocols))
+
+
+class _EpisodeInputs(NamedTuple):
+    """The inputs of sheet and overlay."""
+
+    episode: EpisodeData
+    source: Episode
+    view: str | None
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """The inputs of all kinds; the episode is looked up once, when a kind needs it."""
+
+    runs: Sequence[Run]
+    metrics: EpisodeMetrics
+    by: tuple[str, ...]
+    names: Sequence[str] | None
+    episode: str | None
+    view: str | None
+    width: float
+
+    @cached_property
+    def episode_inputs(self) -> _EpisodeInputs:
+        """Look up the episode and open it in its source."""
+        if self.episode is None:
+            first = self.metrics.episodes[0]["episode_id"] if len(self.metrics) else "ID"
+            raise OptionError(f"It shows one episode; choose it, for example: --episode {first}")
+        data = episode_data(self.runs, self.metrics, self.episode)
+        return _EpisodeInputs(data, source_episode(data), self.view)
+
+    def file_name(self, kind: str) -> str:
+        """Return a file name for the episode; an id may be a path, and longer than a file name may be."""
+        name = str(self.episode)
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "_", name)
+        if len(slug) > MAX_ID_CHARS:
+            slug = f"{slug[:MAX_ID_CHARS]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        return f"{kind}_{slug}"
+
+
+_Drawings = dict[str, "Figure | _EpisodeInputs"]
+
+
+def _leaderboard(inputs: _Inputs) -> _Drawings:
+    return {
+        "leaderboard": draw_leaderboard(leaderboard(inputs.metrics, inputs.by, inputs.names), inputs.width)
+    }
+
+
+def _vectors(inputs: _Inputs) -> _Drawings:
+    tables = subgoal_tables(inputs.runs, inputs.by)
+    if not tables:
+        raise OptionError(
+            "No subgoal has a known verdict or label. "
+            "Judge with --subgoals FILE, or add labels with --labels FILE."
+        )
+    pages = draw_vectors(*task_vectors(tables), inputs.width)
+    return {"vectors" if page == 1 else f"vectors-{page}": figure for page, figure in enumerate(pages, 1)}
+
+
+def _curves(inputs: _Inputs) -> _Drawings:
+    return {"curves": draw_curves(curve_grid(inputs.metrics, inputs.by), inputs.width)}
+
+
+def _sheet(inputs: _Inputs) -> _Drawings:
+    episode, source, view = inputs.episode_inputs
+    clip = sheet_frames(episode, source, inputs.width, view)
+    return {inputs.file_name("sheet"): draw_sheet(episode, clip, inputs.width)}
+
+
+def _overlay(inputs: _Inputs) -> _Drawings:
+    return {inputs.file_name("overlay"): inputs.episode_inputs}
+
+
+_DRAW: Mapping[str, Callable[[_Inputs], _Drawings]] = {
+    "leaderboard": _leaderboard,
+    "vectors": _vectors,
+    "curves": _curves,
+    "sheet": _sheet,
+    "overlay": _overlay,
+}
+KINDS = tuple(_DRAW)
