@@ -1,9 +1,12 @@
-"""Names of a package that load on first use, so that importing the package imports no heavy library."""
+"""Imports on first use: names of a package, and optional dependencies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
+
+from stepscore.errors import MissingExtraError
 
 
 def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
@@ -22,3 +25,20 @@ def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], o
         )
 
     return load
+
+
+def import_extra(module: str, *, extra: str, purpose: str) -> Any:
+    """Import an optional dependency.
+
+    Args:
+        module: Its import name, e.g. ``"pandas"``.
+        extra: The extra of this package that installs it.
+        purpose: What needs it, for the message.
+
+    Raises:
+        MissingExtraError: It is not installed; the message has the command that installs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(purpose, extra) from error

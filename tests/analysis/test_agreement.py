@@ -25,6 +25,7 @@ GRASPED = RNG.uniform(size=30) < 0.6
 @dataclass(frozen=True)
 class Noisy:
     name = "noisy"
+    models = ()
     version = 1
 
     def options(self) -> Mapping[str, object]:
@@ -71,6 +72,6 @@ def test_ranking_needs_no_threshold(found: object) -> None:
 
 
 def test_its_rows_are_about_the_judge_alone(found: object) -> None:
-    rows = found.rows()  # type: ignore[attr-defined]
+    rows = found.to_dicts()  # type: ignore[attr-defined]
     assert rows
     assert all(row["metric"].startswith("judge:") for row in rows)

@@ -34,7 +34,7 @@ FRESH = CallOptions(cache=False)
 def shy(request: object) -> PrefixScores:
     """A model whose log-odds rise with time, and say far too little of it."""
     assert isinstance(request, ScorePrefixes)
-    times = np.array([request.film.clip.timestamps[n - 1] for n in request.lengths])  # type: ignore[union-attr]
+    times = np.array([request.video.clip.timestamps[n - 1] for n in request.lengths])  # type: ignore[union-attr]
     margin = -4 + 3 * times / 4.9
     return PrefixScores(np.stack([margin, np.zeros_like(margin)], axis=-1)[None])
 
@@ -208,7 +208,7 @@ def test_the_command_writes_the_map_and_prints_what_it_is_worth(
     arguments = [str(run.path), "--labels", str(labels), "-o", str(tmp_path / "maps" / "map.json")]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 0, shown.output
-    assert "12 episodes that the map has not seen" in " ".join(shown.stdout.split())
+    assert "over 12 held-out episodes" in " ".join(shown.stdout.split())
     assert "concordance" in shown.stdout
     written = json.loads((tmp_path / "maps" / "map.json").read_text())
     assert written["judge"] == "topreward"

@@ -63,9 +63,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 def test_the_better_template_is_chosen_and_reported_on_other_episodes(runs: list[Run]) -> None:
     choice = choose_template(runs)
     assert choice.best.template == "strict"
-    for candidate in choice.candidates:
-        assert candidate.chosen_by.n == candidate.reported.n == 60
-        assert candidate.reported.clusters == 30
+    for result in choice.results:
+        assert result.chosen_by.n == result.reported.n == 60
+        assert result.reported.clusters == 30
     assert choice.best.reported.lo < choice.best.reported.value < choice.best.reported.hi
     assert choice.left_out == 0
 
@@ -76,9 +76,9 @@ def test_its_numbers_are_plain_counts(runs: list[Run]) -> None:
         for e in runs[0].episodes().to_pylist()
         for g in e["subgoals"]
     }
-    for run, candidate in zip(runs, choose_template(runs).candidates, strict=True):
+    for run, result in zip(runs, choose_template(runs).results, strict=True):
         right = [labels[r["episode_id"], r["subgoal"]] == r["answer"] for r in run.verdicts().to_pylist()]
-        both = [candidate.chosen_by, candidate.reported]
+        both = [result.chosen_by, result.reported]
         assert sum(e.value * e.n for e in both) == pytest.approx(sum(right))
         assert sum(e.coverage * e.n for e in both) == pytest.approx(119)  # one verdict of 120 is unknown
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stepscore
-from stepscore.analysis.measures import measure_episodes
+from stepscore.analysis import measure_episodes
 from stepscore.cli.app import app
 
 runner = CliRunner()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from stepscore.analysis.measures import EpisodeMetrics
+from stepscore.analysis import EpisodeMetrics
 from stepscore.curation.selection import select_episodes, stall_frames
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics.catalog import MetricColumn

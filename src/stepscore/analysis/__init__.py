@@ -1,42 +1,50 @@
 """A run into numbers: metrics by group, comparisons, agreement with labels, failure modes, calibration.
 
-The one source for tables, report, filters and audits. It reads runs and asks no model.
+:func:`measure` and :func:`compare` are the two to begin with; both take run folders and return tables. The one
+source for tables, report, filters and audits. It reads runs and asks no model.
 """
 
 from stepscore.analysis.agreement import JudgeAgreement, judge_agreement
-from stepscore.analysis.baselines import baseline_runs
+from stepscore.analysis.baselines import BaselineResult, measure_baselines
 from stepscore.analysis.calibration import CalibrationResult, calibrate
-from stepscore.analysis.comparison import compare
-from stepscore.analysis.failure_modes import FailureModes, failure_modes_by_policy
-from stepscore.analysis.measures import (
+from stepscore.analysis.comparison import GroupComparison, compare_groups
+from stepscore.analysis.episode_metrics import (
     EpisodeMetrics,
-    GroupEstimate,
     curves_by_episode,
-    episode_groups,
-    grouped_estimates,
     measure_episodes,
     metric_columns,
 )
+from stepscore.analysis.estimates import MAIN_METRICS, GroupEstimate, episode_groups, grouped_estimates
+from stepscore.analysis.failure_modes import FailureModes, failure_modes_by_policy
+from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, compare, measure
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables
-from stepscore.analysis.template_choice import choose_template
+from stepscore.analysis.template_choice import TemplateChoice, choose_template
 
 __all__ = [
+    "MAIN_METRICS",
+    "BaselineResult",
     "CalibrationResult",
+    "ComparisonTable",
     "EpisodeMetrics",
+    "EstimateTable",
     "FailureModes",
+    "GroupComparison",
     "GroupEstimate",
     "JudgeAgreement",
     "SubgoalTable",
+    "TemplateChoice",
     "VerdictSource",
-    "baseline_runs",
     "calibrate",
     "choose_template",
     "compare",
+    "compare_groups",
     "curves_by_episode",
     "episode_groups",
     "failure_modes_by_policy",
     "grouped_estimates",
     "judge_agreement",
+    "measure",
+    "measure_baselines",
     "measure_episodes",
     "metric_columns",
     "subgoal_tables",

@@ -1,4 +1,4 @@
-"""How far a judge agrees with labels, and what it takes: diagnostics of the judge, apart from the evaluation.
+"""A judge's agreement with labels, and its cost: diagnostics of the judge, apart from those of a policy.
 
 StepEval keeps the two apart: a policy's numbers never show how good the judge is, and these never show how
 good a policy is.
@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.measures import GroupEstimate, measure_episodes
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
+from stepscore.analysis.estimates import GroupEstimate
 from stepscore.analysis.subgoals import verdict_rows
 from stepscore.metrics import Confusion, balanced_accuracy, confusion, mcc, roc_auc
 from stepscore.metrics.stats import rate_estimate, statistic_estimate
@@ -24,15 +25,15 @@ from stepscore.types import Estimate, FloatArray
 
 @dataclass(frozen=True)
 class Agreement:
-    """A judge's answers to one question held against labels.
+    """A judge's answers to one question compared with labels.
 
     Attributes:
-        judge: Who judged.
+        judge: The judge's name.
         question: ``"success"``, or a subgoal with its task.
         table: Counts of right and wrong answers; ``unknown`` are labelled episodes without an answer.
         accuracy: Share of right answers.
         balanced: Mean of the shares among true and among false labels.
-        mcc: Matthews correlation.
+        mcc: Matthews correlation coefficient, -1..1.
     """
 
     judge: str
@@ -45,19 +46,20 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a judge took per episode, and how a cascade saved.
+    """A judge's cost per episode, and what a cascade saved.
 
     Attributes:
-        judge: Who judged.
-        episodes: Episodes judged.
+        judge: The judge's name.
+        episodes: Number of episodes judged.
         calls: Calls per episode.
-        images: Pictures per episode.
+        images: Images per episode.
         tokens: Tokens read and written per episode.
-        p50_s: Half of the calls took at most this.
-        p95_s: 19 of 20 calls took at most this.
+        p50_s: Median latency of a call, in seconds; NaN without calls.
+        p95_s: 95th percentile of the latency, in seconds.
         cost: Money per episode; NaN where the price is not known.
-        escalated: Share of episodes a cascade passed on; NaN interval and n 0 for other judges.
-        saved: Share of what asking the dear judge of every episode would have cost; NaN where not known.
+        escalated: Share of episodes that a cascade passed to its expensive judge; n is 0 for other judges.
+        saved: Tokens saved, as a share of what the expensive judge would have used on every episode; NaN where
+            not known.
     """
 
     judge: str
@@ -74,15 +76,21 @@ class Cost:
 
 @dataclass(frozen=True)
 class JudgeAgreement:
-    """Agreement, ranking of successes above failures, and cost, by judge."""
+    """Agreement with labels, and cost, of one judge or several.
+
+    Attributes:
+        agreements: One per judge and question.
+        ranking: ROC-AUC of the judge's scores against the success label, by judge and kind of score.
+        costs: One per run.
+    """
 
     agreements: tuple[Agreement, ...]
     ranking: tuple[GroupEstimate, ...]
     costs: tuple[Cost, ...]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """As rows of ``metrics --json``."""
-        found = []
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return rows of ``metrics --json``."""
+        rows = []
         for a in self.agreements:
             group = {"judge": a.judge, "question": a.question}
             for name, estimate in (
@@ -90,48 +98,56 @@ class JudgeAgreement:
                 ("balanced accuracy", a.balanced),
                 ("MCC", a.mcc),
             ):
-                found.append(GroupEstimate(group, f"judge:{name}", estimate).row())
-        return found + [m.row() for m in self.ranking]
+                rows.append(GroupEstimate(group, f"judge:{name}", estimate).to_dict())
+        return rows + [row.to_dict() for row in self.ranking]
 
 
 def judge_agreement(runs: Run | Sequence[Run]) -> JudgeAgreement:
-    """How far each run's judge agrees with the labels of its episodes, and what it took."""
+    """Compare each run's judge with the labels of its episodes, and sum up what it cost."""
+    agreements: list[Agreement] = []
+    ranking: list[GroupEstimate] = []
     opened = [runs] if isinstance(runs, Run) else list(runs)
-    agreements = [a for run in opened for a in (*_success(run), *_subgoals(run))]
-    return JudgeAgreement(
-        tuple(agreements),
-        tuple(m for run in opened for m in _ranking(run)),
-        tuple(_cost(run) for run in opened),
-    )
+    for run in opened:
+        on_success = success_agreement(run.judge, measure_episodes(run))
+        agreements += [*on_success.agreements, *_subgoals(run)]
+        ranking += on_success.ranking
+    return JudgeAgreement(tuple(agreements), tuple(ranking), tuple(_cost(run) for run in opened))
 
 
-def _success(run: Run) -> list[Agreement]:
-    values = measure_episodes(run).values
-    labels, answers = values["success_label"], values["success_judge"]
-    return [_agreement(run, "success", answers, labels)] if np.any(~np.isnan(labels)) else []
+def success_agreement(judge: str, metrics: EpisodeMetrics) -> JudgeAgreement:
+    """Compare a judge with the success labels: its answers, and the ranking by its scores.
+
+    Args:
+        judge: The judge's name.
+        metrics: Of its run.
+    """
+    labels, answers = metrics.values["success_label"], metrics.values["success_judge"]
+    labelled = bool(np.any(~np.isnan(labels)))
+    agreements = (_agreement(judge, "success", answers, labels),) if labelled else ()
+    return JudgeAgreement(agreements, tuple(_ranking(judge, metrics)), ())
 
 
 def _subgoals(run: Run) -> list[Agreement]:
-    """One agreement per task and subgoal that is both judged and labelled."""
+    """Return one agreement per task and subgoal that is both judged and labelled."""
     rows: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for episode, names, source, row in verdict_rows(run):
         for name, value in zip(names, row, strict=True):
             rows[str(episode["task"]), name][episode["episode_id"]][source] = float(value)
-    found = []
+    agreements = []
     for (task, name), episodes in sorted(rows.items()):
         labels = np.array([e.get("label", np.nan) for e in episodes.values()])
         answers = np.array([e.get("judge", np.nan) for e in episodes.values()])
         if np.any(~np.isnan(labels)) and np.any(~np.isnan(answers)):
-            found.append(_agreement(run, f"{task}: {name}", answers, labels))
-    return found
+            agreements.append(_agreement(run.judge, f"{task}: {name}", answers, labels))
+    return agreements
 
 
-def _agreement(run: Run, question: str, answers: FloatArray, labels: FloatArray) -> Agreement:
+def _agreement(judge: str, question: str, answers: FloatArray, labels: FloatArray) -> Agreement:
     known = ~np.isnan(labels)
     answers, labels = answers[known], labels[known]
     right = np.where(np.isnan(answers), np.nan, answers == labels)
     return Agreement(
-        run.judge,
+        judge,
         question,
         confusion(answers, labels),
         rate_estimate(right),
@@ -140,23 +156,20 @@ def _agreement(run: Run, question: str, answers: FloatArray, labels: FloatArray)
     )
 
 
-def _ranking(run: Run) -> list[GroupEstimate]:
-    """ROC-AUC of what the judge says against the success label: no threshold, so nothing to tune."""
-    measures = measure_episodes(run)
-    labels = measures.values["success_label"]
+def _ranking(judge: str, metrics: EpisodeMetrics) -> list[GroupEstimate]:
+    """Return the ROC-AUC of each score against the success label: no threshold, so nothing to tune."""
+    labels = metrics.values["success_label"]
     if not np.any(labels == 1) or not np.any(labels == 0):
         return []
-    last = [values[-1] if len(values) else np.nan for _, values in measures.curves]
-    said = [row["success_score"] for row in measures.episodes]
+    last = [values[-1] if len(values) else np.nan for _, values in metrics.curves]
+    success_scores = [row["success_score"] for row in metrics.episodes]
     scores: Mapping[str, FloatArray] = {
-        "success score": np.array([np.nan if v is None else v for v in said], dtype=np.float64),
-        "best progress": measures.values["MP"],
+        "success score": np.array([np.nan if s is None else s for s in success_scores], dtype=np.float64),
+        "best progress": metrics.values["MP"],
         "last progress": np.array(last, dtype=np.float64),
     }
     return [
-        GroupEstimate(
-            {"judge": run.judge}, f"judge:AUC of {name}", statistic_estimate(roc_auc, (values, labels))
-        )
+        GroupEstimate({"judge": judge}, f"judge:AUC of {name}", statistic_estimate(roc_auc, (values, labels)))
         for name, values in scores.items()
         if np.any(~np.isnan(values))
     ]
@@ -166,10 +179,10 @@ def _cost(run: Run) -> Cost:
     usage = run.usage().to_pylist()
     facts = [json.loads(text) if text else {} for text in run.judgements().column("facts").to_pylist()]
     n = len(usage) or np.nan
-    waits = [wait for row in usage for wait in row["latencies_s"]]
+    latencies = [latency for row in usage for latency in row["latencies_s"]]
     costs = np.array([np.nan if row["cost"] is None else row["cost"] for row in usage], dtype=np.float64)
     escalated = np.array([fact.get("escalated", np.nan) for fact in facts], dtype=np.float64)
-    p50, p95 = np.quantile(waits, [0.5, 0.95]) if waits else (np.nan, np.nan)
+    p50, p95 = np.quantile(latencies, [0.5, 0.95]) if latencies else (np.nan, np.nan)
     return Cost(
         run.judge,
         len(usage),
@@ -185,7 +198,7 @@ def _cost(run: Run) -> Cost:
 
 
 def _saved(usage: Sequence[Mapping[str, Any]], escalated: FloatArray) -> float:
-    """Tokens not spent, as a share of what it would take to pass every episode on."""
+    """Return the tokens saved, as a share of what it would take to pass every episode on."""
     tokens = np.array([row["tokens_in"] + row["tokens_out"] for row in usage], dtype=np.float64)
     if not np.any(escalated == 1) or not np.any(escalated == 0):
         return float("nan")

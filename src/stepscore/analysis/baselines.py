@@ -1,96 +1,79 @@
-"""The trivial judges beside a judge, at its own sample times: no picture is looked at, no model asked."""
+"""The baselines over the episodes of another judge, at the times it sampled: computed in memory, no video read."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.measures import EpisodeMetrics
-from stepscore.episodes import Episode, ViewInfo
-from stepscore.episodes.labels import Label, Labels
-from stepscore.errors import VideoError
-from stepscore.judges import get_judge
-from stepscore.runs import Run, score
-from stepscore.types import FloatArray, Frames
+from stepscore.analysis.agreement import JudgeAgreement, success_agreement
+from stepscore.analysis.episode_metrics import EpisodeCurve, EpisodeMetrics, EpisodeRow, measure_rows
+from stepscore.episodes import Episode
+from stepscore.errors import UnknownNameError
+from stepscore.judges import BASELINES
+from stepscore.runs import finite_or_none
+from stepscore.types import FloatArray
 
-_POINTS = 32
-_ALL_POINTS = 1_000_000
+POINTS_WITHOUT_CURVE = 32
+"""Points at which an episode is scored where the other judge has no curve of it."""
 
 
 @dataclass(frozen=True)
-class SampleTimes:
-    """A camera of which only the times of its frames are known; enough for a judge that sees nothing."""
+class BaselineResult:
+    """One baseline over the episodes of another judge.
 
-    times: FloatArray
-
-    def info(self) -> ViewInfo:
-        """Count and duration; the pictures have no size."""
-        step = float(self.times[-1] - self.times[-2]) if len(self.times) > 1 else 1.0
-        return ViewInfo(len(self.times), 1.0 / step, 0, 0, float(self.times[-1]) + step)
-
-    def timestamps(self) -> FloatArray:
-        """The times."""
-        return self.times
-
-    def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """There is nothing to read."""
-        raise VideoError("Only the frame times of this episode are known; its pictures are not at hand.")
-
-    def digest(self) -> bytes:
-        """The times."""
-        return self.times.tobytes()
-
-    def location(self) -> str:
-        """Nowhere."""
-        return ""
-
-
-@contextmanager
-def baseline_runs(measures: EpisodeMetrics, names: Sequence[str]) -> Iterator[list[Run]]:
-    """Runs of the named trivial judges over the episodes of some measures, in a folder that goes away.
-
-    Each episode is judged at the times at which the other judge sampled it (32 times over its duration where
-    it has no curve), and has the labels it had there.
+    Attributes:
+        judge: The baseline's name.
+        metrics: The metrics of its curves, episodes sorted by source and id.
+        agreement: Its agreement with the success labels; it costs nothing, so no cost is given.
     """
-    episodes = [
-        episode
-        for row, (times, _) in zip(measures.episodes, measures.curves, strict=True)
-        if (episode := _blind(row, times)) is not None
-    ]
-    with tempfile.TemporaryDirectory(prefix="stepscore-") as folder:
-        yield [score(episodes, get_judge(name, points=_ALL_POINTS), Path(folder) / name) for name in names]
+
+    judge: str
+    metrics: EpisodeMetrics
+    agreement: JudgeAgreement
 
 
-def _blind(row: Mapping[str, Any], times: FloatArray) -> Episode | None:
-    """The episode without its pictures; ``None`` where not even its duration is known."""
-    if not len(times):
-        if not row["duration_s"]:
-            return None
-        times = np.linspace(0.0, row["duration_s"], _POINTS)
-    labels = [
-        Label("stage", stage["name"], _known(stage["start_s"]), _known(stage["end_s"]))
-        for stage in row["stages"]
-    ]
-    if row["success"] is not None:
-        labels.append(Label("success", row["success_mode"] or "holds", value=float(row["success"])))
-    return Episode(
-        # Episodes of several sources may share an id.
-        id=f"{row['source']}:{row['episode_id']}",
-        instruction=row["instruction"] or "",
-        source=row["source"],
-        task=row["task"],
-        policy=row["policy"],
-        pair=row["pair"],
-        views={"times": SampleTimes(times)},
-        labels=Labels(tuple(labels)),
-    )
+def measure_baselines(metrics: EpisodeMetrics, names: Sequence[str]) -> list[BaselineResult]:
+    """Score the episodes of another judge with baselines, and measure these as that judge is measured.
+
+    Each episode is scored at the times at which the other judge sampled it, or at 32 times over its duration
+    where it has no curve; one without either is left out. Stages and the success label are those it has there.
+
+    Args:
+        metrics: Of the other judge.
+        names: Baselines: ``linear-time``, ``constant``, ``random-monotone``.
+    """
+    for name in names:
+        if name not in BASELINES:
+            raise UnknownNameError("baseline", name, BASELINES)
+    sampled = _sampled_episodes(metrics)
+    results = []
+    for name in names:
+        scored = measure_rows(_score(name, sampled))
+        results.append(BaselineResult(name, scored, success_agreement(name, scored)))
+    return results
 
 
-def _known(value: float | None) -> float:
-    return np.nan if value is None else value
+def _sampled_episodes(metrics: EpisodeMetrics) -> list[tuple[EpisodeRow, FloatArray]]:
+    """Return each episode once, with the times to score, by source and id: what resampling draws from is sorted."""
+    sampled: dict[str, tuple[EpisodeRow, FloatArray]] = {}
+    for row, (times, _) in zip(metrics.episodes, metrics.curves, strict=True):
+        if not len(times) and row["duration_s"]:
+            times = np.linspace(0.0, row["duration_s"], POINTS_WITHOUT_CURVE)
+        if len(times):
+            # Episodes of several sources may share an id.
+            name = f"{row['source']}:{row['episode_id']}"
+            sampled.setdefault(name, ({**row, "episode_id": name}, times))
+    return [sampled[name] for name in sorted(sampled)]
+
+
+def _score(
+    name: str, sampled: Sequence[tuple[EpisodeRow, FloatArray]]
+) -> Iterator[tuple[EpisodeRow, EpisodeCurve]]:
+    for row, times in sampled:
+        judgement = BASELINES[name].judge_at(Episode(row["episode_id"], row["instruction"] or ""), times)
+        assert judgement.curve is not None
+        score = finite_or_none(judgement.success_score)
+        by_baseline = {"judge": name, "model": None, "protocol": None, "success_score": score, "error": None}
+        yield {**row, **by_baseline}, (times, judgement.curve.progress)

@@ -1,6 +1,6 @@
-"""A run and labelled progress into a calibration map, and what the map is worth on other episodes.
+"""A run and labelled progress into a calibration map, and the map's error on other episodes.
 
-The map is fitted on one part of the episodes; every figure is of the other.
+The map is fitted on one part of the episodes; every number reported is of the other.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.labelled_progress import LabelledCurve, labelled_progress, split
+from stepscore.analysis.labelled_progress import LabelledCurve, labelled_curves, split
 from stepscore.errors import OptionError
 from stepscore.judges.common import FittedMap
 from stepscore.metrics import MonotoneMap, Reliability, brier, fit_calibration, mae, reliability
 from stepscore.metrics.stats import mean_estimate, statistic_estimate
-from stepscore.runs import Run
+from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate, FloatArray
 
 
 @dataclass(frozen=True)
 class CalibrationMetrics:
-    """How far values are from labelled progress, over held-out episodes.
+    """The distance of values from labelled progress, over held-out episodes.
 
     Attributes:
         mae: Mean absolute error of an episode, averaged over episodes, 0..1.
@@ -38,28 +38,28 @@ class CalibrationMetrics:
     ece: float
     brier: float
 
-    def row(self) -> dict[str, Any]:
-        """As JSON values; null where not known."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values; ``None`` where not known."""
         return {
-            "mae": _plain(self.mae),
-            "ccc": _plain(self.ccc),
-            "ece": _number(self.ece),
-            "brier": _number(self.brier),
+            "mae": _estimate_dict(self.mae),
+            "ccc": _estimate_dict(self.ccc),
+            "ece": finite_or_none(self.ece),
+            "brier": finite_or_none(self.brier),
         }
 
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """A fitted map and how it does on the episodes it has not seen.
+    """A fitted map and its error on held-out episodes.
 
     Attributes:
         fitted: The map, ready to be written.
-        before: CalibrationMetrics of the channel as it is; ``None`` for a channel that is not in 0..1.
-        after: CalibrationMetrics of what the map makes of it.
-        reliability: What the map says against the labels, by bins.
-        n_fit: Episodes it was fitted on.
-        n_held_out: Episodes behind the figures.
-        left_out: Judged episodes without a usable label or curve.
+        before: Error of the unmapped channel; ``None`` for a channel that is not in 0..1.
+        after: Error of the mapped channel.
+        reliability: Mean mapped value and mean label by bins of the mapped value.
+        n_fit: Number of episodes it was fitted on.
+        n_held_out: Number of episodes behind ``before``, ``after`` and ``reliability``.
+        left_out: Number of judged episodes without a usable label or curve.
     """
 
     fitted: FittedMap
@@ -84,38 +84,41 @@ def calibrate(
 
     Args:
         run: An uncalibrated run.
-        labels: Labels file with progress at moments, or stages; the run's own stages if not given.
+        labels: Labels file with progress at timestamps, or stages; the run's own stages if not given.
         channel: Series of the curve to map.
         potential: Name of the progress labels to use, where the file holds several.
         share: Share of the episodes to fit on; of the scenes, where episodes share them.
-        seed: Another seed gives another split.
+        seed: Seed of the split.
+
+    Raises:
+        OptionError: The run is calibrated already, or too few episodes have labels.
     """
     if channel == "progress" and any(run.judgements().column("calibrated").to_pylist()):
         raise OptionError(
             f"{run.path} is calibrated already. Judge without calibration, or use --channel raw."
         )
-    found, kind = labelled_progress(run, channel, labels, potential)
-    fit, held = split(found, share, seed)
+    labelled, source = labelled_curves(run, channel, labels, potential)
+    fit, held = split(labelled, share, seed)
     monotone = _fit(fit)
-    said = [monotone.apply(e.scores) for e in held]
-    after = _figures(held, said)
+    mapped = [monotone.apply(e.scores) for e in held]
+    after = _errors(held, mapped)
     scores = np.concatenate([e.scores for e in held])
     absolute = not np.any((scores < 0) | (scores > 1))
     provenance = {
-        "truth": kind,
+        "truth": source,
         "share": share,
         "seed": seed,
         "episodes": sorted(e.id for e in fit),
         "points": int(sum(np.sum(~np.isnan(e.scores + e.truth)) for e in fit)),
     }
     return CalibrationResult(
-        _fitted(run, monotone, channel, provenance, {"episodes": len(held), **after.row()}),
-        before=_figures(held, [e.scores for e in held]) if absolute else None,
+        _fitted(run, monotone, channel, provenance, {"episodes": len(held), **after.to_dict()}),
+        before=_errors(held, [e.scores for e in held]) if absolute else None,
         after=after,
-        reliability=reliability(np.concatenate(said), np.concatenate([e.truth for e in held])),
+        reliability=reliability(np.concatenate(mapped), np.concatenate([e.truth for e in held])),
         n_fit=len(fit),
         n_held_out=len(held),
-        left_out=run.judgements().num_rows - len(found),
+        left_out=run.judgements().num_rows - len(labelled),
     )
 
 
@@ -144,28 +147,33 @@ def _fitted(
     )
 
 
-def _figures(episodes: Sequence[LabelledCurve], said: Sequence[FloatArray]) -> CalibrationMetrics:
-    groups: dict[str, Any] = {"clusters": [e.pair for e in episodes], "strata": [e.task for e in episodes]}
-    pairs = [(values, e.truth) for e, values in zip(episodes, said, strict=True)]
+def _errors(episodes: Sequence[LabelledCurve], predicted: Sequence[FloatArray]) -> CalibrationMetrics:
+    resampling: dict[str, Any] = {
+        "clusters": [e.pair for e in episodes],
+        "strata": [e.task for e in episodes],
+    }
+    pairs = [(values, e.truth) for e, values in zip(episodes, predicted, strict=True)]
     points, truth = (np.concatenate(column) for column in zip(*pairs, strict=True))
     return CalibrationMetrics(
-        mean_estimate([mae(values, true) for values, true in pairs], **groups),
-        statistic_estimate(_pooled_ccc, np.array([_sums(values, true) for values, true in pairs]), **groups),
+        mean_estimate([mae(values, true) for values, true in pairs], **resampling),
+        statistic_estimate(
+            _pooled_ccc, np.array([_sums(values, true) for values, true in pairs]), **resampling
+        ),
         reliability(points, truth).ece,
         brier(points, truth),
     )
 
 
-def _sums(said: FloatArray, truth: FloatArray) -> list[float]:
-    """An episode's share in the pooled concordance; NaN where no point is known."""
-    known = ~np.isnan(said + truth)
-    a, b = said[known], truth[known]
+def _sums(predicted: FloatArray, truth: FloatArray) -> list[float]:
+    """Return an episode's part of the pooled concordance; NaN where no point is known."""
+    known = ~np.isnan(predicted + truth)
+    a, b = predicted[known], truth[known]
     sums = [len(a), a.sum(), b.sum(), a @ a, b @ b, a @ b]
     return [float(value) if len(a) else math.nan for value in sums]
 
 
 def _pooled_ccc(*sums: FloatArray) -> float:
-    """Concordance (Lin 1989; see ``metrics.order.ccc``) of all points of the episodes, from their sums.
+    """Return the concordance (Lin 1989; see ``metrics.order.ccc``) of all points of the episodes, from their sums.
 
     From sums, because what is resampled is episodes, and they differ in how many points they have.
     """
@@ -175,10 +183,6 @@ def _pooled_ccc(*sums: FloatArray) -> float:
     return 2 * (ab / n - mean_a * mean_b) / spread if spread > 1e-12 else math.nan
 
 
-def _plain(estimate: Estimate) -> dict[str, Any]:
-    ends = {name: _number(getattr(estimate, name)) for name in ("value", "lo", "hi", "coverage")}
+def _estimate_dict(estimate: Estimate) -> dict[str, Any]:
+    ends = {name: finite_or_none(getattr(estimate, name)) for name in ("value", "lo", "hi", "coverage")}
     return {**ends, "n": estimate.n, "clusters": estimate.clusters, "method": estimate.method}
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Comparing groups of a run, or two runs, metric by metric.
+"""Comparisons between groups of a run, or between two runs, metric by metric.
 
 Groups of one run (policies, tasks) are paired on task and scene where both met the same scenes; two runs over
 the same episodes (two judges) are paired on the episode. p-values are corrected over all that is compared at
@@ -7,31 +7,44 @@ once (Benjamini-Hochberg).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.measures import EpisodeMetrics, episode_groups
+from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
+from stepscore.analysis.estimates import Group, episode_groups
 from stepscore.errors import OptionError
 from stepscore.metrics.stats import Comparison, adjust_p_values, compare_samples
+
+COMPARED_METRICS = ("success_label", "success_judge", "MC50", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
+"""Metrics that :func:`stepscore.compare` and ``stepscore compare`` compare if none are named."""
 
 
 @dataclass(frozen=True)
 class GroupComparison:
-    """One metric of A against B. ``q_value`` is the p-value corrected over all comparisons of the table."""
+    """One metric of group A compared with that of group B.
+
+    Attributes:
+        metric: The metric's name.
+        a: What the episodes of A share.
+        b: What those of B share.
+        comparison: Difference, test and probability of improvement.
+        q_value: The p-value corrected over all comparisons made together.
+        better: Whether ``"higher"`` or ``"lower"`` values are better, or ``"neither"``.
+    """
 
     metric: str
-    a: Mapping[str, str | None]
-    b: Mapping[str, str | None]
+    a: Group
+    b: Group
     comparison: Comparison
     q_value: float
     better: str
 
-    def row(self) -> dict[str, Any]:
-        """As a row of ``compare --json``."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a row of ``compare --json``."""
         c = self.comparison
         return {
             "metric": self.metric,
@@ -57,27 +70,27 @@ class GroupComparison:
         }
 
 
-def compare(
-    measures: EpisodeMetrics, by: Sequence[str], *, names: Sequence[str] | None = None
+def compare_groups(
+    metrics: EpisodeMetrics, by: Sequence[str], *, names: Sequence[str] | None = None
 ) -> list[GroupComparison]:
-    """Every pair of groups on every metric.
+    """Compare every pair of groups on every metric.
 
     Args:
-        measures: Of one run, or of two that share their episodes (``by`` then holds judge or protocol).
-        by: What makes a group, as in :func:`stepscore.analysis.measures.measure`.
+        metrics: Of one run, or of two that share their episodes (``by`` then holds judge or protocol).
+        by: What makes a group, as in :func:`grouped_estimates`.
         names: Only these metrics; by default all that are known in both groups.
     """
-    found = list(episode_groups(measures, by))
-    if len(found) < 2:
+    groups = list(episode_groups(metrics, by))
+    if len(groups) < 2:
         raise OptionError(f"There is one group by {', '.join(by) or 'nothing'}; a comparison needs two.")
-    wanted = [measures.column(name) for name in names] if names is not None else list(measures.columns)
-    keys = pair_keys(measures, by)
-    tasks = [_task(row) for row in measures.episodes]
-    scenes = [row["pair"] for row in measures.episodes]
-    pairs: list[tuple[str, Any, Any, Comparison, str]] = []
-    for (a, in_a), (b, in_b) in combinations(found, 2):
+    wanted = metrics.select_columns(names)
+    keys = pair_keys(metrics, by)
+    tasks = [task_of(row) for row in metrics.episodes]
+    scenes = [row["pair"] for row in metrics.episodes]
+    pairs: list[tuple[str, Group, Group, Comparison, str]] = []
+    for (a, in_a), (b, in_b) in combinations(groups, 2):
         for column in wanted:
-            values = measures.values[column.name]
+            values = metrics.values[column.name]
             if np.all(np.isnan(values[in_a])) or np.all(np.isnan(values[in_b])):
                 continue
             comparison = compare_samples(
@@ -95,15 +108,11 @@ def compare(
     ]
 
 
-def pair_keys(measures: EpisodeMetrics, by: Sequence[str]) -> list[Hashable]:
-    """What makes two episodes a pair: between judges the episode itself, else task and scene, or nothing."""
+def pair_keys(metrics: EpisodeMetrics, by: Sequence[str]) -> list[Hashable]:
+    """Return what makes two episodes a pair: between judges the episode itself, else task and scene, or ``None``."""
     if set(by) & {"judge", "model", "protocol"}:
-        return [row["episode_id"] for row in measures.episodes]
-    return [None if row["pair"] is None else (_task(row), row["pair"]) for row in measures.episodes]
-
-
-def _task(row: Mapping[str, Any]) -> str:
-    return str(row["task"] or row["instruction"])
+        return [row["episode_id"] for row in metrics.episodes]
+    return [None if row["pair"] is None else (task_of(row), row["pair"]) for row in metrics.episodes]
 
 
 def _chosen(labels: Sequence[Hashable], chosen: np.ndarray[Any, Any]) -> list[Hashable]:

@@ -1,4 +1,4 @@
-"""A run into subgoal tables: where along the task it fails.
+"""A run into subgoal tables: which subgoals are reached, and which fails first.
 
 Verdicts of the judge and labels of people are never one column: every row says which it is.
 """
@@ -12,13 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore.analysis.measures import GROUP_KEYS, GroupEstimate
+from stepscore.analysis.estimates import GROUP_KEYS, Group, GroupEstimate
 from stepscore.metrics import conditional_success_indicator, first_failed_subgoal, order_violation_indicator
 from stepscore.metrics.stats import rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
 VerdictSource = Literal["judge", "label"]
+"""Whose verdicts: the judge's, or those of labels."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class SubgoalTable:
         violations: Share of episodes that reached a later subgoal without an earlier one.
     """
 
-    group: Mapping[str, str | None]
+    group: Group
     source: VerdictSource
     names: tuple[str, ...]
     reviewed: bool
@@ -45,9 +46,9 @@ class SubgoalTable:
     fails_first: tuple[Estimate, ...]
     violations: Estimate
 
-    def rows(self) -> list[GroupEstimate]:
-        """As rows of ``metrics --json``."""
-        found = [GroupEstimate(self.group, f"subgoals out of order:{self.source}", self.violations)]
+    def estimates(self) -> list[GroupEstimate]:
+        """Return every Estimate of the table, by group and metric name."""
+        rows = [GroupEstimate(self.group, f"subgoals out of order:{self.source}", self.violations)]
         columns = (
             ("reached", self.reached),
             ("reached given previous", self.given_previous),
@@ -55,27 +56,32 @@ class SubgoalTable:
         )
         for word, estimates in columns:
             for name, estimate in zip(self.names, estimates, strict=True):
-                found.append(GroupEstimate(self.group, f"{word}:{name}:{self.source}", estimate))
-        return found
+                rows.append(GroupEstimate(self.group, f"{word}:{name}:{self.source}", estimate))
+        return rows
 
 
 def subgoal_tables(runs: Run | Sequence[Run], by: Sequence[str] = ("policy",)) -> list[SubgoalTable]:
-    """One table per task, group and source of verdicts; empty where nothing is known of any subgoal."""
+    """Return one table per task, group and source of verdicts; none where no verdict or label is known.
+
+    Args:
+        runs: One run or several.
+        by: What makes a group, besides the task; see :func:`stepscore.measure`.
+    """
     keys = tuple(dict.fromkeys(("task", *by)))
     rows: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], FloatArray]]] = defaultdict(list)
     for run in [runs] if isinstance(runs, Run) else runs:
         for episode, names, source, row in verdict_rows(run):
             group = tuple(episode[key] for key in keys)
             rows[(group, names, source)].append((episode, row))
-    found = []
+    tables = []
     for (group, names, source), members in sorted(rows.items(), key=lambda item: repr(item[0])):
         if any(np.any(~np.isnan(row)) for _, row in members):
-            found.append(_table(dict(zip(keys, group, strict=True)), source, names, members))
-    return found
+            tables.append(_table(dict(zip(keys, group, strict=True)), source, names, members))
+    return tables
 
 
 def _table(
-    group: Mapping[str, str | None],
+    group: Group,
     source: VerdictSource,
     names: tuple[str, ...],
     members: Sequence[tuple[Mapping[str, Any], FloatArray]],
@@ -100,7 +106,7 @@ def _table(
 
 
 def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], VerdictSource, FloatArray]]:
-    """Each episode with its subgoals' names and a row of 1, 0 and NaN, by judge and by label."""
+    """Iterate over episodes and sources: the episode, its subgoals' names, the source, and 1, 0 or NaN for each."""
     answers: dict[str, dict[str, str]] = defaultdict(dict)
     for row in run.verdicts().select(["episode_id", "subgoal", "answer"]).to_pylist():
         answers[row["episode_id"]][row["subgoal"]] = row["answer"]

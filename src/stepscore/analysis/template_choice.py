@@ -1,7 +1,6 @@
-"""Which prompt template judges best: chosen on one half of the labelled episodes, reported on the other.
+"""The best of several prompt templates: chosen on one half of the labelled episodes, reported on the other.
 
-The best of several on the episodes it was chosen by is too good a number; on episodes that had no say in the
-choice it is an honest one.
+The accuracy of the best of several is biased upwards on the episodes it was chosen by, and not on the others.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class TemplateResult:
     Attributes:
         template: Its name; the run folder's where two runs used the same.
         run: The run folder.
-        chosen_by: Accuracy on the split that chooses; coverage is the share of verdicts that were known.
-        reported: Accuracy on the other split.
+        chosen_by: Accuracy on the choosing split; coverage is the share of verdicts that were known.
+        reported: Accuracy on the reporting split.
     """
 
     template: str
@@ -39,20 +38,20 @@ class TemplateResult:
 
 @dataclass(frozen=True)
 class TemplateChoice:
-    """The template that was chosen, and what it may claim.
+    """The template that was chosen, and its accuracy on other episodes.
 
     Attributes:
         best: The chosen one; ``best.reported`` is the accuracy to quote.
-        candidates: All of them, in the order given.
-        left_out: Labelled episodes that some run does not hold.
+        results: One per run, in the order given.
+        left_out: Number of labelled episodes that some run does not hold.
     """
 
     best: TemplateResult
-    candidates: tuple[TemplateResult, ...]
+    results: tuple[TemplateResult, ...]
     left_out: int
 
-    def rows(self) -> list[dict[str, Any]]:
-        """As rows for JSON and CSV: a row per template and split."""
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return rows for JSON and CSV: one per template and split."""
         return [
             {
                 "template": c.template,
@@ -61,7 +60,7 @@ class TemplateChoice:
                 "split": split,
                 **{name: getattr(estimate, name) for name in Estimate.__slots__},
             }
-            for c in self.candidates
+            for c in self.results
             for split, estimate in (("choose", c.chosen_by), ("report", c.reported))
         ]
 
@@ -71,15 +70,15 @@ SubgoalOutcomes = Mapping[str, Mapping[str, tuple[float, float]]]
 
 
 def choose_template(runs: Sequence[Run], *, share: float = 0.5, seed: int = 0) -> TemplateChoice:
-    """The run whose verdicts match the subgoal labels best on a random split, and its accuracy elsewhere.
+    """Choose the run whose verdicts match the subgoal labels best on one split, and report it on the other.
 
     Episodes of one scene (task and ``pair``) stay on one side of the split, and are one cluster of the
     intervals, as are the subgoals of one episode. On equal accuracy the run named first is chosen.
 
     Args:
         runs: One per template, over the same episodes, with subgoal labels in them.
-        share: Share of the scenes that choose.
-        seed: Another seed splits otherwise.
+        share: Share of the scenes to choose on.
+        seed: Seed of the split.
 
     Raises:
         OptionError: Fewer than two runs, or a share that leaves one side empty.
@@ -91,9 +90,9 @@ def choose_template(runs: Sequence[Run], *, share: float = 0.5, seed: int = 0) -
         )
     if not 0 < share < 1:
         raise OptionError(f"share is {share}; it must lie between 0 and 1.")
-    marks = [_marks(run) for run in runs]
+    outcomes = [_outcomes(run) for run in runs]
     scenes = _scenes(runs[0])
-    everywhere = sorted(set.intersection(*(set(each) for each in marks)))
+    everywhere = sorted(set.intersection(*(set(each) for each in outcomes)))
     if not everywhere:
         raise RunError(
             "No episode with subgoal labels is in all of these runs. "
@@ -102,16 +101,16 @@ def choose_template(runs: Sequence[Run], *, share: float = 0.5, seed: int = 0) -
     choosing = _split(sorted({scenes[name] for name in everywhere}), share, seed)
     sides = [[name for name in everywhere if (scenes[name] in choosing) == side] for side in (True, False)]
     names = _names(runs)
-    candidates = tuple(
+    results = tuple(
         TemplateResult(name, str(run.path), *(_accuracy(each, side, scenes) for side in sides))
-        for name, run, each in zip(names, runs, marks, strict=True)
+        for name, run, each in zip(names, runs, outcomes, strict=True)
     )
-    best = max(candidates, key=lambda candidate: candidate.chosen_by.value)
-    return TemplateChoice(best, candidates, len(set.union(*map(set, marks))) - len(everywhere))
+    best = max(results, key=lambda result: result.chosen_by.value)
+    return TemplateChoice(best, results, len(set.union(*map(set, outcomes))) - len(everywhere))
 
 
-def _marks(run: Run) -> SubgoalOutcomes:
-    """Verdicts against labels, of every labelled subgoal of a run."""
+def _outcomes(run: Run) -> SubgoalOutcomes:
+    """Return verdict and label of every labelled subgoal of a run."""
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for episode, names, source, values in verdict_rows(run):
         rows.setdefault(episode["episode_id"], {})[source] = dict(zip(names, values.tolist(), strict=True))
@@ -127,7 +126,7 @@ def _marks(run: Run) -> SubgoalOutcomes:
 
 
 def _scenes(run: Run) -> dict[str, str]:
-    """Episode id to the scene it shares with others; its own id where it shares none."""
+    """Return the scene of each episode, by episode id; the id itself where it shares no scene."""
     table = run.episodes().select(["episode_id", "task", "pair"]).to_pylist()
     return {
         row["episode_id"]: row["episode_id"] if row["pair"] is None else f"{row['task']}\0{row['pair']}"
@@ -136,7 +135,7 @@ def _scenes(run: Run) -> dict[str, str]:
 
 
 def _split(scenes: Sequence[str], share: float, seed: int) -> set[str]:
-    """The scenes that choose: a share of them, drawn by hash, and at least one on either side."""
+    """Return the scenes to choose on: a share of them, drawn by hash, and at least one on either side."""
     if len(scenes) < 2:
         raise OptionError("All labelled episodes are of one scene; a split needs at least two.")
     drawn = sorted(scenes, key=lambda scene: hashlib.sha256(f"{seed}\0{scene}".encode()).digest())
@@ -151,8 +150,8 @@ def _names(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _accuracy(marks: SubgoalOutcomes, episodes: Sequence[str], scenes: Mapping[str, str]) -> Estimate:
-    judged = [(name, *mark) for name in episodes for mark in marks[name].values()]
+def _accuracy(outcomes: SubgoalOutcomes, episodes: Sequence[str], scenes: Mapping[str, str]) -> Estimate:
+    judged = [(name, *mark) for name in episodes for mark in outcomes[name].values()]
     right = np.array([verdict == label for _, verdict, label in judged], dtype=np.float64)
     known = float(np.mean([not np.isnan(verdict) for _, verdict, _ in judged]))
     return replace(rate_estimate(right, clusters=[scenes[name] for name, _, _ in judged]), coverage=known)

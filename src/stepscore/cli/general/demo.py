@@ -3,7 +3,7 @@
 The rollouts were made by::
 
     stepscore sim --tasks drawer-open,door-open,window-close,button-press-topdown \
-        --policies expert,noisy:1,freeze,undo --per-task 8 --views close --size 224 --fps 20 --crf 26 \
+        --policies expert,noisy:1,freeze,undo --episodes-per-task 8 --views close --size 224 --fps 20 --crf 26 \
         --seed 7001 -o src/stepscore/cli/demo_data
 """
 
@@ -44,7 +44,7 @@ def demo(
         failed += summarise(score(episodes, judge, folder / judge.name))
     progress, steps = folder / "topreward", folder / "stepeval"
     metrics.metrics([progress], by="policy")
-    metrics.metrics([progress], by="policy", show=metrics.Show.DIAGNOSIS)
+    metrics.metrics([progress], by="policy", show=metrics.Show.FAILURE_MODES)
     _print_vectors(open_run(steps))
     page = write_report([open_run(progress), open_run(steps)], folder / "report")
     err().print(

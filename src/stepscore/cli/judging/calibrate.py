@@ -1,4 +1,4 @@
-"""``stepscore calibrate``: a run and labelled progress in, a map from score to progress out."""
+"""``stepscore calibrate``: fit a map from a judge's score to labelled progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def calibrate(
         str | None, typer.Option("--potential", metavar="NAME", help="Which of several progress labels.")
     ] = None,
     share: Annotated[float, typer.Option("--share", help="Share of the episodes to fit on.")] = 0.5,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed gives another split.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Fit a monotone map from a judge's score to labelled progress, and measure it on other episodes.
@@ -38,57 +38,57 @@ def calibrate(
     from stepscore.judges.common import write_calibration
     from stepscore.runs import open_run
 
-    made = fit(open_run(run), labels=labels, channel=channel, potential=potential, share=share, seed=seed)
-    write_calibration(made.fitted, out)
+    result = fit(open_run(run), labels=labels, channel=channel, potential=potential, share=share, seed=seed)
+    write_calibration(result.fitted, out)
     if json:
-        print_json(_rows(made))
+        print_json(_rows(result))
     else:
-        _print(made)
+        _print(result)
     err().print(f"Map: {out}\nApply it: stepscore judge SOURCE ... -J calibration={out}", soft_wrap=True)
 
 
-def _rows(made: CalibrationResult) -> dict[str, Any]:
-    bins = made.reliability
+def _rows(result: CalibrationResult) -> dict[str, Any]:
+    bins = result.reliability
     return {
-        "fitted_on": made.n_fit,
-        "held_out": made.n_held_out,
-        "left_out": made.left_out,
-        "before": made.before.row() if made.before else None,
-        "after": made.after.row(),
+        "fitted_on": result.n_fit,
+        "held_out": result.n_held_out,
+        "left_out": result.left_out,
+        "before": result.before.to_dict() if result.before else None,
+        "after": result.after.to_dict(),
         "reliability": [
-            {"lo": lo, "hi": hi, "n": n, "said": said, "true": true}
-            for lo, hi, n, said, true in zip(
+            {"lo": lo, "hi": hi, "n": n, "said": mapped, "true": label}
+            for lo, hi, n, mapped, label in zip(
                 bins.edges[:-1].tolist(),
                 bins.edges[1:].tolist(),
                 bins.n.tolist(),
-                bins.said.tolist(),
-                bins.true.tolist(),
+                bins.predicted.tolist(),
+                bins.labelled.tolist(),
                 strict=True,
             )
         ],
     }
 
 
-def _print(made: CalibrationResult) -> None:
+def _print(result: CalibrationResult) -> None:
     console = stdout()
     rows = []
     for name, key in (("mean absolute error", "mae"), ("concordance (CCC)", "ccc")):
-        shown = [getattr(f, key) if f else None for f in (made.before, made.after)]
-        rows.append([name, *(interval(e.value, e.lo, e.hi) if e else "–" for e in shown)])
+        estimates = [getattr(f, key) if f else None for f in (result.before, result.after)]
+        rows.append([name, *(interval(e.value, e.lo, e.hi) if e else "–" for e in estimates)])
     for name, key in (("calibration error (ECE)", "ece"), ("mean squared error", "brier")):
-        values = [getattr(f, key) if f else float("nan") for f in (made.before, made.after)]
+        values = [getattr(f, key) if f else float("nan") for f in (result.before, result.after)]
         rows.append([name, *(percent(value) for value in values)])
     note = (
-        f"Percent with 95 % intervals, over {made.n_held_out} episodes that the map has not seen; "
-        f"fitted on {made.n_fit} others; {made.left_out} left out for want of a label or a curve."
+        f"Percent with 95 % intervals, over {result.n_held_out} held-out episodes; "
+        f"fitted on {result.n_fit} others; {result.left_out} left out because they have no label or no curve."
     )
-    console.print(table("Against labelled progress", ["figure", "before", "after"], rows, caption=note))
-    bins = made.reliability
+    console.print(table("Against labelled progress", ["metric", "before", "after"], rows, caption=note))
+    bins = result.reliability
     lines = [
-        [f"{100 * lo:.0f}…{100 * hi:.0f}", str(n), percent(said), percent(true)]
-        for lo, hi, n, said, true in zip(
-            bins.edges[:-1], bins.edges[1:], bins.n, bins.said, bins.true, strict=True
+        [f"{100 * lo:.0f}…{100 * hi:.0f}", str(n), percent(mapped), percent(label)]
+        for lo, hi, n, mapped, label in zip(
+            bins.edges[:-1], bins.edges[1:], bins.n, bins.predicted, bins.labelled, strict=True
         )
         if n
     ]
-    console.print(table("Reliability after", ["map says", "points", "mean said", "mean true"], lines))
+    console.print(table("Reliability after", ["mapped to", "points", "mean mapped", "mean label"], lines))

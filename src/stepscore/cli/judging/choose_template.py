@@ -1,4 +1,4 @@
-"""``stepscore choose-template``: which prompt template judges best, on episodes that had no say in it?"""
+"""``stepscore choose-template``: choose the best prompt template on one split, and report it on another."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def choose_template(
         typer.Argument(metavar="RUN RUN ...", help="Run folders, one per template, over the same episodes."),
     ],
     share: Annotated[
-        float, typer.Option("--share", help="Share of the labelled scenes that choose; the others report.")
+        float, typer.Option("--share", help="Share of the labelled scenes to choose on; the others report.")
     ] = 0.5,
-    seed: Annotated[int, typer.Option("--seed", help="Another seed splits otherwise.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 0,
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:
@@ -30,10 +30,10 @@ def choose_template(
 
     choice = choose_template([open_run(path) for path in runs], share=share, seed=seed)
     if json or csv:
-        print_json(choice.rows()) if json else print_csv(choice.rows())
+        print_json(choice.to_dicts()) if json else print_csv(choice.to_dicts())
         return
     lines = []
-    for c in choice.candidates:
+    for c in choice.results:
         name = escape(c.template)
         lines.append(
             [

@@ -1,11 +1,11 @@
-"""``stepscore compare``: is one policy, or one judge, better than another, and how surely?"""
+"""``stepscore compare``: print the differences between policies, or between judges."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,7 +13,8 @@ from rich.markup import escape
 from stepscore.cli import options
 from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table
 
-NAMES = ("success_label", "success_judge", "MC50", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
+if TYPE_CHECKING:
+    from stepscore.analysis import GroupComparison
 
 
 def compare(
@@ -35,44 +36,39 @@ def compare(
 
     Policies that met the same scenes are paired on task and scene; two judges are paired on the episode.
     """
-    from stepscore.analysis import compare, measure_episodes
-    from stepscore.runs import open_run
+    from stepscore.analysis import compare as compare_runs
 
-    opened = [open_run(path) for path in runs]
-    measures = measure_episodes(opened, revision=revision)
-    wanted = options.split_names(metric)
-    known = {column.name for column in measures.columns}
-    found = compare(measures, options.split_names(by) or [], names=wanted or [n for n in NAMES if n in known])
-    rows = [v.row() for v in found]
+    names = options.split_names(metric)
+    compared = compare_runs(runs, options.split_names(by) or [], metrics=names, revision=revision)
+    rows = compared.to_dicts()
     if json or csv:
         print_json(rows) if json else print_csv([{**r, "a": _name(r["a"]), "b": _name(r["b"])} for r in rows])
         return
     console = out()
-    for a, b in dict.fromkeys((_name(v.a), _name(v.b)) for v in found):
-        lines = []
-        for v in found:
-            if (_name(v.a), _name(v.b)) == (a, b):
-                c, d, p = v.comparison, v.comparison.difference, v.comparison.probability_of_improvement
-                sure = math.isfinite(v.q_value) and v.q_value < 0.05
-                lines.append(
-                    [
-                        f"[bold]{v.metric} *[/bold]" if sure else v.metric,
-                        interval(d.value, d.lo, d.hi),
-                        _p(c.p_value),
-                        _p(v.q_value),
-                        interval(p.value, p.lo, p.hi),
-                        percent(c.smallest_detectable_difference),
-                        f"{c.n_a} pairs" if c.paired else f"{c.n_a} / {c.n_b}",
-                    ]
-                )
+    for a, b in dict.fromkeys((_name(row.a), _name(row.b)) for row in compared):
+        lines = [_line(row) for row in compared if (_name(row.a), _name(row.b)) == (a, b)]
         heads = ["metric", "A minus B", "p", "q", "P(A > B)", "could\nshow", "n"]
         console.print(table(f"A = {escape(a)}, B = {escape(b)}", heads, lines))
-    tests = ", ".join(dict.fromkeys(v.comparison.test for v in found))
+    tests = ", ".join(dict.fromkeys(row.comparison.test for row in compared))
     console.print(
         f"Percent points with 95 % intervals. p: {tests}. q: p corrected over all comparisons here "
         "(Benjamini-Hochberg); * q < 0.05. P(A > B): chance that A's value is the higher one. "
         "Could show: the smallest true difference that this sample would reveal four times in five."
     )
+
+
+def _line(row: GroupComparison) -> list[str]:
+    c, d, p = row.comparison, row.comparison.difference, row.comparison.probability_of_improvement
+    significant = math.isfinite(row.q_value) and row.q_value < 0.05
+    return [
+        f"[bold]{row.metric} *[/bold]" if significant else row.metric,
+        interval(d.value, d.lo, d.hi),
+        _p(c.p_value),
+        _p(row.q_value),
+        interval(p.value, p.lo, p.hi),
+        percent(c.smallest_detectable_difference),
+        f"{c.n_a} pairs" if c.paired else f"{c.n_a} / {c.n_b}",
+    ]
 
 
 def _name(group: Mapping[str, str | None]) -> str:

@@ -1,4 +1,4 @@
-"""``stepscore metrics``: a run folder in, numbers with their intervals out."""
+"""``stepscore metrics``: print the metrics of runs, with their intervals."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from stepscore.cli.tables import interval, out, percent, print_csv, print_json, 
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from stepscore.analysis import EpisodeMetrics, FailureModes, GroupEstimate, JudgeAgreement, SubgoalTable
     from stepscore.types import Estimate
 
-MAIN = ("success_label", "success_judge", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
-
 
 class Show(StrEnum):
-    """What to print."""
+    """The tables to print."""
 
     MAIN = "main"
     CONDITIONED = "conditioned"
     SUBGOALS = "subgoals"
-    DIAGNOSIS = "diagnosis"
+    FAILURE_MODES = "failure-modes"
     JUDGE = "judge"
     EPISODES = "episodes"
     ALL = "all"
@@ -68,90 +67,104 @@ def metrics(
 
     opened = [open_run(path) for path in runs]
     keys = options.split_names(by) or []
-    measures = measure_episodes(opened, revision=revision, channel=channel)
+    episodes = measure_episodes(opened, revision=revision, channel=channel)
     if show is Show.EPISODES:
-        _episodes(measures, json=json, csv=csv)
+        _print_episodes(episodes, json=json, csv=csv)
         return
     everything = show is Show.ALL
-    measured = grouped_estimates(measures, keys)
-    steps = subgoal_tables(opened, keys) if everything or show in (Show.MAIN, Show.SUBGOALS) else []
-    diagnosis = failure_modes_by_policy(measures) if everything or show is Show.DIAGNOSIS else None
-    trust = judge_agreement(opened) if everything or show is Show.JUDGE else None
+    estimates = grouped_estimates(episodes, keys)
+    subgoals = subgoal_tables(opened, keys) if everything or show in (Show.MAIN, Show.SUBGOALS) else []
+    modes = failure_modes_by_policy(episodes) if everything or show is Show.FAILURE_MODES else None
+    agreement = judge_agreement(opened) if everything or show is Show.JUDGE else None
     if json or csv:
-        rows = _rows(show, measured, steps, diagnosis) + (trust.rows() if trust is not None else [])
+        rows = _rows(show, estimates, subgoals, modes, agreement)
         print_json(rows) if json else print_csv([_flat(row) for row in rows])
         return
-    console = out()
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes"
-    if everything or show is Show.MAIN:
-        _grouped(console, "Metrics", [m for m in measured if "|" not in m.metric], caption=note)
-    if everything or show is Show.CONDITIONED:
-        for word, source in (
-            ("success", "label"),
-            ("failure", "label"),
-            ("success", "judge"),
-            ("failure", "judge"),
-        ):
-            chosen = [m for m in measured if m.metric.endswith(f"|{word}:{source}")]
-            if chosen:
-                _grouped(console, f"Among {word} by {source}", chosen, caption=note)
-    for made in steps:
-        # What the labels say of each subgoal is the same for every run: for who asks for it.
-        if show is not Show.MAIN or made.source == "judge":
-            console.print(_steps(made))
-    if show is Show.SUBGOALS and not steps:
-        console.print("Nothing is known of any subgoal: no verdict of the judge and no label says yes or no.")
-    if diagnosis is not None:
-        _print_diagnosis(diagnosis)
-    if trust is not None:
-        _print_trust(trust)
+    _print_estimates(show, estimates, note)
+    _print_subgoals(show, subgoals)
+    if modes is not None:
+        _print_failure_modes(modes)
+    if agreement is not None:
+        _print_agreement(agreement)
 
 
 def _rows(
-    show: Show, measured: list[GroupEstimate], steps: list[SubgoalTable], diagnosis: FailureModes | None
+    show: Show,
+    estimates: list[GroupEstimate],
+    subgoals: list[SubgoalTable],
+    modes: FailureModes | None,
+    agreement: JudgeAgreement | None,
 ) -> list[dict[str, Any]]:
-    """What --json prints: every row of the tables asked for."""
+    """Return what --json prints: every row of the tables asked for."""
     rows: list[dict[str, Any]] = []
     if show in (Show.MAIN, Show.CONDITIONED, Show.ALL):
-        rows += [m.row() for m in measured]
-    rows += [m.row() for made in steps for m in made.rows()]
-    return rows + (diagnosis.rows() if diagnosis is not None else [])
+        rows += [row.to_dict() for row in estimates]
+    rows += [row.to_dict() for subgoal_table in subgoals for row in subgoal_table.estimates()]
+    rows += modes.to_dicts() if modes is not None else []
+    return rows + (agreement.to_dicts() if agreement is not None else [])
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return {**row["group"], **{name: value for name, value in row.items() if name != "group"}}
 
 
-def _grouped(console: Console, title: str, measured: list[GroupEstimate], *, caption: str) -> None:
-    """A row per group, a column per metric."""
-    lines: dict[tuple[Any, ...], dict[str, GroupEstimate]] = defaultdict(dict)
-    for m in measured:
-        lines[tuple(m.group.values())][m.metric.split("|")[0]] = m
-    names = [name for name in MAIN if any(name in line for line in lines.values())]
+def _print_estimates(show: Show, estimates: list[GroupEstimate], note: str) -> None:
+    console = out()
+    if show in (Show.MAIN, Show.ALL):
+        _print_groups(console, "Metrics", [row for row in estimates if "|" not in row.metric], note)
+    if show in (Show.CONDITIONED, Show.ALL):
+        for source in ("label", "judge"):
+            for word in ("success", "failure"):
+                chosen = [row for row in estimates if row.metric.endswith(f"|{word}:{source}")]
+                if chosen:
+                    _print_groups(console, f"Among {word} by {source}", chosen, note)
+
+
+def _print_groups(console: Console, title: str, estimates: list[GroupEstimate], note: str) -> None:
+    """Print a row per group, a column per metric."""
+    from stepscore.analysis import MAIN_METRICS
+
+    lines: dict[tuple[Any, ...], dict[str, Estimate]] = defaultdict(dict)
+    for row in estimates:
+        lines[tuple(row.group.values())][row.metric.split("|")[0]] = row.estimate
+    names = [name for name in MAIN_METRICS if any(name in line for line in lines.values())]
     rows = []
     for key, line in lines.items():
-        cells = [(line[n].estimate if n in line else None) for n in names]
+        cells = [line.get(name) for name in names]
         n = max((e.n for e in cells if e is not None), default=0)
         label = escape(" / ".join("unknown" if part is None else str(part) for part in key) or "all")
         rows.append([label, str(n), *(interval(e.value, e.lo, e.hi) if e else "–" for e in cells)])
     heads = [name.replace("success_", "success\nby ") for name in names]
-    for made in tables(title, ["group", "n", *heads], rows, width=console.width, caption=caption):
-        console.print(made)
+    for part in tables(title, ["group", "n", *heads], rows, width=console.width, caption=note):
+        console.print(part)
 
 
-def _steps(made: SubgoalTable) -> Any:
-    where = escape(", ".join("unknown" if part is None else part for part in made.group.values()))
+def _print_subgoals(show: Show, subgoals: list[SubgoalTable]) -> None:
+    console = out()
+    for subgoal_table in subgoals:
+        # Labels of subgoals are the same for every run, so the main tables leave them out.
+        if show is not Show.MAIN or subgoal_table.source == "judge":
+            console.print(_subgoal_table(subgoal_table))
+    if show is Show.SUBGOALS and not subgoals:
+        console.print("Nothing is known of any subgoal: no verdict of the judge and no label says yes or no.")
+
+
+def _subgoal_table(subgoals: SubgoalTable) -> Table:
+    where = escape(", ".join("unknown" if part is None else part for part in subgoals.group.values()))
+    columns = (subgoals.names, subgoals.reached, subgoals.given_previous, subgoals.fails_first)
     rows = [
         [escape(name), *(interval(e.value, e.lo, e.hi) for e in line), str(line[0].n)]
-        for name, *line in zip(made.names, made.reached, made.given_previous, made.fails_first, strict=True)
+        for name, *line in zip(*columns, strict=True)
     ]
-    out_of_order = f"out of order: {percent(made.violations.value)} % of {made.violations.n} episodes"
+    violations = subgoals.violations
+    out_of_order = f"out of order: {percent(violations.value)} % of {violations.n} episodes"
     heads = ["subgoal", "reached", "given previous", "fails first", "n"]
-    note = "" if made.reviewed else " (drafted; not yet reviewed by a person)"
-    return table(f"Subgoals{note} by {made.source}: {where}", heads, rows, caption=out_of_order)
+    note = "" if subgoals.reviewed else " (drafted; not yet reviewed by a person)"
+    return table(f"Subgoals{note} by {subgoals.source}: {where}", heads, rows, caption=out_of_order)
 
 
-def _print_diagnosis(diagnosis: FailureModes) -> None:
+def _print_failure_modes(modes: FailureModes) -> None:
     console = out()
     rows = [
         [
@@ -161,7 +174,7 @@ def _print_diagnosis(diagnosis: FailureModes) -> None:
             percent(policy.stability, 0),
             _short(policy.inefficient),
         ]
-        for policy in diagnosis.policies
+        for policy in modes.policies
     ]
     heads = [
         "policy",
@@ -170,26 +183,26 @@ def _print_diagnosis(diagnosis: FailureModes) -> None:
         "alike over\ntasks, %",
         "successes by\ndetours, %",
     ]
-    made = table(f"How each policy fails (success by {diagnosis.source})", heads, rows)
-    made.columns[2].justify = "left"
-    console.print(made)
-    for policy in diagnosis.policies:
+    shares = table(f"How each policy fails (success by {modes.source})", heads, rows)
+    shares.columns[2].justify = "left"
+    console.print(shares)
+    for policy in modes.policies:
         if policy.advice:
             console.print(f"[bold]{escape(policy.policy or 'unknown')}[/bold]: {policy.advice}")
-    names = list(next(iter(diagnosis.z_scores.values()), {}))
+    names = list(next(iter(modes.z_scores.values()), {}))
     lines = [
         [
             escape(policy or "unknown"),
             *("–" if math.isnan(scores[name]) else f"{scores[name]:+.2f}" for name in names),
         ]
-        for policy, scores in diagnosis.z_scores.items()
+        for policy, scores in modes.z_scores.items()
     ]
     title = "Failures: standard deviations from the mean of the policies, better upwards"
     console.print(table(title, ["policy", *names], lines))
 
 
-def _print_trust(trust: JudgeAgreement) -> None:
-    """How far the judge agrees with labels, and what it takes: about the judge, not about a policy."""
+def _print_agreement(agreement: JudgeAgreement) -> None:
+    """Print the judge's agreement with labels and its cost: about the judge, not about a policy."""
     console = out()
     lines = [
         [
@@ -198,14 +211,14 @@ def _print_trust(trust: JudgeAgreement) -> None:
             f"{a.table.tp} {a.table.fp}\n{a.table.fn} {a.table.tn}",
             str(a.table.unknown),
         ]
-        for a in trust.agreements
+        for a in agreement.agreements
     ]
     if lines:
         heads = ["judge: question", "accuracy", "balanced", "MCC", "TP FP\nFN TN", "unknown"]
         console.print(table("The judge against labels", heads, lines))
-    for m in trust.ranking:
+    for row in agreement.ranking:
         console.print(
-            f"{escape(str(m.group['judge']))}, {m.metric.removeprefix('judge:')}: {_short(m.estimate)} %"
+            f"{escape(str(row.group['judge']))}, {row.metric.removeprefix('judge:')}: {_short(row.estimate)} %"
         )
     costs = [
         [
@@ -219,48 +232,48 @@ def _print_trust(trust: JudgeAgreement) -> None:
             _short(c.escalated),
             percent(c.saved, 0),
         ]
-        for c in trust.costs
+        for c in agreement.costs
     ]
     heads = ["judge", "n", "calls", "images", "tokens", "p50 s", "p95 s", "cost", "escalated\n%", "saved\n%"]
-    for made in tables("What an episode takes", heads, costs, width=console.width):
-        console.print(made)
+    for part in tables("What an episode takes", heads, costs, width=console.width):
+        console.print(part)
 
 
 def _short(e: Estimate) -> str:
     return f"{percent(e.value, 0)} ({percent(e.lo, 0)}…{percent(e.hi, 0)})" if e.n else "–"
 
 
-def _episodes(measures: EpisodeMetrics, *, json: bool, csv: bool) -> None:
-    """One row an episode; in a terminal, the distribution of every column."""
+def _print_episodes(episodes: EpisodeMetrics, *, json: bool, csv: bool) -> None:
+    """Print a row per episode as JSON or CSV, else the distribution of every metric."""
     import numpy as np
 
-    names = [column.name for column in measures.columns]
+    names = [column.name for column in episodes.columns]
     rows = [
         {
             "episode_id": row["episode_id"],
             "judge": row["judge"],
             "task": row["task"],
             "policy": row["policy"],
-            **{name: float(measures.values[name][i]) for name in names},
+            **{name: float(episodes.values[name][i]) for name in names},
             "error": row["error"],
         }
-        for i, row in enumerate(measures.episodes)
+        for i, row in enumerate(episodes.episodes)
     ]
     if json or csv:
         print_json(rows) if json else print_csv(rows)
         return
     lines = []
     for name in names:
-        known = measures.values[name][~np.isnan(measures.values[name])]
+        known = episodes.values[name][~np.isnan(episodes.values[name])]
         if len(known):
             cuts = np.quantile(known, [0.0, 0.1, 0.5, 0.9, 1.0])
             lines.append([name, str(len(known)), *(percent(float(cut)) for cut in cuts), _histogram(known)])
     console = out()
     heads = ["metric", "n", "least", "p10", "median", "p90", "most", "least…most"]
-    for made in tables(
-        f"{len(measures)} episodes (--csv or --json lists them)", heads, lines, width=console.width
+    for part in tables(
+        f"{len(episodes)} episodes (--csv or --json lists them)", heads, lines, width=console.width
     ):
-        console.print(made)
+        console.print(part)
 
 
 def _histogram(values: Any) -> str:

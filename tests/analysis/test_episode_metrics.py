@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 import stepscore
-from stepscore.analysis.comparison import compare
-from stepscore.analysis.failure_modes import failure_modes_by_policy
-from stepscore.analysis.measures import grouped_estimates, measure_episodes
-from stepscore.analysis.subgoals import subgoal_tables
+from stepscore.analysis import (
+    compare_groups,
+    failure_modes_by_policy,
+    grouped_estimates,
+    measure_episodes,
+    subgoal_tables,
+)
 from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import OptionError, UnknownNameError
@@ -38,6 +41,7 @@ class Scripted:
     curves: Mapping[str, np.ndarray]
     answers: Mapping[str, str] | None = None
     name = "scripted"
+    models = ()
     version = 1
 
     def options(self) -> Mapping[str, object]:
@@ -72,7 +76,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def rows(run: Run, *by: str) -> dict[tuple[object, ...], dict[str, object]]:
-    return {(*m.group.values(), m.metric): m.row() for m in grouped_estimates(measure_episodes(run), by)}
+    return {(*m.group.values(), m.metric): m.to_dict() for m in grouped_estimates(measure_episodes(run), by)}
 
 
 def test_each_episodes_numbers_are_those_of_the_pure_functions(run: Run) -> None:
@@ -135,13 +139,13 @@ def test_a_channel_is_used_only_when_named_and_must_exist(run: Run) -> None:
         measure_episodes(run, channel="minmax")
 
 
-class TestSteps:
+class TestSubgoals:
     @pytest.fixture
     def run(self, tmp_path: Path) -> Run:
         answers = {"e0": "yyy", "e1": "yyn", "e2": "ynn", "e3": "nyn", "e4": "y?n", "e5": "nnn"}
-        told = (Label("subgoal", "grasp", value=1.0), Label("subgoal", "lift", value=0.0))
+        labels = (Label("subgoal", "grasp", value=1.0), Label("subgoal", "lift", value=0.0))
         episodes = [episode(name, policy="p", task="t", subgoals=GOALS) for name in answers]
-        episodes[0] = episode("e0", policy="p", task="t", subgoals=GOALS, labels=Labels(told))
+        episodes[0] = episode("e0", policy="p", task="t", subgoals=GOALS, labels=Labels(labels))
         curves = dict.fromkeys(answers, RISING)
         return stepscore.score(episodes, Scripted(curves, answers), out=tmp_path / "run")
 
@@ -155,14 +159,14 @@ class TestSteps:
         assert judged.violations.value == pytest.approx(1 / 6)
 
     def test_labels_are_a_table_of_their_own(self, run: Run) -> None:
-        told = next(t for t in subgoal_tables(run) if t.source == "label")
-        assert [e.n for e in told.reached] == [1, 1, 0]
-        assert [e.value for e in told.reached[:2]] == [1.0, 0.0]
-        assert any(m.metric == "reached:grasp:label" for m in told.rows())
+        labelled = next(t for t in subgoal_tables(run) if t.source == "label")
+        assert [e.n for e in labelled.reached] == [1, 1, 0]
+        assert [e.value for e in labelled.reached[:2]] == [1.0, 0.0]
+        assert any(m.metric == "reached:grasp:label" for m in labelled.estimates())
 
 
-class TestDiagnosis:
-    def test_each_policy_is_told_how_it_fails(self, run: Run) -> None:
+class TestFailureModes:
+    def test_each_policy_has_its_failure_modes(self, run: Run) -> None:
         found = {p.policy: p for p in failure_modes_by_policy(measure_episodes(run)).policies}
         assert found["a"].shares["regression"].value == 1.0
         assert found["a"].failures == 4
@@ -172,26 +176,27 @@ class TestDiagnosis:
         assert found[None].failures == 0
 
     def test_success_by_label_comes_first_and_the_source_is_named(self, run: Run) -> None:
-        diagnosis = failure_modes_by_policy(measure_episodes(run))
-        assert diagnosis.source == "label"
-        assert {row["metric"].split(":")[-1] for row in diagnosis.rows()} == {"label"}
+        modes = failure_modes_by_policy(measure_episodes(run))
+        assert modes.source == "label"
+        assert {row["metric"].split(":")[-1] for row in modes.to_dicts()} == {"label"}
 
-    def test_an_unknown_curve_has_no_fingerprint(self, run: Run) -> None:
+    def test_an_unknown_curve_has_no_failure_mode(self, run: Run) -> None:
         measures = measure_episodes(run)
         names = dict(
             zip(
                 [e["episode_id"] for e in measures.episodes],
-                failure_modes_by_policy(measures).fingerprints,
+                failure_modes_by_policy(measures).by_episode,
                 strict=True,
             )
         )
         assert names["c"].name == "unknown"
 
 
-class TestVersus:
+class TestComparison:
     def test_policies_that_met_the_same_scenes_are_paired(self, run: Run) -> None:
         found = {
-            (v.metric, v.a["policy"], v.b["policy"]): v for v in compare(measure_episodes(run), ["policy"])
+            (v.metric, v.a["policy"], v.b["policy"]): v
+            for v in compare_groups(measure_episodes(run), ["policy"])
         }
         compared = found["MP", "a", "b"].comparison
         assert compared.paired
@@ -202,7 +207,7 @@ class TestVersus:
     def test_correction_is_over_all_that_is_compared(self, run: Run) -> None:
         from scipy.stats import false_discovery_control
 
-        found = compare(measure_episodes(run), ["policy"])
+        found = compare_groups(measure_episodes(run), ["policy"])
         p = np.array([v.comparison.p_value for v in found])
         known = ~np.isnan(p)
         q = np.array([v.q_value for v in found])
@@ -214,10 +219,10 @@ class TestVersus:
             stepscore.get_judge("linear-time"),
             out=tmp_path / "clock",
         )
-        found = compare(measure_episodes([run, clock]), ["judge"], names=["MP"])
+        found = compare_groups(measure_episodes([run, clock]), ["judge"], names=["MP"])
         assert [v.comparison.n_a for v in found] == [24]
         assert found[0].comparison.paired
 
     def test_one_group_is_an_error(self, run: Run) -> None:
         with pytest.raises(OptionError, match="needs two"):
-            compare(measure_episodes(run), ["judge"])
+            compare_groups(measure_episodes(run), ["judge"])

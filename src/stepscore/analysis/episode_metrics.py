@@ -1,0 +1,211 @@
+"""The metrics of every episode of a run.
+
+This is the one source of numbers: tables, reports, filters and audits all read what is measured here, so that
+two of them cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, trace_error
+from stepscore.metrics.opd import REVISIONS
+from stepscore.metrics.stats import mean_estimate, rate_estimate
+from stepscore.runs import Run
+from stepscore.types import Estimate, FloatArray
+
+SUCCESS_THRESHOLD = 0.99
+"""Highest progress from which a judge without a success score counts as saying success (OPD v1.5)."""
+
+SUCCESS_COLUMNS = (
+    MetricColumn("success_label", "higher", "rate", "succeeded, by label"),
+    MetricColumn("success_judge", "higher", "rate", "succeeded, by the judge"),
+)
+STAGE_COLUMNS = (
+    MetricColumn(
+        "stage_MAE", "lower", "mean", "mean distance to the progress that the annotated stages imply"
+    ),
+    MetricColumn("stage_CCC", "higher", "mean", "concordance with that progress"),
+)
+COVERAGE_COLUMN = MetricColumn("coverage", "higher", "mean", "share of the curve's points that are known")
+
+EpisodeRow = Mapping[str, Any]
+"""One row of ``episodes`` joined with that of ``judgements``, the model string and the run folder."""
+
+EpisodeCurve = tuple[FloatArray, FloatArray]
+"""Times in seconds, and the values of one channel."""
+
+
+@dataclass(frozen=True)
+class EpisodeMetrics:
+    """Every episode of one or more runs with its metrics.
+
+    Attributes:
+        episodes: A row per episode: id, task, policy, pair, success score ... and the run it is from.
+        columns: The metrics, each with its direction and kind.
+        values: Metric name to one value per episode; NaN where unknown.
+        curves: Times and values of each episode's curve; empty arrays where there is none.
+    """
+
+    episodes: tuple[EpisodeRow, ...]
+    columns: tuple[MetricColumn, ...]
+    values: Mapping[str, FloatArray]
+    curves: tuple[EpisodeCurve, ...]
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    def column(self, name: str) -> MetricColumn:
+        """Return the column called ``name``; the error for a wrong name lists the valid ones."""
+        by_name = {column.name: column for column in self.columns}
+        if name not in by_name:
+            raise UnknownNameError("metric", name, by_name, hint="Run: stepscore ls metrics")
+        return by_name[name]
+
+    def select_columns(self, names: Sequence[str] | None) -> list[MetricColumn]:
+        """Return the columns with these names, or all of them for ``None``."""
+        return list(self.columns) if names is None else [self.column(name) for name in names]
+
+    def estimate(self, name: str, chosen: np.ndarray[Any, Any]) -> Estimate:
+        """Estimate one metric over some episodes: strata are tasks, clusters are scenes.
+
+        Args:
+            name: The metric.
+            chosen: A boolean per episode.
+        """
+        make = rate_estimate if self.column(name).kind == "rate" else mean_estimate
+        return self._estimate(make, self.values[name][chosen], np.flatnonzero(chosen).tolist())
+
+    def rate(self, outcomes: FloatArray, chosen: Sequence[int]) -> Estimate:
+        """Estimate the rate of a yes/no outcome of your own.
+
+        Args:
+            outcomes: 1, 0 or NaN (unknown), one per chosen episode.
+            chosen: Indices of the episodes.
+        """
+        return self._estimate(rate_estimate, outcomes, chosen)
+
+    def _estimate(self, make: Callable[..., Estimate], values: FloatArray, chosen: Sequence[int]) -> Estimate:
+        rows = [self.episodes[i] for i in chosen]
+        return make(values, clusters=[row["pair"] for row in rows], strata=[task_of(row) for row in rows])
+
+
+def task_of(row: EpisodeRow) -> str:
+    """Return an episode's task; its instruction where no task is named."""
+    return str(row["task"] or row["instruction"])
+
+
+def measure_episodes(
+    runs: Run | Sequence[Run],
+    *,
+    revision: str = "v1.0",
+    channel: str = "progress",
+    success_threshold: float = SUCCESS_THRESHOLD,
+) -> EpisodeMetrics:
+    """Compute every metric of every episode.
+
+    Args:
+        runs: One run, or several (other judges, other policies).
+        revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
+        channel: Which series of the curve to measure. ``progress`` is absolute and comparable; anything else
+            (``raw``, ``minmax``) is not, and is used only when named here.
+        success_threshold: For judges without a success score, the highest progress that counts as success.
+    """
+    if revision not in REVISIONS:
+        raise UnknownNameError("OPD revision", revision, REVISIONS)
+    judged = (pair for run in ([runs] if isinstance(runs, Run) else runs) for pair in _judged(run, channel))
+    return measure_rows(judged, revision=revision, success_threshold=success_threshold)
+
+
+def measure_rows(
+    judged: Iterable[tuple[EpisodeRow, EpisodeCurve]],
+    *,
+    revision: str = "v1.0",
+    success_threshold: float = SUCCESS_THRESHOLD,
+) -> EpisodeMetrics:
+    """Compute every metric of episodes that are given as rows with their curves; see :func:`measure_episodes`."""
+    families, columns = _families(revision), metric_columns(revision)
+    rows: list[EpisodeRow] = []
+    curves: list[EpisodeCurve] = []
+    measured: list[dict[str, float]] = []
+    for row, curve in judged:
+        rows.append(row)
+        curves.append(curve)
+        measured.append(_measure_episode(row, curve, families, success_threshold))
+    values = {c.name: np.array([m.get(c.name, np.nan) for m in measured], dtype=np.float64) for c in columns}
+    return EpisodeMetrics(tuple(rows), columns, values, tuple(curves))
+
+
+def metric_columns(revision: str) -> tuple[MetricColumn, ...]:
+    """Return every metric of an episode under an OPD revision; each is a name that ``--metrics`` takes."""
+    of_curves = (column for family in _families(revision) for column in family.columns)
+    return (*SUCCESS_COLUMNS, *of_curves, *STAGE_COLUMNS, COVERAGE_COLUMN)
+
+
+def curves_by_episode(table: pa.Table, channel: str) -> Iterator[tuple[str, EpisodeCurve]]:
+    """Iterate over the episodes of a ``curves`` table, which is sorted by episode: id, times, channel's values."""
+    valid = [name for name in table.column_names if name not in ("episode_id", "time_s")]
+    if channel not in valid:
+        raise UnknownNameError("channel", channel, valid, where="this run's curves")
+    if not len(table):
+        return
+    coded = table.column("episode_id").combine_chunks().dictionary_encode()
+    codes = coded.indices.to_numpy()
+    names = coded.dictionary.to_pylist()
+    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+    times = table.column("time_s").to_numpy()
+    values = table.column(channel).to_numpy()
+    for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
+        yield names[codes[start]], (times[start:end], values[start:end])
+
+
+def _families(revision: str) -> list[CurveMetric]:
+    return [opd_metric(revision), *(metric for name, metric in metric_registry if name != "opd")]
+
+
+def _judged(run: Run, channel: str) -> Iterator[tuple[EpisodeRow, EpisodeCurve]]:
+    """Iterate over a run's episodes, each with its judgement and curve."""
+    curves = dict(curves_by_episode(run.curves(), channel))
+    no_curve = (np.empty(0), np.empty(0))
+    for row, judgement in zip(run.episodes().to_pylist(), run.judgements().to_pylist(), strict=True):
+        joined = {**row, **judgement, "model": run.model, "run": str(run.path)}
+        yield joined, curves.get(row["episode_id"], no_curve)
+
+
+def _measure_episode(
+    row: EpisodeRow, curve: EpisodeCurve, families: Sequence[CurveMetric], success_threshold: float
+) -> dict[str, float]:
+    times, values = curve
+    measured = {"success_label": np.nan if row["success"] is None else float(row["success"])}
+    if len(values):
+        for family in families:
+            measured.update(_apply(family, times, values, str(row["episode_id"])))
+        measured["coverage"] = float(np.mean(~np.isnan(values)))
+        if row["stages"]:
+            stages = [(stage["name"], stage["start_s"], stage["end_s"]) for stage in row["stages"]]
+            error = trace_error(times, values, stages)
+            measured |= {"stage_MAE": error.mae, "stage_CCC": error.ccc}
+    measured["success_judge"] = _judge_success(row["success_score"], values, success_threshold)
+    return measured
+
+
+def _apply(family: CurveMetric, times: FloatArray, values: FloatArray, episode: str) -> Mapping[str, float]:
+    try:
+        return family.func(times, values)
+    except OptionError as error:
+        raise OptionError(f"Episode {episode}: {error}") from error
+
+
+def _judge_success(score: float | None, values: FloatArray, threshold: float) -> float:
+    """Return 1 or 0 by the success score (from 0.5), else by the highest progress; NaN for neither."""
+    if score is not None:
+        return float(score >= 0.5)
+    if not len(values) or np.any(np.isnan(values)):
+        return np.nan
+    return float(np.max(values) >= threshold)

@@ -1,0 +1,104 @@
+"""Metrics of episodes into Estimates by group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscore.analysis.episode_metrics import SUCCESS_COLUMNS, EpisodeMetrics
+from stepscore.errors import UnknownNameError
+from stepscore.types import Estimate
+
+GROUP_KEYS = ("dataset", "robot", "task", "policy", "judge", "model", "protocol")
+"""What episodes can be grouped by."""
+
+MAIN_METRICS = (
+    "success_label",
+    "success_judge",
+    "MC25",
+    "MC50",
+    "MC75",
+    "MC100",
+    "MP",
+    "PPL",
+    "CRA",
+    "STR",
+    "VOC",
+)
+"""Metrics that a table for people has as columns; the others are in ``--json``, ``--csv`` and pandas."""
+
+Group = Mapping[str, str | None]
+"""What the episodes of a group share: ``{"policy": "pi0"}``; ``None`` where it is unknown."""
+
+
+@dataclass(frozen=True)
+class GroupEstimate:
+    """The Estimate of one metric over one group of episodes."""
+
+    group: Group
+    metric: str
+    estimate: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a row of ``metrics --json``."""
+        e = self.estimate
+        return {
+            "group": dict(self.group),
+            "metric": self.metric,
+            "value": e.value,
+            "lo": e.lo,
+            "hi": e.hi,
+            "n": e.n,
+            "clusters": e.clusters,
+            "coverage": e.coverage,
+            "method": e.method,
+        }
+
+
+def grouped_estimates(
+    metrics: EpisodeMetrics, by: Sequence[str] = ("policy",), *, names: Sequence[str] | None = None
+) -> list[GroupEstimate]:
+    """Estimate every metric in every group, then the same among successes and among failures.
+
+    Conditioned rows are called ``PPL|success:label``, ``PPL|failure:judge`` and so on: the source of success
+    stands in the name. Metrics of which nothing is known are left out.
+
+    Args:
+        metrics: From :func:`measure_episodes`.
+        by: Any of dataset, robot, task, policy, judge, model, protocol; empty for one group of all.
+        names: Only these metrics.
+    """
+    wanted = metrics.select_columns(names)
+    known = [column for column in wanted if np.any(~np.isnan(metrics.values[column.name]))]
+    rows: list[GroupEstimate] = []
+    for group, chosen in episode_groups(metrics, by):
+        rows += [GroupEstimate(group, c.name, metrics.estimate(c.name, chosen)) for c in known]
+        for source in ("label", "judge"):
+            success = metrics.values[f"success_{source}"]
+            for word, subset in (("success", success == 1), ("failure", success == 0)):
+                if not np.any(subset):
+                    continue
+                rows += [
+                    GroupEstimate(
+                        group, f"{c.name}|{word}:{source}", metrics.estimate(c.name, chosen & subset)
+                    )
+                    for c in known
+                    if c not in SUCCESS_COLUMNS
+                ]
+    return rows
+
+
+def episode_groups(
+    metrics: EpisodeMetrics, by: Sequence[str]
+) -> Iterator[tuple[dict[str, str | None], np.ndarray[Any, Any]]]:
+    """Iterate over the groups, sorted, unknown last: what each shares, and a boolean per episode."""
+    for name in by:
+        if name not in GROUP_KEYS:
+            raise UnknownNameError("grouping", name, GROUP_KEYS)
+    keys = [tuple(row[name] for name in by) for row in metrics.episodes]
+    order = sorted(set(keys), key=lambda key: [(part is None, part or "") for part in key])
+    for key in order:
+        yield dict(zip(by, key, strict=True)), np.array([k == key for k in keys], dtype=bool)
