@@ -24,7 +24,7 @@ from typing import Protocol
 from stepscore import open_episodes
 from stepscore.episodes import Episode
 from stepscore.episodes.perturbations.length_matching import match_lengths
-from stepscore.sim import Plan, RenderOptions, write_dataset
+from stepscore.sim import RenderOptions, RolloutPlan, write_dataset
 from stepscore.training.embedded.tasks import FIRST_TEST_SEED, SECOND_VIEW, SIZE, VIEW
 
 POLICIES = (
@@ -95,7 +95,7 @@ def make_tests(folder: Path, tasks: Sequence[str], wanted: Wanted) -> list[Episo
     return [episode for task in tasks for episode in _of_task(episodes, task)]
 
 
-def top_up(episodes: Sequence[Episode], task: str, wanted: Wanted) -> list[Plan]:
+def top_up(episodes: Sequence[Episode], task: str, wanted: Wanted) -> list[RolloutPlan]:
     """Plan the rollouts that a task still needs: none where there are enough pairs, or the most episodes."""
     room = wanted.per_task - len(episodes)
     if room <= 0 or not wanted.pairs or len(match_lengths(main_view(episodes)).pairs) >= wanted.pairs:
@@ -104,7 +104,7 @@ def top_up(episodes: Sequence[Episode], task: str, wanted: Wanted) -> list[Plan]
     for episode in episodes:
         ended[str(episode.policy)].append(bool(episode.labels.success))
     first = 1 + max(scene_of(episode) for episode in episodes)
-    plans: list[Plan] = []
+    plans: list[RolloutPlan] = []
     for kind in (True, False):
         there = sum(ends.count(kind) for ends in ended.values())
         shares = {
@@ -121,20 +121,20 @@ def top_up(episodes: Sequence[Episode], task: str, wanted: Wanted) -> list[Plan]
     return sorted(dict.fromkeys(plans), key=lambda plan: plan.scene)[:room]
 
 
-def _played(task: str, policies: Sequence[str], first: int, count: int, seed: int) -> list[Plan]:
+def _played(task: str, policies: Sequence[str], first: int, count: int, seed: int) -> list[RolloutPlan]:
     """Plan ``count`` rollouts, the policies in turn on one scene after another."""
     return [
-        Plan(task, policies[n % len(policies)], first + n // len(policies), seed)
+        RolloutPlan(task, policies[n % len(policies)], first + n // len(policies), seed)
         for n in range(max(count, 1))
     ]
 
 
-def _shared(tasks: Sequence[str], wanted: Wanted, scenes: range) -> list[Plan]:
+def _shared(tasks: Sequence[str], wanted: Wanted, scenes: range) -> list[RolloutPlan]:
     """Plan the policies on these scenes: every one on each, or dealt out."""
     plans = []
     for task in tasks:
         mine = [
-            Plan(task, policy, scene, wanted.seed)
+            RolloutPlan(task, policy, scene, wanted.seed)
             for scene in scenes
             for policy in (POLICIES[scene :: wanted.scenes] if wanted.dealt else POLICIES)
         ]
@@ -171,9 +171,11 @@ def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
     return [episode for episode in episodes if episode.task == task]
 
 
-def _round(folder: Path, plans: Sequence[Plan], views: tuple[str, ...], wanted: Wanted) -> list[Episode]:
+def _round(
+    folder: Path, plans: Sequence[RolloutPlan], views: tuple[str, ...], wanted: Wanted
+) -> list[Episode]:
     """Read the rollouts of these plans, made where missing, in datasets that end where a scene does."""
-    parts: list[list[Plan]] = [[]]
+    parts: list[list[RolloutPlan]] = [[]]
     for plan in plans:
         if len(parts[-1]) >= MAX_ROLLOUTS_PER_DATASET and plan.pair != parts[-1][-1].pair:
             parts.append([])
@@ -186,7 +188,7 @@ def _round(folder: Path, plans: Sequence[Plan], views: tuple[str, ...], wanted: 
     ]
 
 
-def _dataset(root: Path, plans: Sequence[Plan], render: RenderOptions, workers: int) -> Path:
+def _dataset(root: Path, plans: Sequence[RolloutPlan], render: RenderOptions, workers: int) -> Path:
     """Make the dataset under another name first, so that one that is there is complete."""
     if not root.exists():
         part = root.with_name(f".{root.name}.part")

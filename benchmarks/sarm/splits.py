@@ -24,10 +24,16 @@ from stepscore.episodes.labels.label_intervals import POTENTIAL
 from stepscore.episodes.labels.labels import Label, Labels, read_labels
 from stepscore.errors import OptionError
 from stepscore.procedures.labels_table import write_labels
-from stepscore.sim import Plan, RenderOptions, get_task, write_dataset
-from stepscore.sim.dataset import LABELS_FILE, SUBGOALS_FILE
-from stepscore.sim.rollout import numbers
-from stepscore.sim.world import World
+from stepscore.sim import (
+    LABELS_FILE,
+    SUBGOALS_FILE,
+    RenderOptions,
+    RolloutPlan,
+    SimEnv,
+    get_task,
+    seed_entropy,
+    write_dataset,
+)
 from stepscore.training.embedded.tasks import FPS, SIZE, VIEW
 from stepscore.types import FloatArray
 
@@ -131,10 +137,11 @@ def elsewhere_episodes(out: Path, wanted: Wanted) -> list[Episode]:
     return read(made(out / "sets" / "elsewhere", plans, (VIEW,), wanted.workers))
 
 
-def plans_of(task: str, scenes: Sequence[int], seed: int, count: int) -> list[Plan]:
+def plans_of(task: str, scenes: Sequence[int], seed: int, count: int) -> list[RolloutPlan]:
     """So many episodes, two to a scene, the policies in turn."""
     return [
-        Plan(task, POLICIES[number % len(POLICIES)], scenes[number // 2], seed) for number in range(count)
+        RolloutPlan(task, POLICIES[number % len(POLICIES)], scenes[number // 2], seed)
+        for number in range(count)
     ]
 
 
@@ -164,7 +171,7 @@ def _need(wanted: Wanted) -> tuple[int, int, int]:
 
 def _survey(task: str, wanted: Wanted) -> Scenes:
     """Which scenes of a task are usual, and which begin elsewhere."""
-    world = World(get_task(task))
+    world = SimEnv(get_task(task))
     need = _need(wanted)
     usual = [start_of(world, TRAIN_SEED, scene) for scene in range(max(SURVEYED, 2 * need[0]))]
     axis = int(np.ptp(usual, axis=0).argmax())
@@ -186,13 +193,13 @@ def _survey(task: str, wanted: Wanted) -> Scenes:
     return Scenes(tuple(train[: need[0]]), tuple(test[: need[1]]), tuple(n for n, _ in new), round(far, 4))
 
 
-def start_of(world: World, seed: int, scene: int) -> FloatArray:
+def start_of(world: SimEnv, seed: int, scene: int) -> FloatArray:
     """Where the object of a scene starts, in metres, (3,)."""
-    drawn = np.random.default_rng(numbers(seed, world.task.name, scene))
+    drawn = np.random.default_rng(seed_entropy(seed, world.task.name, scene))
     return world.reset(int(drawn.integers(2**31))).points["object"]
 
 
-def made(root: Path, plans: Sequence[Plan], views: tuple[str, ...], workers: int) -> Path:
+def made(root: Path, plans: Sequence[RolloutPlan], views: tuple[str, ...], workers: int) -> Path:
     """The dataset; made under another name first, so that one that is there is complete."""
     if not root.exists():
         part = root.with_name(f".{root.name}.part")

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from stepscore.episodes import length_auc, match_lengths, open_episodes
-from stepscore.sim import RenderOptions, make_plans, write_dataset
+from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
 
 TASKS = (
     "assembly",
@@ -55,7 +55,7 @@ def cpu_s() -> float:
 
 
 def speed_benchmark(root: Path, workers: int) -> float:
-    plans = make_plans(TASKS, POLICIES, per_task=len(POLICIES))
+    plans = plan_rollouts(TASKS, POLICIES, episodes_per_task=len(POLICIES))
     before, started = cpu_s(), time.perf_counter()
     write_dataset(root, plans, RenderOptions(("corner",), 224), workers=workers)
     spent, wall = cpu_s() - before, time.perf_counter() - started

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from stepscore.sim import Plan, RenderOptions, Rollout, all_tasks, get_task, simulate
+from stepscore.sim import RenderOptions, Rollout, RolloutPlan, all_tasks, get_task, simulate
 
 FRAMES, SIDE, LANE, CURVE, TITLE, MARGIN = 12, 112, 14, 44, 18, 6
 POLICIES = (
@@ -97,7 +97,7 @@ def main() -> None:
         given.names.split(",") if given.names else rng.choice(list(all_tasks()), given.tasks, replace=False)
     )
     plans = [
-        Plan(str(name), str(policy), int(rng.integers(1000)), given.seed)
+        RolloutPlan(str(name), str(policy), int(rng.integers(1000)), given.seed)
         for name in sorted(names)
         for policy in rng.choice(given.policies.split(","), given.episodes, replace=False)
     ]

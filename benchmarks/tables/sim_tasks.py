@@ -16,8 +16,16 @@ from collections import defaultdict
 
 import numpy as np
 
-from stepscore.sim import RenderOptions, Rollout, get_task, make_plans, marked_goals, simulate, thing_goals
-from stepscore.sim.labels import spans
+from stepscore.sim import (
+    RenderOptions,
+    Rollout,
+    constant_intervals,
+    get_task,
+    marked_goals,
+    object_goals,
+    plan_rollouts,
+    simulate,
+)
 
 POLICIES = (
     "expert",
@@ -69,7 +77,7 @@ def print_tasks(by_task: dict[str, list[Rollout]]) -> list[str]:
         )
         stop = ", ends at success" if task.ends_at_success else ""
         print(
-            f"| {name} | {task.instruction} | {'mark' if task.mark else 'thing'}{stop} | {ends} | {words} |"
+            f"| {name} | {task.instruction} | {'mark' if task.mark else 'object'}{stop} | {ends} | {words} |"
         )
         kept = [bool(rollout.success[-1]) for rollout in expert if rollout.success.any()]
         if kept and np.mean(kept) < KEPT:
@@ -130,7 +138,7 @@ def print_durations(by_task: dict[str, list[Rollout]]) -> None:
         ratios = []
         for rollout in done:
             mine: dict[int, float] = defaultdict(float)
-            for stage, start_s, end_s in spans(rollout.stages.tolist(), rollout.fps):
+            for stage, start_s, end_s in constant_intervals(rollout.stages.tolist(), rollout.fps):
                 if isinstance(stage, int) and stage < len(task.milestones):
                     mine[stage] += end_s - start_s
             ratios.append(max(mine.values()) / min(mine.values()))
@@ -147,7 +155,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tasks", default="all")
     given = parser.parse_args()
-    plans = make_plans(given.tasks.split(","), POLICIES, given.scenes * len(POLICIES))
+    plans = plan_rollouts(given.tasks.split(","), POLICIES, given.scenes * len(POLICIES))
     by_task: dict[str, list[Rollout]] = defaultdict(list)
     for number, rollout in enumerate(simulate(plans, RenderOptions(views=()), given.workers), start=1):
         by_task[rollout.plan.task].append(rollout)
@@ -156,7 +164,7 @@ def main() -> None:
     rollouts = [rollout for mine in by_task.values() for rollout in mine]
     wrong = print_tasks(by_task)
     print(f"\nGoals shown by a mark ({len(marked_goals())}): {', '.join(marked_goals())}.")
-    print(f"\nGoals that are things ({len(thing_goals())}): {', '.join(thing_goals())}.")
+    print(f"\nGoals that are objects ({len(object_goals())}): {', '.join(object_goals())}.")
     print_policies(rollouts)
     wrong += print_potential(rollouts)
     print_durations(by_task)

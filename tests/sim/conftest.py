@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def simulator() -> None:
-    """Meta-World, MuJoCo and the library that draws in software."""
+    """Meta-World, MuJoCo and the library that renders in software."""
     missing = [name for name in ("metaworld", "mujoco") if find_spec(name) is None]
     if os.environ.get("MUJOCO_GL", "osmesa") == "osmesa" and find_library("OSMesa") is None:
         missing.append("libosmesa6")

@@ -10,15 +10,15 @@ from stepscore.sim.state import State
 def state(
     *,
     tcp: tuple[float, float, float] = (0.0, 0.0, 0.3),
-    thing: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    obj: tuple[float, float, float] = (0.0, 0.0, 0.0),
     target: tuple[float, float, float] = (0.4, 0.0, 0.0),
     opening: float = 1.0,
     touched: str = "",
     held: str = "",
     success: bool = False,
 ) -> State:
-    """A state with a thing on the table and the hand above it."""
-    places = {"tcp": tcp, "hand": tcp, "object": thing, "target": target, "origin": (0.0, 0.0, 0.0)}
+    """A state with an object on the table and the hand above it."""
+    places = {"tcp": tcp, "hand": tcp, "object": obj, "target": target, "origin": (0.0, 0.0, 0.0)}
     return State(
         points={name: np.array(place) for name, place in places.items()},
         opening=opening,

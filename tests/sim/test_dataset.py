@@ -14,29 +14,38 @@ from typer.testing import CliRunner
 from stepscore.cli.data.sim import sim
 from stepscore.episodes import open_episodes
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.sim import VIEWS, RenderOptions, make_plans, simulate
+from stepscore.sim import VIEWS, RenderOptions, plan_rollouts, simulate
 from stepscore.sim.policies import POLICIES
 
 app = typer.Typer()
 app.command()(sim)
-OPTIONS = ["--tasks", "button-press,reach", "--policies", "expert,freeze", "--per-task", "2", "--fps", "10"]
+OPTIONS = [
+    "--tasks",
+    "button-press,reach",
+    "--policies",
+    "expert,freeze",
+    "--episodes-per-task",
+    "2",
+    "--fps",
+    "10",
+]
 
 
 @pytest.fixture(scope="module")
 def made(simulator: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, object]]]:
     root = tmp_path_factory.mktemp("sim") / "dataset"
     given = [*OPTIONS, "--views", "corner,gripper", "--size", "64", "--json", "-o", str(root)]
-    shown = CliRunner().invoke(app, given, catch_exceptions=False)
-    assert shown.exit_code == 0, shown.output
-    return root, json.loads(shown.stdout)
+    result = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return root, json.loads(result.stdout)
 
 
 def test_the_help_names_every_view_and_policy() -> None:
     # Written out in the command: reading them from the simulator would load numpy for `stepscore --help`.
-    told = {option.name: getattr(option, "help", None) for option in typer.main.get_command(app).params}
+    texts = {option.name: getattr(option, "help", None) for option in typer.main.get_command(app).params}
     policies = [f"{name}:{kind.unit}" if kind.unit else name for name, kind in POLICIES.items()]
-    assert told["views"] == f"Cameras: {', '.join(VIEWS)}."
-    assert told["policies"] == f"{', '.join(policies)}."
+    assert texts["views"] == f"Cameras: {', '.join(VIEWS)}."
+    assert texts["policies"] == f"{', '.join(policies)}."
 
 
 def test_the_dataset_is_read_back_with_policy_pair_labels_and_subgoals(made: tuple[Path, object]) -> None:
@@ -61,23 +70,23 @@ def test_the_dataset_is_read_back_with_policy_pair_labels_and_subgoals(made: tup
     assert episodes[0].labels.success is True
 
 
-def test_every_step_has_the_places_of_the_things(made: tuple[Path, object]) -> None:
+def test_every_step_has_the_positions_of_the_objects(made: tuple[Path, object]) -> None:
     root, _ = made
     data = pq.read_table(root / "data" / "chunk-000" / "file-000.parquet")
     places = np.stack(data["observation.environment_state"].to_numpy())
     assert places.dtype == np.float32
     assert places.shape[1] == 9
-    (rollout,) = simulate(make_plans(["button-press"], ["expert"], 1), RenderOptions((), fps=10))
-    assert (places[: len(rollout.things)] == rollout.things.astype(np.float32)).all()
+    (rollout,) = simulate(plan_rollouts(["button-press"], ["expert"], 1), RenderOptions((), fps=10))
+    assert (places[: len(rollout.environment_states)] == rollout.environment_states.astype(np.float32)).all()
 
 
 def test_its_videos_show_the_rollouts(made: tuple[Path, object]) -> None:
     root, _ = made
-    plans = make_plans(["button-press"], ["expert"], 1)
+    plans = plan_rollouts(["button-press"], ["expert"], 1)
     (rollout,) = simulate(plans, RenderOptions(("corner",), 64, 10))
     clip = open_episodes(root)[0].clip("corner", indices=[0, len(rollout.potential) - 1])
-    for shown, drawn in zip(clip.frames, rollout.frames["corner"][[0, -1]], strict=True):
-        assert np.abs(shown.astype(int) - drawn.astype(int)).mean() < 8, "no more than the codec changes"
+    for decoded, rendered in zip(clip.frames, rollout.frames["corner"][[0, -1]], strict=True):
+        assert np.abs(decoded.astype(int) - rendered.astype(int)).mean() < 8, "no more than the codec changes"
 
 
 def test_the_command_says_how_each_policy_ended(made: tuple[Path, list[dict[str, object]]]) -> None:

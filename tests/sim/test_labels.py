@@ -11,7 +11,7 @@ import pytest
 from stepscore.episodes.labels.labels import Labels, check_stages, read_labels
 from stepscore.episodes.labels.subgoals import read_subgoals
 from stepscore.procedures.labels_table import write_labels
-from stepscore.sim import Plan, Rollout, get_task, rollout_labels
+from stepscore.sim import Rollout, RolloutPlan, get_task, rollout_labels
 from stepscore.sim.labels import write_subgoals
 
 TASK = get_task("drawer-open")
@@ -24,11 +24,11 @@ def rollout(truths: object, fps: int = 10) -> Rollout:
     n, k = table.shape
     stages = np.array([max([0, *np.flatnonzero(row) + 1]) for row in table])
     return Rollout(
-        plan=Plan(TASK.name, "undo", 3),
+        plan=RolloutPlan(TASK.name, "undo", 3),
         fps=fps,
         frames={},
         states=np.zeros((n, 4)),
-        things=np.zeros((n, 9)),
+        environment_states=np.zeros((n, 9)),
         actions=np.zeros((n, 4)),
         potential=stages / k,
         stages=stages,

@@ -3,7 +3,7 @@
 Made by::
 
     stepscore sim --tasks drawer-open,pick-place,peg-insert-side --policies expert,noisy:0.8,freeze,undo \
-        --per-task 8 --views corner,gripper --size 128 --fps 10 --crf 24 -o tests/data/tiny_sim
+        --episodes-per-task 8 --views corner,gripper --size 128 --fps 10 --crf 24 -o tests/data/tiny_sim
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_four_policies_meet_the_same_two_scenes_of_three_tasks(episodes: Episode
     assert len({episode.instruction for episode in episodes}) == 3
 
 
-def test_every_frame_has_a_picture_and_a_progress(episodes: Episodes) -> None:
+def test_every_frame_has_an_image_and_a_progress(episodes: Episodes) -> None:
     for episode in episodes:
         clip = episode.clip("corner", count=3)
         assert clip.frames.shape == (3, 128, 128, 3)
@@ -49,7 +49,7 @@ def test_every_frame_has_a_picture_and_a_progress(episodes: Episodes) -> None:
         assert ((progress >= 0) & (progress <= 1)).all()
 
 
-def test_policies_of_a_pair_begin_with_the_same_picture(episodes: Episodes) -> None:
+def test_policies_of_a_pair_begin_with_the_same_image(episodes: Episodes) -> None:
     first, second = (episode.clip("corner", indices=[0]).frames.astype(int) for episode in list(episodes)[:2])
     assert np.abs(first - second).mean() < 4, "but for what the codec makes of them"
 

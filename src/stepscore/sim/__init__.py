@@ -5,26 +5,37 @@ subgoals, stages and a progress potential, and written as LeRobot datasets. Need
 this room imports no simulator.
 """
 
-from stepscore.sim.dataset import write_dataset
-from stepscore.sim.labels import rollout_labels
+from stepscore.sim.dataset import LABELS_FILE, SUBGOALS_FILE, write_dataset
+from stepscore.sim.env import CONTROL_HZ, SimEnv, choose_gl_backend
+from stepscore.sim.labels import constant_intervals, rollout_labels
 from stepscore.sim.render import VIEWS
-from stepscore.sim.rollout import Plan, Rollout
-from stepscore.sim.tasks.catalog import all_tasks, get_task, marked_goals, thing_goals
-from stepscore.sim.tasks.task import Task
-from stepscore.sim.workers import RenderOptions, make_plans, simulate
+from stepscore.sim.rollout import Rollout, RolloutPlan, play, seed_entropy
+from stepscore.sim.state import State
+from stepscore.sim.tasks import StageMachine, Task, all_tasks, get_task, marked_goals, object_goals
+from stepscore.sim.workers import RenderOptions, plan_rollouts, simulate
 
 __all__ = [
+    "CONTROL_HZ",
+    "LABELS_FILE",
+    "SUBGOALS_FILE",
     "VIEWS",
-    "Plan",
     "RenderOptions",
     "Rollout",
+    "RolloutPlan",
+    "SimEnv",
+    "StageMachine",
+    "State",
     "Task",
     "all_tasks",
+    "choose_gl_backend",
+    "constant_intervals",
     "get_task",
-    "make_plans",
     "marked_goals",
+    "object_goals",
+    "plan_rollouts",
+    "play",
     "rollout_labels",
+    "seed_entropy",
     "simulate",
-    "thing_goals",
     "write_dataset",
 ]

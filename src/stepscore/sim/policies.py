@@ -2,12 +2,12 @@
 
 =================  ==========================================================================================
 expert             Meta-World's scripted expert
-noisy:LEVEL        Gaussian noise of that standard deviation on all four action values (0.5 where not said)
+noisy:LEVEL        Gaussian noise of that standard deviation on all four action values (0.5 by default)
 drop               the gripper opens for good some time after it took hold of something
 freeze             the hand stops for good at some point of the way
-wrong-target       the expert believes that object and goal lie 8 to 15 cm elsewhere
+wrong-target       the expert observes object and goal 8 to 15 cm away from where they are
 retreat            the hand lets go at some point of the way, goes back to where it began and stays there
-short:CM           it stops that many centimetres short of the goal (4 where not said)
+short:CM           it stops that many centimetres short of the goal (4 by default)
 undo               some time after success (at once where it would not last) the task is undone: by the
                    expert of the opposite task where there is one, else by going the same way back
 slow               everything at 45 to 75 % of the speed
@@ -16,7 +16,7 @@ detour             at some point of the way the hand first goes to a place 10 to
 redo               at some point of the way the hand goes back a part of it, and does that part again
 =================  ==========================================================================================
 
-A name says what was done to the expert, and nothing of how it ended: labels come from the simulator alone.
+A name states the disturbance, not the outcome: labels come from the simulator alone.
 """
 
 from __future__ import annotations
@@ -28,82 +28,82 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscore.errors import OptionError, UnknownNameError
+from stepscore.sim.env import METRES_PER_ACTION
 from stepscore.sim.state import State
-from stepscore.sim.tasks.stage_machine import Reading
-from stepscore.sim.world import STRIDE
+from stepscore.sim.tasks import StageStatus
 from stepscore.types import FloatArray
 
 _GAIN = 10.0
-"""Gain from metres to actions when the hand goes to a place."""
-_GRASP = 0.14
-"""Metres from the thing at which experts begin to close the gripper."""
-OPEN = -1.0
+"""Gain from metres to actions when the hand goes to a position."""
+_GRASP_DISTANCE = 0.14
+"""Metres from the object at which experts begin to close the gripper."""
+OPEN_GRIPPER = -1.0
 """The action that opens the gripper."""
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What a policy may know when it acts.
+class PolicyContext:
+    """Inputs of a disturbance at one control step.
 
     Attributes:
-        state: The state now.
-        reading: What the stage machine says of it.
-        hand: Where the hand is.
-        command: Where it is told to be; an action moves this place.
-        home: Where it began.
-        way: Metres that the last milestone was away at the start.
-        fleeting: Whether the expert itself would undo a success by going on.
+        state: The state of the scene.
+        status: The stage machine's status of that state.
+        hand: The hand's position in metres, shape (3,).
+        setpoint: The hand's position setpoint, which actions move, shape (3,).
+        home: The hand's position at the start, shape (3,).
+        start_gap: Metres that the last milestone was away at the start.
+        fleeting: Whether the expert itself would undo a success by continuing.
     """
 
     state: State
-    reading: Reading
+    status: StageStatus
     hand: FloatArray
-    command: FloatArray
+    setpoint: FloatArray
     home: FloatArray
-    way: float
+    start_gap: float
     fleeting: bool = False
 
 
 def slowed(action: FloatArray, speed: float, state: State) -> FloatArray:
-    """The action at a part of its speed, but for the last hand's width to the thing.
+    """Return the action at a fraction of its speed, but at full speed within a hand's width of the object.
 
-    Experts close the gripper while they go down; slower, they would close it above the thing.
+    Experts close the gripper while they go down; slower, they would close it above the object.
     """
-    grasping = state.distance("tcp", "object") < _GRASP and not state.touched
+    grasping = state.distance("tcp", "object") < _GRASP_DISTANCE and not state.touched
     return action if grasping else np.array([*action[:3] * speed, action[3]])
 
 
 class Disturbance:
-    """What is done to the expert. This one, nothing.
+    """A disturbance of the expert; this base class changes nothing.
 
     Args:
-        rng: Where its random choices come from.
-        value: The number behind the name's colon.
+        rng: Generator of its random choices.
+        value: The number after the colon of the policy's name.
     """
 
-    patience = 1.0
-    """How many times longer than the expert's own time a rollout may take."""
-    lingers = False
-    """Whether the rollout goes on after success to the end of its time."""
+    time_factor = 1.0
+    """Factor on the time that a rollout of the undisturbed expert may take."""
+    runs_to_time_limit = False
+    """Whether the rollout continues after success until its time limit."""
 
     def __init__(self, rng: np.random.Generator, value: float) -> None:
         self.rng, self.value = rng, value
 
-    def see(self, observation: FloatArray) -> FloatArray:
-        """What the expert is shown."""
+    def change_observation(self, observation: FloatArray) -> FloatArray:
+        """Return the observation that the expert gets."""
         return observation
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
-        """What is done instead of the expert's action."""
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
+        """Return the action that replaces the expert's."""
         return action
 
-    def opposes(self, moment: Moment) -> bool:
-        """Whether the expert of the opposite task acts from here on, where there is one."""
+    def calls_opposite_expert(self, context: PolicyContext) -> bool:
+        """Return whether the expert of the opposite task, where there is one, acts from now on."""
         return False
 
 
 class _Noisy(Disturbance):
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
         return action + self.rng.normal(0.0, self.value, 4)
 
 
@@ -112,43 +112,43 @@ class _Drop(Disturbance):
         super().__init__(rng, value)
         self._left = int(rng.integers(4, 30))
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
         if self._left > 0:
-            self._left -= bool(moment.state.held)
+            self._left -= bool(context.state.held)
             return action
-        return np.array([*action[:3], OPEN])
+        return np.array([*action[:3], OPEN_GRIPPER])
 
 
 class _Halting(Disturbance):
-    """Something that begins when the potential reaches a random height, and never ends."""
+    """A disturbance that begins when the potential reaches a random value, and never ends."""
 
     def __init__(self, rng: np.random.Generator, value: float) -> None:
         super().__init__(rng, value)
-        self._height = rng.uniform(-0.4, 0.97)  # below 0: from the first step on
+        self._threshold = rng.uniform(-0.4, 0.97)  # below 0: from the first step on
         self._place: FloatArray | None = None
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
-        if self._place is None and self.halts(moment):
-            self._place = moment.hand
-        return action if self._place is None else self.after(action, moment, self._place)
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
+        if self._place is None and self.halts(context):
+            self._place = context.hand
+        return action if self._place is None else self.after(action, context, self._place)
 
-    def halts(self, moment: Moment) -> bool:
-        return moment.reading.potential >= self._height
+    def halts(self, context: PolicyContext) -> bool:
+        return context.status.potential >= self._threshold
 
-    def after(self, action: FloatArray, moment: Moment, place: FloatArray) -> FloatArray:
-        """What is done from then on: stay at that place, with the fingers as they are told."""
-        return np.array([*(place - moment.command) / STRIDE, action[3]])
+    def after(self, action: FloatArray, context: PolicyContext, place: FloatArray) -> FloatArray:
+        """Return the action from then on: stay at that position, with the fingers as the expert commands them."""
+        return np.array([*(place - context.setpoint) / METRES_PER_ACTION, action[3]])
 
 
 class _Retreat(_Halting):
-    def after(self, action: FloatArray, moment: Moment, place: FloatArray) -> FloatArray:
-        return np.array([*(moment.home - moment.hand) * _GAIN, OPEN])
+    def after(self, action: FloatArray, context: PolicyContext, place: FloatArray) -> FloatArray:
+        return np.array([*(context.home - context.hand) * _GAIN, OPEN_GRIPPER])
 
 
 class _Short(_Halting):
-    def halts(self, moment: Moment) -> bool:
-        # Where the whole way is hardly longer than that, two fifths of it are left undone.
-        return moment.reading.gap <= min(self.value / 100.0, 0.4 * moment.way)
+    def halts(self, context: PolicyContext) -> bool:
+        # Where the whole way is hardly longer than that, two fifths of it remain.
+        return context.status.gap <= min(self.value / 100.0, 0.4 * context.start_gap)
 
 
 class _WrongTarget(Disturbance):
@@ -157,32 +157,32 @@ class _WrongTarget(Disturbance):
         angle = rng.uniform(0.0, 2.0 * np.pi)
         self._shift = rng.uniform(0.08, 0.15) * np.array([np.cos(angle), np.sin(angle), 0.0])
 
-    def see(self, observation: FloatArray) -> FloatArray:
-        shown = observation.copy()
+    def change_observation(self, observation: FloatArray) -> FloatArray:
+        shifted = observation.copy()
         for first in (4, 36):  # the object and the goal
-            shown[first : first + 3] += self._shift
-        return shown
+            shifted[first : first + 3] += self._shift
+        return shifted
 
 
 class _Slow(Disturbance):
-    patience = 2.5
+    time_factor = 2.5
 
     def __init__(self, rng: np.random.Generator, value: float) -> None:
         super().__init__(rng, value)
         self._speed = rng.uniform(0.45, 0.75)
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
-        return slowed(action, self._speed, moment.state)
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
+        return slowed(action, self._speed, context.state)
 
 
 class _Hesitate(Disturbance):
-    patience = 2.5
+    time_factor = 2.5
 
     def __init__(self, rng: np.random.Generator, value: float) -> None:
         super().__init__(rng, value)
         self._moves, self._left = True, int(rng.integers(6, 30))
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
         if self._left == 0:
             self._moves, self._left = not self._moves, int(self.rng.integers(6, 40))
         self._left -= 1
@@ -190,52 +190,52 @@ class _Hesitate(Disturbance):
 
 
 class _Detour(Disturbance):
-    patience = 2.5
+    time_factor = 2.5
 
     def __init__(self, rng: np.random.Generator, value: float) -> None:
         super().__init__(rng, value)
-        # Heights that every way to success passes: a detour that never begins would be no detour.
-        self._height = rng.uniform(-0.2, 0.7)
+        # Values that every way to success passes, so that the detour begins in every episode.
+        self._threshold = rng.uniform(-0.2, 0.7)
         angle = rng.uniform(0.0, 2.0 * np.pi)
         self._aside = rng.uniform(0.1, 0.18) * np.array([np.cos(angle), np.sin(angle), rng.uniform(0.0, 0.5)])
         self._place: FloatArray | None = None
         self._left = 40
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
-        if self._place is None and moment.reading.potential >= self._height:
-            self._place = moment.hand + self._aside
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
+        if self._place is None and context.status.potential >= self._threshold:
+            self._place = context.hand + self._aside
         if self._place is None or self._left == 0:
             return action
-        way = self._place - moment.hand
+        way = self._place - context.hand
         self._left = 0 if np.linalg.norm(way) < 0.03 else self._left - 1
         return np.array([*way * _GAIN, action[3]])
 
 
 class _Redo(Disturbance):
-    patience = 2.5
+    time_factor = 2.5
 
     def __init__(self, rng: np.random.Generator, value: float) -> None:
         super().__init__(rng, value)
-        self._height, self._part = rng.uniform(0.1, 0.75), rng.uniform(0.4, 1.0)
+        self._threshold, self._part = rng.uniform(0.1, 0.75), rng.uniform(0.4, 1.0)
         self._path: list[tuple[FloatArray, float]] = []
         self._back: int | None = None
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
         if self._back is None:
-            self._path.append((moment.hand, float(action[3])))
-            if moment.reading.potential < self._height:
+            self._path.append((context.hand, float(action[3])))
+            if context.status.potential < self._threshold:
                 return action
             self._back = math.ceil(self._part * len(self._path))
         if self._back == 0:
             return action
         self._back -= 1
         place, fingers = self._path.pop()
-        return np.array([*(place - moment.hand) * _GAIN, fingers])
+        return np.array([*(place - context.hand) * _GAIN, fingers])
 
 
 class _Undo(Disturbance):
-    patience = 2.5
-    lingers = True
+    time_factor = 2.5
+    runs_to_time_limit = True
 
     def __init__(self, rng: np.random.Generator, value: float) -> None:
         super().__init__(rng, value)
@@ -243,18 +243,18 @@ class _Undo(Disturbance):
         self._path: list[tuple[FloatArray, float]] = []
         self._back = 0
 
-    def opposes(self, moment: Moment) -> bool:
-        if self._wait > 0 and moment.reading.success:
-            self._wait = 0 if moment.fleeting else self._wait - 1
+    def calls_opposite_expert(self, context: PolicyContext) -> bool:
+        if self._wait > 0 and context.status.success:
+            self._wait = 0 if context.fleeting else self._wait - 1
         return self._wait == 0
 
-    def act(self, action: FloatArray, moment: Moment) -> FloatArray:
+    def change_action(self, action: FloatArray, context: PolicyContext) -> FloatArray:
         if self._wait > 0:
-            self._path.append((moment.hand, float(action[3])))
+            self._path.append((context.hand, float(action[3])))
             return action
         self._back = min(self._back + 1, len(self._path))
         place, fingers = self._path[-self._back]
-        return np.array([*(place - moment.hand) * _GAIN, fingers])
+        return np.array([*(place - context.hand) * _GAIN, fingers])
 
 
 @dataclass(frozen=True)
@@ -281,13 +281,13 @@ POLICIES: Mapping[str, _Kind] = {
 
 
 def check_policy(name: str) -> str:
-    """The policy's name, in full: ``noisy`` becomes ``noisy:0.5``."""
+    """Return the policy's full name: ``noisy`` becomes ``noisy:0.5``."""
     kind, value = _parse(name)
     return kind if POLICIES[kind].value is None else f"{kind}:{value:g}"
 
 
 def make_disturbance(name: str, rng: np.random.Generator) -> Disturbance:
-    """The disturbance called ``name``, with its random choices made."""
+    """Make the disturbance called ``name``, with its random choices."""
     kind, value = _parse(name)
     return POLICIES[kind].make(rng, value)
 
@@ -304,5 +304,5 @@ def _parse(name: str) -> tuple[str, float]:
     except ValueError:
         value = -1.0
     if not 0.0 <= value < np.inf:
-        raise OptionError(f"Policy {name!r}: expected {kind}:{found.unit} with a number from 0 on.")
+        raise OptionError(f"Policy {name!r}: expected {kind}:{found.unit} with a number of at least 0.")
     return kind, value

@@ -1,8 +1,8 @@
-"""How scenes are drawn. All of it is data, so that others can render the same domain.
+"""Rendering of scenes. All settings are data, so that others can render the same domain.
 
 Cameras are placed by look-at point, distance and angles: upright, and nearer than Meta-World's own corner
-cameras. No site of the model is drawn (they are debugging dots, and Meta-World's goal balls are among them);
-where a task's goal is a coordinate, one grey ball stands there, the same before and after success.
+cameras. No site of the model is rendered (they are debugging dots, and Meta-World's goal balls are among them);
+where a task's goal is a coordinate, it is shown by one grey ball, the same before and after success.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from stepscore.types import FloatArray, Frames
 
 @dataclass(frozen=True)
 class SimView:
-    """A camera.
+    """A camera: one of the model's own, or one that is placed in the scene.
 
     Attributes:
-        fixed: The model's own camera of that name, as it is; empty for one that is placed here.
+        fixed: The model's own camera of that name, unchanged; empty for one that is placed here.
         lookat: The point it looks at, in metres.
-        distance: Metres from there to the camera.
-        azimuth: Degrees of the looking direction around the vertical; 90 looks along +y, away from the robot.
-        elevation: Degrees of the looking direction above the horizon.
+        distance: Metres from that point to the camera.
+        azimuth: Degrees of the viewing direction around the vertical; 90 is along +y, away from the robot.
+        elevation: Degrees of the viewing direction above the horizon.
     """
 
     fixed: str = ""
@@ -53,11 +53,11 @@ MARK_RADIUS = 0.02
 MARK_COLOUR = (0.75, 0.75, 0.75, 1.0)
 """The neutral mark: a grey ball of 2 cm."""
 SIZE = 224
-"""Pixels a side by default."""
+"""Default width and height in pixels."""
 
 
 def check_views(views: Sequence[str], size: int) -> None:
-    """An error that names the wrong view or size; nothing when they can be drawn."""
+    """Raise an error that names the wrong view or size."""
     if size < 16 or size % 2:
         raise OptionError(f"size is {size}; it must be even and at least 16.")
     for name in views:
@@ -65,13 +65,13 @@ def check_views(views: Sequence[str], size: int) -> None:
             raise UnknownNameError("simulator view", name, VIEWS)
 
 
-class Camera:
-    """Draws one environment's scenes. A process may have one open at a time: close it before the next.
+class SceneRenderer:
+    """Renderer of one environment's scenes. A process may have one open at a time: close it before the next.
 
     Args:
         model: The environment's MuJoCo model.
         views: Names of ``VIEWS``.
-        size: Pixels a side, even.
+        size: Width and height in pixels, even.
     """
 
     def __init__(self, model: Any, views: Sequence[str], size: int = SIZE) -> None:
@@ -84,10 +84,10 @@ class Camera:
         self._renderer = mujoco.Renderer(model, size, size)
         self._options = mujoco.MjvOption()
         self._options.sitegroup[:] = 0
-        self._cameras = {name: _placed(VIEWS[name]) for name in views}
+        self._cameras = {name: _mujoco_camera(VIEWS[name]) for name in views}
 
-    def frame(self, data: Any, view: str, mark: FloatArray | None = None) -> Frames:
-        """The picture of one view, shape (size, size, 3), with the mark where there is one."""
+    def render(self, data: Any, view: str, mark: FloatArray | None = None) -> Frames:
+        """Return the image of one view, uint8 of shape (size, size, 3), with the mark where there is one."""
         mujoco = import_module("mujoco")
 
         scene = self._renderer.scene
@@ -105,16 +105,16 @@ class Camera:
                 np.array(MARK_COLOUR, dtype=np.float32),
             )
             scene.ngeom += 1
-        picture: Frames = self._renderer.render().copy()
-        return picture
+        image: Frames = self._renderer.render().copy()
+        return image
 
     def close(self) -> None:
-        """Free the drawing context."""
+        """Free the rendering context."""
         self._renderer.close()
 
 
-def _placed(view: SimView) -> Any:
-    """What MuJoCo takes as a camera: a name, or a camera placed in the scene."""
+def _mujoco_camera(view: SimView) -> Any:
+    """Return what MuJoCo accepts as a camera: a name, or a camera placed in the scene."""
     mujoco = import_module("mujoco")
 
     if view.fixed:

@@ -1,4 +1,4 @@
-"""One simulated episode: two seeds and a policy in, pictures and truth out."""
+"""One simulated episode: from a seed, a scene and a policy to frames and truth."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 
 from stepscore.errors import OptionError
-from stepscore.sim.policies import Disturbance, Moment, make_disturbance, slowed
-from stepscore.sim.render import Camera
-from stepscore.sim.tasks.stage_machine import Reading, StageMachine
-from stepscore.sim.world import CONTROL_HZ, World
+from stepscore.sim.env import CONTROL_HZ, SimEnv
+from stepscore.sim.policies import Disturbance, PolicyContext, make_disturbance, slowed
+from stepscore.sim.render import SceneRenderer
+from stepscore.sim.tasks import StageMachine, StageStatus
 from stepscore.types import FloatArray, Frames, IntArray
 
 FPS = 20
-"""Frames a second by default; a divisor of ``CONTROL_HZ``."""
-TAIL = (8, 32)
-"""Steps a rollout goes on after its first frame of success: from, to. Random, so that length tells little."""
-_TIME, _SPARE = 1.5, 40
-"""A rollout may take so many times the expert's own steps, and so many more."""
+"""Default frames per second; a divisor of ``CONTROL_HZ``."""
+STEPS_AFTER_SUCCESS = (8, 32)
+"""Control steps after the first frame of success: from, to. Random, so that length says little about success."""
+_TIME_FACTOR, _EXTRA_STEPS = 1.5, 40
+"""A rollout may take this many times the expert's own control steps, and this many more."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Which episode is to be played.
+class RolloutPlan:
+    """An episode to be played.
 
     Attributes:
         task: The task's name.
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def pair(self) -> str:
-        """The scene's key, which all policies share."""
+        """The scene's key, which the episodes of all policies share."""
         return f"{self.task}/seed-{self.seed}/scene-{self.scene:04d}"
 
 
@@ -54,22 +54,23 @@ class Rollout:
     """A played episode of n frames.
 
     Attributes:
-        plan: What was to be played.
-        fps: Frames a second; frame i is shown at i / fps.
-        frames: Pictures by view, each (n, size, size, 3).
-        states: Hand position and gripper opening, (n, 4).
-        things: Where the things are, (n, 9); see ``Task.things``.
+        plan: The plan it was played from.
+        fps: Frames per second; frame i has the timestamp i / fps.
+        frames: Frames by view, each uint8 of shape (n, size, size, 3).
+        states: Hand position in metres and gripper opening, (n, 4).
+        environment_states: Positions of object, target and second point in metres, (n, 9); see
+            ``Task.environment_state``.
         actions: The first action chosen at each frame, (n, 4); that of the last frame is not carried out.
         potential: Progress, (n,).
         stages: Milestones that stand at each frame, (n,).
         truths: Whether each milestone is true at each frame, (n, K); the last one is success.
     """
 
-    plan: Plan
+    plan: RolloutPlan
     fps: int
     frames: Mapping[str, Frames]
     states: FloatArray
-    things: FloatArray
+    environment_states: FloatArray
     actions: FloatArray
     potential: FloatArray
     stages: IntArray
@@ -81,120 +82,130 @@ class Rollout:
         return self.truths[:, -1]
 
 
-def numbers(*parts: str | int) -> list[int]:
-    """Words and numbers as the entropy of a random generator; the same in every process."""
+def seed_entropy(*parts: str | int) -> list[int]:
+    """Return strings and integers as the entropy of a random generator; the same in every process."""
     return [part if isinstance(part, int) else zlib.crc32(part.encode()) for part in parts]
 
 
 def check_fps(fps: int) -> None:
-    """An error that names the allowed frame rates; nothing when it is one of them."""
+    """Raise an OptionError that lists the allowed frame rates, unless ``fps`` is one of them."""
     if fps < 1 or CONTROL_HZ % fps:
         allowed = ", ".join(str(n) for n in range(1, CONTROL_HZ + 1) if CONTROL_HZ % n == 0)
-        raise OptionError(f"fps is {fps}; the simulator acts {CONTROL_HZ} times a second: one of {allowed}.")
+        raise OptionError(f"fps is {fps}; it must divide the simulator's {CONTROL_HZ} Hz: one of {allowed}.")
 
 
 def play(
-    world: World, plan: Plan, camera: Camera | None = None, views: Sequence[str] = (), fps: int = FPS
+    env: SimEnv,
+    plan: RolloutPlan,
+    renderer: SceneRenderer | None = None,
+    views: Sequence[str] = (),
+    fps: int = FPS,
 ) -> Rollout:
     """Play one episode.
 
     Args:
-        world: The task's world.
-        plan: Which episode.
-        camera: What draws it; without one there are no frames.
-        views: The views to be drawn.
-        fps: Frames a second, a divisor of 80.
+        env: The task's environment.
+        plan: The episode to play.
+        renderer: Renders the frames; without one there are none.
+        views: The views to render, names of ``VIEWS``.
+        fps: Frames per second, a divisor of 80.
     """
     check_fps(fps)
-    task = world.task
-    rng = np.random.default_rng(numbers(plan.seed, plan.task, plan.scene, plan.policy))
-    scene = np.random.default_rng(numbers(plan.seed, plan.task, plan.scene))
-    start = world.reset(int(scene.integers(2**31)))
+    task = env.task
+    rng = np.random.default_rng(seed_entropy(plan.seed, plan.task, plan.scene, plan.policy))
+    scene = np.random.default_rng(seed_entropy(plan.seed, plan.task, plan.scene))
+    start = env.reset(int(scene.integers(2**31)))
     machine = StageMachine([phase.milestones for phase in task.phases], start)
-    actor = _Actor(world, make_disturbance(plan.policy, rng), machine.read(start), scene)
-    tail = int(rng.integers(*TAIL))
-    time = task.steps * _TIME + _SPARE
-    horizon = math.ceil(time * actor.disturbance.patience)
-    log = _Log(world, camera, views)
-    reading, done_at, step = machine.read(start), math.inf, 0
+    actor = _Actor(env, make_disturbance(plan.policy, rng), machine.update(start), scene)
+    extra_steps = int(rng.integers(*STEPS_AFTER_SUCCESS))
+    time = task.expert_steps * _TIME_FACTOR + _EXTRA_STEPS
+    horizon = math.ceil(time * actor.disturbance.time_factor)
+    log = _Log(env, renderer, views)
+    status, done_at, step = machine.update(start), math.inf, 0
     while True:
-        action = actor.act(reading)
+        action = actor.act(status)
         if step % (CONTROL_HZ // fps) == 0:
-            log.add(reading, action)
-            if reading.success:
+            log.add(status, action)
+            if status.success:
                 done_at = min(done_at, step)
-            wait = time if actor.disturbance.lingers else 0 if task.ends_at_success else tail
+            wait = (
+                time if actor.disturbance.runs_to_time_limit else 0 if task.ends_at_success else extra_steps
+            )
             if step >= min(horizon, done_at + wait):
                 return log.rollout(plan, fps)
-        world.step(action)
-        reading = machine.read(world.look())
+        env.step(action)
+        status = machine.update(env.state())
         step += 1
 
 
 class _Actor:
-    """The expert of the phase under way, as disturbed."""
+    """The expert of the current phase with its disturbance."""
 
     def __init__(
-        self, world: World, disturbance: Disturbance, reading: Reading, scene: np.random.Generator
+        self, env: SimEnv, disturbance: Disturbance, status: StageStatus, scene: np.random.Generator
     ) -> None:
         makers = import_module("metaworld.policies").ENV_POLICY_MAP
         self.disturbance = disturbance
-        self._world, self._task = world, world.task
+        self._env, self._task = env, env.task
         names = {phase.expert for phase in self._task.phases} | {self._task.opposite} - {""}
         self._experts: dict[str, Any] = {name: makers[name]() for name in sorted(names)}
-        self._home, self._way = world.hand, reading.gap
-        low = 1.0 / self._task.tempo
-        self._tempo = low ** scene.uniform(0.0, 1.0, len(self._task.milestones))
-        self._tempo[list(self._task.brisk)] = 1.0
+        self._home, self._start_gap = env.hand, status.gap
+        low = 1.0 / self._task.max_slowdown
+        self._speeds = low ** scene.uniform(0.0, 1.0, len(self._task.milestones))
+        self._speeds[list(self._task.full_speed_stages)] = 1.0
 
-    def act(self, reading: Reading) -> FloatArray:
-        """The next action, within -1..1."""
-        world = self._world
+    def act(self, status: StageStatus) -> FloatArray:
+        """Return the next action, within -1..1."""
+        env = self._env
         fleeting = self._task.ends_at_success
-        moment = Moment(world.look(), reading, world.hand, world.command, self._home, self._way, fleeting)
-        opposes = self.disturbance.opposes(moment)
-        if opposes and self._task.opposite:
+        context = PolicyContext(
+            env.state(), status, env.hand, env.hand_setpoint, self._home, self._start_gap, fleeting
+        )
+        opposite = self.disturbance.calls_opposite_expert(context)
+        if opposite and self._task.opposite:
             action = self._expert(self._task.opposite)
         else:
-            action = self._expert(self._task.phases[reading.phase].expert)
-            tempo = float(self._tempo[min(reading.stage, len(self._tempo) - 1)])
-            action = self.disturbance.act(slowed(action, tempo, moment.state), moment)
+            action = self._expert(self._task.phases[status.phase].expert)
+            speed = float(self._speeds[min(status.stage, len(self._speeds) - 1)])
+            action = self.disturbance.change_action(slowed(action, speed, context.state), context)
         return np.clip(action, -1.0, 1.0)
 
     def _expert(self, name: str) -> FloatArray:
-        seen = self.disturbance.see(self._world.observe(name))
+        observation = self.disturbance.change_observation(self._env.observation_for(name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # experts ask for more than 1 and rely on the clipping
-            action = self._experts[name].get_action(seen)
+            action = self._experts[name].get_action(observation)
         return np.clip(np.asarray(action, dtype=np.float64), -1.0, 1.0)
 
 
 class _Log:
-    """What is kept of each frame."""
+    """Record of a rollout, frame by frame."""
 
-    def __init__(self, world: World, camera: Camera | None, views: Sequence[str]) -> None:
-        self._world, self._camera = world, camera
-        self._frames: dict[str, list[Frames]] = {view: [] for view in views} if camera else {}
-        self._rows: list[tuple[FloatArray, FloatArray, FloatArray, Reading]] = []
+    def __init__(self, env: SimEnv, renderer: SceneRenderer | None, views: Sequence[str]) -> None:
+        self._env, self._renderer = env, renderer
+        self._frames: dict[str, list[Frames]] = {view: [] for view in views} if renderer else {}
+        self._rows: list[tuple[FloatArray, FloatArray, FloatArray, StageStatus]] = []
 
-    def add(self, reading: Reading, action: FloatArray) -> None:
-        world = self._world
-        if self._camera is not None:
+    def add(self, status: StageStatus, action: FloatArray) -> None:
+        env = self._env
+        if self._renderer is not None:
             for view, frames in self._frames.items():
-                frames.append(self._camera.frame(world.data, view, world.mark))
-        now = world.look()
-        self._rows.append((np.array([*world.hand, now.opening]), world.task.things(now), action, reading))
+                frames.append(self._renderer.render(env.data, view, env.mark))
+        now = env.state()
+        self._rows.append(
+            (np.array([*env.hand, now.opening]), env.task.environment_state(now), action, status)
+        )
 
-    def rollout(self, plan: Plan, fps: int) -> Rollout:
-        states, things, actions, readings = zip(*self._rows, strict=True)
+    def rollout(self, plan: RolloutPlan, fps: int) -> Rollout:
+        states, environment_states, actions, statuses = zip(*self._rows, strict=True)
         return Rollout(
             plan=plan,
             fps=fps,
             frames={view: np.stack(frames) for view, frames in self._frames.items()},
             states=np.stack(states),
-            things=np.stack(things),
+            environment_states=np.stack(environment_states),
             actions=np.stack(actions),
-            potential=np.array([reading.potential for reading in readings]),
-            stages=np.array([reading.stage for reading in readings], dtype=np.int64),
-            truths=np.array([reading.truths for reading in readings], dtype=np.bool_),
+            potential=np.array([status.potential for status in statuses]),
+            stages=np.array([status.stage for status in statuses], dtype=np.int64),
+            truths=np.array([status.truths for status in statuses], dtype=np.bool_),
         )

@@ -1,4 +1,4 @@
-"""The privileged state of a simulated scene: where things are, and what the fingers touch."""
+"""The privileged state of a simulated scene: positions, contacts and success."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True)
 class State:
-    """One moment of a scene, as the simulator knows it.
+    """Privileged state of a scene at one control step.
 
     Attributes:
-        points: Places in metres by name: ``tcp`` (between the fingertips), ``hand`` (the palm), ``target``,
+        points: Positions in metres by name: ``tcp`` (between the fingertips), ``hand`` (the palm), ``target``,
             ``origin`` (where the object was at the start) and the task's own.
         opening: How far the gripper is open: 0 closed, 1 open.
-        touched: Parts that some part of the hand touches.
+        touched: Parts of the task that the hand touches anywhere.
         held: Parts that both fingers press from their sides.
-        success: Whether the simulator says that the task is done at this moment.
+        success: Whether the simulator reports success at this step.
     """
 
     points: Mapping[str, FloatArray]
@@ -30,6 +30,6 @@ class State:
     success: bool
 
     def distance(self, a: str, b: str, axes: str = "xyz") -> float:
-        """Metres between two points, over these axes alone."""
+        """Return the metres between two points, over these axes alone."""
         chosen = ["xyz".index(axis) for axis in axes]
         return float(np.linalg.norm(self.points[a][chosen] - self.points[b][chosen]))

@@ -18,19 +18,19 @@ PICK = (
 )
 START = state()
 AT = state(tcp=(0.0, 0.0, 0.04))
-HELD = state(tcp=(0.0, 0.0, 0.01), opening=0.5, touched="thing", held="thing")
-UP = state(tcp=(0.0, 0.0, 0.06), thing=(0.0, 0.0, 0.05), opening=0.5, touched="thing", held="thing")
-HALF = state(tcp=(0.2, 0.0, 0.06), thing=(0.2, 0.0, 0.05), opening=0.5, touched="thing", held="thing")
+HELD = state(tcp=(0.0, 0.0, 0.01), opening=0.5, touched="object", held="object")
+UP = state(tcp=(0.0, 0.0, 0.06), obj=(0.0, 0.0, 0.05), opening=0.5, touched="object", held="object")
+HALF = state(tcp=(0.2, 0.0, 0.06), obj=(0.2, 0.0, 0.05), opening=0.5, touched="object", held="object")
 THERE = state(
-    tcp=(0.4, 0.0, 0.06), thing=(0.4, 0.0, 0.05), opening=0.5, touched="thing", held="thing", success=True
+    tcp=(0.4, 0.0, 0.06), obj=(0.4, 0.0, 0.05), opening=0.5, touched="object", held="object", success=True
 )
-DROPPED = state(tcp=(0.2, 0.0, 0.3), thing=(0.2, 0.0, 0.0))
+DROPPED = state(tcp=(0.2, 0.0, 0.3), obj=(0.2, 0.0, 0.0))
 
 
 def stages_and_potential(*states: State) -> tuple[list[int], list[float]]:
     machine = StageMachine([PICK], START)
-    readings = [machine.read(now) for now in states]
-    return [reading.stage for reading in readings], [reading.potential for reading in readings]
+    statuses = [machine.update(now) for now in states]
+    return [status.stage for status in statuses], [status.potential for status in statuses]
 
 
 def test_the_potential_rises_stage_by_stage_to_1_at_success() -> None:
@@ -46,8 +46,8 @@ def test_within_a_stage_the_potential_is_the_share_of_the_way() -> None:
     """(stage + 1 - gap / gap at the start) / K, written out."""
     machine = StageMachine([PICK], START)
     whole, left = 0.4 - 0.1, (0.2**2 + 0.05**2) ** 0.5 - 0.1
-    assert machine.read(HALF).potential == pytest.approx((3 + 1 - left / whole) / 4)
-    assert machine.read(state(tcp=(0.0, 0.0, 0.175))).potential == pytest.approx((0 + 0.5) / 4)
+    assert machine.update(HALF).potential == pytest.approx((3 + 1 - left / whole) / 4)
+    assert machine.update(state(tcp=(0.0, 0.0, 0.175))).potential == pytest.approx((0 + 0.5) / 4)
 
 
 def test_a_drop_takes_the_potential_back_to_the_reach() -> None:
@@ -79,16 +79,16 @@ THERE_AND_BACK = [
 
 def test_the_second_phase_of_a_chain_begins_when_the_first_is_done() -> None:
     machine = StageMachine(THERE_AND_BACK, START)
-    first = machine.read(START)
+    first = machine.update(START)
     assert (first.stage, first.phase, first.success) == (0, 0, False), "home is not yet home again"
-    done = machine.read(state(thing=(0.4, 0.0, 0.0)))
+    done = machine.update(state(obj=(0.4, 0.0, 0.0)))
     assert (done.stage, done.phase) == (1, 1)
-    half = machine.read(state(thing=(0.15, 0.0, 0.0)))
+    half = machine.update(state(obj=(0.15, 0.0, 0.0)))
     assert half.stage == 2
     assert half.truths == (False, True, False), "the first phase stays done though it is not true now"
-    end = machine.read(START)
+    end = machine.update(START)
     assert end.success
     assert end.potential == 1.0
-    again = machine.read(state(thing=(0.4, 0.0, 0.0)))
+    again = machine.update(state(obj=(0.4, 0.0, 0.0)))
     assert (again.stage, again.success) == (1, False)
     assert again.potential < 1.0

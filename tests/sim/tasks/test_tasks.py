@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepscore.errors import UnknownNameError
-from stepscore.sim import all_tasks, get_task, marked_goals, thing_goals
+from stepscore.sim import all_tasks, get_task, marked_goals, object_goals
 from stepscore.sim.state import State
 from stepscore.sim.tasks.catalog import choose_tasks
 
@@ -19,7 +19,7 @@ CHAINS = [task for task in TASKS if len(task.phases) > 1]
 def test_there_are_fifty_tasks_and_three_chains_or_more() -> None:
     assert len(TASKS) - len(CHAINS) == 50
     assert len(CHAINS) >= 3
-    assert all(task.tempo >= 4 for task in CHAINS)
+    assert all(task.max_slowdown >= 4 for task in CHAINS)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
@@ -45,10 +45,10 @@ def test_eight_tasks_or_more_have_four_stages_or_more() -> None:
     assert all(word in words for word in ("reach", "grasp", "lift", "carry"))
 
 
-def test_every_goal_is_a_mark_or_a_thing() -> None:
-    assert sorted((*marked_goals(), *thing_goals())) == sorted(all_tasks())
+def test_every_goal_is_a_mark_or_an_object() -> None:
+    assert sorted((*marked_goals(), *object_goals())) == sorted(all_tasks())
     assert {"reach", "push", "pick-place"} <= set(marked_goals())
-    assert {"drawer-open", "peg-insert-side", "bin-picking"} <= set(thing_goals())
+    assert {"drawer-open", "peg-insert-side", "bin-picking"} <= set(object_goals())
 
 
 def test_a_mark_is_in_the_words_of_the_task() -> None:
@@ -56,11 +56,11 @@ def test_a_mark_is_in_the_words_of_the_task() -> None:
         assert task.mark == ("the mark" in task.instruction), task.name
 
 
-def test_the_things_of_every_task_are_nine_numbers() -> None:
+def test_the_environment_state_of_every_task_is_nine_numbers() -> None:
     for task in TASKS:
         points = {name: np.full(3, number) for number, name in enumerate(("target", *task.points), start=1)}
-        things = task.things(State(points, 1.0, frozenset(), frozenset(), success=False))
-        assert things.tolist() == [2.0] * 3 + [1.0] * 3 + [3.0 * (len(task.points) > 1)] * 3, task.name
+        places = task.environment_state(State(points, 1.0, frozenset(), frozenset(), success=False))
+        assert places.tolist() == [2.0] * 3 + [1.0] * 3 + [3.0 * (len(task.points) > 1)] * 3, task.name
 
 
 def test_an_instruction_names_one_task() -> None:
@@ -82,6 +82,6 @@ def test_the_fifty_are_meta_worlds() -> None:
     from metaworld.env_dict import ALL_V3_ENVIRONMENTS
     from metaworld.policies import ENV_POLICY_MAP
 
-    assert {task.world for task in TASKS} == set(ALL_V3_ENVIRONMENTS)
+    assert {task.env_name for task in TASKS} == set(ALL_V3_ENVIRONMENTS)
     experts = {phase.expert for task in TASKS for phase in task.phases}
     assert experts | {task.opposite for task in TASKS} - {""} <= set(ENV_POLICY_MAP)

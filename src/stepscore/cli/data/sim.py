@@ -32,19 +32,26 @@ def sim(
             "detour, redo.",
         ),
     ] = POLICIES,
-    per_task: Annotated[
-        int, typer.Option("--per-task", metavar="N", help="Episodes of each task; the policies take turns.")
+    episodes_per_task: Annotated[
+        int,
+        typer.Option(
+            "--episodes-per-task", metavar="N", help="Episodes of each task; the policies take turns."
+        ),
     ] = 20,
     views: Annotated[
         str, typer.Option("--views", metavar="A,B", help="Cameras: corner, close, left, front, top, gripper.")
     ] = "corner",
-    size: Annotated[int, typer.Option("--size", metavar="PX", help="Width and height of the videos.")] = 224,
-    fps: Annotated[int, typer.Option("--fps", metavar="N", help="Frames a second; a divisor of 80.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Another seed, other scenes.")] = 0,
+    size: Annotated[
+        int, typer.Option("--size", metavar="PX", help="Width and height of the videos, in pixels.")
+    ] = 224,
+    fps: Annotated[int, typer.Option("--fps", metavar="N", help="Frames per second; a divisor of 80.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of scenes and policies.")] = 0,
     workers: Annotated[
-        int, typer.Option("--workers", metavar="N", help="Processes; the dataset is the same for any number.")
+        int, typer.Option("--workers", metavar="N", help="Processes; the dataset does not depend on it.")
     ] = 1,
-    codec: Annotated[str, typer.Option("--codec", help="h264, or av1 as LeRobot itself writes.")] = "h264",
+    codec: Annotated[
+        str, typer.Option("--codec", help="Video codec: h264, or av1 as LeRobot writes.")
+    ] = "h264",
     crf: Annotated[
         int | None, typer.Option("--crf", metavar="N", help="Quality of the videos; lower is better.")
     ] = None,
@@ -55,22 +62,24 @@ def sim(
     Labels come from the simulator's state. Policies meet the same scenes. Needs the `sim` extra.
     """
     from stepscore.errors import OptionError
-    from stepscore.sim import RenderOptions, make_plans, write_dataset
+    from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
 
-    plans = make_plans(options.split_names(tasks) or [], options.split_names(policies) or [], per_task, seed)
-    filming = RenderOptions(tuple(options.split_names(views) or ()), size, fps)
-    if not filming.views:
-        raise OptionError("--views names no camera; a dataset needs at least one.")
-    played: dict[str, list[tuple[bool, bool]]] = {}
-    with _bar(len(plans)) as step:
+    plans = plan_rollouts(
+        options.split_names(tasks) or [], options.split_names(policies) or [], episodes_per_task, seed
+    )
+    render = RenderOptions(tuple(options.split_names(views) or ()), size, fps)
+    if not render.views:
+        raise OptionError("--views is empty; a dataset needs at least one camera.")
+    outcomes: dict[str, list[tuple[bool, bool]]] = {}
+    with _progress_bar(len(plans)) as advance:
 
         def note(rollout: Rollout) -> None:
-            ended = bool(rollout.success.any()), bool(rollout.success[-1])
-            played.setdefault(rollout.plan.policy, []).append(ended)
-            step()
+            outcome = bool(rollout.success.any()), bool(rollout.success[-1])
+            outcomes.setdefault(rollout.plan.policy, []).append(outcome)
+            advance()
 
-        write_dataset(root, plans, filming, workers=workers, codec=codec, crf=crf, on_done=note)  # type: ignore[arg-type]
-    _print(played, json=json)
+        write_dataset(root, plans, render, workers=workers, codec=codec, crf=crf, on_done=note)  # type: ignore[arg-type]
+    _print(outcomes, json=json)
     err().print(
         f"Dataset: {root}\nNext: stepscore inspect {root} --labels {root / 'labels.parquet'} "
         f"--subgoals {root / 'subgoals.yaml'}",
@@ -79,25 +88,25 @@ def sim(
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar on stderr with the time left, and the function that moves it."""
+def _progress_bar(total: int) -> Iterator[Callable[[], None]]:
+    """Show a progress bar on stderr with the time left; yields the function that advances it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("sim"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err()) as progress:
-        row = progress.add_task("sim", total=total)
-        yield lambda: progress.advance(row)
+        bar = progress.add_task("sim", total=total)
+        yield lambda: progress.advance(bar)
 
 
-def _print(played: dict[str, list[tuple[bool, bool]]], *, json: bool) -> None:
-    """How often each policy succeeded, at some time and at the end."""
+def _print(outcomes: dict[str, list[tuple[bool, bool]]], *, json: bool) -> None:
+    """Print how often each policy succeeded, at some time and at the end."""
     shares = {
         policy: (len(ended), *(sum(done) / len(ended) for done in zip(*ended, strict=True)))
-        for policy, ended in played.items()
+        for policy, ended in outcomes.items()
     }
     if json:
         names = ("episodes", "success_ever", "success_end")
         print_json([{"policy": name, **dict(zip(names, row, strict=True))} for name, row in shares.items()])
         return
-    shown = [[name, str(row[0]), percent(row[1]), percent(row[2])] for name, row in shares.items()]
-    out().print(table("Success, %", ["policy", "episodes", "ever", "at the end"], shown))
+    rows = [[name, str(row[0]), percent(row[1]), percent(row[2])] for name, row in shares.items()]
+    out().print(table("Success, %", ["policy", "episodes", "ever", "at the end"], rows))

@@ -14,31 +14,31 @@ from stepscore.sim.tasks.task import Task
 
 @cache
 def all_tasks() -> Mapping[str, Task]:
-    """Every task by name: Meta-World's in the order of their names, then the chains."""
+    """Return every task by name: Meta-World's in the order of their names, then the chains."""
     single = sorted((*FIXTURES, *OBJECTS), key=lambda task: task.name)
     return {task.name: task for task in (*single, *CHAINS)}
 
 
 def get_task(name: str) -> Task:
-    """The task called ``name``; an unknown name answers with the closest one."""
+    """Return the task called ``name``; the error for an unknown name has the closest one."""
     tasks = all_tasks()
     if name not in tasks:
-        raise UnknownNameError("task", name, tasks, hint="`--tasks all` takes every one.")
+        raise UnknownNameError("task", name, tasks, hint="`--tasks all` selects every one.")
     return tasks[name]
 
 
 def marked_goals() -> tuple[str, ...]:
-    """Tasks whose goal is a coordinate, shown by a neutral mark that never changes."""
+    """Return the tasks whose goal is a coordinate, shown by a neutral mark that never changes."""
     return tuple(task.name for task in all_tasks().values() if task.mark)
 
 
-def thing_goals() -> tuple[str, ...]:
-    """Tasks whose goal is a thing in the scene (a hole, a bin, a drawer); nothing is drawn for it."""
+def object_goals() -> tuple[str, ...]:
+    """Return the tasks whose goal is an object of the scene (a hole, a bin, a drawer) and has no mark."""
     return tuple(task.name for task in all_tasks().values() if not task.mark)
 
 
 def choose_tasks(names: Sequence[str]) -> tuple[Task, ...]:
-    """The tasks with these names, in this order; ``all`` stands for every one."""
+    """Return the tasks with these names, in this order; ``all`` stands for every one."""
     tasks = all_tasks()
     chosen = [task for name in names for task in (tasks.values() if name == "all" else (get_task(name),))]
     return tuple({task.name: task for task in chosen}.values())

@@ -1,4 +1,4 @@
-"""Long tasks: two of Meta-World's one after the other in the same scene, every stage at a tempo of its own."""
+"""Chains: two of Meta-World's tasks one after the other in the same scene, every stage at a speed of its own."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from stepscore.sim.tasks.distances import Advanced, Both, Displaced, Either, Touching, Within
 from stepscore.sim.tasks.fixtures import FIXTURES
-from stepscore.sim.tasks.milestones import THING
+from stepscore.sim.tasks.milestones import MAIN_PART
 from stepscore.sim.tasks.objects import OBJECTS
 from stepscore.sim.tasks.stage_machine import Milestone
 from stepscore.sim.tasks.task import Phase, Task
 
-TEMPO = 5.0
-"""The slowest stage is played so many times slower than the expert."""
+MAX_SLOWDOWN = 5.0
+"""The slowest stage is played up to this many times slower than the expert."""
 _SINGLE = {task.name: task for task in (*FIXTURES, *OBJECTS)}
 
 
 def _once(phase: Phase) -> Phase:
-    """A phase that only has to be done at some time: what comes after may undo it."""
-    return replace(phase, milestones=tuple(replace(one, mode="ever") for one in phase.milestones))
+    """Return the phase with all milestones ``ever``: what comes after may undo it."""
+    return replace(phase, milestones=tuple(replace(milestone, mode="ever") for milestone in phase.milestones))
 
 
 def _there_and_back(
@@ -29,21 +29,21 @@ def _there_and_back(
     begun: Milestone,
     done: Milestone,
     *,
-    steps: int,
-    brisk: tuple[int, ...] = (),
+    expert_steps: int,
+    full_speed_stages: tuple[int, ...] = (),
 ) -> Task:
-    """A task and then its opposite, measured to where the thing was at first."""
+    """Make the chain of a task and its opposite, measured to where the object was at first."""
     task = _SINGLE[first]
     return Task(
         name,
-        task.world,
+        task.env_name,
         instruction,
         (_once(task.phases[0]), Phase(f"{second}-v3", (begun, done))),
         task.parts,
         task.points,
-        steps=steps,
-        tempo=TEMPO,
-        brisk=brisk,
+        expert_steps=expert_steps,
+        max_slowdown=MAX_SLOWDOWN,
+        full_speed_stages=full_speed_stages,
     )
 
 
@@ -59,7 +59,7 @@ _COFFEE = _SINGLE["coffee-push"]
 CHAINS: tuple[Task, ...] = (
     Task(
         "coffee-push-button",
-        _COFFEE.world,
+        _COFFEE.env_name,
         "push the mug under the coffee machine and then press the machine's button",
         (
             _once(_COFFEE.phases[0]),
@@ -74,7 +74,7 @@ CHAINS: tuple[Task, ...] = (
                     Milestone(
                         "reach the button",
                         "the hand touches the button or has pushed it in a little, the mug under the machine",
-                        # A knock is shorter than a control step, and its contact is over when it is looked for.
+                        # A knock is shorter than a control step, and its contact is over at the next one.
                         Either(Touching("button", "button"), Displaced("button", 0.004)),
                     ),
                     Milestone(
@@ -86,10 +86,10 @@ CHAINS: tuple[Task, ...] = (
                 ),
             ),
         ),
-        {THING: "obj", "button": "cmbutton"},
+        {MAIN_PART: "obj", "button": "cmbutton"},
         {"object": "object:0", "button": "site:buttonStart"},
-        steps=190,
-        tempo=TEMPO,
+        expert_steps=190,
+        max_slowdown=MAX_SLOWDOWN,
         ends_at_success=True,
     ),
     _there_and_back(
@@ -99,8 +99,8 @@ CHAINS: tuple[Task, ...] = (
         "open the door and then close it again",
         _back("push the door back", "the door stands less wide open than before", 0.1),
         _home("push the door shut", "the door is closed again", 0.08),
-        steps=360,
-        brisk=(0,),  # it swings over the handle; slower it comes down before it
+        expert_steps=360,
+        full_speed_stages=(0,),  # it swings over the handle; slower it comes down before it
     ),
     _there_and_back(
         "drawer-open-close",
@@ -109,7 +109,7 @@ CHAINS: tuple[Task, ...] = (
         "open the drawer and then close it again",
         _back("push the drawer back", "the drawer is pushed back in a little", 0.04),
         _home("push the drawer shut", "the drawer is closed again", 0.03),
-        steps=320,
+        expert_steps=320,
     ),
     _there_and_back(
         "window-open-close",
@@ -118,6 +118,6 @@ CHAINS: tuple[Task, ...] = (
         "open the window and then close it again",
         _back("slide the window back", "the window has slid back a little", 0.05),
         _home("slide the window shut", "the window is closed again", 0.03),
-        steps=320,
+        expert_steps=320,
     ),
 )

@@ -1,7 +1,7 @@
-"""What is left of a milestone, in metres.
+"""Conditions of the state, with their distance from being true, in metres.
 
-A measure is a pure function of the state now and the state at the start: ``gap(now, start)`` is the distance
-left, and 0 or less once the milestone is reached. So one number tells both whether a subgoal is true and how
+A condition is a pure function of the state now and the state at the start: ``gap(now, start)`` is the distance
+left, and 0 or less once the condition is true. So one number states both whether a subgoal is true and how
 far it is, and it grows again when something is undone.
 """
 
@@ -15,16 +15,16 @@ import numpy as np
 from stepscore.sim.state import State
 
 CONTACT_GAP = 0.01
-"""Metres that are left at least as long as the contact itself is missing."""
+"""Least gap in metres as long as there is no contact."""
 GRASP_GAP = 0.1
-"""Metres that a grasp is away until it is made: to close the fingers beside the thing is no progress."""
+"""Gap in metres until the grasp is made: closing the fingers beside the object is not progress."""
 
 
-class Measure(Protocol):
-    """How much of a milestone is left."""
+class Condition(Protocol):
+    """A condition of the state with a distance."""
 
     def gap(self, now: State, start: State) -> float:
-        """Metres left; 0 or less when the milestone is reached."""
+        """Return the metres left; 0 or less when the condition is true."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ class Within:
     axes: str = "xyz"
 
     def gap(self, now: State, start: State) -> float:
-        """The distance less the allowed one."""
+        """Return the distance less the allowed one."""
         return now.distance(self.a, self.b, self.axes) - self.metres
 
 
 @dataclass(frozen=True)
 class Touching:
-    """The hand touches ``part``; until then the way of the fingers to ``point``."""
+    """The hand touches ``part``; until then the gap is the distance of the fingers to ``point``."""
 
     part: str
     point: str = "object"
 
     def gap(self, now: State, start: State) -> float:
-        """0 in contact, else the distance of the fingers, and never less than ``CONTACT_GAP``."""
+        """Return 0 in contact, else the distance of the fingers, and never less than ``CONTACT_GAP``."""
         return 0.0 if self.part in now.touched else max(now.distance("tcp", self.point), CONTACT_GAP)
 
 
@@ -60,7 +60,7 @@ class Holding:
     part: str
 
     def gap(self, now: State, start: State) -> float:
-        """0 when held, else ``GRASP_GAP``."""
+        """Return 0 when held, else ``GRASP_GAP``."""
         return 0.0 if self.part in now.held else GRASP_GAP
 
 
@@ -72,7 +72,7 @@ class Raised:
     metres: float
 
     def gap(self, now: State, start: State) -> float:
-        """The height that is missing."""
+        """Return the height that is missing."""
         return self.metres - float(now.points[self.point][2] - start.points[self.point][2])
 
 
@@ -86,7 +86,7 @@ class Advanced:
     axes: str = "xyz"
 
     def gap(self, now: State, start: State) -> float:
-        """The approach that is missing."""
+        """Return the approach that is missing."""
         return self.metres - (
             start.distance(self.a, self.b, self.axes) - now.distance(self.a, self.b, self.axes)
         )
@@ -100,13 +100,13 @@ class Displaced:
     metres: float
 
     def gap(self, now: State, start: State) -> float:
-        """The way that is missing."""
+        """Return the distance that is missing."""
         return self.metres - float(np.linalg.norm(now.points[self.point] - start.points[self.point]))
 
 
 @dataclass(frozen=True)
 class Apart:
-    """``a`` lies at least ``metres`` further along ``axis`` than ``b``."""
+    """``a`` is at least ``metres`` further along ``axis`` than ``b``."""
 
     a: str
     b: str
@@ -114,41 +114,41 @@ class Apart:
     metres: float
 
     def gap(self, now: State, start: State) -> float:
-        """The way that is missing."""
+        """Return the distance that is missing."""
         number = "xyz".index(self.axis)
         return self.metres - float(now.points[self.a][number] - now.points[self.b][number])
 
 
 @dataclass(frozen=True)
 class Both:
-    """Two measures at once."""
+    """Two conditions at once."""
 
-    first: Measure
-    second: Measure
+    first: Condition
+    second: Condition
 
     def gap(self, now: State, start: State) -> float:
-        """The sum of what is left of each."""
+        """Return the sum of the two gaps."""
         return max(self.first.gap(now, start), 0.0) + max(self.second.gap(now, start), 0.0)
 
 
 @dataclass(frozen=True)
 class Either:
-    """One of two measures: what the one misses, the other may show."""
+    """One of two conditions: what the one misses, the other may detect."""
 
-    first: Measure
-    second: Measure
+    first: Condition
+    second: Condition
 
     def gap(self, now: State, start: State) -> float:
-        """The smaller of what is left of each."""
+        """Return the smaller of the two gaps."""
         return min(self.first.gap(now, start), self.second.gap(now, start))
 
 
 @dataclass(frozen=True)
 class Done:
-    """The simulator says that the task is done; until then ``measure``, which never quite gets to 0."""
+    """The simulator reports success; until then the gap of ``condition``, kept above 0."""
 
-    measure: Measure
+    condition: Condition
 
     def gap(self, now: State, start: State) -> float:
-        """0 on success, else what ``measure`` leaves, at least a millimetre."""
-        return 0.0 if now.success else max(self.measure.gap(now, start), 0.001)
+        """Return 0 on success, else the gap of ``condition``, at least a millimetre."""
+        return 0.0 if now.success else max(self.condition.gap(now, start), 0.001)

@@ -1,21 +1,23 @@
-"""Tasks with things that are fixed to the table: buttons, handles, doors, drawers, windows, faucets."""
+"""Tasks with objects that are fixed to the table: buttons, handles, doors, drawers, windows, faucets."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from stepscore.sim.tasks.distances import Advanced, Apart, Both, Displaced, Within
-from stepscore.sim.tasks.milestones import THING, finish, finish_by, move, reach, shift, touch
+from stepscore.sim.tasks.milestones import MAIN_PART, finish, finish_by, move, reach, shift, touch
 from stepscore.sim.tasks.stage_machine import Milestone
 from stepscore.sim.tasks.task import Phase, Task
 
 
 def _fixture(name: str, instruction: str, body: str, *milestones: Milestone, **options: Any) -> Task:
-    world = f"{name}-v3"
-    return Task(name, world, instruction, (Phase(world, milestones),), {THING: body}, **options)
+    env_name = f"{name}-v3"
+    return Task(name, env_name, instruction, (Phase(env_name, milestones),), {MAIN_PART: body}, **options)
 
 
-def _button(name: str, instruction: str, axis: str, within: float, steps: int, *, where: str = "") -> Task:
+def _button(
+    name: str, instruction: str, axis: str, within: float, expert_steps: int, *, where: str = ""
+) -> Task:
     return _fixture(
         name,
         instruction,
@@ -23,11 +25,11 @@ def _button(name: str, instruction: str, axis: str, within: float, steps: int, *
         touch(f"reach the button{where}", "the hand touches the button"),
         move("start to press the button", "the button is pressed in a little", 0.02, axes=axis),
         finish("press the button all the way", "the button is pressed in all the way", within, axes=axis),
-        steps=steps,
+        expert_steps=expert_steps,
     )
 
 
-def _faucet(name: str, instruction: str, way: str, steps: int, opposite: str) -> Task:
+def _faucet(name: str, instruction: str, way: str, expert_steps: int, opposite: str) -> Task:
     return _fixture(
         name,
         instruction,
@@ -35,13 +37,13 @@ def _faucet(name: str, instruction: str, way: str, steps: int, opposite: str) ->
         touch("reach the faucet handle", "the hand touches the faucet handle"),
         move("start to turn the handle", f"the faucet handle has begun to turn to the {way}", 0.05),
         finish("turn the handle all the way", f"the faucet handle points all the way to the {way}", 0.07),
-        steps=steps,
+        expert_steps=expert_steps,
         opposite=opposite,
         ends_at_success=True,
     )
 
 
-def _window(name: str, verb: str, state: str, steps: int, opposite: str) -> Task:
+def _window(name: str, verb: str, state: str, expert_steps: int, opposite: str) -> Task:
     return _fixture(
         name,
         f"{verb} the window",
@@ -49,12 +51,12 @@ def _window(name: str, verb: str, state: str, steps: int, opposite: str) -> Task
         touch("reach the window handle", "the hand touches the window or its handle"),
         move("start to slide the window", "the window pane has begun to slide", 0.04, axes="x"),
         finish(f"slide the window {state}", f"the window is {state} all the way", 0.05, axes="x"),
-        steps=steps,
+        expert_steps=expert_steps,
         opposite=opposite,
     )
 
 
-def _plate(name: str, instruction: str, goal: str, begun: float, steps: int, **options: Any) -> Task:
+def _plate(name: str, instruction: str, goal: str, begun: float, expert_steps: int, **options: Any) -> Task:
     return _fixture(
         name,
         instruction,
@@ -62,7 +64,7 @@ def _plate(name: str, instruction: str, goal: str, begun: float, steps: int, **o
         touch("reach the plate", "the hand touches the plate"),
         move("start to slide the plate", "the plate has begun to slide", begun),
         finish("slide the plate to its place", goal, 0.07),
-        steps=steps,
+        expert_steps=expert_steps,
         **options,
     )
 
@@ -97,7 +99,7 @@ FIXTURES: tuple[Task, ...] = (
         ),
         touch("reach the button", "the hand touches the button"),
         finish("press the button", "the button is pressed in", 0.02, axes="y"),
-        steps=34,
+        expert_steps=34,
         ends_at_success=True,
     ),
     _fixture(
@@ -107,13 +109,13 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the dial", "the hand touches the dial"),
         shift("start to turn the dial", "the dial has begun to turn", 0.02),
         finish_by("turn the dial to the side", "the dial is turned to the side", Displaced("object", 0.07)),
-        steps=67,
+        expert_steps=67,
     ),
     _fixture(
         "door-close",
         "close the door",
         "door_link",
-        # Whoever touches the door moves it, and hardly anyone misses it: to touch it alone is no milestone.
+        # The door moves at a touch, and hardly any policy misses it, so a touch alone is not a milestone.
         Milestone(
             "go to the door and start to push it",
             "the hand is at the door, which stands clearly less open than at first",
@@ -121,7 +123,7 @@ FIXTURES: tuple[Task, ...] = (
         ),
         move("push the door further", "the door is more than half closed", 0.26),
         finish("push the door shut", "the door is closed or all but closed", 0.08),
-        steps=68,
+        expert_steps=68,
         opposite="door-open-v3",
     ),
     _fixture(
@@ -131,7 +133,7 @@ FIXTURES: tuple[Task, ...] = (
         reach("reach the door handle", "the fingers are at the door handle", 0.07),
         move("pull the door ajar", "the door stands ajar", 0.06, axes="x"),
         finish("pull the door open", "the door is wide open", 0.08, axes="x"),
-        steps=81,
+        expert_steps=81,
         opposite="door-close-v3",
     ),
     _fixture(
@@ -141,7 +143,7 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the lock", "the hand touches the lock"),
         move("start to turn the lock", "the lock has begun to turn", 0.03, axes="z"),
         finish("turn the lock all the way", "the lock points down: the door is locked", 0.02, axes="z"),
-        steps=73,
+        expert_steps=73,
         opposite="door-unlock-v3",
         clearance=0.12,
     ),
@@ -152,7 +154,7 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the lock", "the hand touches the lock"),
         move("start to turn the lock", "the lock has begun to turn", 0.03, axes="x"),
         finish("turn the lock all the way", "the lock points sideways: the door is unlocked", 0.02, axes="x"),
-        steps=42,
+        expert_steps=42,
         ends_at_success=True,
         opposite="door-lock-v3",
     ),
@@ -170,7 +172,7 @@ FIXTURES: tuple[Task, ...] = (
         ),
         move("start to push the drawer", "the drawer is pushed in a little", 0.03),
         finish("push the drawer shut", "the drawer is closed or all but closed", 0.065),
-        steps=76,
+        expert_steps=76,
         opposite="drawer-open-v3",
         clearance=0.08,
     ),
@@ -181,7 +183,7 @@ FIXTURES: tuple[Task, ...] = (
         reach("reach the drawer handle", "the fingers are at the drawer handle", 0.08),
         move("pull the drawer ajar", "the drawer stands ajar", 0.03),
         finish("pull the drawer open", "the drawer is fully open", 0.03),
-        steps=88,
+        expert_steps=88,
         opposite="drawer-close-v3",
     ),
     _faucet("faucet-close", "turn the faucet handle to the left", "left", 63, "faucet-open-v3"),
@@ -193,7 +195,7 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the handle", "the hand touches the handle"),
         move("start to press the handle", "the handle has begun to go down", 0.02, axes="z"),
         finish("press the handle all the way", "the handle is all the way down", 0.02, axes="z"),
-        steps=34,
+        expert_steps=34,
         ends_at_success=True,
         clearance=0.1,
     ),
@@ -204,7 +206,7 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the handle", "the hand touches the handle"),
         move("start to press the handle", "the handle has begun to go down", 0.02, axes="z"),
         finish("press the handle all the way", "the handle is all the way down", 0.02, axes="z"),
-        steps=39,
+        expert_steps=39,
         ends_at_success=True,
     ),
     _fixture(
@@ -214,7 +216,7 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the handle", "the hand touches the handle"),
         move("start to pull the handle", "the handle has begun to go up", 0.02, axes="z"),
         finish("pull the handle all the way", "the handle is up", 0.05, axes="z"),
-        steps=104,
+        expert_steps=104,
     ),
     _fixture(
         "handle-pull-side",
@@ -223,7 +225,7 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the handle", "the hand touches the handle"),
         move("start to pull the handle", "the handle has begun to go up", 0.015),
         finish("pull the handle all the way", "the handle is up", 0.08),
-        steps=72,
+        expert_steps=72,
     ),
     _fixture(
         "lever-pull",
@@ -232,7 +234,7 @@ FIXTURES: tuple[Task, ...] = (
         touch("reach the lever", "the hand touches the lever"),
         move("start to raise the lever", "the lever has begun to rise", 0.05),
         finish("raise the lever upright", "the lever stands upright", 0.025),
-        steps=74,
+        expert_steps=74,
         ends_at_success=True,
     ),
     _plate("plate-slide", "slide the plate into the cabinet", "the plate is in the cabinet", 0.05, 51),

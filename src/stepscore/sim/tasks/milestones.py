@@ -1,63 +1,63 @@
-"""The kinds of milestone that tasks are made of, in the field's words: reach, touch, hold, lift, move, finish."""
+"""The kinds of milestone that tasks are made of: reach, touch, hold, lift, move, finish."""
 
 from __future__ import annotations
 
 from stepscore.sim.tasks.distances import (
     Advanced,
+    Condition,
     Displaced,
     Done,
     Holding,
-    Measure,
     Raised,
     Touching,
     Within,
 )
 from stepscore.sim.tasks.stage_machine import Milestone
 
-THING = "thing"
-"""The part of a task that the hand takes hold of."""
+MAIN_PART = "object"
+"""The part of a task that the hand manipulates."""
 
 
 def reach(stage: str, subgoal: str, metres: float = 0.04, *, point: str = "object") -> Milestone:
-    """The fingertips are within ``metres`` of the thing."""
+    """Make the milestone that the fingertips are within ``metres`` of the object."""
     return Milestone(stage, subgoal, Within("tcp", point, metres))
 
 
 def touch(stage: str, subgoal: str) -> Milestone:
-    """Some part of the hand touches the thing."""
-    return Milestone(stage, subgoal, Touching(THING))
+    """Make the milestone that some part of the hand touches the object."""
+    return Milestone(stage, subgoal, Touching(MAIN_PART))
 
 
 def hold(stage: str, subgoal: str) -> Milestone:
-    """Both fingers press the thing from their sides."""
-    return Milestone(stage, subgoal, Holding(THING))
+    """Make the milestone that both fingers press the object from their sides."""
+    return Milestone(stage, subgoal, Holding(MAIN_PART))
 
 
 def lift(stage: str, subgoal: str, metres: float = 0.03) -> Milestone:
-    """The thing is ``metres`` higher than where it lay."""
+    """Make the milestone that the object is ``metres`` higher than at the start."""
     return Milestone(stage, subgoal, Raised("object", metres))
 
 
 def move(stage: str, subgoal: str, metres: float, *, axes: str = "xyz", point: str = "object") -> Milestone:
-    """The thing is ``metres`` nearer to its goal."""
+    """Make the milestone that the object is ``metres`` nearer to its goal."""
     return Milestone(stage, subgoal, Advanced(metres, point, "target", axes))
 
 
 def shift(stage: str, subgoal: str, metres: float, *, point: str = "object") -> Milestone:
-    """The thing is ``metres`` away from where it was."""
+    """Make the milestone that the object is ``metres`` away from where it was."""
     return Milestone(stage, subgoal, Displaced(point, metres))
 
 
 def over(stage: str, subgoal: str, metres: float, *, axes: str = "xy", point: str = "object") -> Milestone:
-    """The thing is within ``metres`` of its goal over some axes: above a bin, in front of a hole."""
+    """Make the milestone that the object is within ``metres`` of its goal over some axes: above a bin."""
     return Milestone(stage, subgoal, Within(point, "target", metres, axes))
 
 
 def finish(stage: str, subgoal: str, metres: float, *, axes: str = "xyz", point: str = "object") -> Milestone:
-    """The simulator says success; the way there is that of the thing to its goal."""
+    """Make the last milestone, the simulator's success; its gap is the object's distance to its goal."""
     return finish_by(stage, subgoal, Within(point, "target", metres, axes))
 
 
-def finish_by(stage: str, subgoal: str, measure: Measure) -> Milestone:
-    """The simulator says success; the way there is what ``measure`` leaves."""
-    return Milestone(stage, subgoal, Done(measure), mode="holds")
+def finish_by(stage: str, subgoal: str, condition: Condition) -> Milestone:
+    """Make the last milestone, the simulator's success; its gap is that of ``condition``."""
+    return Milestone(stage, subgoal, Done(condition), mode="holds")

@@ -1,25 +1,25 @@
-"""Tasks with things that lie loose: reach for them, push, pick and place, insert, use as a tool."""
+"""Tasks with loose objects: reach for them, push, pick and place, insert, use as a tool."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from stepscore.sim.tasks.distances import Displaced, Raised, Within
-from stepscore.sim.tasks.milestones import THING, finish, finish_by, hold, lift, move, over, reach, shift
+from stepscore.sim.tasks.milestones import MAIN_PART, finish, finish_by, hold, lift, move, over, reach, shift
 from stepscore.sim.tasks.stage_machine import Milestone
 from stepscore.sim.tasks.task import Phase, Task
 
 
 def _object(name: str, instruction: str, body: str, *milestones: Milestone, **options: Any) -> Task:
-    world = f"{name}-v3"
-    return Task(name, world, instruction, (Phase(world, milestones),), {THING: body}, **options)
+    env_name = f"{name}-v3"
+    return Task(name, env_name, instruction, (Phase(env_name, milestones),), {MAIN_PART: body}, **options)
 
 
-def _taken(thing: str, near: float = 0.04) -> tuple[Milestone, Milestone]:
-    """Reach and grasp: how every task with a loose thing begins."""
+def _grasp_milestones(noun: str, near: float = 0.04) -> tuple[Milestone, Milestone]:
+    """Return the milestones with which every task with a loose object begins: reach and grasp."""
     return (
-        reach(f"reach the {thing}", f"the fingers are around the {thing} or right above it", near),
-        hold(f"grasp the {thing}", f"the gripper holds the {thing}"),
+        reach(f"reach the {noun}", f"the fingers are around the {noun} or right above it", near),
+        hold(f"grasp the {noun}", f"the gripper holds the {noun}"),
     )
 
 
@@ -39,36 +39,36 @@ def _reached(name: str, instruction: str) -> Task:
             Within("tcp", "target", 0.07),
         ),
         finish("go to the mark", "the fingertips are at the mark", 0.05, point="tcp"),
-        steps=44,
+        expert_steps=44,
         mark=True,
     )
 
 
 def _pushed(
-    name: str, instruction: str, within: float, steps: int, *, thing: str = "puck", **options: Any
+    name: str, instruction: str, within: float, expert_steps: int, *, noun: str = "puck", **options: Any
 ) -> Task:
     return _object(
         name,
         instruction,
         "obj",
-        *_taken(thing),
-        move(f"start to move the {thing}", f"the {thing} has been moved towards the mark", 0.05),
-        finish(f"move the {thing} to the mark", f"the {thing} is at the mark", within),
-        steps=steps,
+        *_grasp_milestones(noun),
+        move(f"start to move the {noun}", f"the {noun} has been moved towards the mark", 0.05),
+        finish(f"move the {noun} to the mark", f"the {noun} is at the mark", within),
+        expert_steps=expert_steps,
         mark=True,
         **options,
     )
 
 
-def _placed(name: str, instruction: str, *milestones: Milestone, steps: int, **options: Any) -> Task:
-    body, thing = options.pop("body", "obj"), options.pop("thing", "puck")
+def _placed(name: str, instruction: str, *milestones: Milestone, expert_steps: int, **options: Any) -> Task:
+    body, noun = options.pop("body", "obj"), options.pop("noun", "puck")
     return _object(
         name,
         instruction,
         body,
-        *_taken(thing, options.pop("near", 0.04)),
+        *_grasp_milestones(noun, options.pop("near", 0.04)),
         *milestones,
-        steps=steps,
+        expert_steps=expert_steps,
         **options,
     )
 
@@ -80,9 +80,9 @@ OBJECTS: tuple[Task, ...] = (
         lift("lift the ring", "the ring is in the air"),
         over("carry the ring over the peg", "the ring is right above the peg or on it", 0.03, point="ring"),
         finish("put the ring on the peg", "the ring is on the peg", 0.02, point="ring"),
-        steps=89,
+        expert_steps=89,
         body="RoundNut",
-        thing="ring's handle",
+        noun="ring's handle",
         points={"object": "object:0", "ring": "site:RoundNut"},
     ),
     _placed(
@@ -96,9 +96,9 @@ OBJECTS: tuple[Task, ...] = (
             axes="xyz",
         ),
         finish("put the ball into the hoop", "the ball is in the hoop or right above it", 0.08),
-        steps=93,
+        expert_steps=93,
         body="bsktball",
-        thing="ball",
+        noun="ball",
         near=0.05,
     ),
     _placed(
@@ -107,8 +107,8 @@ OBJECTS: tuple[Task, ...] = (
         lift("lift the block", "the block is in the air", 0.05),
         over("carry the block over the blue bin", "the block is above the blue bin or in it", 0.08),
         finish("put the block into the blue bin", "the block is in the blue bin", 0.05),
-        steps=122,
-        thing="block",
+        expert_steps=122,
+        noun="block",
     ),
     _placed(
         "box-close",
@@ -116,9 +116,9 @@ OBJECTS: tuple[Task, ...] = (
         lift("lift the lid", "the lid is in the air"),
         over("carry the lid over the box", "the lid is above the box or on it", 0.1),
         finish("put the lid on the box", "the lid is on the box or right above its place", 0.08),
-        steps=120,
+        expert_steps=120,
         body="boxbodytop",
-        thing="lid",
+        noun="lid",
         near=0.09,
     ),
     _placed(
@@ -126,8 +126,8 @@ OBJECTS: tuple[Task, ...] = (
         "pull the mug away from the coffee machine to the mark",
         move("start to pull the mug", "the mug has been pulled away from the machine", 0.04),
         finish("pull the mug to the mark", "the mug is at the mark", 0.07),
-        steps=77,
-        thing="mug",
+        expert_steps=77,
+        noun="mug",
         near=0.08,
         mark=True,
     ),
@@ -136,8 +136,8 @@ OBJECTS: tuple[Task, ...] = (
         "push the mug under the coffee machine",
         move("start to push the mug", "the mug has been moved towards the machine", 0.04),
         finish("push the mug under the spout", "the mug stands under the coffee machine", 0.07),
-        steps=53,
-        thing="mug",
+        expert_steps=53,
+        noun="mug",
         near=0.08,
     ),
     _placed(
@@ -147,9 +147,9 @@ OBJECTS: tuple[Task, ...] = (
         finish_by(
             "lift the ring off the peg", "the ring is off the peg, in the air", Raised("object", 0.156)
         ),
-        steps=110,
+        expert_steps=110,
         body="RoundNut",
-        thing="ring's handle",
+        noun="ring's handle",
     ),
     _placed(
         "hammer",
@@ -157,9 +157,9 @@ OBJECTS: tuple[Task, ...] = (
         lift("lift the hammer", "the hammer is in the air"),
         shift("strike the nail", "the nail has been driven in a little", 0.015, point="nail"),
         finish_by("drive the nail in", "the nail is in the block all the way", Displaced("nail", 0.09)),
-        steps=64,
+        expert_steps=64,
         body="hammerbody",
-        thing="hammer",
+        noun="hammer",
         points={"object": "object:0", "nail": "object:1"},
     ),
     _placed(
@@ -167,8 +167,8 @@ OBJECTS: tuple[Task, ...] = (
         "put the block into the hole in the table",
         move("carry the block to the hole", "the block has been moved towards the hole", 0.06),
         finish("put the block into the hole", "the block is in the hole", 0.05),
-        steps=61,
-        thing="block",
+        expert_steps=61,
+        noun="block",
     ),
     _placed(
         "peg-insert-side",
@@ -178,9 +178,9 @@ OBJECTS: tuple[Task, ...] = (
             "line the peg up with the hole", "the peg is in line with the hole", 0.03, axes="yz", point="head"
         ),
         finish("push the peg into the hole", "the peg is in the hole", 0.07, point="head"),
-        steps=100,
+        expert_steps=100,
         body="peg",
-        thing="peg",
+        noun="peg",
         points={"object": "object:0", "head": "site:pegHead"},
         ends_at_success=True,
     ),
@@ -189,9 +189,9 @@ OBJECTS: tuple[Task, ...] = (
         "unplug the peg from the wall",
         move("loosen the peg", "the peg is pulled out a little", 0.015),
         finish("pull the peg out", "the peg is out of the wall", 0.07),
-        steps=109,
+        expert_steps=109,
         body="plug1",
-        thing="peg",
+        noun="peg",
         ends_at_success=True,
     ),
     _placed(
@@ -199,7 +199,7 @@ OBJECTS: tuple[Task, ...] = (
         "take the puck out of the hole and bring it to the mark",
         lift("lift the puck out of the hole", "the puck is out of the hole", 0.06),
         finish("carry the puck to the mark", "the puck is at the mark", 0.07),
-        steps=117,
+        expert_steps=117,
         mark=True,
     ),
     _placed(
@@ -207,7 +207,7 @@ OBJECTS: tuple[Task, ...] = (
         "pick up the puck and bring it to the mark",
         lift("lift the puck", "the puck is in the air"),
         finish("carry the puck to the mark", "the puck is at the mark", 0.07),
-        steps=52,
+        expert_steps=52,
         mark=True,
     ),
     _placed(
@@ -216,11 +216,11 @@ OBJECTS: tuple[Task, ...] = (
         lift("lift the puck", "the puck is in the air"),
         lift("lift the puck above the wall", "the puck is as high as the top of the wall", 0.12),
         finish("carry the puck to the mark", "the puck is at the mark", 0.07),
-        steps=82,
+        expert_steps=82,
         mark=True,
     ),
     _pushed("push", "push the puck to the mark", 0.05, 62),
-    _pushed("push-back", "pull the block back to the mark", 0.07, 240, thing="block", ends_at_success=True),
+    _pushed("push-back", "pull the block back to the mark", 0.07, 240, noun="block", ends_at_success=True),
     _pushed("push-wall", "push the puck around the wall to the mark", 0.07, 78),
     _reached("reach", "move the gripper to the mark"),
     _reached("reach-wall", "move the gripper over the wall to the mark"),
@@ -230,8 +230,8 @@ OBJECTS: tuple[Task, ...] = (
         lift("lift the block", "the block is in the air"),
         move("carry the block to the shelf", "the block is right in front of the shelf", 0.25),
         finish("put the block on the shelf", "the block is on the shelf", 0.07),
-        steps=94,
-        thing="block",
+        expert_steps=94,
+        noun="block",
         ends_at_success=True,
     ),
     _object(
@@ -241,7 +241,7 @@ OBJECTS: tuple[Task, ...] = (
         reach("reach the ball", "the fingers are at the ball", 0.06),
         move("start to push the ball", "the ball has been moved towards the goal", 0.05),
         finish("push the ball into the goal", "the ball is in the goal", 0.07),
-        steps=100,
+        expert_steps=100,
     ),
     _placed(
         "stick-pull",
@@ -254,9 +254,9 @@ OBJECTS: tuple[Task, ...] = (
             0.12,
             point="thermos",
         ),
-        steps=190,
+        expert_steps=190,
         body="stick",
-        thing="stick",
+        noun="stick",
         points={"object": "object:0", "thermos": "object:1"},
         mark=True,
         ends_at_success=True,
@@ -272,19 +272,19 @@ OBJECTS: tuple[Task, ...] = (
             0.12,
             point="thermos",
         ),
-        steps=73,
+        expert_steps=73,
         body="stick",
-        thing="stick",
+        noun="stick",
         points={"object": "object:0", "thermos": "object:1"},
         mark=True,
     ),
-    _pushed("sweep", "sweep the block to the mark beside the table", 0.05, 84, thing="block"),
+    _pushed("sweep", "sweep the block to the mark beside the table", 0.05, 84, noun="block"),
     _placed(
         "sweep-into",
         "sweep the puck into the hole in the table",
         move("start to sweep the puck", "the puck has been moved towards the hole", 0.05, axes="xy"),
         finish("sweep the puck into the hole", "the puck is over the hole or in it", 0.05, axes="xy"),
-        steps=55,
+        expert_steps=55,
         ends_at_success=True,
     ),
 )
