@@ -74,6 +74,7 @@ class Watcher(SingleModelJudge):
     name: str = "watcher"
     noise: float = 0.0
     version: int = 1
+    models = ()
     model: MockModel = field(
         default_factory=lambda: MockModel("vision", script=lambda _: "The block moves.\n<b>yes</b>")
     )
@@ -113,5 +114,5 @@ def _recorded(path: Path) -> tuple[FloatArray, FloatArray]:
 def _top_view(folder: Path, name: str) -> Path:
     """The front view as if from above: darker and upside down."""
     frames = [(frame[::-1] // 3 * 2).astype(np.uint8) for frame in decode_all(folder / f"{name}.mp4")]
-    path = write_video(folder / f"{name}.top.mp4", pictures=frames, size=(96, 96), fps=12)
+    path = write_video(folder / f"{name}.top.mp4", frames=frames, size=(96, 96), fps=12)
     return path.relative_to(folder)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stepscore.report.page.page import page_text
 
 from stepscore.analysis import grouped_estimates, measure_episodes
-from stepscore.report.page.data import page_data
+from stepscore.report import page_data, page_text
 from stepscore.runs import Run
 from stepscore.types import Estimate
 from tests.report.made_runs import write_run
