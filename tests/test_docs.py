@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 import stepscore
 from stepscore.testing import write_toy_rollouts
-from stepscore.analysis.measures import measure_episodes
+from stepscore.analysis import measure_episodes
 
 made = write_toy_rollouts(Path(sys.argv[1]) / "toys", scenes=1)
 folder = Path(sys.argv[1]) / "mine"
@@ -36,7 +36,7 @@ run = stepscore.score(episodes, stepscore.get_judge("brightness", frames=4), out
 assert run.curves().num_rows == 4 and run.judgements().column("error").null_count == 1
 assert 0.0 <= measure_episodes(run).values["half_at"][0] <= 1.0
 from stepscore.models import Generate, Prompt, Turn, get_model
-assert get_model("echo/x").generate(Generate(Prompt((Turn("user", ("hi",)),)))).text == "0 pictures"
+assert get_model("echo/x").generate(Generate(Prompt((Turn("user", ("hi",)),)))).text == "0 images"
 print("works")
 """
     script = tmp_path / "script.py"
