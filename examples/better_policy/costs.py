@@ -1,4 +1,4 @@
-"""What each part costs: processor seconds, its child processes included, whatever else the machine does."""
+"""The cost of each part: CPU seconds, child processes included, whatever else the machine does."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ COSTS_FILE = "costs.jsonl"
 
 @dataclass(frozen=True)
 class Cost:
-    """What one unit of work cost.
+    """The cost of one unit of work.
 
     Attributes:
-        part: What was done: ``demonstrations``, ``training``, ``trials`` ...
-        unit: To what: a task, a seed.
-        cpu_s: Processor seconds.
-        wall_s: Seconds that went by.
+        part: Part of the experiment: ``demonstrations``, ``training``, ``trials`` ...
+        unit: Task and seed.
+        cpu_s: CPU seconds.
+        wall_s: Wall-clock seconds.
         rollouts: Trials in it.
     """
 
@@ -31,30 +31,30 @@ class Cost:
     rollouts: int = 0
 
 
-def measured(part: str, unit: str, work: Callable[[], object], rollouts: int = 0) -> Cost:
-    """Do it, and say what it cost."""
+def measure_cost(part: str, unit: str, work: Callable[[], object], rollouts: int = 0) -> Cost:
+    """Run it, and return its cost."""
     cpu, wall = _cpu_s(), time.monotonic()
     work()
     return Cost(part, unit, round(_cpu_s() - cpu, 2), round(time.monotonic() - wall, 2), rollouts)
 
 
-def note(work: Path, cost: Cost) -> None:
-    """Add a line to the experiment's costs."""
+def append_cost(work: Path, cost: Cost) -> None:
+    """Append a line to the experiment's costs."""
     with (work / COSTS_FILE).open("a", encoding="utf-8") as file:
         file.write(json.dumps(asdict(cost)) + "\n")
 
 
 def summary(work: Path) -> list[str]:
-    """A line for each part: processor minutes, and milliseconds a rollout where there were any."""
+    """Return a line for each part: CPU minutes, and milliseconds per rollout where there were any."""
     lines = (work / COSTS_FILE).read_text(encoding="utf-8").splitlines()
     costs = [Cost(**json.loads(line)) for line in lines]
-    told = []
+    summary_lines = []
     for part in dict.fromkeys(cost.part for cost in costs):
         own = [cost for cost in costs if cost.part == part]
         spent, rollouts = sum(cost.cpu_s for cost in own), sum(cost.rollouts for cost in own)
         each = f", {1000 * spent / rollouts:.0f} ms for each of {rollouts} rollouts" if rollouts else ""
-        told.append(f"{part}: {spent / 60:.1f} CPU minutes{each}")
-    return [*told, f"in all: {sum(cost.cpu_s for cost in costs) / 60:.1f} CPU minutes"]
+        summary_lines.append(f"{part}: {spent / 60:.1f} CPU minutes{each}")
+    return [*summary_lines, f"in all: {sum(cost.cpu_s for cost in costs) / 60:.1f} CPU minutes"]
 
 
 def _cpu_s() -> float:

@@ -1,6 +1,6 @@
-"""Whose progress weighs the demonstrations: the simulator's truth, SARM, and the embedded judge.
+"""The sources of progress that weight the demonstrations: the simulator's truth, SARM, and the embedded judge.
 
-No judge is told how a demonstration ended, nor which policy made it: it sees the film and the instruction alone.
+No judge knows how a demonstration ended, nor which policy made it: it gets the video and the instruction alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from examples.better_policy.demonstrations import FILMS
-from examples.better_policy.setting import FAILED, WASTEFUL, Setting, write_whole
+from examples.better_policy.demonstrations import DATASET
+from examples.better_policy.setting import FAILED, WASTEFUL, Setting, write_atomic
 from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.labels.label_intervals import POTENTIAL
 from stepscore.episodes.labels.labels import Labels, read_labels
@@ -25,29 +25,38 @@ from stepscore.models import get_model
 from stepscore.models.embedded.model import CALIBRATION
 from stepscore.runs import Run, open_run, score
 from stepscore.runs.model_client import CallOptions
-from stepscore.sim import Plan, RenderOptions, write_dataset
-from stepscore.sim.dataset import LABELS_FILE
+from stepscore.sim import LABELS_FILE, RenderOptions, RolloutPlan, write_dataset
 from stepscore.training.embedded.tasks import FPS, SIZE, VIEW
-from stepscore.training.sarm.job import SarmJob
+from stepscore.training.sarm import SarmJob, SarmTrainConfig
 
 ANNOTATED, CHECKPOINT, RUNS = "annotated", "sarm", "runs"
-TAUGHT_BY = ("expert", *FAILED, "expert", *WASTEFUL)
-"""Policies of the rollouts that SARM is taught on, in turns."""
+SARM_POLICIES = ("expert", *FAILED, "expert", *WASTEFUL)
+"""Policies of the rollouts that SARM is trained on, in turns."""
 CURVES_FILE = "truth.parquet"
 SAVE_EVERY = 250
-"""Steps of SARM's training after which it can be stopped and goes on."""
-MAPPED = ("prefixes", "fps", "min_first", "max_frames", "size", "form", "variant", "target", "other")
+"""Optimizer steps between saves of SARM's training, from which it resumes."""
+CALIBRATED_OPTIONS = (
+    "prefixes",
+    "fps",
+    "min_first",
+    "max_frames",
+    "size",
+    "form",
+    "variant",
+    "target",
+    "other",
+)
 """Options of topreward for which the embedded judge's calibration map was fitted."""
 
 
 def make_annotated(work: Path, setting: Setting) -> None:
-    """Film the rollouts that SARM is taught on; the simulator's stages and progress are their annotation."""
+    """Render the rollouts that SARM is trained on, labelled with the simulator's stages and progress."""
     folder, unfinished = work / ANNOTATED, work / f".{ANNOTATED}"
     if folder.is_dir():
         return
     shutil.rmtree(unfinished, ignore_errors=True)
     plans = [
-        Plan(task, TAUGHT_BY[scene % len(TAUGHT_BY)], scene, setting.annotated_seed)
+        RolloutPlan(task, SARM_POLICIES[scene % len(SARM_POLICIES)], scene, setting.annotated_seed)
         for task in setting.tasks
         for scene in range(setting.annotated)
     ]
@@ -56,24 +65,28 @@ def make_annotated(work: Path, setting: Setting) -> None:
 
 
 def train_sarm(work: Path, setting: Setting) -> None:
-    """Teach SARM on the annotated rollouts of all tasks, with the embedded judge's vision tower; offline form."""
+    """Train a bidirectional SARM on the annotated rollouts of all tasks, with the embedded judge's vision encoder."""
     job = SarmJob(
         (work / ANNOTATED,),
         work / CHECKPOINT,
-        recipe={"steps": setting.sarm_steps, "save_every": SAVE_EVERY},
-        hold=0.0,
+        train_config=SarmTrainConfig(steps=setting.sarm_steps, save_every=SAVE_EVERY),
+        val_fraction=0.0,
         threads=1,
     )
     job.run()
 
 
 def judge_demonstrations(work: Path, task: str, source: str) -> Run:
-    """The run of one source over the demonstrations of a task; RunError where an episode could not be judged."""
+    """Judge the demonstrations of a task by one source, and return the run.
+
+    Raises:
+        RunError: An episode could not be judged.
+    """
     folder = work / task
     if source == "truth":
         _write_truth(folder)
     run = score(
-        unlabelled(folder / FILMS),
+        unlabelled(folder / DATASET),
         _judge(work, folder, source),
         folder / RUNS / source,
         call_options=CallOptions(cache=False),
@@ -81,23 +94,23 @@ def judge_demonstrations(work: Path, task: str, source: str) -> Run:
     failed = [row for row in run.judgements().to_pylist() if row["error"]]
     if failed:
         raise RunError(f"{source} could not judge {failed[0]['episode_id']} of {task}: {failed[0]['error']}")
-    write_whole(judged_file(folder, source), run.protocol.hash + "\n")
+    write_atomic(judged_file(folder, source), run.protocol.hash + "\n")
     return run
 
 
 def judged_file(folder: Path, source: str) -> Path:
-    """What is there once a source has judged every demonstration of a task; the run alone may lack some."""
+    """Return the file that exists once a source has judged every demonstration of a task; a run may lack some."""
     return folder / RUNS / f"{source}.judged"
 
 
 def judged(folder: Path, source: str) -> Run:
-    """The run of one source over the demonstrations of a task, made before."""
+    """Open the run of one source over the demonstrations of a task."""
     return open_run(folder / RUNS / source)
 
 
-def unlabelled(films: Path) -> list[Episode]:
-    """The demonstrations without their labels: a LeRobot dataset states success, and no judge may know."""
-    return [replace(episode, labels=Labels(), policy=None) for episode in open_episodes(films)]
+def unlabelled(dataset: Path) -> list[Episode]:
+    """Return the demonstrations without labels: a LeRobot dataset states success, which no judge may know."""
+    return [replace(episode, labels=Labels(), policy=None) for episode in open_episodes(dataset)]
 
 
 def _judge(work: Path, folder: Path, source: str) -> Judge:
@@ -106,16 +119,16 @@ def _judge(work: Path, folder: Path, source: str) -> Judge:
     if source == "sarm":
         # The mean over stages by probability: it does not jump where two stages are about as likely.
         return get_judge("sarm", model=get_model(f"sarm/{work / CHECKPOINT}"), decode="expected")
-    # A map holds for the options it was fitted with.
-    fitted = {name: read_calibration(CALIBRATION).options[name] for name in MAPPED}
+    # A calibration map is valid for the options it was fitted with.
+    fitted = {name: read_calibration(CALIBRATION).options[name] for name in CALIBRATED_OPTIONS}
     return get_judge("topreward", model=get_model("embedded"), calibration=CALIBRATION, **fitted)
 
 
 def _write_truth(folder: Path) -> None:
-    """The simulator's potential at every frame, as a file of curves."""
+    """Write the simulator's potential at every frame as a file of curves."""
     rows = [
         (episode, label.start_s, label.value)
-        for episode, labels in read_labels(folder / FILMS / LABELS_FILE).items()
+        for episode, labels in read_labels(folder / DATASET / LABELS_FILE).items()
         for label in labels
         if label.kind == "progress" and label.name == POTENTIAL
     ]

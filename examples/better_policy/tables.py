@@ -8,39 +8,45 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from examples.better_policy.arms import Arm, frame_weights
+
+from examples.better_policy.configurations import Configuration, frame_weights
 from examples.better_policy.demonstrations import read_facts, read_record
 from examples.better_policy.results import ALL, OUTCOMES, Best, Row
 from examples.better_policy.setting import Setting
-
 from stepscore.types import Estimate
 
 KINDS = ("good", "wasteful", "failed")
 
 
-def mean_weights(work: Path, setting: Setting, arms: Sequence[Arm]) -> dict[str, dict[str, float]]:
-    """The mean weight of a frame of each kind of demonstration, by arm, over all tasks; over all frames it is 1."""
-    found: dict[str, dict[str, list[float]]] = {arm.name: {kind: [] for kind in KINDS} for arm in arms}
+def mean_weights(
+    work: Path, setting: Setting, configs: Sequence[Configuration]
+) -> dict[str, dict[str, float]]:
+    """Return the mean weight of a frame of each kind of demonstration, by configuration; over all frames it is 1."""
+    found: dict[str, dict[str, list[float]]] = {
+        config.name: {kind: [] for kind in KINDS} for config in configs
+    }
     for task in setting.tasks:
         owner, kinds = read_record(work / task).owner, np.array(read_facts(work / task).kinds)
-        for arm in arms:
-            weights = frame_weights(work / task, arm, owner, seed=0).weight
+        for config in configs:
+            weights = frame_weights(work / task, config, owner, seed=0).weight
             for kind in KINDS:
-                found[arm.name][kind].append(float(weights[kinds[owner] == kind].mean()))
-    return {arm: {kind: float(np.mean(means)) for kind, means in row.items()} for arm, row in found.items()}
+                found[config.name][kind].append(float(weights[kinds[owner] == kind].mean()))
+    return {
+        config: {kind: float(np.mean(means)) for kind, means in row.items()} for config, row in found.items()
+    }
 
 
 def as_json(
     rows: Sequence[Row], best: Sequence[Best], weights: Mapping[str, Any], setting: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Everything as JSON values; unknown is null."""
+    """Return everything as JSON values; unknown is null."""
     return {
         "setting": dict(setting),
         "arms": [_plain_row(row) for row in rows],
         "best": [
             {
                 "among": list(one.among),
-                "arm": one.arm.name,
+                "arm": one.config.name,
                 "chosen_on_seeds": list(one.chosen_on),
                 "on_the_other_seeds": [_plain_row(row) for row in one.rows],
             }
@@ -53,11 +59,12 @@ def as_json(
 def as_markdown(
     rows: Sequence[Row], best: Sequence[Best], weights: Mapping[str, Mapping[str, float]], setting: Setting
 ) -> str:
-    """The tables for people, in percent and points of percent with 95 % intervals."""
+    """Return the tables as Markdown, in percent and percentage points with 95 % intervals."""
     trials = setting.seeds * setting.scenes
     return "\n".join(
         [
-            f"{len(setting.tasks)} tasks, {setting.seeds} training seeds, {trials} scenes for each arm and task.",
+            f"{len(setting.tasks)} tasks, {setting.seeds} training seeds, {trials} scenes for each configuration and "
+            "task.",
             "",
             *_over_all([row for row in rows if row.group == ALL], weights),
             "",
@@ -70,17 +77,18 @@ def as_markdown(
 
 
 def _over_all(rows: Sequence[Row], weights: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    yield "| arm | success, % | to plain | to shuffled | subgoals, % | to plain | weight good / wasteful / failed |"
+    outcomes = "success, % | to plain | to shuffled | subgoals, % | to plain"
+    yield f"| configuration | {outcomes} | weight good / wasteful / failed |"
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
         cells = (
-            row.arm.name,
+            row.config.name,
             _percent(row.estimates["success"]),
             _points(row.to_plain.get("success")),
             _points(row.to_shuffled.get("success")),
             _percent(row.estimates["subgoals"]),
             _points(row.to_plain.get("subgoals")),
-            " / ".join(f"{weights[row.arm.name][kind]:.2f}" for kind in KINDS),
+            " / ".join(f"{weights[row.config.name][kind]:.2f}" for kind in KINDS),
         )
         yield f"| {' | '.join(cells)} |"
 
@@ -88,16 +96,16 @@ def _over_all(rows: Sequence[Row], weights: Mapping[str, Mapping[str, float]]) -
 def _by_task(rows: Sequence[Row], tasks: Sequence[str]) -> Iterator[str]:
     yield "Success, % (difference to plain and its interval):"
     yield ""
-    yield f"| arm | {' | '.join(tasks)} |"
+    yield f"| configuration | {' | '.join(tasks)} |"
     yield "|---|" + "---|" * len(tasks)
-    found = {(row.arm, row.group): row for row in rows}
-    for arm in dict.fromkeys(row.arm for row in rows):
+    found = {(row.config, row.group): row for row in rows}
+    for config in dict.fromkeys(row.config for row in rows):
         cells = []
         for task in tasks:
-            row = found[arm, task]
+            row = found[config, task]
             difference = f" ({_points(row.to_plain['success'])})" if row.to_plain else ""
             cells.append(f"{100 * row.estimates['success'].value:.1f}{difference}")
-        yield f"| {arm.name} | {' | '.join(cells)} |"
+        yield f"| {config.name} | {' | '.join(cells)} |"
 
 
 def _best(best: Sequence[Best]) -> Iterator[str]:
@@ -112,7 +120,7 @@ def _best(best: Sequence[Best]) -> Iterator[str]:
         row = one.rows[0]
         cells = (
             " and ".join(one.among),
-            one.arm.name,
+            one.config.name,
             _percent(row.estimates["success"]),
             _points(row.to_plain.get("success")),
             _points(row.to_shuffled.get("success")),
@@ -135,7 +143,7 @@ def _points(estimate: Estimate | None) -> str:
 def _plain_row(row: Row) -> dict[str, Any]:
     return {
         "group": row.group,
-        "arm": row.arm.name,
+        "arm": row.config.name,
         **{name: _plain(row.estimates[name]) for name in OUTCOMES},
         **{f"{name}_to_plain": _plain(row.to_plain[name]) for name in OUTCOMES if row.to_plain},
         **{f"{name}_to_shuffled": _plain(row.to_shuffled[name]) for name in OUTCOMES if row.to_shuffled},
