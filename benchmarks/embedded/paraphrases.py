@@ -10,7 +10,7 @@ import yaml
 
 from stepscore.sim import get_task
 from stepscore.training.embedded.tasks import TRAINED
-from stepscore.training.vlm.setup import read_wordings
+from stepscore.training.vlm.setup import read_paraphrases
 
 PARAPHRASES: Mapping[str, tuple[str, ...]] = {
     "assembly": ("fit the ring over the peg", "get the wrench-like ring onto the upright pin"),
@@ -49,8 +49,8 @@ PARAPHRASES: Mapping[str, tuple[str, ...]] = {
 @cache
 def trained_wordings() -> frozenset[str]:
     """Every wording of an instruction that training uses, in lower case."""
-    with as_file(files("stepscore.training.embedded").joinpath("wordings.yaml")) as path:
-        others = read_wordings(path)
+    with as_file(files("stepscore.training.embedded").joinpath("paraphrases.yaml")) as path:
+        others = read_paraphrases(path)
     own = [get_task(task).instruction for task in TRAINED]
     return frozenset(text.lower() for text in (*own, *(t for texts in others.values() for t in texts)))
 
@@ -58,7 +58,7 @@ def trained_wordings() -> frozenset[str]:
 @cache
 def held_out_wording(instruction: str) -> str:
     """The wording of a trained instruction that is kept for tests; empty where there is none."""
-    text = files("stepscore.training.embedded").joinpath("wordings.yaml").read_text(encoding="utf-8")
+    text = files("stepscore.training.embedded").joinpath("paraphrases.yaml").read_text(encoding="utf-8")
     return str(yaml.safe_load(text).get(instruction, [""])[-1])
 
 

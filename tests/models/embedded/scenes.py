@@ -1,15 +1,15 @@
-"""Drawn scenes, for gates: a table with a red block or a blue ring and an arm; and what is something else."""
+"""Drawn scenes, for gates: a table with a red block or a blue ring and an arm; and another scene."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from stepscore.training.gate.training import Picture
+from stepscore.training.gate.dataset import GateImage
 from stepscore.types import Frames
 
 SIDE = 128
-INSTRUCTIONS = {"trained": "push the red block", "ring": "hang the blue ring up", "foreign": "tidy the room"}
-WORDINGS = {"push the red block": ["shove the cube away"]}
+INSTRUCTIONS = {"trained": "push the red block", "ring": "hang the blue ring up", "other": "tidy the room"}
+PARAPHRASES = {"push the red block": ["shove the cube away"]}
 
 
 def trained(rng: np.random.Generator) -> Frames:
@@ -33,7 +33,7 @@ def ring(rng: np.random.Generator) -> Frames:
     return made
 
 
-def foreign(rng: np.random.Generator) -> Frames:
+def other(rng: np.random.Generator) -> Frames:
     """A room with green things at random places."""
     made = np.full((SIDE, SIDE, 3), (230, 225, 210), np.uint8)
     for _ in range(6):
@@ -42,11 +42,11 @@ def foreign(rng: np.random.Generator) -> Frames:
     return made
 
 
-def pictures(kind: str, n: int, seed: int = 0) -> list[Picture]:
+def images(kind: str, n: int, seed: int = 0) -> list[GateImage]:
     rng = np.random.default_rng(seed)
-    draw = {"trained": trained, "ring": ring, "foreign": foreign}[kind]
-    return [Picture(draw(rng), INSTRUCTIONS[kind], f"{kind}/{i}", "close") for i in range(n)]
+    draw = {"trained": trained, "ring": ring, "other": other}[kind]
+    return [GateImage(draw(rng), INSTRUCTIONS[kind], f"{kind}/{i}", "close") for i in range(n)]
 
 
-def inside() -> list[Picture]:
-    return [*pictures("trained", 48), *pictures("ring", 48)]
+def in_distribution() -> list[GateImage]:
+    return [*images("trained", 48), *images("ring", 48)]

@@ -21,14 +21,31 @@ from stepscore.models.embedded.domain_gate import (
     save_gate,
 )
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
-from stepscore.training.gate.evaluation import CHANGES, TEXTS, Refusals, Told, evaluate_gate
+from stepscore.training.gate.config import GateConfig
+from stepscore.training.gate.evaluation import (
+    IN_DISTRIBUTION,
+    OUT_OF_DISTRIBUTION,
+    PERTURBATIONS,
+    TEXTS_PER_OOD_FRAME,
+    GateQuery,
+    Refusals,
+    evaluate_gate,
+)
 from stepscore.training.gate.fit import Samples, fit_components, fit_network, scene_words, shared_scenes
-from stepscore.training.gate.images import SPOILS, spoiled, varied
-from stepscore.training.gate.training import GateConfig, make_gate
+from stepscore.training.gate.images import CORRUPTIONS, augment_image, corrupt_image
+from stepscore.training.gate.training import train_gate
 from tests.models import tiny
 from tests.models.embedded import scenes
 
-RECIPE = GateConfig(copies=2, foreign_copies=1, spoils=1, components=16, hidden=32, steps=400, per_scene=60)
+CONFIG = GateConfig(
+    n_augmentations=2,
+    n_ood_augmentations=1,
+    n_corruptions=1,
+    components=16,
+    hidden_dim=32,
+    steps=400,
+    bank_per_scene=60,
+)
 BLOCK, RING = (scenes.INSTRUCTIONS[kind] for kind in ("trained", "ring"))
 
 
@@ -37,22 +54,23 @@ def network() -> Qwen3VLNetwork:
     return tiny.network()
 
 
-def made(network: Qwen3VLNetwork) -> DomainGate:
-    return make_gate(network, scenes.inside(), scenes.pictures("foreign", 24), RECIPE, scenes.WORDINGS)
+def trained_gate(network: Qwen3VLNetwork) -> DomainGate:
+    ood = scenes.images("other", 24)
+    return train_gate(network, scenes.in_distribution(), ood, CONFIG, scenes.PARAPHRASES)
 
 
 @pytest.fixture(scope="module")
 def gate(network: Qwen3VLNetwork) -> DomainGate:
-    return made(network)
+    return trained_gate(network)
 
 
 def features(network: Qwen3VLNetwork, kind: str, seed: int = 9) -> np.ndarray:
-    return image_features(network, [p.pixels for p in scenes.pictures(kind, 30, seed)])
+    return image_features(network, [image.pixels for image in scenes.images(kind, 30, seed)])
 
 
 class TestDecisions:
     @pytest.mark.parametrize(("kind", "own", "other"), [("trained", BLOCK, RING), ("ring", RING, BLOCK)])
-    def test_new_pictures_pass_under_their_instruction_and_not_under_another(
+    def test_new_images_pass_under_their_instruction_and_not_under_another(
         self, network: Qwen3VLNetwork, gate: DomainGate, kind: str, own: str, other: str
     ) -> None:
         fits = gate.fits(features(network, kind))
@@ -60,20 +78,22 @@ class TestDecisions:
         assert gate.passes(fits, other).mean() <= 0.05
 
     @pytest.mark.parametrize("text", ["", BLOCK, RING, "sing a song"])
-    def test_foreign_ones_pass_under_none(self, network: Qwen3VLNetwork, gate: DomainGate, text: str) -> None:
-        assert gate.passes(gate.fits(features(network, "foreign")), text).mean() <= 0.05
+    def test_out_of_distribution_ones_pass_under_none(
+        self, network: Qwen3VLNetwork, gate: DomainGate, text: str
+    ) -> None:
+        assert gate.passes(gate.fits(features(network, "other")), text).mean() <= 0.05
 
-    def test_blank_and_noisy_pictures_are_refused(self, network: Qwen3VLNetwork, gate: DomainGate) -> None:
+    def test_blank_and_noisy_images_are_refused(self, network: Qwen3VLNetwork, gate: DomainGate) -> None:
         rng = np.random.default_rng(0)
         base = scenes.trained(rng)
-        spoilt = [SPOILS[kind](base, base, rng) for kind in ("blank", "noise") for _ in range(10)]
-        assert gate.passes(gate.fits(image_features(network, spoilt))).mean() <= 0.1
+        corrupted = [CORRUPTIONS[kind](base, base, rng) for kind in ("blank", "noise") for _ in range(10)]
+        assert gate.passes(gate.fits(image_features(network, corrupted))).mean() <= 0.1
 
-    def test_few_pictures_kept_apart_are_refused_and_the_facts_say_how_many(self, gate: DomainGate) -> None:
+    def test_few_held_out_images_are_refused_and_the_facts_say_how_many(self, gate: DomainGate) -> None:
         assert 0 <= gate.facts["refused_of_kept_apart"] <= 0.06
-        assert gate.facts["kept_apart"] == 24 * (1 + RECIPE.copies)
+        assert gate.facts["kept_apart"] == 24 * (1 + CONFIG.n_augmentations)
 
-    def test_what_is_near_no_trained_picture_is_refused_whatever_the_log_odds_say(
+    def test_what_is_near_no_trained_image_is_refused_whatever_the_log_odds_say(
         self, network: Qwen3VLNetwork, gate: DomainGate
     ) -> None:
         shown = features(network, "trained")
@@ -82,7 +102,7 @@ class TestDecisions:
         assert not lost.passes(lost.fits(shown)).any()
 
     def test_the_same_seed_makes_the_same_gate(self, network: Qwen3VLNetwork, gate: DomainGate) -> None:
-        again = made(network)
+        again = trained_gate(network)
         np.testing.assert_array_equal(again.thresholds, gate.thresholds)
         np.testing.assert_array_equal(again.first, gate.first)
         assert again.words == gate.words
@@ -101,11 +121,11 @@ class TestDecisions:
 
     def test_too_few_scenes_make_no_gate(self, network: Qwen3VLNetwork) -> None:
         with pytest.raises(OptionError, match="at least 4 scenes"):
-            make_gate(network, scenes.pictures("trained", 3), scenes.pictures("foreign", 5))
+            train_gate(network, scenes.images("trained", 3), scenes.images("other", 5))
 
 
 class TestWords:
-    def test_an_instruction_names_its_scene_in_taught_and_in_new_words(self, gate: DomainGate) -> None:
+    def test_an_instruction_names_its_scene_in_trained_and_in_new_words(self, gate: DomainGate) -> None:
         block, ring = gate.named(BLOCK), gate.named(RING)
         assert (block.sum(), ring.sum()) == (1, 1)
         assert not (block & ring).any()
@@ -126,14 +146,14 @@ class TestWords:
 
 class TestScenesThatTasksShare:
     def test_tasks_taken_for_each_other_are_one_and_others_stay(self) -> None:
-        """Four tasks; of the third and fourth the pictures are the same."""
+        """Four tasks; the images of the third and fourth are the same."""
         rng = np.random.default_rng(0)
         numbers = np.repeat(np.arange(4), 40)
         centres = np.repeat(np.eye(3, dtype=np.float32)[[0, 1, 2, 2]] * 6, 8, axis=1)
-        seen = (centres[numbers] + rng.normal(0, 0.5, (160, 24))).astype(np.float32)
-        samples = Samples(seen, numbers, np.ones(160))
-        taught = fit_network(fit_components(seen, 24, 24), samples, hidden=32, steps=300, seed=0)
-        assert shared_scenes(taught, samples, 0.05) == [0, 1, 2, 2]
+        drawn = (centres[numbers] + rng.normal(0, 0.5, (160, 24))).astype(np.float32)
+        samples = Samples(drawn, numbers, np.ones(160))
+        fitted = fit_network(fit_components(drawn, 24, 24), samples, GateConfig(hidden_dim=32, steps=300))
+        assert shared_scenes(fitted, samples, 0.05) == [0, 1, 2, 2]
 
 
 class TestFiles:
@@ -158,7 +178,7 @@ class TestFiles:
         assert first != gate_digest(tmp_path)
 
     def test_a_missing_gate_names_the_command_that_makes_it(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelError, match=re.escape("python -m stepscore.training.gate.training")):
+        with pytest.raises(ModelError, match=re.escape("python -m stepscore.training.embedded gate")):
             load_gate(tmp_path / GATE_FILE)
 
     def test_another_file_is_refused(self, tmp_path: Path) -> None:
@@ -170,7 +190,7 @@ class TestFiles:
 class TestWhichPicturesDecide:
     def test_a_film_is_decided_by_its_first_frame_alone(self) -> None:
         film = DecodedMedia(tiny.clip(5), True)
-        request = ScorePrefixes(film, (2, 5), tiny.HEAD, tiny.tails(), tiny.CANDIDATES)
+        request = ScorePrefixes(film, (2, 5), tiny.statements(), tiny.CANDIDATES)
         (picture,) = decisive_pictures(request)
         np.testing.assert_array_equal(picture, film.clip.frames[0])
 
@@ -183,45 +203,45 @@ class TestWhichPicturesDecide:
 
     def test_the_words_of_a_film_stand_after_it(self) -> None:
         request = ScorePrefixes(
-            DecodedMedia(tiny.clip(5), True), (2, 5), tiny.HEAD, ("open it", "close it"), tiny.CANDIDATES
+            DecodedMedia(tiny.clip(5), True), (2, 5), tiny.prompts("open it", "close it"), tiny.CANDIDATES
         )
         assert request_text(request).endswith("open it close it")
 
 
-class TestPictures:
-    @pytest.mark.parametrize("kind", SPOILS)
-    def test_a_spoiled_picture_is_another_picture_of_the_same_size(self, kind: str) -> None:
+class TestImages:
+    @pytest.mark.parametrize("kind", CORRUPTIONS)
+    def test_a_corrupted_image_is_another_image_of_the_same_size(self, kind: str) -> None:
         rng = np.random.default_rng(3)
-        picture, other = scenes.trained(rng), scenes.foreign(rng)
-        before = picture.copy()
-        made = [SPOILS[kind](picture, other, rng) for _ in range(8)]
-        assert all(one.shape == picture.shape and one.dtype == np.uint8 for one in made)
-        assert any(np.mean(one != picture) > 0.02 for one in made)
-        np.testing.assert_array_equal(picture, before)
+        image, other = scenes.trained(rng), scenes.other(rng)
+        before = image.copy()
+        corrupted = [CORRUPTIONS[kind](image, other, rng) for _ in range(8)]
+        assert all(one.shape == image.shape and one.dtype == np.uint8 for one in corrupted)
+        assert any(np.mean(one != image) > 0.02 for one in corrupted)
+        np.testing.assert_array_equal(image, before)
 
-    def test_copies_and_spoils_depend_on_the_seed_alone(self) -> None:
-        picture, other = (scenes.trained(np.random.default_rng(seed)) for seed in (1, 2))
-        for make in (lambda rng: varied(picture, rng), lambda rng: spoiled(picture, other, rng)):
+    def test_augmentation_and_corruption_depend_on_the_seed_alone(self) -> None:
+        image, other = (scenes.trained(np.random.default_rng(seed)) for seed in (1, 2))
+        for make in (lambda rng: augment_image(image, rng), lambda rng: corrupt_image(image, other, rng)):
             np.testing.assert_array_equal(make(np.random.default_rng(5)), make(np.random.default_rng(5)))
 
 
 class TestEvaluation:
-    def test_it_counts_by_change_and_by_kind_and_adds_up(
+    def test_it_counts_by_perturbation_and_by_kind_and_adds_up(
         self, network: Qwen3VLNetwork, gate: DomainGate
     ) -> None:
-        inside = [Told(p.pixels, (BLOCK, "shove it")) for p in scenes.pictures("trained", 12, seed=5)]
-        rooms = [p.pixels for p in scenes.pictures("foreign", 8, seed=6)]
-        found = evaluate_gate(gate, network, inside, {"rooms": rooms}, [BLOCK, RING], made=4)
-        own = [one for one in found if one.side == "inside"]
-        assert [one.kind for one in own] == [*CHANGES, "all"]
-        assert own[-1].n == 2 * 12 * len(CHANGES)
-        assert own[-1].refused == sum(one.refused for one in own[:-1])
-        strange = next(one for one in found if one.kind == "rooms")
-        assert strange.n == 8 * min(TEXTS, 2)
+        queries = [GateQuery(i.pixels, (BLOCK, "shove it")) for i in scenes.images("trained", 12, seed=5)]
+        rooms = [image.pixels for image in scenes.images("other", 8, seed=6)]
+        rows = evaluate_gate(gate, network, queries, {"rooms": rooms}, [BLOCK, RING], n_corrupted=4)
+        own = [row for row in rows if row.side == IN_DISTRIBUTION]
+        assert [row.kind for row in own] == [*PERTURBATIONS, "all"]
+        assert own[-1].n == 2 * 12 * len(PERTURBATIONS)
+        assert own[-1].refused == sum(row.refused for row in own[:-1])
+        strange = next(row for row in rows if row.kind == "rooms")
+        assert strange.n == 8 * min(TEXTS_PER_OOD_FRAME, 2)
         assert strange.refused >= 15
 
     def test_a_share_has_its_wilson_interval(self) -> None:
-        row = Refusals("foreign", "rooms", 8, 10).row()
+        row = Refusals(OUT_OF_DISTRIBUTION, "rooms", 8, 10).row()
         assert (row["share"], round(float(str(row["lo"])), 3), round(float(str(row["hi"])), 3)) == (
             0.8,
             0.49,

@@ -1,4 +1,4 @@
-"""Lessons: the judges' own questions with right answers. A judge told those answers finds the labels' truth."""
+"""Training examples: the judges' own questions with right answers, from which a judge finds the labels' truth."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ from stepscore.models import (
 )
 from stepscore.models.mock import MockModel
 from stepscore.training.vlm.data.answer_key import DIRECT, hop_between
-from stepscore.training.vlm.data.judge_questions import Lesson, lessons, moment_lessons
+from stepscore.training.vlm.data.judge_questions import (
+    TrainingExample,
+    sample_examples,
+    training_examples,
+)
 from stepscore.types import FloatArray, Judgement
 from tests import fakes
 from tests.paths import TINY_SIM
@@ -48,17 +52,17 @@ def judge(name: str, **options: object) -> Judge:
     return get_judge(name, model=MockModel("x"), **options)
 
 
-def told(asked: Judge, subject: Episode) -> Judgement:
-    """The judgement of a judge that is given the lessons' answers."""
-    right = {lesson.prompt: lesson for lesson in lessons(asked, subject)}
+def judged(asked: Judge, subject: Episode) -> Judgement:
+    """The judgement of a judge that is given the right answers."""
+    right = {example.prompt: example for example in training_examples(asked, subject)}
 
     async def ask(request: Request, model: object = None) -> Response:
         assert isinstance(request, Generate | Score)
-        lesson = right[request.prompt]
+        example = right[request.prompt]
         if isinstance(request, Generate):
-            return Answer(lesson.answer)
-        assert lesson.candidates == request.candidates
-        return Scores(tuple(-5.0 * (word != lesson.answer) for word in request.candidates), (False, False))
+            return Answer(example.answer)
+        assert example.candidates == request.candidates
+        return Scores(tuple(-5.0 * (word != example.answer) for word in request.candidates), (False, False))
 
     return asyncio.run(asked.judge(subject, ask))
 
@@ -84,7 +88,7 @@ def frames(subject: Episode, times: FloatArray) -> list[int]:
     return [round(t * 10) for t in times]
 
 
-class TestAJudgeToldTheAnswersFindsTheTruth:
+class TestAJudgeWithTheRightAnswersFindsTheTruth:
     @pytest.mark.parametrize("views", [["corner"], ["corner", "gripper"]], ids=len)
     @pytest.mark.parametrize(
         "options",
@@ -100,7 +104,7 @@ class TestAJudgeToldTheAnswersFindsTheTruth:
     )
     def test_stepeval(self, options: dict[str, object], views: list[str]) -> None:
         for subject in (episode.with_views(views) for episode in SOME):
-            found = told(judge("stepeval", **options), subject)
+            found = judged(judge("stepeval", **options), subject)
             last = len(potential(subject)) - 1
             right = [reached(subject, subgoal, last) for subgoal in subject.subgoals]
             assert [v.answer for v in found.verdicts] == ["yes" if yes else "no" for yes in right]
@@ -108,7 +112,7 @@ class TestAJudgeToldTheAnswersFindsTheTruth:
 
     def test_stepeval_says_when_by_the_frame_that_first_shows_it(self) -> None:
         for subject in EPISODES:
-            found = told(judge("stepeval", frames=64), subject)
+            found = judged(judge("stepeval", frames=64), subject)
             for verdict in found.verdicts:
                 true = frame_truth(subject, verdict.subgoal)
                 if verdict.answer == "yes":
@@ -131,7 +135,7 @@ class TestAJudgeToldTheAnswersFindsTheTruth:
     )
     def test_procvlm(self, options: dict[str, object], views: list[str]) -> None:
         for subject in (episode.with_views(views) for episode in SOME):
-            found = told(judge("procvlm", **options), subject)
+            found = judged(judge("procvlm", **options), subject)
             assert found.curve is not None
             at = frames(subject, found.curve.times)
             assert found.curve.progress == pytest.approx(potential(subject)[at], abs=5.1e-5)
@@ -142,7 +146,7 @@ class TestAJudgeToldTheAnswersFindsTheTruth:
     @pytest.mark.parametrize("views", [["corner"], ["corner", "gripper"]], ids=len)
     def test_hop_without_a_goal(self, views: list[str]) -> None:
         for subject in (episode.with_views(views) for episode in SOME):
-            found = told(judge("hop"), subject)
+            found = judged(judge("hop"), subject)
             assert found.curve is not None
             true = potential(subject)[frames(subject, found.curve.times)]
             assert np.all(np.abs(found.curve.progress - true) <= 0.005 * np.arange(1, len(true) + 1))
@@ -152,7 +156,7 @@ class TestAJudgeToldTheAnswersFindsTheTruth:
         Image.new("RGB", (64, 64), "red").save(tmp_path / "goal.png")
         for recorded in SOME[2:5]:
             goals = dict.fromkeys(views, tmp_path / "goal.png")
-            found = told(judge("hop", mode="fused"), replace(recorded.with_views(views), goals=goals))
+            found = judged(judge("hop", mode="fused"), replace(recorded.with_views(views), goals=goals))
             assert found.curve is not None
             true = potential(recorded)[frames(recorded, found.curve.times)]
             assert found.curve.channels["forward"] == pytest.approx(true, abs=0.0051)
@@ -160,11 +164,11 @@ class TestAJudgeToldTheAnswersFindsTheTruth:
 
     def test_topreward(self) -> None:
         for subject in SOME:
-            for lesson in lessons(judge("topreward"), subject):
-                _, film, tail = lesson.prompt.turns[0].parts
-                assert isinstance(film, VideoFrames)
-                done = potential(subject)[film.indices[-1]] > 1 - 1e-9
-                assert (lesson.answer, lesson.candidates) == (f" {done}", (" True", " False"))
+            for example in training_examples(judge("topreward"), subject):
+                _, video, tail = example.prompt.turns[0].parts
+                assert isinstance(video, VideoFrames)
+                done = potential(subject)[video.indices[-1]] > 1 - 1e-9
+                assert (example.answer, example.candidates) == (f" {done}", (" True", " False"))
                 assert subject.instruction in str(tail)
 
 
@@ -187,33 +191,37 @@ POTENTIAL = (0.0, 0.1, 0.2, 0.3, 0.4, 1.0, 1.0, 1.0, 0.5, 0.5)
 
 class TestTheAnswerIsInTheFormAskedFor:
     def test_all_subgoals_in_one_object(self) -> None:
-        (lesson,) = lessons(judge("stepeval"), labelled())
-        assert (lesson.form, lesson.candidates) == ("stepeval-all", ())
-        assert lesson.answer == (
+        (example,) = training_examples(judge("stepeval"), labelled())
+        assert (example.question_type, example.candidates) == ("stepeval-all", ())
+        assert example.answer == (
             '{"subgoals": [{"number": 1, "why": "frame 3 shows it", "answer": "yes", "when": 0.20}, '
             '{"number": 2, "why": "frame 6 shows it, the last frame does not", "answer": "no", "when": null}]}'
         )
 
     def test_one_subgoal_without_what_was_not_asked(self) -> None:
         asked = judge("stepeval", strategy="per-subgoal", reason=False, when=False)
-        assert [(x.answer, x.form) for x in lessons(asked, labelled())] == [
+        assert [(x.answer, x.question_type) for x in training_examples(asked, labelled())] == [
             ('{"answer": "yes"}', "stepeval-one"),
             ('{"answer": "no"}', "stepeval-one"),
         ]
 
     def test_a_truth_between_two_frames_shown_is_dated_by_the_next(self) -> None:
         asked = judge("stepeval", strategy="per-subgoal", frames=2)
-        first = lessons(asked, labelled())[0]
+        first = training_examples(asked, labelled())[0]
         assert first.answer == '{"why": "it came true before frame 2", "answer": "yes", "when": 0.90}'
 
-    def test_what_was_judged_before_is_told_rightly(self) -> None:
+    def test_what_was_judged_before_is_stated_rightly(self) -> None:
         asked = judge("stepeval", strategy="sequential", answer="tokens")
-        first, second = lessons(asked, labelled())
-        assert (first.answer, second.answer, second.form) == ("Yes", "No", "stepeval-tokens")
+        first, second = training_examples(asked, labelled())
+        assert (first.answer, second.answer, second.question_type) == ("Yes", "No", "stepeval-tokens")
         assert "Judged before:\n1. the handle is held: yes\n" in str(second.prompt.turns[0].parts[-1])
 
     def test_remaining_steps_then_the_percentage(self) -> None:
-        found = [x.answer for x in lessons(judge("procvlm", points=10), labelled()) if x.form == "procvlm"]
+        found = [
+            x.answer
+            for x in training_examples(judge("procvlm", points=10), labelled())
+            if x.question_type == "procvlm"
+        ]
         assert found[1] == (
             "The following steps are required:\n1. the handle is held\n2. the drawer is open\n"
             "Therefore, the estimated progress is <progress>10.00%</progress>."
@@ -225,9 +233,9 @@ class TestTheAnswerIsInTheFormAskedFor:
         assert "1. the drawer is open\nTherefore" in found[9]
 
     def test_the_percentage_alone_where_the_answer_is_begun(self) -> None:
-        found = lessons(judge("procvlm", points=10), labelled())
+        found = training_examples(judge("procvlm", points=10), labelled())
         for whole, direct in zip(found[::2], found[1::2], strict=True):
-            assert (whole.form, direct.form) == ("procvlm", "procvlm-direct")
+            assert (whole.question_type, direct.question_type) == ("procvlm", "procvlm-direct")
             assert direct.prompt.continued
             assert direct.prompt.turns[:-1] == whole.prompt.turns
             assert (direct.prompt.turns[-1].role, direct.prompt.turns[-1].parts) == ("assistant", (DIRECT,))
@@ -237,14 +245,18 @@ class TestTheAnswerIsInTheFormAskedFor:
         stages = (Label("stage", "reach", 0.0, 0.4), Label("stage", "pull", 0.4, 1.0))
         progress = (Label("progress", "robust", 0.0, value=0.0), Label("progress", "robust", 0.9, value=1.0))
         subject = labelled(*stages, *progress, Label("success", "holds", value=1.0), subgoals=())
-        found = [x.answer for x in lessons(judge("procvlm", points=10), subject) if x.form == "procvlm"]
+        found = [
+            x.answer
+            for x in training_examples(judge("procvlm", points=10), subject)
+            if x.question_type == "procvlm"
+        ]
         assert "1. reach\n2. pull\n" in found[3]
         assert found[3].endswith("<progress>33.33%</progress>.")
         assert "1. pull\n" in found[4]
         assert "no further steps required" in found[9]
 
     def test_hops_are_signed_whole_percents(self) -> None:
-        found = [x.answer for x in lessons(judge("hop", points=9), labelled())]
+        found = [x.answer for x in training_examples(judge("hop", points=9), labelled())]
         assert found[:5] == [f"<score>{hop}%</score>" for hop in ("+10", "+11", "+12", "+14", "+100")]
         assert found[5:] == [f"<score>{hop}%</score>" for hop in ("0", "0", "-50", "0")]
 
@@ -273,7 +285,11 @@ class TestTheAnswerIsInTheFormAskedFor:
             return Answer("")
 
         asyncio.run(judge(name).judge(labelled(), ask))
-        found = [x.prompt for x in lessons(judge(name), labelled()) if x.form != "procvlm-direct"]
+        found = [
+            x.prompt
+            for x in training_examples(judge(name), labelled())
+            if x.question_type != "procvlm-direct"
+        ]
         assert found == seen
 
 
@@ -295,41 +311,41 @@ class TestWhatIsNotLabelled:
     def test_is_named(self, name: str, absent: str, message: str) -> None:
         subject = self.unlabelled(absent)
         with pytest.raises(EpisodeError, match=f"Episode e has {message}"):
-            lessons(judge(name), subject)
+            training_examples(judge(name), subject)
         with pytest.raises(EpisodeError, match=message):
-            moment_lessons(judge(name), subject, np.random.default_rng(0))
+            sample_examples(judge(name), subject, np.random.default_rng(0))
 
     def test_a_verdict_without_times_answers_for_the_last_frame_alone(self) -> None:
         rows = [Label("subgoal", name, value=1.0) for name in ("the handle is held", "the drawer is open")]
         subject = labelled(*rows)
         asked = judge("stepeval", strategy="per-subgoal", answer="tokens")
-        assert [x.answer for x in lessons(asked, subject)] == ["Yes", "Yes"]
+        assert [x.answer for x in training_examples(asked, subject)] == ["Yes", "Yes"]
         with pytest.raises(EpisodeError, match=r"when the subgoal 'the handle is held' came true.*start_s"):
-            lessons(judge("stepeval"), subject)
+            training_examples(judge("stepeval"), subject)
         rng = np.random.default_rng(0)
-        told = [moment_lessons(asked, subject, rng) for _ in range(60)]
-        assert 0 < sum(bool(found) for found in told) < 30
+        drawn = [sample_examples(asked, subject, rng) for _ in range(60)]
+        assert 0 < sum(bool(examples) for examples in drawn) < 30
 
     def test_a_span_in_which_it_was_false_is_known(self) -> None:
         rows = [Label("subgoal", "the drawer is open", 0.0, 1.0, 0.0)]
         subject = labelled(*rows, subgoals=(Subgoal("the drawer is open", mode="holds"),))
         rng = np.random.default_rng(0)
         asked = judge("stepeval", reason=False, when=False)
-        answers = {x.answer for _ in range(40) for x in moment_lessons(asked, subject, rng)}
+        answers = {x.answer for _ in range(40) for x in sample_examples(asked, subject, rng)}
         assert answers == {'{"subgoals": [{"number": 1, "answer": "no"}]}'}
 
     def test_progress_under_several_names_is_not_mixed(self) -> None:
         rows = [Label("progress", name, 0.0, value=0.0) for name in ("sarm", "robust")]
         with pytest.raises(EpisodeError, match=r"'sarm', 'robust'"):
-            lessons(judge("hop"), labelled(*rows))
+            training_examples(judge("hop"), labelled(*rows))
 
-    def test_other_judges_have_no_lessons(self) -> None:
+    def test_other_judges_have_no_examples(self) -> None:
         with pytest.raises(OptionError, match="stepeval, procvlm, hop or topreward"):
-            lessons(judge("gvl"), labelled())
+            training_examples(judge("gvl"), labelled())
         with pytest.raises(OptionError, match="answer=tokens"):
-            lessons(judge("stepeval", strategy="per-subgoal", answer="statement"), labelled())
+            training_examples(judge("stepeval", strategy="per-subgoal", answer="statement"), labelled())
         with pytest.raises(OptionError, match="variant=token"):
-            lessons(judge("topreward", variant="instruction"), labelled())
+            training_examples(judge("topreward", variant="instruction"), labelled())
 
 
 def stills(prompt: Prompt) -> list[FrameRef]:
@@ -339,15 +355,15 @@ def stills(prompt: Prompt) -> list[FrameRef]:
 
 class Undecodable(fakes.FakeView):
     def read(self, indices: Sequence[int], size: int | None = None) -> object:  # type: ignore[override]
-        raise AssertionError("a lesson decodes nothing")
+        raise AssertionError("a training example decodes nothing")
 
 
-def drawn(asked: Judge, subject: Episode, count: int, seed: int = 0) -> list[Lesson]:
+def drawn(asked: Judge, subject: Episode, count: int, seed: int = 0) -> list[TrainingExample]:
     rng = np.random.default_rng(seed)
-    return [lesson for _ in range(count) for lesson in moment_lessons(asked, subject, rng)]
+    return [example for _ in range(count) for example in sample_examples(asked, subject, rng)]
 
 
-class TestLessonsOfAMoment:
+class TestExamplesOfARandomFrame:
     @pytest.mark.parametrize(
         ("name", "options"),
         [
@@ -365,29 +381,29 @@ class TestLessonsOfAMoment:
         self, name: str, options: dict[str, object]
     ) -> None:
         views = {"top": Undecodable(10), "wrist": Undecodable(20, fps=20.0)}
-        lessons_drawn = drawn(judge(name, **options), labelled(views=views), 40)
-        assert len(lessons_drawn) >= 20
-        for lesson in lessons_drawn:
-            shown = [still.index for still in stills(lesson.prompt) if still.view == "top"]
-            self.check(lesson, shown)
+        examples = drawn(judge(name, **options), labelled(views=views), 40)
+        assert len(examples) >= 20
+        for example in examples:
+            shown = [still.index for still in stills(example.prompt) if still.view == "top"]
+            self.check(example, shown)
 
-    def check(self, lesson: Lesson, shown: list[int]) -> None:
+    def check(self, example: TrainingExample, shown: list[int]) -> None:
         held, done = bool(shown) and shown[-1] >= 2, bool(shown) and 5 <= shown[-1] < 8
-        if lesson.form == "stepeval-all":
-            assert lesson.answer.count('"yes"') == held + done
-        elif lesson.form in ("stepeval-one", "stepeval-tokens"):
-            asked_held = "Subgoal 1 of 2" in str(lesson.prompt.turns[0].parts[-1])
-            assert ("yes" in lesson.answer.lower()) is (held if asked_held else done)
-        elif lesson.form.startswith("procvlm"):
-            assert f"{100 * POTENTIAL[shown[-1]]:.2f}%" in lesson.answer
-        elif lesson.form == "hop":
+        if example.question_type == "stepeval-all":
+            assert example.answer.count('"yes"') == held + done
+        elif example.question_type in ("stepeval-one", "stepeval-tokens"):
+            asked_held = "Subgoal 1 of 2" in str(example.prompt.turns[0].parts[-1])
+            assert ("yes" in example.answer.lower()) is (held if asked_held else done)
+        elif example.question_type.startswith("procvlm"):
+            assert f"{100 * POTENTIAL[shown[-1]]:.2f}%" in example.answer
+        elif example.question_type == "hop":
             hop = hop_between(POTENTIAL[shown[1]], POTENTIAL[shown[2]])
-            assert f"{round(100 * hop):d}" in lesson.answer
+            assert f"{round(100 * hop):d}" in example.answer
         else:
-            film = lesson.prompt.turns[0].parts[1]
-            assert isinstance(film, VideoFrames)
-            at = film.indices[-1] // (2 if film.view == "wrist" else 1)
-            assert lesson.answer == f" {POTENTIAL[at] == 1}"
+            video = example.prompt.turns[0].parts[1]
+            assert isinstance(video, VideoFrames)
+            at = video.indices[-1] // (2 if video.view == "wrist" else 1)
+            assert example.answer == f" {POTENTIAL[at] == 1}"
 
     def test_may_be_of_any_frame_each_as_likely(self) -> None:
         for name in ("stepeval", "procvlm", "hop"):
@@ -395,23 +411,23 @@ class TestLessonsOfAMoment:
             assert set(last) == set(range(1 if name == "hop" else 0, 10))
             assert min(last.values()) > 15
 
-    def test_shows_moments_as_far_apart_as_the_judge_does(self) -> None:
+    def test_shows_frames_as_far_apart_as_the_judge_does(self) -> None:
         rows = (
             Label("progress", "potential", 0.0, value=0.0),
             Label("progress", "potential", 15.0, value=1.0),
         )
         stages = (Label("stage", "pull", 0.0, 15.1), Label("success", "holds", value=1.0))
         subject = labelled(*rows, *stages, views={"top": fakes.FakeView(151)}, subgoals=())
-        for lesson in drawn(judge("procvlm"), subject, 40):
-            shown = [still.index for still in stills(lesson.prompt)]
+        for example in drawn(judge("procvlm"), subject, 40):
+            shown = [still.index for still in stills(example.prompt)]
             assert len(shown) == 8
             assert shown == [max(0, shown[-1] - 10 * back) for back in range(7, -1, -1)]
         gaps = [np.diff([s.index for s in stills(x.prompt)[1:]])[0] for x in drawn(judge("hop"), subject, 60)]
         assert 8 <= np.median(gaps) <= 12
 
     def test_draws_subgoals_and_ways_of_answering(self) -> None:
-        forms = Counter(x.form for x in drawn(judge("procvlm"), labelled(), 60))
-        assert min(forms["procvlm"], forms["procvlm-direct"]) > 15
+        types = Counter(x.question_type for x in drawn(judge("procvlm"), labelled(), 60))
+        assert min(types["procvlm"], types["procvlm-direct"]) > 15
         asked = judge("stepeval", strategy="sequential")
         numbers = Counter(
             "Subgoal 1 of 2" in str(x.prompt.turns[0].parts) for x in drawn(asked, labelled(), 60)
@@ -423,7 +439,7 @@ class TestLessonsOfAMoment:
             assert drawn(judge(name), labelled(), 5, seed=3) == drawn(judge(name), labelled(), 5, seed=3)
 
     def test_works_inside_a_running_loop(self) -> None:
-        async def notebook() -> list[Lesson]:
+        async def notebook() -> list[TrainingExample]:
             return drawn(judge("hop"), labelled(), 3)
 
         assert asyncio.run(notebook()) == drawn(judge("hop"), labelled(), 3)
@@ -432,11 +448,11 @@ class TestLessonsOfAMoment:
         Image.new("RGB", (64, 64), "red").save(tmp_path / "goal.png")
         subject = labelled(goals={"top": tmp_path / "goal.png"})
         found = drawn(judge("hop", mode="fused"), subject, 60)
-        assert {len(stills(lesson.prompt)) for lesson in found} == {2, 3}
-        for lesson in found:
-            shown = [still.index for still in stills(lesson.prompt)]
+        assert {len(stills(example.prompt)) for example in found} == {2, 3}
+        for example in found:
+            shown = [still.index for still in stills(example.prompt)]
             if len(shown) == 2:
                 assert (
-                    lesson.answer
+                    example.answer
                     == f"<score>{round(100 * POTENTIAL[shown[1]] - 100):+d}%</score>".replace("+0", "0")
                 )

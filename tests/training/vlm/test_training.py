@@ -1,4 +1,4 @@
-"""Training: a tree is the prompts it stands for, stopping loses nothing, and what is taught is learned."""
+"""Training: a tree is the prompts it stands for, stopping loses nothing, and what is trained is learned."""
 
 from __future__ import annotations
 
@@ -14,83 +14,99 @@ from stepscore.models.qwen3vl.inputs import Geometry, patches
 from stepscore.models.qwen3vl.prefix_plan import Layout
 from stepscore.models.requests import DecodedMedia as ShownPart
 from stepscore.training.vlm import setup as vlm_setup
-from stepscore.training.vlm.data.clips import LOWEST, completion_log_odds, show, statements
-from stepscore.training.vlm.data.dataset import LabelledFilm, read_films
-from stepscore.training.vlm.data.prompt_tree import Question, Statement, batch, film_tree, picture_tree
-from stepscore.training.vlm.evaluation import check
+from stepscore.training.vlm.config import VlmTrainConfig
+from stepscore.training.vlm.data.clips import (
+    LOWEST_LOG_ODDS,
+    completion_log_odds,
+    sample_clip,
+    sample_statements,
+)
+from stepscore.training.vlm.data.dataset import LabelledVideo, read_videos
+from stepscore.training.vlm.data.prompt_tree import Question, Statement, batch_trees, image_tree, video_tree
+from stepscore.training.vlm.evaluation import evaluate
 from stepscore.training.vlm.job import VlmJob
-from stepscore.training.vlm.small_vlm import Shape, fixed_phrases
-from stepscore.training.vlm.training import USER, WORDS, TrainConfig, Training
+from stepscore.training.vlm.small_vlm import SmallVlmConfig, fixed_phrases
+from stepscore.training.vlm.trainer import HEAD, WORDS, VlmTrainer
 from tests.paths import TINY_SIM
 
 SIZE = 32
-SHAPE = Shape(
-    hidden=48, layers=2, heads=2, inner=64, vision_hidden=32, vision_layers=2, vision_inner=48, size=SIZE
+SIZES = SmallVlmConfig(
+    hidden_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    vision_hidden_size=32,
+    vision_depth=2,
+    vision_intermediate_size=48,
+    image_size=SIZE,
 )
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory: pytest.TempPathFactory) -> list[LabelledFilm]:
+def videos(tmp_path_factory: pytest.TempPathFactory) -> list[LabelledVideo]:
     torch.set_num_threads(1)
-    return read_films(TINY_SIM, SIZE, tmp_path_factory.mktemp("frames"))[::3]
+    return read_videos(TINY_SIM, SIZE, tmp_path_factory.mktemp("frames"))[::3]
 
 
-def training(films: list[LabelledFilm], folder: Path, **recipe: float) -> Training:
-    texts = vlm_setup.texts_of(films, {})
-    network, tokenizer = vlm_setup.new_network(films, texts, SHAPE, 0)
+def trainer(videos: list[LabelledVideo], folder: Path, **options: float) -> VlmTrainer:
+    texts = vlm_setup.texts_of(videos, {})
+    network, tokenizer = vlm_setup.new_network(texts, SIZES, 0)
     folder.mkdir(exist_ok=True)
-    chosen = TrainConfig(**{"steps": 4, "save_every": 100, **recipe})  # type: ignore[arg-type]
-    encode = vlm_setup.encoder(tokenizer)
-    return vlm_setup.set_up(network, encode, films, texts, chosen, folder, geometry=Geometry(), size=SIZE)
+    config = VlmTrainConfig(**{"steps": 4, "save_every": 100, **options})  # type: ignore[arg-type]
+    encode = vlm_setup.encode_with(tokenizer)
+    return vlm_setup.build_trainer(
+        network, encode, videos, texts, config, folder, geometry=Geometry(), image_size=SIZE
+    )
 
 
-def log_odds(run: Training, tree: object, frames: np.ndarray) -> list[float]:
-    made = batch([tree], run.layout.tokens.end)  # type: ignore[list-item]
+def log_odds(run: VlmTrainer, tree: object, frames: np.ndarray) -> list[float]:
+    batch = batch_trees([tree], run.layout.tokens.end)  # type: ignore[list-item]
+    places = batch.choice_places
     with torch.no_grad():
-        hidden, _, _ = run.teacher.read(made, torch.from_numpy(patches(frames, Geometry())))
-        told = run.teacher.network.lm_head(hidden[made.asked[:, 0], made.asked[:, 1]]).log_softmax(-1)
-    yes, no = told.gather(1, torch.from_numpy(made.words)).unbind(1)
+        hidden, _, _ = run.loss_computer.forward(batch, torch.from_numpy(patches(frames, Geometry())))
+        logits = run.loss_computer.network.lm_head(hidden[places[:, 0], places[:, 1]])
+    yes, no = logits.log_softmax(-1).gather(1, torch.from_numpy(batch.choice_ids)).unbind(1)
     return (yes - no).tolist()
 
 
-def test_every_branch_of_a_film_is_the_prompt_it_stands_for(
-    films: list[LabelledFilm], tmp_path: Path
+def test_every_branch_of_a_video_is_the_prompt_it_stands_for(
+    videos: list[LabelledVideo], tmp_path: Path
 ) -> None:
     from stepscore.episodes import Clip
     from stepscore.models.qwen3vl.prompts import QwenPrompts
 
-    run = training(films, tmp_path)
-    run.teacher.network.eval()
-    film = films[0]
-    frames, times = next(iter(film.views.values()))[:6], film.times[:6]
+    run = trainer(videos, tmp_path)
+    run.loss_computer.network.eval()
+    video = videos[0]
+    frames, times = next(iter(video.views.values()))[:6], video.times[:6]
     said = [
         Statement(2, " open the drawer.", 0.0),
         Statement(1, " close it now.", 0.0),
         Statement(3, " x", 0.0),
     ]
-    found = log_odds(run, film_tree(run.layout, times, said, WORDS), np.ascontiguousarray(frames))
+    found = log_odds(run, video_tree(run.layout, times, said, WORDS), np.ascontiguousarray(frames))
     prompts = QwenPrompts(run.layout.encode, run.layout.tokens, Geometry())
     for statement, value in zip(said, found, strict=True):
         n = 2 * statement.blocks
         clip = Clip(frames[:n], times[:n], np.arange(n))
-        inputs = prompts.inputs([USER, ShownPart(clip, video=True), statement.text])
+        inputs = prompts.inputs([HEAD, ShownPart(clip, video=True), statement.text])
         with torch.no_grad():
-            last = run.teacher.network(**inputs).logits[0, -1].log_softmax(-1)
+            last = run.loss_computer.network(**inputs).logits[0, -1].log_softmax(-1)
         yes, no = (run.layout.encode(statement.text + word)[-1] for word in WORDS)
         assert value == pytest.approx(float(last[yes] - last[no]), abs=1e-4)
 
 
-def test_a_question_with_pictures_is_the_prompt_it_stands_for(
-    films: list[LabelledFilm], tmp_path: Path
+def test_a_question_with_images_is_the_prompt_it_stands_for(
+    videos: list[LabelledVideo], tmp_path: Path
 ) -> None:
     from stepscore.episodes import Clip
     from stepscore.models.qwen3vl.prompts import QwenPrompts
 
-    run = training(films, tmp_path)
-    run.teacher.network.eval()
-    frames = np.ascontiguousarray(next(iter(films[0].views.values()))[[0, 4]])
+    run = trainer(videos, tmp_path)
+    run.loss_computer.network.eval()
+    frames = np.ascontiguousarray(next(iter(videos[0].views.values()))[[0, 4]])
     parts = ("Frame 1: ", None, "\nFrame 2: ", None, "\nIs it open?")
-    tree = picture_tree(run.layout, [Question(parts, "", (" Yes", " No"))])
+    tree = image_tree(run.layout, [Question(parts, "", (" Yes", " No"))])
     value = log_odds(run, tree, np.repeat(frames, 2, axis=0))[0]
     stills = iter(
         ShownPart(Clip(frames[k : k + 1], np.zeros(1), np.zeros(1, dtype=np.int64))) for k in (0, 1)
@@ -98,17 +114,17 @@ def test_a_question_with_pictures_is_the_prompt_it_stands_for(
     prompts = QwenPrompts(run.layout.encode, run.layout.tokens, Geometry())
     inputs = prompts.inputs([next(stills) if part is None else part for part in parts])
     with torch.no_grad():
-        last = run.teacher.network(**inputs).logits[0, -1].log_softmax(-1)
+        last = run.loss_computer.network(**inputs).logits[0, -1].log_softmax(-1)
     yes, no = (run.layout.encode(parts[-1] + word)[-1] for word in (" Yes", " No"))
     assert value == pytest.approx(float(last[yes] - last[no]), abs=1e-4)
 
 
 def test_the_words_of_an_answer_are_what_is_learned_and_nothing_else(
-    tmp_path: Path, films: list[LabelledFilm]
+    tmp_path: Path, videos: list[LabelledVideo]
 ) -> None:
-    run = training(films, tmp_path)
+    run = trainer(videos, tmp_path)
     layout: Layout = run.layout
-    tree = picture_tree(layout, [Question(("Look: ", None, " Answer:"), "yes it is")])
+    tree = image_tree(layout, [Question(("Look: ", None, " Answer:"), "yes it is")])
     branch = tree.branches[0]
     learned = branch.targets[branch.targets >= 0].tolist()
     assert learned == layout.encode("yes it is<|im_end|>")
@@ -117,37 +133,37 @@ def test_the_words_of_an_answer_are_what_is_learned_and_nothing_else(
     assert branch.span.ids[asked:].tolist() == learned[:-1]
 
 
-def test_statements_are_as_true_as_the_last_frame_shown(films: list[LabelledFilm]) -> None:
-    texts = vlm_setup.texts_of(films, {})
+def test_statements_are_as_true_as_the_last_frame_shown(videos: list[LabelledVideo]) -> None:
+    texts = vlm_setup.texts_of(videos, {})
     rng = np.random.default_rng(1)
-    seen = {"played": 0, "frozen": 0, "reversed": 0}
+    playbacks = {"played": 0, "frozen": 0, "reversed": 0}
     for _ in range(60):
-        film = films[int(rng.integers(len(films)))]
-        shown = show(film, 4, rng, {"frozen": 0.3, "reversed": 0.3})
-        seen[shown.kind] += 1
-        for statement in statements(shown, texts, rng, most=8):
-            if statement.text == texts.fill(film.instruction):
-                now = shown.now(statement.blocks)
-                right = completion_log_odds(float(film.potential[now]), done=bool(film.success[now]))
+        video = videos[int(rng.integers(len(videos)))]
+        clip = sample_clip(video, 4, rng, {"frozen": 0.3, "reversed": 0.3})
+        playbacks[clip.playback] += 1
+        for statement in sample_statements(clip, texts, rng, max_prefixes=8):
+            if statement.text == texts.fill(video.instruction):
+                last = clip.last_frame(statement.blocks)
+                right = completion_log_odds(float(video.potential[last]), done=bool(video.success[last]))
                 assert statement.log_odds == right
-                assert statement.still == (shown.kind == "frozen")
-    assert min(seen.values()) > 5
+                assert statement.static == (clip.playback == "frozen")
+    assert min(playbacks.values()) > 5
 
 
 def test_only_success_is_worth_more_than_even() -> None:
     values = [completion_log_odds(p, done=False) for p in np.linspace(0, 1, 11)]
     assert values == sorted(values)
-    assert values[0] == LOWEST
+    assert values[0] == LOWEST_LOG_ODDS
     assert values[-1] < -1
     assert completion_log_odds(1.0, done=True) > 3
 
 
 def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
-    films: list[LabelledFilm], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    videos: list[LabelledVideo], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    straight = training(films, tmp_path / "a")
+    straight = trainer(videos, tmp_path / "a")
     straight.run()
-    stopped = training(films, tmp_path / "b")
+    stopped = trainer(videos, tmp_path / "b")
     monkeypatch.setattr("stepscore.training.trainer.SAVE_MINUTES", 0.0)
 
     def stop(step: int, loss: float) -> None:
@@ -156,41 +172,41 @@ def test_a_run_stopped_and_taken_up_again_ends_where_one_without_a_stop_does(
 
     with pytest.raises(KeyboardInterrupt):
         stopped.run(on_step=stop)
-    again = training(films, tmp_path / "b")
+    again = trainer(videos, tmp_path / "b")
     assert again.resume()
     assert again.step == 2, "what was learned in the last minutes is kept, between two saves too"
     again.run()
-    for name, weights in straight.teacher.network.state_dict().items():
-        assert torch.equal(weights, again.teacher.network.state_dict()[name]), name
+    for name, weights in straight.loss_computer.network.state_dict().items():
+        assert torch.equal(weights, again.loss_computer.network.state_dict()[name]), name
 
 
-def test_going_on_with_another_recipe_is_refused(films: list[LabelledFilm], tmp_path: Path) -> None:
-    training(films, tmp_path).run(max_minutes=0)
-    other = training(films, tmp_path, rate=0.5)
-    with pytest.raises(OptionError, match="rate"):
+def test_resuming_with_another_config_is_refused(videos: list[LabelledVideo], tmp_path: Path) -> None:
+    trainer(videos, tmp_path).run(max_minutes=0)
+    other = trainer(videos, tmp_path, lr=0.5)
+    with pytest.raises(OptionError, match="lr"):
         other.resume()
 
 
 @pytest.mark.slow
-def test_a_tiny_network_learns_to_tell_right_from_wrong(films: list[LabelledFilm], tmp_path: Path) -> None:
-    run = training(films, tmp_path, steps=60, rate=2e-3, pictures=0.1, warmup=10)
+def test_a_tiny_network_learns_to_tell_right_from_wrong(videos: list[LabelledVideo], tmp_path: Path) -> None:
+    run = trainer(videos, tmp_path, steps=60, lr=2e-3, image_question_fraction=0.1, warmup_steps=10)
     losses: list[float] = []
     run.run(on_step=lambda step, loss: losses.append(loss))
     assert np.mean(losses[-10:]) < 0.6 * np.mean(losses[:5])
-    figures = check(run, films)
-    assert set(figures) >= {"auc", "auc_prefix", "right", "wrong", "subgoals", "frozen"}
-    assert figures["frozen"] < 0.2
+    metrics = evaluate(run, videos)
+    assert set(metrics) >= {"auc", "auc_prefix", "right", "wrong", "subgoals", "frozen"}
+    assert metrics["frozen"] < 0.2
 
 
 def test_lora_trains_the_adapters_alone_and_merges_into_a_plain_checkpoint(
-    films: list[LabelledFilm], tmp_path: Path
+    videos: list[LabelledVideo], tmp_path: Path
 ) -> None:
-    texts = vlm_setup.texts_of(films, {})
-    network, tokenizer = vlm_setup.new_network(films, texts, SHAPE, 0)
+    texts = vlm_setup.texts_of(videos, {})
+    network, tokenizer = vlm_setup.new_network(texts, SIZES, 0)
     vlm_setup.write_checkpoint(network, tokenizer, tmp_path / "base")
     job = VlmJob(
-        (TINY_SIM,), tmp_path / "out", base=f"hf/{tmp_path / 'base'}", lora=4, steps=2, size=SIZE,
-        frames=tmp_path / "frames", threads=1, pictures=0.0, rate=1e-2,
+        (TINY_SIM,), tmp_path / "out", base=f"hf/{tmp_path / 'base'}", lora_rank=4, steps=2, image_size=SIZE,
+        frames_dir=tmp_path / "frames", threads=1, image_question_fraction=0.0, lr=1e-2,
     )  # fmt: skip
     done = job.run()
     assert done["finished"]
@@ -203,18 +219,22 @@ def test_lora_trains_the_adapters_alone_and_merges_into_a_plain_checkpoint(
     assert all("language_model" in name and "_proj" in name for name in changed)
 
 
-def test_what_is_trained_is_loaded_as_any_other_checkpoint(films: list[LabelledFilm], tmp_path: Path) -> None:
+def test_what_is_trained_is_loaded_as_any_other_checkpoint(
+    videos: list[LabelledVideo], tmp_path: Path
+) -> None:
     import asyncio
 
     from stepscore.episodes import Clip
     from stepscore.models import ScorePrefixes, get_model
 
-    job = VlmJob((TINY_SIM,), tmp_path / "out", steps=1, size=SIZE, frames=tmp_path / "frames", threads=1)
+    job = VlmJob(
+        (TINY_SIM,), tmp_path / "out", steps=1, image_size=SIZE, frames_dir=tmp_path / "frames", threads=1
+    )
     assert job.run()["finished"]
-    film = films[0]
-    clip = Clip(next(iter(film.views.values()))[:8], film.times[:8], np.arange(8))
+    video = videos[0]
+    clip = Clip(next(iter(video.views.values()))[:8], video.times[:8], np.arange(8))
     model = get_model(f"hf/{tmp_path / 'out'}")
-    request = ScorePrefixes(ShownPart(clip, video=True), (4, 8), USER, (" open the drawer",), WORDS)
+    request = ScorePrefixes(ShownPart(clip, video=True), (4, 8), HEAD, (" open the drawer",), WORDS)
     scores = asyncio.run(model.answer(request))
     assert np.isfinite(scores.logprobs).all()  # type: ignore[union-attr]
 
@@ -222,7 +242,7 @@ def test_what_is_trained_is_loaded_as_any_other_checkpoint(films: list[LabelledF
 def test_a_stage_of_some_minutes_is_kept_and_gone_on_from(tmp_path: Path) -> None:
     def job() -> VlmJob:
         return VlmJob(
-            (TINY_SIM,), tmp_path / "out", steps=3, size=SIZE, frames=tmp_path / "frames", threads=1
+            (TINY_SIM,), tmp_path / "out", steps=3, image_size=SIZE, frames_dir=tmp_path / "frames", threads=1
         )
 
     said: list[str] = []
@@ -240,7 +260,7 @@ def test_a_dataset_without_labels_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"lora": 4}, "--base"), ({"base": "some/path"}, "hf/"), ({"size": 100}, "multiple of 32")],
+    [({"lora_rank": 4}, "--base"), ({"base": "some/path"}, "hf/"), ({"image_size": 100}, "multiple of 32")],
 )
 def test_options_that_make_no_sense_are_refused(
     options: dict[str, object], said: str, tmp_path: Path
@@ -249,16 +269,16 @@ def test_options_that_make_no_sense_are_refused(
         VlmJob((TINY_SIM,), tmp_path, **options)  # type: ignore[arg-type]
 
 
-def test_fixed_parts_of_prompts_are_single_tokens(films: list[LabelledFilm], tmp_path: Path) -> None:
-    encode = training(films, tmp_path).layout.encode
+def test_fixed_parts_of_prompts_are_single_tokens(videos: list[LabelledVideo], tmp_path: Path) -> None:
+    encode = trainer(videos, tmp_path).layout.encode
     assert len(fixed_phrases()) > 20
     for phrase in fixed_phrases():
         assert len(encode(phrase)) == 1, phrase
 
 
-def test_wordings_keep_their_last_for_tests() -> None:
-    path = Path(vlm_setup.__file__).parents[1] / "embedded" / "wordings.yaml"
-    read = vlm_setup.read_wordings(path)
+def test_paraphrases_keep_their_last_for_tests() -> None:
+    path = Path(vlm_setup.__file__).parents[1] / "embedded" / "paraphrases.yaml"
+    read = vlm_setup.read_paraphrases(path)
     import yaml
 
     whole = yaml.safe_load(path.read_text())
@@ -266,42 +286,46 @@ def test_wordings_keep_their_last_for_tests() -> None:
     assert all(whole[said][:-1] == others for said, others in read.items())
 
 
-def test_the_log_of_a_run_is_json_lines(films: list[LabelledFilm], tmp_path: Path) -> None:
-    run = training(films, tmp_path, steps=50, pictures=0.0, most=1, frozen=0.5)
+def test_the_log_of_a_run_is_json_lines(videos: list[LabelledVideo], tmp_path: Path) -> None:
+    run = trainer(
+        videos, tmp_path, steps=50, image_question_fraction=0.0, max_prefixes=1, frozen_fraction=0.5
+    )
     run.run()
     lines = [json.loads(line) for line in (tmp_path / "training.jsonl").read_text().splitlines()]
     assert lines[-1]["step"] == 50
     assert lines[-1]["statements"] >= 0
 
 
-def test_eyes_learn_first_where_things_are_recorded(films: list[LabelledFilm], tmp_path: Path) -> None:
-    run = training(films, tmp_path, look=12, steps=1, rate=3e-3, warmup=3)
-    before = {name: weights.clone() for name, weights in run.teacher.network.state_dict().items()}
+def test_the_vision_encoder_is_trained_first_where_states_are_recorded(
+    videos: list[LabelledVideo], tmp_path: Path
+) -> None:
+    run = trainer(videos, tmp_path, vision_pretrain_steps=12, steps=1, lr=3e-3, warmup_steps=3)
+    before = {name: weights.clone() for name, weights in run.loss_computer.network.state_dict().items()}
     losses: list[float] = []
 
-    def told(step: int, loss: float) -> None:
+    def on_step(step: int, loss: float) -> None:
         losses.append(loss)
         if step == 12:
-            after = run.teacher.network.state_dict()
+            after = run.loss_computer.network.state_dict()
             moved = {name for name in before if not torch.equal(before[name], after[name])}
             assert moved
             assert all("visual" in name for name in moved)
 
-    run.run(on_step=told)
+    run.run(on_step=on_step)
     assert len(losses) == 13
     assert np.mean(losses[8:12]) < losses[0]
 
 
-def test_the_language_model_then_learns_to_read_what_the_eyes_see(
-    films: list[LabelledFilm], tmp_path: Path
+def test_the_language_model_is_then_aligned_with_the_vision_encoder(
+    videos: list[LabelledVideo], tmp_path: Path
 ) -> None:
-    run = training(films, tmp_path, look=1, read=12, steps=1, rate=3e-3, warmup=3)
+    run = trainer(videos, tmp_path, vision_pretrain_steps=1, align_steps=12, steps=1, lr=3e-3, warmup_steps=3)
     before: dict[str, torch.Tensor] = {}
     losses: list[float] = []
 
-    def told(step: int, loss: float) -> None:
+    def on_step(step: int, loss: float) -> None:
         losses.append(loss)
-        now = run.teacher.network.state_dict()
+        now = run.loss_computer.network.state_dict()
         if step == 1:
             before.update({name: weights.clone() for name, weights in now.items()})
         if step == 13:
@@ -309,22 +333,24 @@ def test_the_language_model_then_learns_to_read_what_the_eyes_see(
             assert any("language_model.layers.0" in name for name in moved)
             assert not any("visual" in name for name in moved)
 
-    run.run(on_step=told)
+    run.run(on_step=on_step)
     assert len(losses) == 14
     assert np.mean(losses[9:13]) < losses[1]
 
 
-def test_a_short_clip_is_a_moment_and_says_nothing_of_what_it_cannot_show(films: list[LabelledFilm]) -> None:
+def test_a_short_clip_is_of_the_last_frames_and_states_nothing_they_cannot_show(
+    videos: list[LabelledVideo],
+) -> None:
     rng = np.random.default_rng(5)
-    texts = vlm_setup.texts_of(films, {})
-    untold = 0
-    for film in films * 10:
-        shown = show(film, 1, rng, {"frozen": 0.0, "reversed": 0.0})
-        first, last = shown.source.tolist()
+    texts = vlm_setup.texts_of(videos, {})
+    without = 0
+    for video in videos * 10:
+        clip = sample_clip(video, 1, rng, {"frozen": 0.0, "reversed": 0.0})
+        first, last = clip.source.tolist()
         assert 0 <= last - first <= 5
-        said = statements(shown, texts, rng, most=8, subgoals=1.0)
-        names = {texts.fill(subgoal.name): number for number, subgoal in enumerate(film.subgoals)}
-        told = [(names[one.text], one.log_odds > 0) for one in said if one.text in names]
-        assert all(bool(film.truths[last, number]) == true for number, true in told)
-        untold += not told
-    assert untold < len(films) * 5
+        statements = sample_statements(clip, texts, rng, max_prefixes=8, subgoal_fraction=1.0)
+        names = {texts.fill(subgoal.name): number for number, subgoal in enumerate(video.subgoals)}
+        stated = [(names[s.text], s.log_odds > 0) for s in statements if s.text in names]
+        assert all(bool(video.subgoals_true[last, number]) == true for number, true in stated)
+        without += not stated
+    assert without < len(videos) * 5

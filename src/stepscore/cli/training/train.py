@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from stepscore.cli.tables import err, out, print_json
 from stepscore.training.sarm import SarmJob, SarmTrainConfig
-
-if TYPE_CHECKING:
-    from stepscore.training.vlm import VlmJob
+from stepscore.training.vlm import VlmJob
 
 app = typer.Typer(help="Train a judge on labelled rollouts.", no_args_is_help=True)
 
@@ -45,76 +43,90 @@ def vlm(
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", metavar="hf/...", help="Go on from this Qwen3-VL checkpoint; else from nothing."
+            "--base", metavar="hf/...", help="Fine-tune this Qwen3-VL checkpoint; else a new small network."
         ),
     ] = None,
     lora: Annotated[
         bool,
         typer.Option("--lora", help="With --base: train LoRA adapters alone, and merge them at the end."),
     ] = False,
-    rank: Annotated[int, typer.Option("--rank", help="Rank of the LoRA adapters.")] = 16,
-    steps: Annotated[int, typer.Option("--steps", help="Steps, of about 40 pairs of frames each.")] = 6000,
-    look: Annotated[
-        int, typer.Option("--look", help="Steps before them in which the vision tower learns alone.")
-    ] = 0,
-    read: Annotated[
+    lora_rank: Annotated[int, typer.Option("--lora-rank", help="Rank of the LoRA adapters.")] = 16,
+    steps: Annotated[
+        int, typer.Option("--steps", help="Optimizer steps, of about 40 pairs of frames each.")
+    ] = VlmJob.steps,
+    vision_pretrain_steps: Annotated[
         int,
-        typer.Option("--read", help="Steps between the two in which the language model learns to read it."),
-    ] = 0,
-    settled: Annotated[
+        typer.Option(
+            "--vision-pretrain-steps", help="Steps before --steps in which the vision encoder learns alone."
+        ),
+    ] = VlmJob.vision_pretrain_steps,
+    align_steps: Annotated[
         int,
-        typer.Option("--settled", help="How many of the steps, at the end, leave the vision tower as it is."),
-    ] = 0,
+        typer.Option(
+            "--align-steps",
+            help="Steps between the two that align the language model with the vision encoder.",
+        ),
+    ] = VlmJob.align_steps,
+    frozen_vision_steps: Annotated[
+        int,
+        typer.Option(
+            "--frozen-vision-steps", help="How many of --steps, at the end, freeze the vision encoder."
+        ),
+    ] = VlmJob.frozen_vision_steps,
     max_minutes: MaxMinutes = None,
     seed: Seed = 0,
-    size: Annotated[
-        int, typer.Option("--size", metavar="PX", help="Pixels a side that the network sees.")
-    ] = 96,
-    rate: Annotated[float | None, typer.Option("--rate", help="Highest learning rate.")] = None,
-    pictures: Annotated[
+    image_size: Annotated[
+        int, typer.Option("--image-size", metavar="PX", help="Pixels a side of the network's input.")
+    ] = VlmJob.image_size,
+    lr: Annotated[
+        float | None,
+        typer.Option("--lr", help="Peak learning rate; by default 1e-3, with --base 2e-5, with --lora 1e-4."),
+    ] = None,
+    image_question_fraction: Annotated[
         float,
-        typer.Option("--pictures", help="Share of steps with stepeval's, procvlm's and hop's questions."),
-    ] = 0.2,
+        typer.Option(
+            "--image-question-fraction",
+            help="Fraction of steps with stepeval's, procvlm's and hop's questions.",
+        ),
+    ] = VlmJob.image_question_fraction,
     eval_datasets: EvalDatasets = None,
-    wordings: Annotated[
+    paraphrases: Annotated[
         Path | None,
         typer.Option(
-            "--wordings", metavar="FILE", help="Other words for instructions (YAML: text and a list)."
+            "--paraphrases", metavar="FILE", help="Paraphrases of instructions (YAML, a list for each)."
         ),
     ] = None,
-    frames: Annotated[
+    frames_dir: Annotated[
         Path | None,
         typer.Option(
-            "--frames", metavar="DIR", help="Where decoded pictures are kept; else in the checkpoint."
+            "--frames-dir", metavar="DIR", help="Cache of decoded frames; else in the checkpoint's folder."
         ),
     ] = None,
     threads: Threads = 2,
     json: Json = False,
 ) -> None:
-    """Teach a vision-language model to tell from video what is done.
+    """Train a vision-language model to judge from video how far a task is done.
 
-    Statements about growing prefixes (instruction, subgoals, other tasks, frozen and reversed films) and the
-    questions of stepeval, procvlm and hop, with their right answers from the labels. Stop it at any time: the
-    same command goes on. `--model hf/CHECKPOINT` judges with the result.
+    It is trained on statements about growing prefixes (instruction, subgoals, other tasks, frozen and reversed
+    videos) and on the questions of stepeval, procvlm and hop, with their right answers from the labels. Stop it at
+    any time: the same command resumes. `--model hf/CHECKPOINT` judges with the result.
     """
-    from stepscore.training.vlm import VlmJob
-
     job = VlmJob(
         tuple(datasets),
         folder,
         base=base,
-        lora=rank if lora else None,
+        lora_rank=lora_rank if lora else None,
         steps=steps,
-        look=look,
-        read=read,
-        settled=settled,
+        vision_pretrain_steps=vision_pretrain_steps,
+        align_steps=align_steps,
+        frozen_vision_steps=frozen_vision_steps,
         seed=seed,
-        size=size,
-        rate=rate,
-        pictures=pictures,
-        held_out=tuple(eval_datasets or ()),
-        wordings=wordings,
-        frames=frames,
+        image_size=image_size,
+        lr=lr,
+        image_question_fraction=image_question_fraction,
+        eval_datasets=tuple(eval_datasets or ()),
+        paraphrases=paraphrases,
+        frames_dir=frames_dir,
         threads=threads,
     )
     _train(job, max_minutes, json, f"--judge topreward --model hf/{folder}")

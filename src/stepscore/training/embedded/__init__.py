@@ -1,1 +1,4 @@
-"""Building the embedded judge from nothing: its tasks, its simulated datasets, its training runs."""
+"""The embedded judge from scratch: its tasks, simulated datasets, training run and gate.
+
+``python -m stepscore.training.embedded --help`` lists the commands.
+"""

@@ -1,37 +1,45 @@
-"""How the embedded judge was made, from nothing, as one command.
-
-::
-
-    python -m stepscore.training.embedded.build WORK [--seed 0] [--minutes 20]
-    python -m stepscore.training.embedded.build WORK --package
-
-The first makes the rollouts in ``WORK`` from their seeds where they are not there yet, trains for so many
-minutes or to the end, and writes the checkpoint to ``WORK/seed-0``; run it again to go on. The second makes the
-domain gate and the calibration map of a finished checkpoint, and puts all of it into the package.
-"""
+"""The build of the embedded judge from scratch: simulated datasets, training run, gate and calibration map."""
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscore.training.embedded.tasks import FPS, OUTLIERS, SECOND_VIEW, SIZE, TRAINED, VIEW
+from stepscore.training.embedded.tasks import (
+    FPS,
+    OUTLIERS,
+    PARAPHRASES_FILE,
+    SECOND_VIEW,
+    SIZE,
+    TRAINED,
+    VIEW,
+)
 from stepscore.training.vlm.job import VlmJob
 
-PIXELS = 128
-"""Pixels a side that the judge sees."""
-LOOK, READ, STEPS, PICTURES = 2400, 400, 7000, 0.5
-"""Steps of the vision tower alone, steps in which the language model learns to read it, steps of statements and
-questions, which leave the tower as it is, and the share of these with the picture judges' questions."""
-WORDINGS = Path(__file__).with_name("wordings.yaml")
+IMAGE_SIZE = 128
+"""Pixels a side of the judge's input."""
+VISION_PRETRAIN_STEPS, ALIGN_STEPS, STEPS = 2400, 400, 7000
+"""Steps of the vision encoder alone, steps that align the language model with it, and steps of statements and
+questions, in which the vision encoder is frozen."""
+IMAGE_QUESTION_FRACTION = 0.5
+"""Fraction of the last with the questions of judges that show single images."""
 
 
 @dataclass(frozen=True)
-class Rollouts:
-    """A dataset of the recipe: what acts, how often, seen from where, and from which seed."""
+class RolloutSet:
+    """A simulated dataset of the build.
+
+    Attributes:
+        name: Name of its folder.
+        policies: Policies of ``stepscore sim``.
+        per_task: Rollouts of each task.
+        seed: Seed of the simulator.
+        views: Cameras.
+        tasks: Tasks.
+    """
 
     name: str
     policies: tuple[str, ...]
@@ -42,14 +50,14 @@ class Rollouts:
 
 
 TRAINING = (
-    Rollouts("A", ("expert", "noisy:1", "freeze", "short:4"), 32, 1001),
-    Rollouts("B", ("expert", "undo", "short:2", "retreat"), 32, 1002),
-    Rollouts("C", ("slow", "drop", "short:1", "wrong-target"), 32, 1003),
-    Rollouts("D", ("expert", "hesitate", "noisy:0.5", "retreat"), 16, 1004, (VIEW, SECOND_VIEW)),
+    RolloutSet("A", ("expert", "noisy:1", "freeze", "short:4"), 32, 1001),
+    RolloutSet("B", ("expert", "undo", "short:2", "retreat"), 32, 1002),
+    RolloutSet("C", ("slow", "drop", "short:1", "wrong-target"), 32, 1003),
+    RolloutSet("D", ("expert", "hesitate", "noisy:0.5", "retreat"), 16, 1004, (VIEW, SECOND_VIEW)),
 )
-OUTSIDE = (
-    Rollouts("O", ("expert", "noisy:1"), 12, 1005, tasks=OUTLIERS),
-    Rollouts(
+OUT_OF_DISTRIBUTION = (
+    RolloutSet("O", ("expert", "noisy:1"), 12, 1005, tasks=OUTLIERS),
+    RolloutSet(
         "P",
         ("expert", "noisy:1"),
         4,
@@ -58,44 +66,51 @@ OUTSIDE = (
         ("drawer-open", "push", "door-open", "hammer", "window-close", "assembly"),
     ),
 )
-"""Other scenes and other cameras, shown to the domain gate alone."""
-HELD_OUT = Rollouts("V", ("expert", "noisy:1", "short:2", "undo", "retreat"), 5, 2001)
-"""Other scenes of the same tasks: the checks while training, and the calibration map."""
+"""Other scenes and other cameras, for the domain gate alone."""
+VALIDATION = RolloutSet("V", ("expert", "noisy:1", "short:2", "undo", "retreat"), 5, 2001)
+"""Other scenes of the same tasks, for evaluation during training and for the calibration map."""
 
 
-def make(rollouts: Rollouts, work: Path, workers: int) -> Path:
-    """The dataset's folder; made if it is not there."""
-    from stepscore.sim import RenderOptions, make_plans, write_dataset
+def make_datasets(work: Path, workers: int, log: Callable[[str], None]) -> None:
+    """Simulate the datasets that are not in ``work`` yet.
 
-    folder = work / rollouts.name
-    if not (folder / "subgoals.yaml").is_file():  # written last
+    Args:
+        work: Folder of the datasets.
+        workers: Processes of the simulator.
+        log: Called with a line of text after each dataset.
+    """
+    from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
+
+    for rollouts in (*TRAINING, *OUT_OF_DISTRIBUTION, VALIDATION):
+        folder = work / rollouts.name
+        if (folder / "subgoals.yaml").is_file():  # written last
+            continue
         shutil.rmtree(folder, ignore_errors=True)
-        plans = make_plans(rollouts.tasks, rollouts.policies, rollouts.per_task, rollouts.seed)
+        plans = plan_rollouts(rollouts.tasks, rollouts.policies, rollouts.per_task, rollouts.seed)
         write_dataset(folder, plans, RenderOptions(rollouts.views, SIZE, FPS), workers=workers)
-        print(f"{folder}: {len(plans)} rollouts")
-    return folder
+        log(f"{folder}: {len(plans)} rollouts")
 
 
-def job(work: Path, seed: int, threads: int) -> VlmJob:
-    """The training run of a seed."""
+def training_job(work: Path, seed: int, threads: int) -> VlmJob:
+    """Return the training run of a seed; its checkpoint is ``work/seed-SEED``."""
     return VlmJob(
         tuple(work / rollouts.name for rollouts in TRAINING),
         work / f"seed-{seed}",
         steps=STEPS,
-        look=LOOK,
-        read=READ,
-        settled=STEPS,
+        vision_pretrain_steps=VISION_PRETRAIN_STEPS,
+        align_steps=ALIGN_STEPS,
+        frozen_vision_steps=STEPS,
         seed=seed,
-        size=PIXELS,
-        pictures=PICTURES,
-        held_out=(work / HELD_OUT.name,),
-        wordings=WORDINGS,
-        frames=work / "frames",
+        image_size=IMAGE_SIZE,
+        image_question_fraction=IMAGE_QUESTION_FRACTION,
+        eval_datasets=(work / VALIDATION.name,),
+        paraphrases=PARAPHRASES_FILE,
+        frames_dir=work / "frames",
         threads=threads,
     )
 
 
-def package(work: Path, seed: int) -> None:
+def package_checkpoint(work: Path, seed: int) -> None:
     """Put a finished checkpoint into the package, with its gate and its calibration map."""
     from stepscore.analysis import calibrate
     from stepscore.episodes import open_episodes
@@ -104,51 +119,21 @@ def package(work: Path, seed: int) -> None:
     from stepscore.models import get_model
     from stepscore.models.embedded import CALIBRATION, FOLDER, GATE_FILE
     from stepscore.runs import CallOptions, score
-    from stepscore.training.gate import training as domain_gate
+    from stepscore.training.gate.training import build_gate
 
     FOLDER.mkdir(exist_ok=True)
     for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors"):
         shutil.copyfile(work / f"seed-{seed}" / name, FOLDER / name)
     for name in (GATE_FILE, CALIBRATION.name):
         (FOLDER / name).unlink(missing_ok=True)
-    inside = [str(work / rollouts.name) for rollouts in TRAINING]
-    outside = [str(work / rollouts.name) for rollouts in OUTSIDE]
-    domain_gate.main([str(FOLDER), "--inside", *inside, "--outside", *outside])
-    held_out = work / HELD_OUT.name
-    labels = held_out / "labels.parquet"
-    # The first prefix is one pair of frames: it was taught to judge from there on.
+    in_distribution = [work / rollouts.name for rollouts in TRAINING]
+    build_gate(FOLDER, in_distribution, [work / rollouts.name for rollouts in OUT_OF_DISTRIBUTION])
+    validation = work / VALIDATION.name
+    labels = validation / "labels.parquet"
+    # The first prefix is one pair of frames: it was trained to judge from there on.
     judge = get_judge("topreward", model=get_model("embedded"), min_first=2)
     with tempfile.TemporaryDirectory() as folder:
-        run = score(
-            open_episodes(held_out, labels=labels), judge, Path(folder), call_options=CallOptions(cache=False)
-        )
+        episodes = open_episodes(validation, labels=labels)
+        run = score(episodes, judge, Path(folder), call_options=CallOptions(cache=False))
         fitted = calibrate(run, labels=labels, channel="margin", share=0.9).fitted
     write_calibration(fitted, CALIBRATION)
-
-
-def main() -> None:
-    """Make what is missing, and train."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("work", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=None, help="stop after so long; run again to go on")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--package", action="store_true", help="put the finished checkpoint into the package")
-    given = parser.parse_args()
-    for rollouts in (*TRAINING, *OUTSIDE, HELD_OUT):
-        make(rollouts, given.work, given.workers)
-    if given.package:
-        package(given.work, given.seed)
-    else:
-        done = job(given.work, given.seed, given.threads).run(given.minutes, log=print, on_step=_print_step)
-        print("finished" if done["finished"] else "stopped; the same command goes on", done)
-
-
-def _print_step(step: int, last: int, loss: float) -> None:
-    if step % 50 == 0:
-        print(f"step {step} of {last}, loss {loss:.3f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,12 @@
-"""Which simulated tasks the embedded judge knows, which it was taught to refuse, and which it never met.
+"""Simulated tasks of the embedded judge: those it is trained on, those its gate learns to refuse, those held out.
 
-The training recipe and its evaluation read the same lists, so that a task cannot be held out in one and
-trained in the other. Names are those of ``stepscore.sim.get_task``.
+Training and evaluation read the same lists, so that a task cannot be held out in one and trained in the other.
+Names are those of ``stepscore.sim.get_task``.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 TRAINED: tuple[str, ...] = (
     "assembly",
@@ -27,13 +29,13 @@ TRAINED: tuple[str, ...] = (
     "peg-insert-side",
     "plate-slide",
     "push",
-    "shelf-place",
+    "shelf-place",  # stored name
     "soccer",
     "stick-push",
     "window-close",
     "window-open",
 )
-"""Tasks it was trained on. Its answers mean something for these."""
+"""Tasks it was trained on; its answers are valid for these alone."""
 
 OUTLIERS: tuple[str, ...] = (
     "button-press-wall",
@@ -45,7 +47,7 @@ OUTLIERS: tuple[str, ...] = (
     "door-lock",
     "plate-slide-back",
 )
-"""Scenes shown to the domain gate alone, as examples of what to refuse. The judge never saw them."""
+"""Tasks the domain gate alone is trained on, as out of distribution."""
 
 HELD_OUT: tuple[str, ...] = (
     "peg-unplug-side",
@@ -61,15 +63,18 @@ HELD_OUT: tuple[str, ...] = (
     "button-press-topdown-wall",
     "stick-pull",
 )
-"""Tasks that no part of it has seen, judge or gate."""
+"""Tasks that neither judge nor gate is trained on."""
 
 VIEW, SECOND_VIEW = "close", "left"
 """The simulator's cameras it was trained with: the main one, and the other."""
 
 SIZE, FPS, MAX_PIXELS = 224, 10, 128 * 128
-"""Pixels a side and frames a second of its films, and the most pixels of a frame that the model reads."""
+"""Pixels a side and frames a second of its videos, and the most pixels of a frame that the model reads."""
 
 TRAINING_SEEDS: tuple[int, ...] = (1001, 1002, 1003, 1004, 1005, 1006)
 VALIDATION_SEED = 2001
 FIRST_TEST_SEED = 50001
 """Seeds of the simulator. A final evaluation takes the next test seed that was never used: 50001, 50002 ..."""
+
+PARAPHRASES_FILE = Path(__file__).with_name("paraphrases.yaml")
+"""Paraphrases of the trained instructions; the last of each is never trained on."""

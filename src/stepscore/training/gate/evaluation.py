@@ -1,18 +1,13 @@
-"""How often a domain gate refuses, crosswise: trained scenes under harmless changes, and foreign ones by kind.
+"""How often a domain gate refuses: trained scenes under harmless perturbations, and other scenes by kind.
 
-::
-
-    python -m stepscore.training.gate.evaluation CHECKPOINT --inside DATASET ... --foreign NAME=SOURCE ...
-
-Every video counts by its first frame, as the judge asks: a trained scene under its own instruction and under
-wordings that the gate has not seen (the last of each line of ``--wordings``), a foreign one under trained
-instructions that are not its own, drawn at random. A good gate refuses few of the first and nearly all of the
-second.
+Every video counts by its first frame, as the judge uses the gate: a trained scene under its own instruction and
+under a paraphrase that the gate was not trained with (the last of each line of the paraphrases), an
+out-of-distribution one under trained instructions that are not its own, drawn at random. A good gate refuses few
+of the first and nearly all of the second. ``python -m stepscore.training.embedded evaluate-gate`` runs it.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,17 +17,17 @@ import numpy as np
 
 from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.perturbations import Darker, ImagePerturbation, Recompressed, Shifted, Zoomed
-from stepscore.metrics.stats import wilson
-from stepscore.models.embedded import GATE_FILE, DomainGate, image_features, load_gate
-from stepscore.training.embedded.tasks import VIEW
-from stepscore.training.gate.images import SPOILS
-from stepscore.training.gate.training import WORDINGS
+from stepscore.metrics.stats import wilson_interval
+from stepscore.models.embedded import GATE_FILE, DomainGate, EmbeddedModel, image_features, load_gate
+from stepscore.training.embedded.tasks import PARAPHRASES_FILE, VIEW
+from stepscore.training.gate.images import CORRUPTIONS
 from stepscore.types import Frames
 
 if TYPE_CHECKING:
     from stepscore.models.qwen3vl import Qwen3VLNetwork
 
-CHANGES: Mapping[str, ImagePerturbation | None] = {
+IN_DISTRIBUTION, OUT_OF_DISTRIBUTION = "in distribution", "out of distribution"
+PERTURBATIONS: Mapping[str, ImagePerturbation | None] = {
     "as recorded": None,
     "shifted 8 px right": Shifted(8, 0),
     "shifted 8 px left and up": Shifted(-8, -8),
@@ -41,16 +36,16 @@ CHANGES: Mapping[str, ImagePerturbation | None] = {
     "darker, 0.7": Darker(0.7),
     "recompressed, quality 30": Recompressed(30),
 }
-"""Changes under which a trained scene stays one; pixels are those of the recording."""
-MADE = ("blank", "noise", "mirrored", "scrambled", "recoloured")
-"""Foreign pictures that are made and not found; see ``gate_pictures``."""
-TEXTS = 5
-"""Instructions a foreign video is judged under."""
+"""Perturbations under which a trained scene stays one; pixels are those of the recording."""
+EVALUATED_CORRUPTIONS = ("blank", "noise", "mirrored", "scrambled", "recoloured")
+"""Corruptions, by their names in ``images.py``, whose results are counted as out of distribution."""
+TEXTS_PER_OOD_FRAME = 5
+"""Trained instructions an out-of-distribution frame is judged under."""
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """A first frame at its recorded size, and texts it is judged under."""
+class GateQuery:
+    """A first frame at its recorded size, and the texts it is judged under."""
 
     frame: Frames
     texts: tuple[str, ...]
@@ -61,9 +56,9 @@ class Refusals:
     """How many videos of one kind were refused.
 
     Attributes:
-        side: ``"inside"``, to be let through, or ``"foreign"``, to be refused.
-        kind: The change, or where they are from.
-        refused: How many were.
+        side: ``"in distribution"``, to be accepted, or ``"out of distribution"``, to be refused.
+        kind: The perturbation, or the source.
+        refused: How many were refused.
         n: Of how many.
     """
 
@@ -73,8 +68,8 @@ class Refusals:
     n: int
 
     def row(self) -> dict[str, object]:
-        """With the share and its Wilson 95 % interval."""
-        lo, hi = wilson(self.refused, self.n)
+        """Return the counts with the share refused and its Wilson 95 % interval."""
+        lo, hi = wilson_interval(self.refused, self.n)
         share = self.refused / self.n
         return {"side": self.side, "kind": self.kind, "refused": self.refused, "n": self.n} | {
             "share": share,
@@ -83,63 +78,102 @@ class Refusals:
         }
 
 
+def evaluate_checkpoint(
+    checkpoint: Path,
+    in_distribution: Sequence[str | Path],
+    ood: Sequence[tuple[str, str]],
+    *,
+    view: str = VIEW,
+    paraphrases: Path = PARAPHRASES_FILE,
+    gate_file: Path | None = None,
+) -> list[Refusals]:
+    """Count the refusals of a checkpoint's gate on datasets.
+
+    Args:
+        checkpoint: Folder of the judge.
+        in_distribution: Datasets of trained scenes that the gate was not trained on.
+        ood: Sources of other videos, each after a name; sources of one name are counted together.
+        view: Camera of the in-distribution datasets.
+        paraphrases: A YAML file with paraphrases of the trained instructions.
+        gate_file: The gate; by default that in the checkpoint's folder.
+    """
+    unseen = held_out_paraphrases(paraphrases)
+    queries = []
+    for source in in_distribution:
+        episodes = open_episodes(source)
+        for episode, frame in zip(episodes, first_frames(episodes, view), strict=True):
+            own = episode.instruction
+            queries.append(GateQuery(frame, (own, unseen[own]) if own in unseen else (own,)))
+    others: dict[str, list[Frames]] = {}
+    for name, source in ood:
+        for kind, of_task in by_task(open_episodes(source), name).items():
+            others.setdefault(kind, []).extend(first_frames(of_task))
+    network = EmbeddedModel(checkpoint=str(checkpoint), gate=False).network
+    gate = load_gate(gate_file or checkpoint / GATE_FILE)
+    return evaluate_gate(gate, network, queries, others, sorted({query.texts[0] for query in queries}))
+
+
 def evaluate_gate(
     gate: DomainGate,
     network: Qwen3VLNetwork,
-    inside: Sequence[Told],
-    foreign: Mapping[str, Sequence[Frames]],
+    in_distribution: Sequence[GateQuery],
+    ood: Mapping[str, Sequence[Frames]],
     instructions: Sequence[str],
     *,
-    made: int = 20,
+    n_corrupted: int = 20,
     seed: int = 0,
 ) -> list[Refusals]:
-    """Refusals by change and by kind, each side with the sum of all at its end.
+    """Count refusals by perturbation and by kind, each side with the sum of all at its end.
 
     Args:
         gate: The gate.
         network: Its judge.
-        inside: First frames of trained scenes that the gate has not seen, with their texts.
-        foreign: First frames of other videos, by where they are from.
-        instructions: Trained ones; each foreign frame is judged under ``TEXTS`` of them, drawn.
-        made: Made pictures of each kind to add.
-        seed: Of those, and of what is drawn.
+        in_distribution: First frames of trained scenes that the gate was not trained on, with their texts.
+        ood: First frames of other videos, by source.
+        instructions: Trained ones; each out-of-distribution frame is judged under some of them, at random.
+        n_corrupted: Corrupted images of each kind to add.
+        seed: Random seed of those, and of the instructions.
     """
     rng = np.random.default_rng(seed)
-    frames = [told.frame for told in inside]
+    frames = [query.frame for query in in_distribution]
     own = {
-        name: [Told(change.apply(one.frame) if change else one.frame, one.texts) for one in inside]
-        for name, change in CHANGES.items()
+        name: [GateQuery(change.apply(q.frame) if change else q.frame, q.texts) for q in in_distribution]
+        for name, change in PERTURBATIONS.items()
     }
-    strange: dict[str, Sequence[Frames]] = dict(foreign)
-    for name in MADE if made else ():
-        drawn = rng.integers(0, len(frames), (made, 2))
-        strange[name] = [np.ascontiguousarray(SPOILS[name](frames[a], frames[b], rng)) for a, b in drawn]
-    some = min(TEXTS, len(instructions))
-    others = {
-        name: [Told(frame, tuple(rng.permutation(instructions)[:some].tolist())) for frame in shown]
-        for name, shown in strange.items()
+    others: dict[str, Sequence[Frames]] = dict(ood)
+    for name in EVALUATED_CORRUPTIONS if n_corrupted else ():
+        pairs = rng.integers(0, len(frames), (n_corrupted, 2))
+        corrupt = CORRUPTIONS[name]
+        others[name] = [np.ascontiguousarray(corrupt(frames[a], frames[b], rng)) for a, b in pairs]
+    count = min(TEXTS_PER_OOD_FRAME, len(instructions))
+    strange = {
+        name: [GateQuery(frame, tuple(rng.permutation(instructions)[:count].tolist())) for frame in group]
+        for name, group in others.items()
     }
-    return [*_counted(gate, network, "inside", own), *_counted(gate, network, "foreign", others)]
+    return [
+        *_count_refusals(gate, network, IN_DISTRIBUTION, own),
+        *_count_refusals(gate, network, OUT_OF_DISTRIBUTION, strange),
+    ]
 
 
-def _counted(
-    gate: DomainGate, network: Qwen3VLNetwork, side: str, groups: Mapping[str, Sequence[Told]]
+def _count_refusals(
+    gate: DomainGate, network: Qwen3VLNetwork, side: str, groups: Mapping[str, Sequence[GateQuery]]
 ) -> list[Refusals]:
-    """A line for each group, and one for all of them."""
-    found = []
-    for name, shown in groups.items():
-        fits = gate.fits(image_features(network, [told.frame for told in shown]))
+    """Return a row for each group, and one for all of them."""
+    rows = []
+    for name, queries in groups.items():
+        fits = gate.fits(image_features(network, [query.frame for query in queries]))
         passed = [
             bool(gate.passes(fits[number : number + 1], text)[0])
-            for number, told in enumerate(shown)
-            for text in told.texts
+            for number, query in enumerate(queries)
+            for text in query.texts
         ]
-        found.append(Refusals(side, name, passed.count(False), len(passed)))
-    return [*found, Refusals(side, "all", sum(f.refused for f in found), sum(f.n for f in found))]
+        rows.append(Refusals(side, name, passed.count(False), len(passed)))
+    return [*rows, Refusals(side, "all", sum(row.refused for row in rows), sum(row.n for row in rows))]
 
 
 def first_frames(episodes: Sequence[Episode], view: str | None = None) -> list[Frames]:
-    """The first frame of each episode: of one view, or of all of them where none is named."""
+    """Return the first frame of each episode: of one view, or of all of them where none is named."""
     return [
         episode.clip(name, indices=[0]).frames[0]
         for episode in episodes
@@ -148,54 +182,16 @@ def first_frames(episodes: Sequence[Episode], view: str | None = None) -> list[F
 
 
 def by_task(episodes: Sequence[Episode], name: str) -> dict[str, list[Episode]]:
-    """Episodes of a source by ``NAME TASK``, where it has several tasks."""
+    """Return the episodes of a source by ``NAME: TASK``, where it has several tasks."""
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:
         groups.setdefault(f"{name}: {episode.task or episode.instruction}", []).append(episode)
     return groups if len(groups) > 1 else {name: list(episodes)}
 
 
-def kept_wordings(path: Path) -> dict[str, str]:
-    """The wording of each instruction that neither judge nor gate was taught: the last of its line."""
+def held_out_paraphrases(path: Path) -> dict[str, str]:
+    """Read the paraphrase of each instruction that neither judge nor gate was trained on: the last of its line."""
     import yaml
 
     read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {str(said): str(others[-1]) for said, others in read.items()}
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command: print one line a kind."""
-    from stepscore.models.embedded import EmbeddedModel
-
-    parser = argparse.ArgumentParser(prog="python -m stepscore.training.gate.evaluation", description=__doc__)
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--inside", nargs="+", required=True, metavar="DATASET")
-    parser.add_argument("--foreign", nargs="*", default=[], metavar="NAME=SOURCE")
-    parser.add_argument("--view", default=VIEW, help="the camera of --inside to look at")
-    parser.add_argument("--wordings", type=Path, default=WORDINGS, help="other words for the instructions")
-    parser.add_argument("--gate", type=Path, help=f"default: CHECKPOINT/{GATE_FILE}")
-    given = parser.parse_args(arguments)
-    unseen = kept_wordings(given.wordings)
-    inside = []
-    for source in given.inside:
-        episodes = open_episodes(source)
-        for episode, frame in zip(episodes, first_frames(episodes, given.view), strict=True):
-            said = episode.instruction
-            inside.append(Told(frame, (said, unseen[said]) if said in unseen else (said,)))
-    foreign: dict[str, list[Frames]] = {}
-    for pair in given.foreign:
-        name, _, source = pair.partition("=")
-        for kind, episodes_of in by_task(open_episodes(source), name).items():
-            foreign.setdefault(kind, []).extend(first_frames(episodes_of))
-    network = EmbeddedModel(checkpoint=str(given.checkpoint), gate=False).network
-    gate = load_gate(given.gate or given.checkpoint / GATE_FILE)
-    for found in evaluate_gate(gate, network, inside, foreign, sorted({t.texts[0] for t in inside})):
-        row = found.row()
-        print(
-            f"{found.side:8s} {found.kind:55.55s} {found.refused:4d} of {found.n:4d} refused = "
-            f"{row['share']:6.3f} [{row['lo']:.3f}, {row['hi']:.3f}]"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    return {str(instruction): str(others[-1]) for instruction, others in read.items()}

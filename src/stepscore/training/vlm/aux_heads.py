@@ -1,7 +1,7 @@
-"""What can be told of every frame in numbers, and the heads that tell it; thrown away after training.
+"""Auxiliary heads that predict the labels of every frame as numbers; they are dropped after training.
 
-Numbers reach a network densely, everything at every frame; words tell one thing at a time. A tower, or a language
-model, that has to tell these of a frame has them at hand when a sentence asks for one of them.
+Numbers give a dense signal, every label at every frame, where text asks about one thing at a time. A vision
+encoder or a language model that has to predict them has the information at hand when a sentence asks for it.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the usual name
 from torch import Tensor, nn
 
-from stepscore.training.vlm.data.dataset import LabelledFilm
+from stepscore.training.vlm.data.dataset import LabelledVideo
 from stepscore.types import FloatArray
 
-TASK_SHARE, DONE_SHARE = 0.3, 0.5
-"""Weights of the task's name and of its being done, beside the rest."""
+TASK_WEIGHT, DONE_WEIGHT = 0.3, 0.5
+"""Loss weights of the task's name and of its success, beside 1 for states and subgoals."""
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
-    """What can be asked of a frame of any film, as columns.
+class AuxLabelSpace:
+    """Class and column numbers of the labels that the heads predict.
 
     Attributes:
-        tasks: Number of each instruction.
-        first: Column of each instruction's first subgoal.
-        subgoals: Columns in all.
+        task_ids: Class of each instruction.
+        first_subgoal: Column of each instruction's first subgoal.
+        n_subgoals: Columns in all.
     """
 
-    tasks: Mapping[str, int]
-    first: Mapping[str, int]
-    subgoals: int
+    task_ids: Mapping[str, int]
+    first_subgoal: Mapping[str, int]
+    n_subgoals: int
 
 
-def facts_of(films: Sequence[LabelledFilm]) -> Facts:
-    """Columns for the tasks and subgoals of these films."""
-    counts = {film.instruction: len(film.subgoals) for film in films}
-    tasks, first, at = {}, {}, 0
+def label_space_of(videos: Sequence[LabelledVideo]) -> AuxLabelSpace:
+    """Number the tasks and subgoals of these videos."""
+    counts = {video.instruction: len(video.subgoals) for video in videos}
+    task_ids, first_subgoal, at = {}, {}, 0
     for number, instruction in enumerate(sorted(counts)):
-        tasks[instruction], first[instruction] = number, at
+        task_ids[instruction], first_subgoal[instruction] = number, at
         at += counts[instruction]
-    return Facts(tasks, first, at)
+    return AuxLabelSpace(task_ids, first_subgoal, at)
 
 
-class Told(NamedTuple):
-    """What heads tell of some frames: numbers, and logits of the task, of each subgoal, of the task being done.
+class AuxPredictions(NamedTuple):
+    """Predictions of some frames: states, and logits of the task, of each subgoal, of the task being done.
 
     The last is one for all tasks: a single direction in which a network finds that whatever is to be done here
     is done.
@@ -60,104 +60,106 @@ class Told(NamedTuple):
     done: Tensor
 
 
-class FactHeads(nn.Module):
-    """Tell the facts of a pair of frames from what a network made of it.
+class AuxHead(nn.Module):
+    """Predicts the labels of a pair of frames from a feature vector.
 
     Args:
-        width: Numbers a pair has become.
-        states: Recorded numbers to be told.
-        facts: Tasks and subgoals to be told.
+        in_features: Length of the feature vector.
+        n_states: How many recorded numbers to predict.
+        label_space: Tasks and subgoals to predict.
     """
 
-    def __init__(self, width: int, states: int, facts: Facts) -> None:
+    def __init__(self, in_features: int, n_states: int, label_space: AuxLabelSpace) -> None:
         super().__init__()
-        self.inner = nn.Linear(width, 256)
-        self.states = nn.Linear(256, states)
-        self.task = nn.Linear(256, len(facts.tasks))
-        self.subgoals = nn.Linear(256, facts.subgoals)
+        self.inner = nn.Linear(in_features, 256)
+        self.states = nn.Linear(256, n_states)
+        self.task = nn.Linear(256, len(label_space.task_ids))
+        self.subgoals = nn.Linear(256, label_space.n_subgoals)
         self.done = nn.Linear(256, 1)
 
-    def forward(self, seen: Tensor) -> Told:
-        """What is told, each a row a pair."""
-        hidden = F.gelu(self.inner(seen))
-        return Told(self.states(hidden), self.task(hidden), self.subgoals(hidden), self.done(hidden)[:, 0])
+    def forward(self, features: Tensor) -> AuxPredictions:
+        """Return predictions with one row a pair; features are (pairs, in_features)."""
+        hidden = F.gelu(self.inner(features))
+        return AuxPredictions(
+            self.states(hidden), self.task(hidden), self.subgoals(hidden), self.done(hidden)[:, 0]
+        )
 
 
-class TowerHeads(nn.Module):
-    """Tell the facts of a pair of frames from the vision tower's tokens, in two ways.
+class VisionAuxHeads(nn.Module):
+    """Predicts the labels of a pair of frames from the vision encoder's tokens, in two ways.
 
-    From all tokens side by side, where each place has weights of its own: that is learned soonest. And from their
-    mean, which is what a language model's attention can take up: it reads all places with the same weights, so
-    what it is to find there, each token must carry.
+    From all tokens concatenated, where each position has weights of its own: that is learned soonest. And from
+    their mean, which is what a language model's attention can use: it reads all positions with the same weights,
+    so each token must carry what it is to find there.
 
     Args:
-        hidden: Numbers of a token.
+        hidden_size: Length of a token.
         tokens: Tokens of a pair.
-        states: Recorded numbers to be told.
-        facts: Tasks and subgoals to be told.
+        n_states: How many recorded numbers to predict.
+        label_space: Tasks and subgoals to predict.
     """
 
-    def __init__(self, hidden: int, tokens: int, states: int, facts: Facts) -> None:
+    def __init__(self, hidden_size: int, tokens: int, n_states: int, label_space: AuxLabelSpace) -> None:
         super().__init__()
-        self._shape = (tokens, hidden)
-        self.beside = FactHeads(hidden * tokens, states, facts)
-        self.mean = FactHeads(hidden, states, facts)
+        self._shape = (tokens, hidden_size)
+        self.concat = AuxHead(hidden_size * tokens, n_states, label_space)
+        self.mean = AuxHead(hidden_size, n_states, label_space)
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """The device of its weights."""
         return self.mean.inner.weight.device
 
-    def forward(self, tokens: Tensor) -> tuple[Told, Told]:
-        """What is told in either way, each a row a pair; tokens are (pairs, tokens x hidden)."""
-        return self.beside(tokens), self.mean(tokens.reshape(len(tokens), *self._shape).mean(1))
+    def forward(self, tokens: Tensor) -> tuple[AuxPredictions, AuxPredictions]:
+        """Return both predictions with one row a pair; tokens are (pairs, tokens x hidden_size)."""
+        return self.concat(tokens), self.mean(tokens.reshape(len(tokens), *self._shape).mean(1))
 
 
-class Known:
-    """What is true of some frames, gathered frame by frame.
+class AuxTargets:
+    """Labels of some frames, collected frame by frame.
 
     Args:
-        facts: The columns.
+        label_space: Class and column numbers.
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(self, label_space: AuxLabelSpace) -> None:
+        self._space = label_space
         self._states: list[FloatArray] = []
         self._tasks: list[int] = []
-        self._truths: list[FloatArray] = []
+        self._subgoals: list[FloatArray] = []
         self._done: list[bool] = []
 
-    def add(self, film: LabelledFilm, states: FloatArray, frames: Sequence[int]) -> None:
-        """Frames of a film.
+    def add(self, video: LabelledVideo, states: FloatArray, frames: Sequence[int]) -> None:
+        """Add frames of a video.
 
         Args:
-            film: The film.
-            states: Its normalised recorded numbers, a row a frame.
-            frames: Which frames.
+            video: The video.
+            states: Its normalized recorded states, (n, S).
+            frames: Indices of the frames.
         """
-        start = self._facts.first[film.instruction]
+        start = self._space.first_subgoal[video.instruction]
         for at in frames:
-            row = np.full(self._facts.subgoals, np.nan)
-            row[start : start + film.truths.shape[1]] = film.truths[at]
+            row = np.full(self._space.n_subgoals, np.nan)
+            row[start : start + video.subgoals_true.shape[1]] = video.subgoals_true[at]
             self._states.append(states[at])
-            self._tasks.append(self._facts.tasks[film.instruction])
-            self._truths.append(row)
-            self._done.append(bool(film.success[at]))
+            self._tasks.append(self._space.task_ids[video.instruction])
+            self._subgoals.append(row)
+            self._done.append(bool(video.success[at]))
 
-    def losses(self, told: Sequence[Told]) -> dict[str, Tensor]:
-        """How wrong the heads are, a mean over all that tell."""
-        device = told[0].states.device
+    def losses(self, predictions: Sequence[AuxPredictions]) -> dict[str, Tensor]:
+        """Return the losses by name, each a mean over all heads."""
+        device = predictions[0].states.device
         states = torch.from_numpy(np.stack(self._states)).float().to(device)
         tasks = torch.tensor(self._tasks, device=device)
         done = torch.tensor(self._done, dtype=torch.float32, device=device)
-        truths = torch.from_numpy(np.stack(self._truths)).float().to(device)
-        known = ~torch.isnan(truths)
-        weigh = F.binary_cross_entropy_with_logits
+        subgoals = torch.from_numpy(np.stack(self._subgoals)).float().to(device)
+        known = ~torch.isnan(subgoals)
+        bce = F.binary_cross_entropy_with_logits
         losses = {
-            "states": [F.smooth_l1_loss(one.states, states) for one in told],
-            "tasks": [TASK_SHARE * F.cross_entropy(one.task, tasks) for one in told],
-            "done": [DONE_SHARE * weigh(one.done, done) for one in told],
+            "states": [F.smooth_l1_loss(p.states, states) for p in predictions],
+            "tasks": [TASK_WEIGHT * F.cross_entropy(p.task, tasks) for p in predictions],
+            "done": [DONE_WEIGHT * bce(p.done, done) for p in predictions],
         }
         if known.any():
-            losses["subgoals"] = [weigh(one.subgoals[known], truths[known]) for one in told]
+            losses["subgoals"] = [bce(p.subgoals[known], subgoals[known]) for p in predictions]
         return {name: torch.stack(each).mean() for name, each in losses.items()}

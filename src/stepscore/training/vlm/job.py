@@ -1,14 +1,22 @@
-"""From datasets to a checkpoint: what ``stepscore train vlm`` does."""
+"""From datasets to a checkpoint: the job behind ``stepscore train vlm``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscore.errors import OptionError, SourceError
 from stepscore.training.job import Log, PreparedRun, TrainingJob
+from stepscore.training.vlm.config import VlmTrainConfig
+
+if TYPE_CHECKING:
+    from stepscore.training.vlm.data.dataset import LabelledVideo
+    from stepscore.training.vlm.trainer import VlmTrainer
+
+DEFAULT_LR, LORA_LR, FINE_TUNING_LR = 1e-3, 1e-4, 2e-5
+"""Peak learning rate of a new network, of LoRA adapters, and of a whole checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -16,106 +24,115 @@ class VlmJob(TrainingJob):
     """A training run of a vision-language judge.
 
     Attributes:
-        datasets: What it learns from.
+        datasets: Labelled datasets to train on.
         folder: Where the checkpoint, the state and the logs are kept.
-        base: The model string to go on from; ``None`` for a new small network.
-        lora: Rank of LoRA adapters; ``None`` trains all weights.
-        steps: Steps, each of about 40 pairs of frames.
-        look: Steps before them in which the vision tower learns alone.
-        read: Steps between the two in which the language model learns to tell what the tower sees, in numbers.
-        settled: How many of the steps, at the end, leave the vision tower as it is.
-        seed: Of weights and choices.
-        size: Pixels a side that the network sees.
-        rate: Highest learning rate; by default 1e-3 from nothing, 1e-4 for LoRA, 2e-5 for a whole checkpoint.
-        pictures: Share of steps with the picture judges' questions.
-        held_out: Datasets to check on.
-        wordings: A file of other words for instructions.
-        frames: Where decoded pictures are kept.
-        threads: Processor threads.
+        base: Model string of a checkpoint to fine-tune; ``None`` for a new small network.
+        lora_rank: Rank of LoRA adapters; ``None`` trains all weights.
+        steps: Optimizer steps, each of about 40 pairs of frames.
+        vision_pretrain_steps: Steps before them in which the vision encoder learns alone.
+        align_steps: Steps between the two in which the language model learns to predict the labels of frames from
+            the vision encoder's tokens.
+        frozen_vision_steps: How many of ``steps``, at the end, freeze the vision encoder.
+        seed: Random seed of weights and batches.
+        image_size: Pixels a side of the network's input.
+        lr: Peak learning rate; by default 1e-3 for a new network, 1e-4 for LoRA, 2e-5 for a whole checkpoint.
+        image_question_fraction: Fraction of steps with the questions of judges that show single images.
+        eval_datasets: Held-out datasets for evaluation at every save.
+        paraphrases: A YAML file with paraphrases of instructions.
+        frames_dir: Where decoded frames are cached; ``None`` for a subfolder of ``folder``.
+        threads: CPU threads.
     """
 
     datasets: tuple[Path, ...]
     folder: Path
     base: str | None = None
-    lora: int | None = None
+    lora_rank: int | None = None
     steps: int = 6000
-    look: int = 0
-    read: int = 0
-    settled: int = 0
+    vision_pretrain_steps: int = 0
+    align_steps: int = 0
+    frozen_vision_steps: int = 0
     seed: int = 0
-    size: int = 96
-    rate: float | None = None
-    pictures: float = 0.2
-    held_out: tuple[Path, ...] = ()
-    wordings: Path | None = None
-    frames: Path | None = None
+    image_size: int = 96
+    lr: float | None = None
+    image_question_fraction: float = 0.2
+    eval_datasets: tuple[Path, ...] = ()
+    paraphrases: Path | None = None
+    frames_dir: Path | None = None
     threads: int = 2
 
     def __post_init__(self) -> None:
-        if self.lora is not None and self.base is None:
+        if self.lora_rank is not None and self.base is None:
             raise OptionError("LoRA adapters need a checkpoint to adapt: --base hf/...")
         if self.base is not None and not self.base.startswith("hf/"):
-            raise OptionError(f"--base is {self.base!r}; give a checkpoint as hf/PATH or hf/ORG/NAME.")
-        if self.size % 32:
-            raise OptionError(f"size is {self.size}; it must be a multiple of 32, the side of a token.")
+            raise OptionError(f"Invalid --base {self.base!r}: give a checkpoint as hf/PATH or hf/ORG/NAME.")
+        if self.image_size % 32:
+            raise OptionError(
+                f"Invalid image size {self.image_size}: it must be a multiple of 32, the side of a token."
+            )
 
     def prepare(self, log: Log) -> PreparedRun:
         """Decode the episodes and build the network, new or from a checkpoint."""
-        from stepscore.training.vlm.data.dataset import read_films
-        from stepscore.training.vlm.evaluation import check
+        from stepscore.training.vlm.data.dataset import read_videos
+        from stepscore.training.vlm.evaluation import evaluate
         from stepscore.training.vlm.setup import merge_lora, write_checkpoint
 
-        cache = self.frames or self.folder / "frames"
-        films = [film for path in self.datasets for film in read_films(path, self.size, cache)]
-        if not films:
-            raise SourceError("The datasets have no labelled episodes to learn from.")
-        held_out = [film for path in self.held_out for film in read_films(path, self.size, cache)]
-        log(f"{len(films)} films to learn from, {len(held_out)} to check on.")
-        training, tokenizer = self._training(films)
+        cache = self.frames_dir or self.folder / "frames"
+        videos = [video for path in self.datasets for video in read_videos(path, self.image_size, cache)]
+        if not videos:
+            raise SourceError("The datasets have no labelled episodes to train on.")
+        held_out = [v for path in self.eval_datasets for v in read_videos(path, self.image_size, cache)]
+        log(f"{len(videos)} training videos, {len(held_out)} held out for evaluation.")
+        trainer, tokenizer = self._trainer(videos)
 
-        def evaluate() -> Mapping[str, float]:
-            return check(training, held_out) if training.step > self.look + self.read else {}
+        def metrics() -> Mapping[str, float]:
+            first = self.vision_pretrain_steps + self.align_steps
+            return evaluate(trainer, held_out) if trainer.step > first else {}
 
         def write() -> None:
-            network = training.teacher.network
-            if training.finished and self.lora is not None:
+            network = trainer.loss_computer.network
+            if trainer.finished and self.lora_rank is not None:
                 network = merge_lora(network)
-            if training.finished or self.lora is None:
+            if trainer.finished or self.lora_rank is None:
                 write_checkpoint(network, tokenizer, self.folder)
 
-        return PreparedRun(training, evaluate if held_out else None, write)
+        return PreparedRun(trainer, metrics if held_out else None, write)
 
-    def _training(self, films: Any) -> tuple[Any, Any]:
-        from stepscore.models.qwen3vl import Geometry
-        from stepscore.training.vlm import setup as vlm_setup
-        from stepscore.training.vlm.small_vlm import Shape
-        from stepscore.training.vlm.training import TrainConfig
-
-        texts = vlm_setup.texts_of(films, vlm_setup.read_wordings(self.wordings))
-        geometry = Geometry()
-        if self.base is None:
-            network, tokenizer = vlm_setup.new_network(films, texts, Shape(size=self.size), self.seed)
-        else:
-            checkpoint = self.base.removeprefix("hf/")
-            network, tokenizer, geometry = vlm_setup.from_checkpoint(checkpoint, lora=self.lora)
-        usual = 1e-3 if self.base is None else 2e-5 if self.lora is None else 1e-4
-        recipe = TrainConfig(
-            look=self.look,
-            read=self.read,
+    def train_config(self) -> VlmTrainConfig:
+        """Return the training config of these options."""
+        default_lr = (
+            DEFAULT_LR if self.base is None else FINE_TUNING_LR if self.lora_rank is None else LORA_LR
+        )
+        return VlmTrainConfig(
+            vision_pretrain_steps=self.vision_pretrain_steps,
+            align_steps=self.align_steps,
             steps=self.steps,
-            settled=self.settled,
-            rate=self.rate or usual,
-            pictures=self.pictures,
+            frozen_vision_steps=self.frozen_vision_steps,
+            lr=self.lr or default_lr,
+            image_question_fraction=self.image_question_fraction,
             seed=self.seed,
         )
-        training = vlm_setup.set_up(
+
+    def _trainer(self, videos: Sequence[LabelledVideo]) -> tuple[VlmTrainer, Any]:
+        from stepscore.models.qwen3vl import Geometry
+        from stepscore.training.vlm import setup as vlm_setup
+        from stepscore.training.vlm.small_vlm import SmallVlmConfig
+
+        texts = vlm_setup.texts_of(videos, vlm_setup.read_paraphrases(self.paraphrases))
+        geometry = Geometry()
+        if self.base is None:
+            sizes = SmallVlmConfig(image_size=self.image_size)
+            network, tokenizer = vlm_setup.new_network(texts, sizes, self.seed)
+        else:
+            checkpoint = self.base.removeprefix("hf/")
+            network, tokenizer, geometry = vlm_setup.from_checkpoint(checkpoint, lora_rank=self.lora_rank)
+        trainer = vlm_setup.build_trainer(
             network,
-            vlm_setup.encoder(tokenizer),
-            films,
+            vlm_setup.encode_with(tokenizer),
+            videos,
             texts,
-            recipe,
+            self.train_config(),
             self.folder,
             geometry=geometry,
-            size=self.size,
+            image_size=self.image_size,
         )
-        return training, tokenizer
+        return trainer, tokenizer

@@ -1,4 +1,4 @@
-"""What a batch of trees teaches: one pass of the network, and the loss of its answers."""
+"""The loss of a batch of prompt trees: one forward pass of the network, and the loss of its answers."""
 
 from __future__ import annotations
 
@@ -11,121 +11,124 @@ import torch.nn.functional as F  # noqa: N812  # the usual name
 from torch import Tensor, nn
 
 from stepscore.models.qwen3vl import VisionTokens
-from stepscore.training.vlm.aux_heads import FactHeads, Facts, Known, TowerHeads
-from stepscore.training.vlm.data.prompt_tree import Batch
-from stepscore.training.vlm.vision_forward import VisionPass
+from stepscore.training.vlm.aux_heads import AuxHead, AuxLabelSpace, AuxTargets, VisionAuxHeads
+from stepscore.training.vlm.data.prompt_tree import TreeBatch
+from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
 
-ODDS_SHARE, STILL_SHARE, FACT_SHARE = 0.1, 0.15, 0.5
-"""Weights of the log-odds' own error, of drift over still films and of the facts, beside 1 for statements and for
-written answers."""
+LOG_ODDS_WEIGHT, DRIFT_WEIGHT, AUX_WEIGHT = 0.1, 0.15, 0.5
+"""Loss weights of the log-odds' own error, of drift over frozen videos and of the auxiliary heads, beside 1 for
+statements and for written answers."""
 
 
-class Heads(nn.Module):
-    """Tell the facts of each block from its tokens, and where the language model has read it.
+class AuxHeads(nn.Module):
+    """Predict the labels of each block from its vision tokens, and from the language model's state after it.
 
     Args:
-        hidden: Width of the language model.
+        hidden_size: Hidden size of the language model.
         tokens: Tokens of a block.
-        states: How many recorded numbers.
-        facts: Tasks and subgoals.
+        n_states: How many recorded numbers to predict.
+        label_space: Tasks and subgoals to predict.
     """
 
-    def __init__(self, hidden: int, tokens: int, states: int, facts: Facts) -> None:
+    def __init__(self, hidden_size: int, tokens: int, n_states: int, label_space: AuxLabelSpace) -> None:
         super().__init__()
-        self.seen = TowerHeads(hidden, tokens, states, facts)
-        self.read = FactHeads(hidden, states, facts)
+        self.vision = VisionAuxHeads(hidden_size, tokens, n_states, label_space)
+        self.language = AuxHead(hidden_size, n_states, label_space)
 
 
 @dataclass(frozen=True, eq=False)
-class Teacher:
-    """A network and what it takes to teach it.
+class LossComputer:
+    """A network with its training losses.
 
     Attributes:
         network: A ``Qwen3VLForConditionalGeneration``.
-        vision: Its tower, for blocks of one size.
-        tokens: Ids that stand for pictures.
-        heads: Training-only heads; ``None`` without recorded states.
+        vision: Its vision encoder, for blocks of one size.
+        tokens: Ids of the image and video placeholder tokens.
+        heads: Auxiliary heads; ``None`` without recorded states.
     """
 
     network: Any
-    vision: VisionPass
+    vision: BatchedVisionEncoder
     tokens: VisionTokens
-    heads: Heads | None
+    heads: AuxHeads | None
 
-    def read(self, batch: Batch, pixels: Tensor, *, settled: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """What the language model makes of every token, in the end and half-way, and every block's tokens.
+    def forward(
+        self, batch: TreeBatch, pixels: Tensor, *, freeze_vision: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the language model's last hidden states, those of its middle layer, and the vision tokens.
 
         Args:
             batch: The trees.
             pixels: Patches of all blocks, in order.
-            settled: The vision tower learns no more.
+            freeze_vision: Whether the vision encoder gets no gradient.
         """
         network = self.network
         device = network.device
-        ids = torch.from_numpy(batch.ids).to(device)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not settled):
+        ids = torch.from_numpy(batch.input_ids).to(device)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not freeze_vision):
             embeddings, deep = self.vision(pixels.to(device))
-        pictures = (ids == self.tokens.image) | (ids == self.tokens.video)
+        visual = (ids == self.tokens.image) | (ids == self.tokens.video)
         text = network.model.language_model
-        embedded = text.embed_tokens(ids).masked_scatter(pictures[..., None], embeddings)
+        embedded = text.embed_tokens(ids).masked_scatter(visual[..., None], embeddings)
         out = text(
             inputs_embeds=embedded,
-            position_ids=torch.from_numpy(batch.positions).to(device),
-            attention_mask=torch.from_numpy(batch.visible).to(device)[:, None],
+            position_ids=torch.from_numpy(batch.position_ids).to(device),
+            attention_mask=torch.from_numpy(batch.attention_mask).to(device)[:, None],
             use_cache=False,
-            visual_pos_masks=pictures,
+            visual_pos_masks=visual,
             deepstack_visual_embeds=deep,
             output_hidden_states=True,
         )
         return out.last_hidden_state, out.hidden_states[len(text.layers) // 2], embeddings
 
     def loss(
-        self, batch: Batch, pixels: Tensor, known: Known | None, *, settled: bool = False
+        self, batch: TreeBatch, pixels: Tensor, aux_targets: AuxTargets | None, *, freeze_vision: bool = False
     ) -> tuple[Tensor, Mapping[str, float]]:
-        """The loss of a batch, and its parts by name.
+        """Return the loss of a batch, and its parts by name.
 
         Args:
             batch: The trees.
             pixels: Patches of all blocks, in order.
-            known: What is true of each block that has a mark; ``None`` to leave it out.
-            settled: The vision tower learns no more.
+            aux_targets: Labels of each block that has an end token; ``None`` to leave the auxiliary heads out.
+            freeze_vision: Whether the vision encoder gets no gradient.
         """
-        hidden, halfway, embeddings = self.read(batch, pixels, settled=settled)
+        hidden, middle, embeddings = self.forward(batch, pixels, freeze_vision=freeze_vision)
         parts: dict[str, Tensor] = {}
-        if len(batch.asked):
-            parts |= self._weighed(batch, hidden)
-        if len(batch.rows):
-            logits = self.network.lm_head(hidden[batch.rows[:, 0], batch.rows[:, 1]])
-            wanted = torch.from_numpy(batch.next_ids).to(logits.device)
-            parts["words"] = F.cross_entropy(logits, wanted)
-        if known is not None and self.heads is not None:
-            # Half-way up: the layers above let later words read it there.
-            marked = halfway[batch.marks[:, 0], batch.marks[:, 1]]
-            told = [self.heads.read(marked)]
-            if not settled:
-                told += self.heads.seen(embeddings.reshape(len(marked), -1))
-            parts |= {name: FACT_SHARE * part for name, part in known.losses(told).items()}
+        if len(batch.choice_places):
+            parts |= self._choice_losses(batch, hidden)
+        if len(batch.target_places):
+            logits = self.network.lm_head(hidden[batch.target_places[:, 0], batch.target_places[:, 1]])
+            targets = torch.from_numpy(batch.target_ids).to(logits.device)
+            parts["words"] = F.cross_entropy(logits, targets)
+        if aux_targets is not None and self.heads is not None:
+            # From the middle layer: the layers above let later words read it there.
+            ends = middle[batch.block_ends[:, 0], batch.block_ends[:, 1]]
+            predictions = [self.heads.language(ends)]
+            if not freeze_vision:
+                predictions += self.heads.vision(embeddings.reshape(len(ends), -1))
+            parts |= {name: AUX_WEIGHT * part for name, part in aux_targets.losses(predictions).items()}
         total = torch.stack(list(parts.values())).sum()
         return total, {name: float(part.detach()) for name, part in parts.items()}
 
-    def _weighed(self, batch: Batch, hidden: Tensor) -> dict[str, Tensor]:
-        """Answers of two words: their cross entropy, their log-odds, and what moves while nothing moves."""
-        told = self.network.lm_head(hidden[batch.asked[:, 0], batch.asked[:, 1]]).log_softmax(-1)
-        yes, no = told.gather(1, torch.from_numpy(batch.words).to(told.device)).unbind(1)
-        wanted = torch.from_numpy(batch.log_odds).to(told)
-        true = torch.sigmoid(wanted)
-        least = F.binary_cross_entropy_with_logits(wanted, true)  # what even the right answer costs
-        odds = yes - no
+    def _choice_losses(self, batch: TreeBatch, hidden: Tensor) -> dict[str, Tensor]:
+        """Return the losses of answers of two words: cross entropy, log-odds, and drift over frozen videos."""
+        logits = self.network.lm_head(hidden[batch.choice_places[:, 0], batch.choice_places[:, 1]])
+        logprobs = logits.log_softmax(-1)
+        yes, no = logprobs.gather(1, torch.from_numpy(batch.choice_ids).to(logprobs.device)).unbind(1)
+        target = torch.from_numpy(batch.log_odds).to(logprobs)
+        p_yes = torch.sigmoid(target)
+        least = F.binary_cross_entropy_with_logits(target, p_yes)  # what even the right answer costs
+        log_odds = yes - no
         parts = {
-            "statements": -(true * yes + (1 - true) * no).mean() - least,
-            "odds": ODDS_SHARE * F.smooth_l1_loss(odds, wanted),
+            "statements": -(p_yes * yes + (1 - p_yes) * no).mean() - least,
+            "odds": LOG_ODDS_WEIGHT * F.smooth_l1_loss(log_odds, target),
         }
-        still = torch.from_numpy(batch.still).to(told.device)
-        moves = [_spread(odds[still == tree]) for tree in torch.unique(still[still >= 0])]
-        if moves:
-            parts["still"] = STILL_SHARE * torch.stack(moves).mean()
+        tree_of = torch.from_numpy(batch.static_tree).to(logprobs.device)
+        drifts = [_mean_deviation(log_odds[tree_of == tree]) for tree in torch.unique(tree_of[tree_of >= 0])]
+        if drifts:
+            parts["still"] = DRIFT_WEIGHT * torch.stack(drifts).mean()
         return parts
 
 
-def _spread(values: Tensor) -> Tensor:
+def _mean_deviation(values: Tensor) -> Tensor:
     return (values - values.mean()).abs().mean()

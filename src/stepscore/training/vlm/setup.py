@@ -1,4 +1,4 @@
-"""What a training run starts from: a new small network or a checkpoint, its texts and its lessons."""
+"""Set-up of a training run: a new small network or a checkpoint, its texts, judges and trainer."""
 
 from __future__ import annotations
 
@@ -11,53 +11,55 @@ import yaml
 
 from stepscore.errors import ModelError, OptionError
 from stepscore.judges import Hop, Judge, ProcVlm, StepEval
-from stepscore.judges.common import read_prompt
+from stepscore.judges.common import load_prompt
 from stepscore.models import get_model
 from stepscore.models.hf import checkpoint_folder, load_tokenizer, read_json
 from stepscore.models.qwen3vl import Geometry, Layout, VisionTokens, geometry_of
-from stepscore.training.vlm.aux_heads import facts_of
+from stepscore.training.vlm.aux_heads import label_space_of
+from stepscore.training.vlm.config import VlmTrainConfig
 from stepscore.training.vlm.data.clips import Texts
-from stepscore.training.vlm.data.dataset import LabelledFilm
-from stepscore.training.vlm.data.image_batches import PictureLessons
-from stepscore.training.vlm.loss import Heads, Teacher
-from stepscore.training.vlm.small_vlm import Shape, all_texts, make_network, make_tokenizer
-from stepscore.training.vlm.training import USER, TrainConfig, Training
-from stepscore.training.vlm.vision_forward import VisionPass
-from stepscore.training.vlm.vision_pretraining import Looking
+from stepscore.training.vlm.data.dataset import LabelledVideo
+from stepscore.training.vlm.data.image_batches import ImageBatches
+from stepscore.training.vlm.loss import AuxHeads, LossComputer
+from stepscore.training.vlm.small_vlm import SmallVlmConfig, all_texts, make_network, train_tokenizer
+from stepscore.training.vlm.trainer import HEAD, VlmTrainer
+from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
+from stepscore.training.vlm.vision_pretraining import VisionPretraining
 
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
-def texts_of(films: Sequence[LabelledFilm], wordings: Mapping[str, Sequence[str]]) -> Texts:
-    """What can be said of these films.
+def texts_of(videos: Sequence[LabelledVideo], paraphrases: Mapping[str, Sequence[str]]) -> Texts:
+    """Return the texts of statements about these videos.
 
     Args:
-        films: The films.
-        wordings: Other words for instructions.
+        videos: The training videos.
+        paraphrases: Paraphrases of each instruction.
     """
     subgoals: dict[str, list[str]] = {}
-    for film in films:
-        subgoals.setdefault(film.instruction, [subgoal.name for subgoal in film.subgoals])
-    return Texts(read_prompt("topreward_upstream"), wordings, _opposites(films), sorted(subgoals), subgoals)
+    for video in videos:
+        subgoals.setdefault(video.instruction, [subgoal.name for subgoal in video.subgoals])
+    template = load_prompt("topreward_upstream").text
+    return Texts(template, paraphrases, _opposites(videos), sorted(subgoals), subgoals)
 
 
-def _opposites(films: Sequence[LabelledFilm]) -> dict[str, str]:
-    """Pairs of instructions that undo each other, where both are trained."""
+def _opposites(videos: Sequence[LabelledVideo]) -> dict[str, str]:
+    """Return pairs of instructions that undo each other, where both are trained."""
     from stepscore.episodes.perturbations import opposite_instruction_of
 
-    known = {film.instruction for film in films}
-    found = {}
+    known = {video.instruction for video in videos}
+    opposites = {}
     for instruction in known:
         try:
-            other = opposite_instruction_of(instruction, _IN_THE_SAME_SCENE)
+            other = opposite_instruction_of(instruction, _SAME_SCENE_ANTONYMS)
         except OptionError:
             continue
         if other in known:
-            found[instruction] = other
-    return found
+            opposites[instruction] = other
+    return opposites
 
 
-_IN_THE_SAME_SCENE = {
+_SAME_SCENE_ANTONYMS = {
     "open": "close",
     "press the handle down": "pull the handle up",
     "turn the faucet handle to the left": "turn the faucet handle to the right",
@@ -65,33 +67,35 @@ _IN_THE_SAME_SCENE = {
 }
 
 
-def read_wordings(path: Path | None) -> dict[str, list[str]]:
-    """Other words for each instruction: a YAML mapping. The last of each is left out, to be tested with."""
+def read_paraphrases(path: Path | None) -> dict[str, list[str]]:
+    """Read the paraphrases of each instruction, a YAML mapping. The last of each is left out, for tests."""
     if path is None:
         return {}
     try:
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise OptionError(f"Wordings {path} cannot be read: {error}.") from error
+        raise OptionError(f"Paraphrases {path} cannot be read: {error}.") from error
     if not isinstance(read, dict) or not all(isinstance(v, list) for v in read.values()):
-        raise OptionError(f"Wordings {path}: expected an instruction and a list of others on each line.")
-    return {str(said): [str(text) for text in others[:-1]] for said, others in read.items()}
+        raise OptionError(
+            f"Invalid paraphrases {path}: expected an instruction and a list of paraphrases on each line."
+        )
+    return {str(own): [str(text) for text in others[:-1]] for own, others in read.items()}
 
 
-def new_network(films: Sequence[LabelledFilm], texts: Texts, shape: Shape, seed: int) -> tuple[Any, Any]:
-    """A small network with random weights and a tokenizer for these texts; see ``small_vlm.py``."""
+def new_network(texts: Texts, sizes: SmallVlmConfig, seed: int) -> tuple[Any, Any]:
+    """Return a small network with random weights and a tokenizer for these texts; see ``small_vlm.py``."""
     subgoals = [name for names in texts.subgoals.values() for name in names]
-    wordings = [text for others in texts.wordings.values() for text in others]
-    tokenizer = make_tokenizer(all_texts(texts.instructions, subgoals, wordings))
-    return make_network(tokenizer, shape, seed), tokenizer
+    paraphrases = [text for others in texts.paraphrases.values() for text in others]
+    tokenizer = train_tokenizer(all_texts(texts.instructions, subgoals, paraphrases))
+    return make_network(tokenizer, sizes, seed), tokenizer
 
 
-def from_checkpoint(checkpoint: str, *, lora: int | None) -> tuple[Any, Any, Geometry]:
-    """A Qwen3-VL checkpoint to go on from, its tokenizer and geometry.
+def from_checkpoint(checkpoint: str, *, lora_rank: int | None) -> tuple[Any, Any, Geometry]:
+    """Load a Qwen3-VL checkpoint to fine-tune, its tokenizer and geometry.
 
     Args:
-        checkpoint: What stands after ``hf/``.
-        lora: Rank of LoRA adapters on the language model; ``None`` to train all weights.
+        checkpoint: A path or repo id, what stands after ``hf/``.
+        lora_rank: Rank of LoRA adapters on the language model; ``None`` to train all weights.
     """
     from transformers import AutoModelForImageTextToText
 
@@ -103,8 +107,8 @@ def from_checkpoint(checkpoint: str, *, lora: int | None) -> tuple[Any, Any, Geo
         )
     loader: Any = AutoModelForImageTextToText
     network = loader.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, local_files_only=True)
-    if lora is not None:
-        network = with_lora(network, lora)
+    if lora_rank is not None:
+        network = add_lora(network, lora_rank)
     processor = folder / "preprocessor_config.json"
     geometry = geometry_of(
         config.get("vision_config") or {}, read_json(processor) if processor.is_file() else {}
@@ -112,8 +116,8 @@ def from_checkpoint(checkpoint: str, *, lora: int | None) -> tuple[Any, Any, Geo
     return network, load_tokenizer(folder, remote_code=False), geometry
 
 
-def with_lora(network: Any, rank: int) -> Any:
-    """The network with LoRA adapters on its language model's matrices; all else stands still."""
+def add_lora(network: Any, rank: int) -> Any:
+    """Return the network with LoRA adapters on its language model's matrices; all other weights are frozen."""
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
@@ -122,14 +126,14 @@ def with_lora(network: Any, rank: int) -> Any:
         raise MissingExtraError("LoRA training", "train") from error
     pattern = rf".*language_model.*\.({'|'.join(LORA_MODULES)})"
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=pattern)
-    changed = inject_adapter_in_model(config, network)
-    for name, weights in changed.named_parameters():
+    adapted = inject_adapter_in_model(config, network)
+    for name, weights in adapted.named_parameters():
         weights.requires_grad_("lora_" in name)
-    return changed
+    return adapted
 
 
 def merge_lora(network: Any) -> Any:
-    """The network with its adapters added to the weights they belong to, as any other checkpoint."""
+    """Return the network with its adapters merged into the weights, as any other checkpoint."""
     from peft.tuners.lora import LoraLayer
 
     for name, module in list(network.named_modules()):
@@ -140,50 +144,57 @@ def merge_lora(network: Any) -> Any:
     return network
 
 
-def set_up(
+def build_trainer(
     network: Any,
     encode: Any,
-    films: Sequence[LabelledFilm],
+    videos: Sequence[LabelledVideo],
     texts: Texts,
-    recipe: TrainConfig,
+    config: VlmTrainConfig,
     folder: Path,
     *,
     geometry: Geometry,
-    size: int,
-) -> Training:
-    """A training run of a network on films.
+    image_size: int,
+) -> VlmTrainer:
+    """Return the trainer of a network on videos.
 
     Args:
-        network: The network.
-        encode: Text into token ids.
-        films: What it learns from.
-        texts: What is said of them.
-        recipe: How training goes.
-        folder: Where its state is kept.
-        geometry: How the network cuts pictures up.
-        size: Pixels a side of the films' pictures.
+        network: A ``Qwen3VLForConditionalGeneration``.
+        encode: Function from text to token ids.
+        videos: The training videos.
+        texts: Texts of statements about them.
+        config: Steps, learning rate and so on.
+        folder: Where the state and the logs are kept.
+        geometry: Patch sizes of the network's vision encoder.
+        image_size: Pixels a side of the videos' frames.
     """
     names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
     tokens = VisionTokens(*(int(getattr(network.config, name)) for name in names))
-    grid = geometry.grid((size, size))
-    layout = Layout(encode, tokens, grid, geometry.temporal, USER)
-    states = max((film.states.shape[1] for film in films), default=0)
-    patches = size // geometry.patch
-    vision = VisionPass(network.model.visual, patches, patches)
-    facts, heads, looking = facts_of(films), None, None
-    if states and all(film.states.shape[1] == states for film in films):
-        torch.manual_seed(recipe.seed)
-        hidden = network.config.text_config.hidden_size
-        heads = Heads(hidden, grid[0] * grid[1], states + 1, facts).to(network.device)
-        if recipe.look:
-            looking = Looking(films, facts, heads.seen, vision, geometry)
-    teacher = Teacher(network, vision, tokens, heads)
-    lessons = PictureLessons(taught_judges(), films, layout, geometry, facts) if recipe.pictures else None
-    return Training(teacher, layout, geometry, films, texts, facts, lessons, looking, recipe, folder)
+    grid = geometry.grid((image_size, image_size))
+    layout = Layout(encode, tokens, grid, geometry.temporal, HEAD)
+    n_states = max((video.states.shape[1] for video in videos), default=0)
+    patches = image_size // geometry.patch
+    vision = BatchedVisionEncoder(network.model.visual, patches, patches)
+    space, heads, pretraining = label_space_of(videos), None, None
+    if n_states and all(video.states.shape[1] == n_states for video in videos):
+        torch.manual_seed(config.seed)
+        hidden_size = network.config.text_config.hidden_size
+        # One more than recorded: progress is predicted too.
+        heads = AuxHeads(hidden_size, grid[0] * grid[1], n_states + 1, space).to(network.device)
+        if config.vision_pretrain_steps:
+            pretraining = VisionPretraining(videos, space, heads.vision, vision, geometry)
+    computer = LossComputer(network, vision, tokens, heads)
+    questions = (
+        ImageBatches(image_judges(), videos, layout, geometry, space)
+        if config.image_question_fraction
+        else None
+    )
+    return VlmTrainer(
+        computer, layout, geometry, videos, texts, space, questions, pretraining, config, folder
+    )
 
 
-def taught_judges() -> list[Judge]:
-    """The judges whose questions are taught, with the options they are taught in."""
+def image_judges() -> list[Judge]:
+    """Return the judges whose questions with single images are trained, with the options of each."""
     model = get_model("mock/yes")
     return [
         StepEval(model, strategy="per-subgoal", answer="tokens", frames=8),
@@ -197,24 +208,24 @@ def taught_judges() -> list[Judge]:
     ]
 
 
-def encoder(tokenizer: Any) -> Any:
-    """Text into token ids, for a tokenizer of either library."""
+def encode_with(tokenizer: Any) -> Any:
+    """Return the function from text to token ids, for a tokenizer of either library."""
     from functools import lru_cache
 
     @lru_cache(maxsize=20_000)
     def ids(text: str) -> tuple[int, ...]:
-        found = tokenizer.encode(text, add_special_tokens=False)
-        return tuple(found if isinstance(found, list) else found.ids)
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        return tuple(encoded if isinstance(encoded, list) else encoded.ids)
 
     return lambda text: list(ids(text))
 
 
 def write_checkpoint(network: Any, tokenizer: Any, folder: Path) -> None:
-    """The network as a checkpoint that ``hf/FOLDER`` loads: float16 weights, configuration, tokenizer."""
+    """Write the network as a checkpoint that ``hf/FOLDER`` loads: float16 weights, config, tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
-    half = {name: weights.detach().clone() for name, weights in network.state_dict().items()}
+    full = {name: weights.detach().clone() for name, weights in network.state_dict().items()}
     network.half().save_pretrained(folder)
-    network.float().load_state_dict(half)
+    network.float().load_state_dict(full)
     if hasattr(tokenizer, "save_pretrained"):
         tokenizer.save_pretrained(folder)
     else:

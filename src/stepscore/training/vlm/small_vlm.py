@@ -1,4 +1,4 @@
-"""A Qwen3-VL of a few million weights and a tokenizer made for it, to be trained from nothing."""
+"""A Qwen3-VL of a few million weights and a tokenizer for it, to be trained from random weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepscore.judges.common import prompt_names, read_prompt
+from stepscore.judges.common import load_prompt, prompt_names
 
 SPECIAL = (
     "<|endoftext|>",
@@ -26,119 +26,122 @@ ANSWERS = (
     "<score>+25%</score> <score>-40%</score> <score>0%</score> Yes No True False unknown",
     "user assistant system, camera close left corner gripper; best seen by the camera side by side:",
 )
-"""Words of answers, so that the tokenizer knows them."""
+"""Texts of answers, for the tokenizer's vocabulary."""
 _GAPS = re.compile(r"\$\w+|\{\{\w+\}\}|\{\w+\}|\{\}|\n")
 _CONDITION = re.compile(r"^\?\w+: ?", re.MULTILINE)
-_SHORTEST = 12
+_MIN_PHRASE_LENGTH = 12
 
 
 def fixed_phrases() -> list[str]:
-    """The parts of all judges' prompts that never change, longest first; each becomes one token.
+    """Return the parts of all judges' prompts that never change, longest first; each becomes one token.
 
-    A prompt of 150 words is read as some 20 tokens that way, by the same text.
+    A prompt of 150 words is some 20 tokens that way.
     """
-    texts = [_CONDITION.sub("", read_prompt(name)) for name in prompt_names("") if not name.startswith("gvl")]
-    pieces = {piece for text in texts for piece in _GAPS.split(text) if len(piece) >= _SHORTEST}
+    texts = [
+        _CONDITION.sub("", load_prompt(name).text) for name in prompt_names() if not name.startswith("gvl")
+    ]
+    pieces = {piece for text in texts for piece in _GAPS.split(text) if len(piece) >= _MIN_PHRASE_LENGTH}
     return sorted({*pieces, " seconds>"}, key=lambda piece: (-len(piece), piece))
 
 
-def make_tokenizer(texts: Iterable[str], vocabulary: int = 1500) -> Any:
-    """A byte-level BPE tokenizer that knows the judges' prompts and these instructions and subgoals.
+def train_tokenizer(texts: Iterable[str], vocab_size: int = 1500) -> Any:
+    """Train a byte-level BPE tokenizer on the judges' prompts and these instructions and subgoals.
 
     Args:
-        texts: Instructions and subgoals in all their wordings.
-        vocabulary: Most merged tokens; the fixed phrases come on top.
+        texts: Instructions with their paraphrases, and subgoals.
+        vocab_size: Most merged tokens; the fixed phrases come on top.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Digits(individual_digits=True),
             pre_tokenizers.ByteLevel(add_prefix_space=False),
         ]
     )
-    made.decoder = decoders.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
     corpus = [
-        form.format(text) for text in texts for form in (" {}.", "{}", " {} [counts if true at some time]")
+        template.format(text)
+        for text in texts
+        for template in (" {}.", "{}", " {} [counts if true at some time]")
     ]
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
+        vocab_size=vocab_size,
         min_frequency=2,
         special_tokens=list(SPECIAL),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator(
+    tokenizer.train_from_iterator(
         [*corpus, *ANSWERS * 3, " still true in the last frame] Frame s: 0. "] * 2, trainer
     )
-    made.add_tokens([AddedToken(piece, normalized=False) for piece in fixed_phrases()])
-    return made
+    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in fixed_phrases()])
+    return tokenizer
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How large the network is.
+class SmallVlmConfig:
+    """The sizes of a small Qwen3-VL, named as in its own config.
 
     Attributes:
-        hidden: Width of the language model.
-        layers: Its layers.
-        heads: Its attention heads.
-        inner: Width inside its layers.
-        vision_hidden: Width of the vision tower.
-        vision_layers: Its layers.
-        vision_inner: Width inside them.
-        patch: Pixels a side of a patch; two by two patches and two frames are one token.
-        size: Pixels a side of a picture.
+        hidden_size: Hidden size of the language model.
+        num_hidden_layers: Layers of the language model.
+        num_attention_heads: Attention heads of the language model.
+        intermediate_size: Hidden size of the language model's MLPs.
+        vision_hidden_size: Hidden size of the vision encoder.
+        vision_depth: Layers of the vision encoder.
+        vision_intermediate_size: Hidden size of the vision encoder's MLPs.
+        patch_size: Pixels a side of a patch; two by two patches and two frames are one token.
+        image_size: Pixels a side of a frame.
     """
 
-    hidden: int = 192
-    layers: int = 4
-    heads: int = 4
-    inner: int = 512
-    vision_hidden: int = 128
-    vision_layers: int = 4
-    vision_inner: int = 384
-    patch: int = 16
-    size: int = 128
+    hidden_size: int = 192
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 4
+    intermediate_size: int = 512
+    vision_hidden_size: int = 128
+    vision_depth: int = 4
+    vision_intermediate_size: int = 384
+    patch_size: int = 16
+    image_size: int = 128
 
 
-def make_network(tokenizer: Any, shape: Shape, seed: int) -> Any:
-    """A ``Qwen3VLForConditionalGeneration`` with random weights."""
+def make_network(tokenizer: Any, sizes: SmallVlmConfig, seed: int) -> Any:
+    """Return a ``Qwen3VLForConditionalGeneration`` with random weights."""
     import torch
     from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     torch.manual_seed(seed)
-    width = shape.hidden // shape.heads
-    third = width // 6
-    places = (shape.size // shape.patch) ** 2
+    head_dim = sizes.hidden_size // sizes.num_attention_heads
+    third = head_dim // 6
     ids = {name: tokenizer.token_to_id(name) for name in SPECIAL}
     config = Qwen3VLConfig(
         text_config={
             "vocab_size": -(-tokenizer.get_vocab_size() // 16) * 16,
-            "hidden_size": shape.hidden,
-            "intermediate_size": shape.inner,
-            "num_hidden_layers": shape.layers,
-            "num_attention_heads": shape.heads,
-            "num_key_value_heads": shape.heads,
-            "head_dim": width,
+            "hidden_size": sizes.hidden_size,
+            "intermediate_size": sizes.intermediate_size,
+            "num_hidden_layers": sizes.num_hidden_layers,
+            "num_attention_heads": sizes.num_attention_heads,
+            "num_key_value_heads": sizes.num_attention_heads,
+            "head_dim": head_dim,
             "max_position_embeddings": 4096,
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 10000.0,
-                "mrope_section": [width // 2 - 2 * third, third, third],
+                "mrope_section": [head_dim // 2 - 2 * third, third, third],
                 "mrope_interleaved": True,
             },
         },
         vision_config={
-            "depth": shape.vision_layers,
-            "hidden_size": shape.vision_hidden,
-            "intermediate_size": shape.vision_inner,
+            "depth": sizes.vision_depth,
+            "hidden_size": sizes.vision_hidden_size,
+            "intermediate_size": sizes.vision_intermediate_size,
             "num_heads": 4,
-            "out_hidden_size": shape.hidden,
-            "deepstack_visual_indexes": [shape.vision_layers // 4, shape.vision_layers // 2],
-            "num_position_embeddings": places,
-            "patch_size": shape.patch,
+            "out_hidden_size": sizes.hidden_size,
+            "deepstack_visual_indexes": [sizes.vision_depth // 4, sizes.vision_depth // 2],
+            "num_position_embeddings": (sizes.image_size // sizes.patch_size) ** 2,
+            "patch_size": sizes.patch_size,
             "temporal_patch_size": 2,
             "spatial_merge_size": 2,
         },
@@ -154,11 +157,11 @@ def make_network(tokenizer: Any, shape: Shape, seed: int) -> Any:
     network.generation_config.eos_token_id = [ids["<|im_end|>"], ids["<|endoftext|>"]]
     network.generation_config.pad_token_id = ids["<|endoftext|>"]
     with torch.no_grad():
-        # Positions as loud as pixels from the start: a small tower learns where things are far sooner.
+        # Positions as large as pixels from the start: a small encoder learns where things are far sooner.
         network.model.visual.pos_embed.weight.mul_(5)
     return network
 
 
-def all_texts(instructions: Sequence[str], subgoals: Sequence[str], wordings: Iterable[str]) -> list[str]:
-    """Texts for :func:`make_tokenizer`, each once, in order."""
-    return list(dict.fromkeys([*instructions, *subgoals, *wordings]))
+def all_texts(instructions: Sequence[str], subgoals: Sequence[str], paraphrases: Iterable[str]) -> list[str]:
+    """Return the texts for :func:`train_tokenizer`, each once, in order."""
+    return list(dict.fromkeys([*instructions, *subgoals, *paraphrases]))

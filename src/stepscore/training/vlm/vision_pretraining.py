@@ -1,7 +1,7 @@
-"""The first lessons, for the eyes alone: what is where, what is true, told from one pair of frames.
+"""Vision pretraining: the vision encoder alone learns to predict the labels of one pair of frames.
 
-A vision tower learns this several times faster from numbers than through the words of a language model that
-knows nothing yet. The heads are thrown away; what the tower has learned to see stays.
+It learns this several times faster from numbers than through the text of a language model that knows nothing yet.
+The heads are dropped afterwards; the encoder's weights stay.
 """
 
 from __future__ import annotations
@@ -15,58 +15,57 @@ from torch import Tensor
 
 from stepscore.models.qwen3vl import Geometry, patches
 from stepscore.training.augment import augmented
-from stepscore.training.vlm.aux_heads import Facts, Known, TowerHeads
-from stepscore.training.vlm.data.dataset import LabelledFilm
-from stepscore.training.vlm.vision_forward import VisionPass
+from stepscore.training.vlm.aux_heads import AuxLabelSpace, AuxTargets, VisionAuxHeads
+from stepscore.training.vlm.data.dataset import LabelledVideo
+from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
 from stepscore.types import FloatArray
 
-LATE_SHARE = 0.4
-"""Share of pairs from the second half of a film alone."""
+SECOND_HALF_FRACTION = 0.4
+"""Fraction of pairs drawn from the second half of a video alone."""
 
 
 @dataclass(frozen=True, eq=False)
-class Looking:
-    """Lessons about single pairs of frames.
+class VisionPretraining:
+    """Draws pairs of frames and computes the loss of the heads on the vision encoder.
 
     Attributes:
-        films: What is looked at.
-        facts: What is asked.
-        heads: What answers.
-        vision: The tower.
-        geometry: How pictures are cut up.
-        pairs: Pairs of a step.
+        videos: The training videos.
+        label_space: Tasks and subgoals to predict.
+        heads: The heads that predict them.
+        vision: The vision encoder.
+        geometry: Its patch sizes.
+        batch_size: Pairs of frames in a step.
     """
 
-    films: Sequence[LabelledFilm]
-    facts: Facts
-    heads: TowerHeads
-    vision: VisionPass
+    videos: Sequence[LabelledVideo]
+    label_space: AuxLabelSpace
+    heads: VisionAuxHeads
+    vision: BatchedVisionEncoder
     geometry: Geometry
-    pairs: int = 64
+    batch_size: int = 64
 
     def loss(
-        self, rng: np.random.Generator, numbers: Sequence[FloatArray]
+        self, rng: np.random.Generator, states: Sequence[FloatArray]
     ) -> tuple[Tensor, Mapping[str, float]]:
-        """The loss of one step, and its parts.
+        """Return the loss of one step, and its parts by name.
 
         Args:
-            rng: What draws.
-            numbers: Normalised recorded numbers of every film, a row a frame.
+            rng: Random generator.
+            states: Normalized recorded states of every video, (n, S).
         """
-        pictures, known = [], Known(self.facts)
-        for number in rng.integers(len(self.films), size=self.pairs).tolist():
-            film = self.films[number]
+        images, targets = [], AuxTargets(self.label_space)
+        for number in rng.integers(len(self.videos), size=self.batch_size).tolist():
+            video = self.videos[number]
             # Done and nearly done look alike, and both are found near the end.
-            first = len(film) // 2 if rng.random() < LATE_SHARE else 0
-            at = int(rng.integers(first, len(film)))
-            views = list(film.views)
-            frames = film.views[views[int(rng.integers(len(views)))]][[max(0, at - 1), at]]
-            pictures.append(augmented(frames, rng, share=0.4))
-            known.add(film, numbers[number], [at])
-        pixels = torch.from_numpy(patches(np.concatenate(pictures), self.geometry))
+            first = len(video) // 2 if rng.random() < SECOND_HALF_FRACTION else 0
+            at = int(rng.integers(first, len(video)))
+            views = list(video.views)
+            frames = video.views[views[int(rng.integers(len(views)))]][[max(0, at - 1), at]]
+            images.append(augmented(frames, rng, share=0.4))
+            targets.add(video, states[number], [at])
+        pixels = torch.from_numpy(patches(np.concatenate(images), self.geometry))
         tokens, deep = self.vision(pixels.to(self.heads.device))
-        # The layers below are read by the language model too; each must make sense by itself.
-        parts = known.losses(
-            [told for t in (tokens, *deep) for told in self.heads(t.reshape(self.pairs, -1))]
-        )
+        # The language model reads the deepstack layers too; each must make sense by itself.
+        predictions = [p for layer in (tokens, *deep) for p in self.heads(layer.reshape(self.batch_size, -1))]
+        parts = targets.losses(predictions)
         return torch.stack(list(parts.values())).sum(), {k: float(v.detach()) for k, v in parts.items()}

@@ -1,1 +1,1 @@
-"""What a vision-language judge is trained on: clips, judges' questions with their answers, prompt trees."""
+"""Training data of a vision-language judge: clips, judges' questions with their answers, prompt trees."""

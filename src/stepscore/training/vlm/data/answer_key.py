@@ -1,6 +1,6 @@
-"""What is true of a labelled episode at the moment a question shows, and the right answer in words.
+"""The right answers to a judge's questions about a labelled episode.
 
-Which moment that is stands in the question itself: the frames of the main view that it names.
+Which time a question is about stands in the question itself: the frames of the main view that it names.
 """
 
 from __future__ import annotations
@@ -12,36 +12,43 @@ from functools import cached_property
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.episodes.labels import POTENTIAL, SLACK_S, Labels, Truth, subgoal_truth, success_truth
+from stepscore.episodes.labels import (
+    LABEL_TOLERANCE_S,
+    POTENTIAL,
+    Labels,
+    Truth,
+    subgoal_truth,
+    success_truth,
+)
 from stepscore.errors import EpisodeError
 from stepscore.judges import StepEval, described
-from stepscore.models import FrameRef, Generate, Prompt, Score, TiledFrames, Turn
+from stepscore.models import FrameRef, Generate, Prompt, Score, TiledFrames
 from stepscore.types import FloatArray
 
 DIRECT = "Therefore, the estimated progress is <progress>"
-"""Begins an answer to procvlm's question that leaves the remaining actions out."""
+"""Beginning of an answer to procvlm's question that leaves the remaining actions out."""
 
 
-class UnlabelledMomentError(EpisodeError):
-    """The labels do not say what is right at the moment a question shows; they may at another."""
+class UnlabelledTimeError(EpisodeError):
+    """The labels do not cover the time a question is about; they may cover another."""
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodeTruth:
-    """What an episode's labels say of any moment in it.
+    """The labels of an episode at any time in it.
 
-    An EpisodeError names what is not labelled at all, an :class:`UnlabelledMomentError` what is not at the
-    moment asked about.
+    An EpisodeError names what is not labelled at all, an :class:`UnlabelledTimeError` what is not labelled at the
+    time in question.
     """
 
     episode: Episode
 
     @cached_property
     def times(self) -> FloatArray:
-        """Seconds of the main view's frames."""
+        """Timestamps of the main view's frames in seconds."""
         if not self.episode.views:
             raise EpisodeError(f"Episode {self.episode.id} has no video to ask about.")
-        return next(iter(self.episode.views.values())).timestamps()
+        return self.episode.views[self.episode.main_view].timestamps()
 
     @cached_property
     def subgoals(self) -> tuple[Truth, ...]:
@@ -59,17 +66,17 @@ class EpisodeTruth:
         return tuple(subgoal_truth(Labels(rows), s.name, s.mode, last_s) for s in subgoals)
 
     def reached(self, number: int, at_s: float) -> bool:
-        """Whether subgoal ``number`` (from 0) counts at a moment: true by then (ever), or then (holds)."""
+        """Return whether subgoal ``number`` (from 0) counts at a time: true by then (ever), or then (holds)."""
         subgoal = self.episode.subgoals[number]
         known = self.subgoals[number].at_end(subgoal.mode, at_s)
         if known is None and self._is_last(at_s):
             known = self.episode.labels.subgoal(subgoal.name)
         if known is None:
-            raise self._silent(f"whether the subgoal {subgoal.name!r} was reached", at_s)
+            raise self._unlabelled(f"whether the subgoal {subgoal.name!r} was reached", at_s)
         return known
 
     def succeeded(self, at_s: float) -> bool:
-        """Whether the task's success counts at a moment, by the episode's mode."""
+        """Return whether the task's success counts at a time, by the episode's mode."""
         labels = self.episode.labels
         if not any(row.kind == "success" for row in labels.rows):
             raise self._missing("success label", "Give labels: --labels labels.parquet")
@@ -78,7 +85,7 @@ class EpisodeTruth:
         if known is None and self._is_last(at_s):
             known = labels.success
         if known is None:
-            raise self._silent("whether the task was done", at_s)
+            raise self._unlabelled("whether the task was done", at_s)
         return known
 
     @cached_property
@@ -101,14 +108,14 @@ class EpisodeTruth:
         return times[known], values[known]
 
     def progress(self, at_s: float) -> float:
-        """The progress potential at a moment, linear between labelled ones."""
+        """Return the progress potential at a time, linear between labelled times."""
         times, values = self._progress
-        if not times[0] - SLACK_S <= at_s <= times[-1] + SLACK_S:
-            raise self._silent("how far the task was", at_s)
+        if not times[0] - LABEL_TOLERANCE_S <= at_s <= times[-1] + LABEL_TOLERANCE_S:
+            raise self._unlabelled("how far the task was", at_s)
         return float(np.interp(at_s, times, values))
 
-    def left(self, at_s: float) -> list[str]:
-        """The steps not done at a moment, in order: subgoals, or stages where the episode has none.
+    def remaining(self, at_s: float) -> list[str]:
+        """Return the steps not done at a time, in order: subgoals, or stages where the episode has none.
 
         A subgoal with mode ``ever`` is done once it was true, and stays so. The stages of a success are a
         whole procedure; those of a failure only say what was tried.
@@ -121,54 +128,56 @@ class EpisodeTruth:
             raise self._missing(
                 "subgoals, and no stages of a success", "Give one of them: --subgoals, --labels"
             )
-        running = [] if self._is_last(at_s) else [s for s in labels.stages if s.end_s > at_s + SLACK_S]
-        return list(dict.fromkeys(stage.name for stage in running))
+        unfinished = (
+            [] if self._is_last(at_s) else [s for s in labels.stages if s.end_s > at_s + LABEL_TOLERANCE_S]
+        )
+        return list(dict.fromkeys(stage.name for stage in unfinished))
 
     def _is_last(self, at_s: float) -> bool:
-        return at_s >= float(self.times[-1]) - SLACK_S
+        return at_s >= float(self.times[-1]) - LABEL_TOLERANCE_S
 
     def _missing(self, what: str, repair: str) -> EpisodeError:
         return EpisodeError(f"Episode {self.episode.id} has no {what}: no right answer is known. {repair}")
 
-    def _silent(self, what: str, at_s: float) -> UnlabelledMomentError:
-        return UnlabelledMomentError(
+    def _unlabelled(self, what: str, at_s: float) -> UnlabelledTimeError:
+        return UnlabelledTimeError(
             f"Episode {self.episode.id}: the labels do not say {what} at {at_s:.2f} s. Labels with times "
-            "(start_s, end_s) say it of every moment."
+            "(start_s, end_s) cover every frame."
         )
 
 
-def seconds_shown(prompt: Prompt, truth: EpisodeTruth) -> list[float]:
-    """The seconds of the main view's frames in a question, in the order in which they stand."""
-    main = next(iter(truth.episode.views))
-    return [float(truth.times[still.index]) for still in _stills(prompt) if still.view == main]
+def frame_times(prompt: Prompt, truth: EpisodeTruth) -> list[float]:
+    """Return the timestamps of the main view's frames in a question, in the order of the prompt."""
+    main = truth.episode.main_view
+    return [float(truth.times[frame.index]) for frame in _frame_refs(prompt) if frame.view == main]
 
 
-def _stills(prompt: Prompt) -> list[FrameRef]:
-    found: list[FrameRef] = []
+def _frame_refs(prompt: Prompt) -> list[FrameRef]:
+    frames: list[FrameRef] = []
     for part in (part for turn in prompt.turns for part in turn.parts):
         if isinstance(part, TiledFrames):
-            found += part.stills
+            frames += part.frames
         elif isinstance(part, FrameRef):
-            found.append(part)
-    return found
+            frames.append(part)
+    return frames
 
 
 def stepeval_answer(judge: StepEval, request: Generate | Score, truth: EpisodeTruth) -> str:
-    """The verdicts on what is shown: the JSON asked for, or one of the two words."""
-    shown = seconds_shown(request.prompt, truth)
+    """Return the verdicts at the last frame of the question: the JSON asked for, or one of the two words."""
+    times = frame_times(request.prompt, truth)
     if isinstance(request, Generate) and judge.strategy == "all-at-once":
-        entries = [_entry(judge, k, shown, truth, numbered=True) for k in range(len(truth.episode.subgoals))]
+        entries = [_entry(judge, k, times, truth, numbered=True) for k in range(len(truth.episode.subgoals))]
         return f'{{"subgoals": [{", ".join(entries)}]}}'
-    number = _asked_about(request.prompt, truth.episode)
+    number = _subgoal_number(request.prompt, truth.episode)
     if isinstance(request, Score):
-        return request.candidates[0 if truth.reached(number, shown[-1]) else 1]
-    return _entry(judge, number, shown, truth)
+        return request.candidates[0 if truth.reached(number, times[-1]) else 1]
+    return _entry(judge, number, times, truth)
 
 
-def _asked_about(prompt: Prompt, episode: Episode) -> int:
-    """Which subgoal a question about one is about, counted from 0, by the line that states it."""
+def _subgoal_number(prompt: Prompt, episode: Episode) -> int:
+    """Return which subgoal a question is about, counted from 0, by the line that states it."""
     views, count = tuple(episode.views), len(episode.subgoals)
-    # What follows the last picture; an instruction stands before the first.
+    # The text after the last image; an instruction stands before the first.
     lines = str(prompt.turns[-1].parts[-1]).split("\n")
     for number, subgoal in enumerate(episode.subgoals):
         if f"Subgoal {number + 1} of {count}: {described(subgoal, views)}" in lines:
@@ -177,83 +186,83 @@ def _asked_about(prompt: Prompt, episode: Episode) -> int:
 
 
 def _entry(
-    judge: StepEval, number: int, shown: Sequence[float], truth: EpisodeTruth, *, numbered: bool = False
+    judge: StepEval, number: int, times: Sequence[float], truth: EpisodeTruth, *, numbered: bool = False
 ) -> str:
-    """One verdict as a JSON object, its keys in the prompt's order, the second as written in the prompt."""
-    reached = truth.reached(number, shown[-1])
+    """Return one verdict as a JSON object, its keys in the prompt's order, the time as written in the prompt."""
+    reached = truth.reached(number, times[-1])
     fields = [f'"number": {number + 1}'] if numbered else []
     if judge.reason:
-        fields.append(f'"why": "{_reason(number, shown, truth, reached=reached)}"')
+        fields.append(f'"why": "{_reason(number, times, truth, reached=reached)}"')
     fields.append(f'"answer": "{"yes" if reached else "no"}"')
     if judge.when:
-        first = _first_shown(number, shown, truth)[0] if reached else None
-        fields.append(f'"when": {"null" if first is None else f"{shown[first]:.2f}"}')
+        first = _first_true(number, times, truth)[0] if reached else None
+        fields.append(f'"when": {"null" if first is None else f"{times[first]:.2f}"}')
     return f"{{{', '.join(fields)}}}"
 
 
-def _first_shown(number: int, shown: Sequence[float], truth: EpisodeTruth) -> tuple[int, bool]:
-    """The place of the first frame in which a reached subgoal is true; or after which, and False."""
+def _first_true(number: int, times: Sequence[float], truth: EpisodeTruth) -> tuple[int, bool]:
+    """Return the first frame in which a reached subgoal is true, and True; or the first after it, and False."""
     known = truth.subgoals[number]
-    held = [known.held(at) for at in shown]
+    held = [known.held(at) for at in times]
     if True in held and None not in held[: held.index(True)]:
         return held.index(True), True
-    happened = [known.happened(at) for at in shown]
+    happened = [known.happened(at) for at in times]
     if True not in happened or None in happened[: happened.index(True)]:
         name = truth.episode.subgoals[number].name
-        raise UnlabelledMomentError(
+        raise UnlabelledTimeError(
             f"Episode {truth.episode.id}: the labels do not say when the subgoal {name!r} came true. Label it "
             "with start_s, or ask with reason=false and when=false."
         )
     return happened.index(True), False
 
 
-def _reason(number: int, shown: Sequence[float], truth: EpisodeTruth, *, reached: bool) -> str:
+def _reason(number: int, times: Sequence[float], truth: EpisodeTruth, *, reached: bool) -> str:
     if reached:
-        first, seen = _first_shown(number, shown, truth)
-        return f"frame {first + 1} shows it" if seen else f"it came true before frame {first + 1}"
-    held = [truth.subgoals[number].held(at) for at in shown]
+        first, visible = _first_true(number, times, truth)
+        return f"frame {first + 1} shows it" if visible else f"it came true before frame {first + 1}"
+    held = [truth.subgoals[number].held(at) for at in times]
     if True in held:
         return f"frame {held.index(True) + 1} shows it, the last frame does not"
     return "the last frame does not show it" if None in held else "no frame shows it"
 
 
 def procvlm_answer(prompt: Prompt, truth: EpisodeTruth) -> str:
-    """The remaining steps, then the percentage, at the last frame shown."""
-    at_s = seconds_shown(prompt, truth)[-1]
-    left = truth.left(at_s)
-    listed = "\n".join(f"{number}. {name}" for number, name in enumerate(left, start=1))
-    steps = f"The following steps are required:\n{listed}" if left else _nothing_left(truth.episode)
+    """Return the remaining steps, then the percentage, at the last frame of the question."""
+    at_s = frame_times(prompt, truth)[-1]
+    remaining = truth.remaining(at_s)
+    listed = "\n".join(f"{number}. {name}" for number, name in enumerate(remaining, start=1))
+    steps = f"The following steps are required:\n{listed}" if remaining else _all_done(truth.episode)
     return f"{steps}\n{DIRECT}{procvlm_percentage(prompt, truth)}"
 
 
 def procvlm_percentage(prompt: Prompt, truth: EpisodeTruth) -> str:
-    """The answer from the percentage on, such as ``84.13%</progress>.``, for the last frame shown."""
-    return f"{100 * truth.progress(seconds_shown(prompt, truth)[-1]):.2f}%</progress>."
+    """Return the answer from the percentage on, such as ``84.13%</progress>.``, at the question's last frame."""
+    return f"{100 * truth.progress(frame_times(prompt, truth)[-1]):.2f}%</progress>."
 
 
 def without_steps(prompt: Prompt) -> Prompt:
-    """The question with the answer begun so that the percentage comes at once."""
-    return replace(prompt, turns=(*prompt.turns, Turn("assistant", (DIRECT,))), continued=True)
+    """Return the question with the answer prefilled so that the percentage comes first."""
+    return replace(prompt, prefill=DIRECT)
 
 
-def _nothing_left(episode: Episode) -> str:
+def _all_done(episode: Episode) -> str:
     last = episode.subgoals[-1].name if episode.subgoals else episode.labels.stages[-1].name
     return f"The last step is done ({last}), no further steps required."
 
 
 def hop_answer(prompt: Prompt, truth: EpisodeTruth) -> str:
-    """The signed share of what was left that got done, or of what was done that came undone, in percent.
+    """Return the signed fraction of what remained that got done, or of what was done that came undone, in percent.
 
     The question shows START, BEFORE and AFTER; where BEFORE is the goal, it names no frame for it, and the
     potential there is 1.
     """
-    _, *before, after = (truth.progress(at) for at in seconds_shown(prompt, truth))
+    _, *before, after = (truth.progress(at) for at in frame_times(prompt, truth))
     percent = round(100 * hop_between(before[0] if before else 1.0, after))
     return f"<score>{percent:+d}%</score>" if percent else "<score>0%</score>"
 
 
 def hop_between(before: float, after: float) -> float:
-    """The hop by which :class:`~stepscore.judges.hop.Hop` gets from one progress to another, in -1..1."""
+    """Return the hop with which :class:`~stepscore.judges.Hop` gets from one progress to another, in -1..1."""
     if after > before:
         return (after - before) / (1 - before)
     return (after - before) / before if after < before else 0.0

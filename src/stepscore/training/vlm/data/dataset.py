@@ -1,49 +1,48 @@
-"""Labelled episodes as a trainer reads them: every frame decoded once, and what is true at each."""
+"""Labelled episodes in memory for training: every frame decoded once, with the labels at each frame."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stepscore.episodes import Episode, open_episodes
+from stepscore._files import atomic_path, write_text
+from stepscore.episodes import Episode, open_episodes, resize_frames
 from stepscore.episodes.labels import Subgoal, subgoal_truth, success_truth
 from stepscore.errors import SourceError
-from stepscore.models.qwen3vl import resized
 from stepscore.types import FloatArray, Frames
 
 LABELS_FILE, SUBGOALS_FILE = "labels.parquet", "subgoals.yaml"
-STATES = ("observation.state", "observation.environment_state")
-"""Columns of a LeRobot dataset that a training-only head learns to tell from the pictures."""
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
+STATE_COLUMNS = ("observation.state", "observation.environment_state")
+"""Columns of a LeRobot dataset that an auxiliary head learns to predict from the frames."""
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledFilm:
-    """One episode with its pictures in hand.
+class LabelledVideo:
+    """One episode with its decoded frames and its labels at each of them.
 
     Attributes:
         episode: The episode itself.
-        views: Pictures by view, each (n, size, size, 3).
-        times: Seconds of each frame, (n,).
+        views: Frames by view, each (n, size, size, 3).
+        times: Timestamp of each frame in seconds, (n,).
         potential: Progress in 0..1 at each frame, (n,).
         success: Whether the task is done at each frame, (n,).
-        truths: Whether each subgoal is true at each frame, (n, K).
-        states: Numbers of the robot and the scene at each frame, (n, S); S is 0 where nothing is recorded.
+        subgoals_true: Whether each subgoal is true at each frame, (n, K).
+        states: Recorded robot and scene state at each frame, (n, S); S is 0 where nothing is recorded.
     """
 
     episode: Episode
     views: Mapping[str, Frames]
     times: FloatArray
     potential: FloatArray
-    success: Flags
-    truths: Flags
+    success: BoolArray
+    subgoals_true: BoolArray
     states: FloatArray
 
     def __len__(self) -> int:
@@ -51,29 +50,29 @@ class LabelledFilm:
 
     @property
     def instruction(self) -> str:
-        """What the robot was told."""
+        """The text the robot was given."""
         return self.episode.instruction
 
     @property
     def subgoals(self) -> tuple[Subgoal, ...]:
-        """The subgoals whose truth is known, in order."""
+        """The labelled subgoals, in order."""
         return self.episode.subgoals
 
 
-def read_films(
-    dataset: Path, size: int, cache: Path, on_episode: Callable[[int, int], None] | None = None
-) -> list[LabelledFilm]:
-    """All episodes of a dataset that have progress labels.
+def read_videos(
+    dataset: Path, image_size: int, cache: Path, on_episode: Callable[[int, int], None] | None = None
+) -> list[LabelledVideo]:
+    """Read all episodes of a dataset that have progress labels.
 
-    The pictures are decoded and resized once, into a file of ``cache`` that later runs and other processes
-    read as it is; it stays on disk and is mapped, so that memory does not grow with the dataset.
+    Frames are decoded and resized once, into a file of ``cache`` that later runs and other processes reuse; it
+    stays on disk and is memory-mapped, so that memory does not grow with the dataset.
 
     Args:
         dataset: A source with ``labels.parquet`` and ``subgoals.yaml`` beside its data, as ``stepscore sim``
             writes it.
-        size: Pixels a side.
-        cache: Folder for decoded pictures.
-        on_episode: Told how many of how many episodes are decoded.
+        image_size: Pixels a side of the resized frames.
+        cache: Folder for decoded frames.
+        on_episode: Called after each decoded episode with its number and the number of episodes.
     """
     for name in (LABELS_FILE, SUBGOALS_FILE):
         if not (dataset / name).is_file():
@@ -81,45 +80,47 @@ def read_films(
                 f"{dataset} has no {name}. Training needs labels and subgoals: `stepscore sim` writes both."
             )
     episodes = list(open_episodes(dataset, labels=dataset / LABELS_FILE, subgoals=dataset / SUBGOALS_FILE))
-    pictures = _pictures(dataset, episodes, size, cache, on_episode)
-    states = _states(dataset)
-    films = []
-    for episode, views in zip(episodes, pictures, strict=True):
+    decoded = _cached_frames(dataset, episodes, image_size, cache, on_episode)
+    states = _read_states(dataset)
+    videos = []
+    for episode, views in zip(episodes, decoded, strict=True):
         if not len(episode.labels.progress()[0]):
             continue
-        times = next(iter(episode.views.values())).timestamps()
-        known = states.get(episode.source_index if episode.source_index is not None else -1)
-        films.append(_film(episode, views, times, np.zeros((len(times), 0)) if known is None else known))
-    return films
+        times = episode.views[episode.main_view].timestamps()
+        recorded = states.get(episode.source_index if episode.source_index is not None else -1)
+        videos.append(
+            _labelled(episode, views, times, np.zeros((len(times), 0)) if recorded is None else recorded)
+        )
+    return videos
 
 
-def _film(
+def _labelled(
     episode: Episode, views: Mapping[str, Frames], times: FloatArray, states: FloatArray
-) -> LabelledFilm:
-    last = float(times[-1])
-    done = success_truth(episode.labels, last)
-    stands = [subgoal_truth(episode.labels, subgoal.name, subgoal.mode, last) for subgoal in episode.subgoals]
+) -> LabelledVideo:
+    last_s = float(times[-1])
+    done = success_truth(episode.labels, last_s)
+    subgoals = [subgoal_truth(episode.labels, s.name, s.mode, last_s) for s in episode.subgoals]
     at, value = episode.labels.progress()
     potential = np.interp(times, at, value)
     success = np.array([done.held(float(t)) is True for t in times])
-    truths = np.array([[one.held(float(t)) is True for one in stands] for t in times], dtype=np.bool_)
-    return LabelledFilm(episode, views, times, potential, success, truths.reshape(len(times), -1), states)
+    held = np.array([[truth.held(float(t)) is True for truth in subgoals] for t in times], dtype=np.bool_)
+    return LabelledVideo(episode, views, times, potential, success, held.reshape(len(times), -1), states)
 
 
-def _pictures(
+def _cached_frames(
     dataset: Path,
     episodes: Sequence[Episode],
-    size: int,
+    image_size: int,
     cache: Path,
     on_episode: Callable[[int, int], None] | None,
 ) -> list[dict[str, Frames]]:
-    """Pictures of every view of every episode, out of one mapped file."""
-    prints = "".join(episode.fingerprint for episode in episodes)
-    key = hashlib.sha256(f"{size} {prints}".encode()).hexdigest()[:20]
+    """Return the frames of every view of every episode, out of one memory-mapped file."""
+    fingerprints = "".join(episode.fingerprint for episode in episodes)
+    key = hashlib.sha256(f"{image_size} {fingerprints}".encode()).hexdigest()[:20]
     data, index = cache / f"{key}.npy", cache / f"{key}.json"
     if not index.is_file():
         cache.mkdir(parents=True, exist_ok=True)
-        _decode(episodes, size, data, index, on_episode)
+        _decode(episodes, image_size, data, index, on_episode)
     frames = np.load(data, mmap_mode="r")
     return [
         {view: frames[start:stop] for view, (start, stop) in parts.items()}
@@ -129,44 +130,44 @@ def _pictures(
 
 def _decode(
     episodes: Sequence[Episode],
-    size: int,
+    image_size: int,
     data: Path,
     index: Path,
     on_episode: Callable[[int, int], None] | None,
 ) -> None:
     lengths = [{name: len(view.timestamps()) for name, view in e.views.items()} for e in episodes]
     total = sum(sum(parts.values()) for parts in lengths)
-    temporary = data.with_suffix(f".{os.getpid()}.tmp")
-    frames = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(total, size, size, 3))
+    shape = (total, image_size, image_size, 3)
     parts, at = [], 0
-    for number, (episode, of_views) in enumerate(zip(episodes, lengths, strict=True), start=1):
-        places = {}
-        for name, length in of_views.items():
-            clip = episode.clip(name, indices=range(length))
-            frames[at : at + length] = resized(clip.frames, (size, size))
-            places[name] = (at, at + length)
-            at += length
-        parts.append(places)
-        if on_episode is not None:
-            on_episode(number, len(episodes))
-    frames.flush()
-    os.replace(temporary, data)
-    # The index comes last: without it the pictures count as not there.
-    index.write_text(json.dumps(parts), encoding="utf-8")
+    with atomic_path(data) as temporary:
+        frames = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        for number, (episode, of_views) in enumerate(zip(episodes, lengths, strict=True), start=1):
+            places = {}
+            for name, length in of_views.items():
+                clip = episode.clip(name, indices=range(length))
+                frames[at : at + length] = resize_frames(clip.frames, (image_size, image_size))
+                places[name] = (at, at + length)
+                at += length
+            parts.append(places)
+            if on_episode is not None:
+                on_episode(number, len(episodes))
+        frames.flush()
+    # The index is written last: without it the frames count as missing.
+    write_text(index, json.dumps(parts))
 
 
-def _states(dataset: Path) -> dict[int, FloatArray]:
-    """Recorded numbers of each episode of a LeRobot dataset, by its index; empty for other sources."""
+def _read_states(dataset: Path) -> dict[int, FloatArray]:
+    """Read the recorded states of each episode of a LeRobot dataset, by its index; empty for other sources."""
     import pyarrow.parquet as pq
 
-    found: dict[int, list[FloatArray]] = {}
+    rows_of: dict[int, list[FloatArray]] = {}
     for path in sorted((dataset / "data").glob("**/*.parquet")):
-        columns = [name for name in STATES if name in pq.read_schema(path).names]
+        columns = [name for name in STATE_COLUMNS if name in pq.read_schema(path).names]
         if not columns:
             continue
         table = pq.read_table(path, columns=["episode_index", *columns])
         rows = np.concatenate([np.stack(table[name].to_numpy()) for name in columns], axis=1)
         indices = table["episode_index"].to_numpy()
         for episode in np.unique(indices):
-            found.setdefault(int(episode), []).append(rows[indices == episode].astype(np.float64))
-    return {episode: np.concatenate(parts) for episode, parts in found.items()}
+            rows_of.setdefault(int(episode), []).append(rows[indices == episode].astype(np.float64))
+    return {episode: np.concatenate(parts) for episode, parts in rows_of.items()}

@@ -1,16 +1,16 @@
-"""Lessons: the questions judges ask, word for word, each with its right answer.
+"""Training examples from the judges: the questions they ask, word for word, each with its right answer.
 
-The real judge is run on a labelled episode. Whoever answers it knows the labels: every question is kept, and
-answered rightly in the form it asks for. So a model is trained on the prompts it will be judged by.
+The real judge is run on a labelled episode, and its requests are answered from the labels: every question is kept
+with the right answer in the format it asks for. So a model is trained on the prompts it will be used with.
 
 ===============  =======================================================================================
-form             answer
+question type    answer
 ===============  =======================================================================================
 stepeval-all     a JSON object with an entry for every subgoal
 stepeval-one     a JSON object about one subgoal
 stepeval-tokens  one of two words
 procvlm          the remaining steps, then the percentage
-procvlm-direct   the percentage alone: the answer is begun by ``oracle.DIRECT``
+procvlm-direct   the percentage alone: the answer begins with ``answer_key.DIRECT``
 hop              a signed percentage in ``<score>`` tags
 topreward        one of two words after a prefix of the video
 ===============  =======================================================================================
@@ -25,15 +25,15 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Episode
-from stepscore.episodes.perturbations import SAME_TIMESTAMP_S, Cut, RetimedView
+from stepscore.episodes import TIME_TOLERANCE_S, Episode, sample_frames
+from stepscore.episodes.perturbations import Cut, RetimedView
 from stepscore.errors import OptionError
 from stepscore.judges import Hop, Judge, Mode, ProcVlm, StepEval, TopReward
-from stepscore.judges.common import sample_frames
 from stepscore.models import (
     Answer,
     Generate,
     Model,
+    PredictStages,
     PrefixScores,
     Prompt,
     Request,
@@ -41,159 +41,167 @@ from stepscore.models import (
     Score,
     ScorePrefixes,
     Scores,
-    Turn,
     VideoFrames,
+    VideoPrefix,
 )
-from stepscore.training.sync_runner import run_at_once
-from stepscore.training.vlm.data import answer_key as oracle
-from stepscore.training.vlm.data.answer_key import EpisodeTruth, UnlabelledMomentError
+from stepscore.training.sync_runner import run_sync
+from stepscore.training.vlm.data import answer_key
+from stepscore.training.vlm.data.answer_key import EpisodeTruth, UnlabelledTimeError
 
-Form = Literal[
+QuestionType = Literal[
     "stepeval-all", "stepeval-one", "stepeval-tokens", "procvlm", "procvlm-direct", "hop", "topreward"
 ]
-UNLIKELY = -30.0
-"""Log-probability of a wrong word for one who knows the right one."""
-Teachable = StepEval | ProcVlm | Hop | TopReward
+WRONG_WORD_LOGPROB = -30.0
+"""Log-probability of the wrong word in a response made from the labels."""
+SupportedJudge = StepEval | ProcVlm | Hop | TopReward
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingExample:
     """A question and its right answer.
 
     Attributes:
-        prompt: The question, its pictures by name (view and frame of the episode). Of ``topreward`` the one
-            turn holds the text before the film, the film and the text after it, markup included: they are
-            read as they stand, without a chat template.
-        answer: What the assistant should say; of a question for words, the right candidate.
+        prompt: The question, its images by name (view and frame of the episode).
+        answer: Text of the assistant's turn; where the question is for words, the right candidate.
         candidates: The words to choose from, where the question is for words.
-        form: Which of the forms above.
+        question_type: Which of the types above.
     """
 
     prompt: Prompt
     answer: str
     candidates: tuple[str, ...]
-    form: Form
+    question_type: QuestionType
 
 
-def lessons(judge: Judge, episode: Episode) -> list[Lesson]:
-    """Every question the judge asks about the episode, in the order asked, with its right answer.
+def training_examples(judge: Judge, episode: Episode) -> list[TrainingExample]:
+    """Return every question the judge asks about the episode, in the order asked, with its right answer.
 
-    Repeats of a question are one lesson. A procvlm question makes two: ``procvlm`` and ``procvlm-direct``.
+    Repeats of a question are one example. A procvlm question makes two: ``procvlm`` and ``procvlm-direct``.
 
     Raises:
         EpisodeError: The episode lacks labels that a right answer needs; the message names them.
     """
-    taught, truth = _teachable(judge), EpisodeTruth(episode)
-    found: list[Lesson] = []
+    supported, truth = _supported(judge), EpisodeTruth(episode)
+    examples: list[TrainingExample] = []
 
     async def ask(request: Request, model: Model | None = None) -> Response:
-        right = _lessons_of(taught, request, truth)
-        found.extend(right if request.repeat == 0 else [])
-        return _response(request, right)
+        assert not isinstance(request, PredictStages)
+        answered = _examples_of(supported, request, truth)
+        examples.extend(answered if request.repeat == 0 else [])
+        return _response(request, answered)
 
-    run_at_once(judge.judge(episode, ask))
-    return found
+    run_sync(judge.judge(episode, ask))
+    return examples
 
 
-def moment_lessons(judge: Judge, episode: Episode, rng: np.random.Generator) -> list[Lesson]:
-    """What is asked about a moment drawn at random; nothing where the labels do not say what is right there.
+def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) -> list[TrainingExample]:
+    """Return the questions about a random frame; none where the labels do not state what is right there.
 
-    The moment is any of the main view's frames, each as likely, and the judge is asked about the episode up
-    to it, with moments as far apart as over the whole of it: about every subgoal, in one of hop's modes, with and
+    The frame is any of the main view's, each as likely, and the judge is asked about the episode up to it, with
+    sampled frames as far apart as over the whole episode: about every subgoal, in one of hop's modes, with and
     without remaining actions. TOPReward's prefix is drawn among those it scores. Nothing is decoded, unless hop
     compares goal images with the start.
 
     Args:
-        judge: Who asks.
-        episode: About what; frames named in the lessons are its own.
-        rng: What draws.
+        judge: The judge that asks.
+        episode: The labelled episode; frames named in the examples are its own.
+        rng: Random generator.
 
     Raises:
         EpisodeError: The episode lacks labels that a right answer needs; the message names them.
     """
-    taught, truth = _teachable(judge), EpisodeTruth(episode)
-    shown, shorter = episode, taught
-    if not isinstance(taught, TopReward):
-        first = min(isinstance(taught, Hop), len(truth.times) - 1)
+    supported, truth = _supported(judge), EpisodeTruth(episode)
+    prefix, asking = episode, supported
+    if not isinstance(supported, TopReward):
+        first = min(isinstance(supported, Hop), len(truth.times) - 1)
         last = int(rng.integers(first, len(truth.times)))
-        shown = _up_to(episode, float(truth.times[last]))
-        shorter = _shorter(taught, episode, last / max(1, len(truth.times) - 1), rng)
+        prefix = _up_to(episode, float(truth.times[last]))
+        asking = _single_point(supported, episode, last / max(1, len(truth.times) - 1), rng)
     requests: list[Request] = []
 
     async def ask(request: Request, model: Model | None = None) -> Response:
         requests.append(request)
-        # StepEval may tell what was judged before; no other question depends on an answer.
-        known = isinstance(taught, StepEval)
-        return _response(request, _lessons_of(taught, request, truth) if known else [])
+        # StepEval may state earlier verdicts in a prompt; no other question depends on an answer.
+        needed = isinstance(supported, StepEval)
+        return _response(request, _examples_of(supported, request, truth) if needed else [])
 
     try:
-        run_at_once(shorter.judge(shown, ask))
-        if isinstance(taught, ProcVlm | Hop):  # they ask of one moment after the other
+        run_sync(asking.judge(prefix, ask))
+        if isinstance(supported, ProcVlm | Hop):  # they ask about one frame after the other
             requests = requests[-1:]
-        elif isinstance(taught, TopReward):
+        elif isinstance(supported, TopReward):
             requests = [_one_prefix(requests[int(rng.integers(len(requests)))], rng)]
-        return [lesson for request in requests for lesson in _lessons_of(taught, request, truth)]
-    except UnlabelledMomentError:
+        return [example for request in requests for example in _examples_of(supported, request, truth)]
+    except UnlabelledTimeError:
         return []
 
 
-def _teachable(judge: Judge) -> Teachable:
-    if not isinstance(judge, Teachable):
+def _supported(judge: Judge) -> SupportedJudge:
+    if not isinstance(judge, SupportedJudge):
         raise OptionError(
-            f"No lessons in the questions of {judge.name}. Use stepeval, procvlm, hop or topreward."
+            f"Training examples cannot be made from the judge {judge.name}. Use stepeval, procvlm, hop or "
+            "topreward."
         )
     if isinstance(judge, StepEval) and judge.answer == "statement":
         raise OptionError(
-            "stepeval's statements are TOPReward's, and learned as such. Use answer=tokens or text."
+            "stepeval's statements are TOPReward's, and trained as such. Use answer=tokens or text."
         )
     if isinstance(judge, TopReward) and judge.variant != "token":
         raise OptionError("topreward asks for no answer with variant=instruction. Use variant=token.")
     return judge
 
 
-def _lessons_of(judge: Teachable, request: Request, truth: EpisodeTruth) -> list[Lesson]:
-    """The lessons in one question."""
+def _examples_of(judge: SupportedJudge, request: Request, truth: EpisodeTruth) -> list[TrainingExample]:
+    """Return the training examples in one request."""
+    assert not isinstance(request, PredictStages)
     if isinstance(request, ScorePrefixes):
-        return _of_prefixes(request, truth)
+        return _prefix_examples(request, truth)
     if isinstance(judge, StepEval):
-        answer = oracle.stepeval_answer(judge, request, truth)
+        answer = answer_key.stepeval_answer(judge, request, truth)
         if isinstance(request, Score):
-            return [Lesson(request.prompt, answer, request.candidates, "stepeval-tokens")]
-        form: Form = "stepeval-all" if judge.strategy == "all-at-once" else "stepeval-one"
-        return [Lesson(request.prompt, answer, (), form)]
+            return [TrainingExample(request.prompt, answer, request.candidates, "stepeval-tokens")]
+        kind: QuestionType = "stepeval-all" if judge.strategy == "all-at-once" else "stepeval-one"
+        return [TrainingExample(request.prompt, answer, (), kind)]
     if isinstance(judge, Hop):
-        return [Lesson(request.prompt, oracle.hop_answer(request.prompt, truth), (), "hop")]
-    percentage = oracle.procvlm_percentage(request.prompt, truth)
+        return [TrainingExample(request.prompt, answer_key.hop_answer(request.prompt, truth), (), "hop")]
+    percentage = answer_key.procvlm_percentage(request.prompt, truth)
     return [
-        Lesson(request.prompt, oracle.procvlm_answer(request.prompt, truth), (), "procvlm"),
-        Lesson(oracle.without_steps(request.prompt), percentage, (), "procvlm-direct"),
+        TrainingExample(request.prompt, answer_key.procvlm_answer(request.prompt, truth), (), "procvlm"),
+        TrainingExample(answer_key.without_steps(request.prompt), percentage, (), "procvlm-direct"),
     ]
 
 
-def _of_prefixes(request: ScorePrefixes, truth: EpisodeTruth) -> list[Lesson]:
-    """A lesson for every prefix, by whether success counts at its last frame."""
-    film = request.film
-    assert isinstance(film, VideoFrames)
-    times = truth.episode.views[film.view].timestamps()
-    found = []
+def _prefix_examples(request: ScorePrefixes, truth: EpisodeTruth) -> list[TrainingExample]:
+    """Return an example for every prefix, by whether success counts at its last frame."""
+    video, (asked,) = request.video, request.prompts
+    assert isinstance(video, VideoFrames)
+    times = truth.episode.views[video.view].timestamps()
+    examples = []
     for length in request.lengths:
-        seen = replace(film, indices=film.indices[:length])
-        done = truth.succeeded(float(times[seen.indices[-1]]))
-        prompt = Prompt((Turn("user", (request.head, seen, request.tails[0])),))
-        found.append(Lesson(prompt, request.candidates[0 if done else 1], request.candidates, "topreward"))
-    return found
+        prefix = replace(video, indices=video.indices[:length])
+        done = truth.succeeded(float(times[prefix.indices[-1]]))
+        (turn,) = asked.turns
+        parts = tuple(prefix if isinstance(part, VideoPrefix) else part for part in turn.parts)
+        prompt = replace(asked, turns=(replace(turn, parts=parts),))
+        answer = request.candidates[0 if done else 1]
+        examples.append(TrainingExample(prompt, answer, request.candidates, "topreward"))
+    return examples
 
 
-def _response(request: Request, right: Sequence[Lesson]) -> Response:
-    """The right answer as a model would give it, sure of itself; nothing readable where none is given."""
+def _response(request: Request, examples: Sequence[TrainingExample]) -> Response:
+    """Return the right answer as a certain model would give it; an unreadable one without examples."""
+    assert not isinstance(request, PredictStages)
     if isinstance(request, Generate):
-        return Answer(right[0].answer if right else "")
-    chosen = [[0.0 if word == lesson.answer else UNLIKELY for word in request.candidates] for lesson in right]
+        return Answer(examples[0].answer if examples else "")
+    logprobs = [
+        [0.0 if word == example.answer else WRONG_WORD_LOGPROB for word in request.candidates]
+        for example in examples
+    ]
     if isinstance(request, Score):
-        values = chosen[0] if chosen else [math.nan] * len(request.candidates)
+        values = logprobs[0] if logprobs else [math.nan] * len(request.candidates)
         return Scores(tuple(values), (False,) * len(values))
     shape = (1, len(request.lengths), len(request.candidates))
-    return PrefixScores(np.reshape(chosen, shape) if chosen else np.full(shape, np.nan))
+    return PrefixScores(np.reshape(logprobs, shape) if logprobs else np.full(shape, np.nan))
 
 
 def _one_prefix(request: Request, rng: np.random.Generator) -> Request:
@@ -203,15 +211,15 @@ def _one_prefix(request: Request, rng: np.random.Generator) -> Request:
 
 
 def _up_to(episode: Episode, last_s: float) -> Episode:
-    """The episode up to the frame at ``last_s``; its frames keep their numbers."""
-    cut = Cut(last_s + 2 * SAME_TIMESTAMP_S)
+    """Return the episode up to the frame at ``last_s``; its frames keep their indices."""
+    cut = Cut(last_s + 2 * TIME_TOLERANCE_S)
     return replace(episode, views={name: RetimedView(view, cut) for name, view in episode.views.items()})
 
 
-def _shorter(
-    judge: StepEval | ProcVlm | Hop, episode: Episode, share: float, rng: np.random.Generator
+def _single_point(
+    judge: StepEval | ProcVlm | Hop, episode: Episode, fraction: float, rng: np.random.Generator
 ) -> StepEval | ProcVlm | Hop:
-    """The judge with no more questions about a share of the episode than one moment's question needs."""
+    """Return the judge with no more questions about a part of the episode than a question at its end needs."""
     if isinstance(judge, StepEval):
         return judge if judge.repeats == 1 else replace(judge, repeats=1)
     if isinstance(judge, ProcVlm) and judge.spacing_s is not None:
@@ -220,9 +228,9 @@ def _shorter(
     even = None if judge.fps is not None else judge.points + extra
     times = sample_frames(episode, count=even, fps=judge.fps, most=judge.max_points + extra).times
     if isinstance(judge, ProcVlm):
-        apart = float(times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else None
-        return replace(judge, points=1, fps=None, spacing_s=apart)
+        spacing_s = float(times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else None
+        return replace(judge, points=1, fps=None, spacing_s=spacing_s)
     modes: list[Mode] = ["incremental", "forward", "backward"]
     mode = modes[int(rng.integers(3))] if judge.mode == "fused" else judge.mode
-    points = max(1, round(share * (len(times) - 1)))
+    points = max(1, round(fraction * (len(times) - 1)))
     return replace(judge, points=points, fps=None, mode=mode if episode.goals else "incremental")

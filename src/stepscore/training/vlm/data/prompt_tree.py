@@ -1,7 +1,7 @@
-"""Many prompts that begin alike, as one sequence: the pictures once, every question a branch of its own.
+"""Many prompts with a common beginning as one sequence: the frames once, every question a branch of its own.
 
-A branch sees the stem up to where it begins, and itself; its positions go on from there. So each is the very
-prompt it stands for, and the pictures of a film are read once for all prefixes and statements.
+A branch attends to the stem up to where it begins, and to itself; its positions continue from there. So each is
+exactly the prompt it stands for, and the frames of a video are encoded once for all prefixes and statements.
 """
 
 from __future__ import annotations
@@ -11,32 +11,41 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscore.models.qwen3vl import Layout, Pads, Span, block_time, image_pads, joined, positions, token_ids
+from stepscore.models.qwen3vl import (
+    Layout,
+    Pads,
+    Span,
+    block_time,
+    image_pads,
+    joined,
+    positions,
+    token_ids,
+)
 from stepscore.types import FloatArray, IntArray
 
 IGNORED = -100
-"""The target of a token that nothing is to be learned from."""
+"""Target of a token that has no loss."""
 
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """A question after the stem, and what is right.
+    """A question after the stem, and its target.
 
     Attributes:
-        begins: Tokens of the stem it sees.
+        stem_length: Tokens of the stem it attends to.
         span: Its tokens.
-        targets: The token that should come after each of its tokens, ``IGNORED`` where it does not matter.
-        words: Where the answer is one of two words: the ids of yes and no. The last token is asked then.
-        log_odds: What ``log P(yes) - log P(no)`` should be.
-        still: Whether all such branches of its tree should be worth the same, since nothing moves.
+        targets: The token that should follow each of its tokens, ``IGNORED`` where there is no loss.
+        choices: Token ids of yes and no, where the answer is one of two words; then the last token has the loss.
+        log_odds: Target of ``log P(yes) - log P(no)``.
+        static: Whether all such branches of its tree should score the same, since nothing moves.
     """
 
-    begins: int
+    stem_length: int
     span: Span
     targets: IntArray
-    words: tuple[int, int] | None = None
+    choices: tuple[int, int] | None = None
     log_odds: float = 0.0
-    still: bool = False
+    static: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +54,15 @@ class Tree:
 
     Attributes:
         stem: The common beginning.
-        blocks: How many blocks of pictures it holds.
-        branches: What comes after.
-        marks: Number of the stem's token that ends each block.
+        blocks: How many blocks of frames it holds.
+        branches: The questions after it.
+        block_ends: Index of the stem's token that ends each block.
     """
 
     stem: Span
     blocks: int
     branches: tuple[Branch, ...]
-    marks: tuple[int, ...] = ()
+    block_ends: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.stem) + sum(len(branch.span) for branch in self.branches)
@@ -61,30 +70,30 @@ class Tree:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement about the first blocks of a film, and how true it is.
+    """A statement about the first blocks of a video, with its target score.
 
     Attributes:
-        blocks: How many blocks are shown.
-        text: What stands after them.
-        log_odds: What ``log P(True) - log P(False)`` should be.
-        still: Whether it is said of a film in which nothing moves: time alone must not change its worth.
+        blocks: How many blocks precede it.
+        text: The statement, as it follows them.
+        log_odds: Target of ``log P(True) - log P(False)``.
+        static: Whether nothing moves in the video: time alone must not change the score.
     """
 
     blocks: int
     text: str
     log_odds: float
-    still: bool = False
+    static: bool = False
 
 
-def film_tree(
+def video_tree(
     layout: Layout, times: FloatArray, statements: Sequence[Statement], words: tuple[str, str]
 ) -> Tree:
-    """The tree of a film whose prefixes are stated about.
+    """Build the tree of a video with statements about its prefixes.
 
     Args:
-        layout: How the model's prompts are put together.
-        times: Seconds of each frame; an even number.
-        statements: What is said of which prefix.
+        layout: The model's prompt layout.
+        times: Timestamp of each frame in seconds; an even number of frames.
+        statements: The statements, each about a prefix.
         words: Yes and no, with their leading space.
     """
     spans, ends, nexts = [layout.span([], 0)[0]], [0], [0]
@@ -99,22 +108,22 @@ def film_tree(
         ids = layout.encode(statement.text)
         yes, no = (layout.encode(statement.text + word)[-1] for word in words)
         span, _ = layout.span(ids, nexts[statement.blocks])
-        nothing = np.full(len(ids), IGNORED)
+        targets = np.full(len(ids), IGNORED)
         branches.append(
-            Branch(ends[statement.blocks], span, nothing, (yes, no), statement.log_odds, statement.still)
+            Branch(ends[statement.blocks], span, targets, (yes, no), statement.log_odds, statement.static)
         )
     return Tree(joined(spans), len(times) // 2, tuple(branches), tuple(end - 1 for end in ends[1:]))
 
 
 @dataclass(frozen=True)
 class Question:
-    """A conversation's texts and pictures up to the answer, and the answer.
+    """A conversation's texts and images up to the answer, and the answer.
 
     Attributes:
-        parts: Texts, and ``None`` for each picture.
-        answer: What should be said; ends the turn.
-        words: Where it is one of two words: yes and no.
-        log_odds: What their log-odds should be.
+        parts: Texts, and ``None`` for each image.
+        answer: The text of the answer; it ends the turn.
+        words: Yes and no, where the answer is one of two words.
+        log_odds: Target of their log-odds.
     """
 
     parts: tuple[str | None, ...]
@@ -124,121 +133,126 @@ class Question:
 
     @property
     def before(self) -> tuple[str | None, ...]:
-        """Its parts up to the last picture."""
+        """Its parts up to the last image."""
         last = max((number for number, part in enumerate(self.parts) if part is None), default=-1)
         return self.parts[: last + 1]
 
     @property
     def after(self) -> str:
-        """The text after it."""
+        """The text after the last image."""
         return "".join(part for part in self.parts[len(self.before) :] if part is not None)
 
 
-def picture_tree(layout: Layout, questions: Sequence[Question], stop: str = "<|im_end|>") -> Tree:
-    """The tree of questions that are alike up to the last picture; what comes after it is a branch of each."""
+def image_tree(layout: Layout, questions: Sequence[Question], stop: str = "<|im_end|>") -> Tree:
+    """Build the tree of questions that are alike up to the last image; each has its own text after it.
+
+    Args:
+        layout: The model's prompt layout.
+        questions: The questions.
+        stop: Text that ends an answer.
+    """
     pads = image_pads(layout.tokens.image, layout.grid[0] * layout.grid[1], layout.tokens)
-    laid: list[str | Pads] = []
+    parts: list[str | Pads] = []
     for part in questions[0].before:
-        laid += pads if part is None else [part]
-    stem = np.asarray(token_ids(laid, layout.encode), dtype=np.int64)
+        parts += pads if part is None else [part]
+    stem = np.asarray(token_ids(parts, layout.encode), dtype=np.int64)
     places, following = positions(stem, layout.tokens.image, layout.grid, 0)
-    branches = tuple(_asked(layout, question, len(stem), following, stop) for question in questions)
-    marks = tuple(np.flatnonzero(stem == layout.tokens.end).tolist())
-    return Tree(Span(stem, places), len(marks), branches, marks)
+    branches = tuple(_branch(layout, question, len(stem), following, stop) for question in questions)
+    block_ends = tuple(np.flatnonzero(stem == layout.tokens.end).tolist())
+    return Tree(Span(stem, places), len(block_ends), branches, block_ends)
 
 
-def _asked(layout: Layout, question: Question, begins: int, start: int, stop: str) -> Branch:
-    """The text after the last picture, and the answer."""
+def _branch(layout: Layout, question: Question, stem_length: int, start: int, stop: str) -> Branch:
+    """Return the text after the last image with the answer, as a branch."""
     asked = layout.encode(question.after)
     if question.words is not None:
         yes, no = (layout.encode(question.after + word)[-1] for word in question.words)
         span, _ = layout.span(asked, start)
-        return Branch(begins, span, np.full(len(asked), IGNORED), (yes, no), question.log_odds)
-    said = layout.encode(question.answer + stop)
-    span, _ = layout.span([*asked, *said[:-1]], start)
+        return Branch(stem_length, span, np.full(len(asked), IGNORED), (yes, no), question.log_odds)
+    answer = layout.encode(question.answer + stop)
+    span, _ = layout.span([*asked, *answer[:-1]], start)
     targets = np.full(len(span), IGNORED)
-    targets[len(asked) - 1 :] = said
-    return Branch(begins, span, targets)
+    targets[len(asked) - 1 :] = answer
+    return Branch(stem_length, span, targets)
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Trees side by side, shorter ones filled up.
+class TreeBatch:
+    """Trees side by side, shorter ones padded; a token's place is (tree, index).
 
     Attributes:
-        ids: Token ids, (n, length).
-        positions: Their places, (3, n, length).
-        visible: Whether each token sees each, (n, length, length).
-        rows: Which tokens have a next word to be learned, as tree and token, (m, 2).
-        next_ids: That word, (m,).
-        asked: Which tokens have yes and no to be weighed, (k, 2).
-        words: Ids of yes and no, (k, 2).
-        log_odds: What their log-odds should be, (k,).
-        still: For statements about a film that stands still its tree, else -1, (k,).
-        marks: The tokens that end a block, (b, 2).
+        input_ids: Token ids, (n, length).
+        position_ids: Their rotary positions, (3, n, length).
+        attention_mask: Whether each token attends to each, (n, length, length).
+        target_places: Places of the tokens whose next token is learned, (m, 2).
+        target_ids: That next token, (m,).
+        choice_places: Places of the tokens where yes and no are scored, (k, 2).
+        choice_ids: Token ids of yes and no, (k, 2).
+        log_odds: Targets of their log-odds, (k,).
+        static_tree: The tree of statements about a frozen video, else -1, (k,).
+        block_ends: Places of the tokens that end a block, (b, 2).
     """
 
-    ids: IntArray
-    positions: IntArray
-    visible: np.ndarray
-    rows: IntArray
-    next_ids: IntArray
-    asked: IntArray
-    words: IntArray
+    input_ids: IntArray
+    position_ids: IntArray
+    attention_mask: np.ndarray
+    target_places: IntArray
+    target_ids: IntArray
+    choice_places: IntArray
+    choice_ids: IntArray
     log_odds: FloatArray
-    still: IntArray
-    marks: IntArray
+    static_tree: IntArray
+    block_ends: IntArray
 
 
 @dataclass
-class _Lists:
-    rows: list[tuple[int, int]] = field(default_factory=list)
-    next_ids: list[int] = field(default_factory=list)
-    asked: list[tuple[int, int]] = field(default_factory=list)
-    words: list[tuple[int, int]] = field(default_factory=list)
+class _Targets:
+    target_places: list[tuple[int, int]] = field(default_factory=list)
+    target_ids: list[int] = field(default_factory=list)
+    choice_places: list[tuple[int, int]] = field(default_factory=list)
+    choice_ids: list[tuple[int, int]] = field(default_factory=list)
     log_odds: list[float] = field(default_factory=list)
-    still: list[int] = field(default_factory=list)
-    marks: list[tuple[int, int]] = field(default_factory=list)
+    static_tree: list[int] = field(default_factory=list)
+    block_ends: list[tuple[int, int]] = field(default_factory=list)
 
 
-def batch(trees: Sequence[Tree], fill: int) -> Batch:
-    """The trees as one batch; ``fill`` is the id of tokens that stand for nothing."""
+def batch_trees(trees: Sequence[Tree], pad_id: int) -> TreeBatch:
+    """Return the trees as one batch; ``pad_id`` is the id of padding tokens."""
     n, length = len(trees), max(len(tree) for tree in trees)
-    ids = np.full((n, length), fill, dtype=np.int64)
+    ids = np.full((n, length), pad_id, dtype=np.int64)
     places = np.zeros((3, n, length), dtype=np.int64)
-    owner = np.full((n, length), -2, dtype=np.int64)
+    owner = np.full((n, length), -2, dtype=np.int64)  # -2 is padding, -1 the stem, else the branch's number
     reach = np.zeros((n, length), dtype=np.int64)
-    found = _Lists()
+    targets = _Targets()
     for number, tree in enumerate(trees):
         at = len(tree.stem)
         ids[number, :at], places[:, number, :at], owner[number, :at] = tree.stem.ids, tree.stem.positions, -1
-        found.marks += [(number, mark) for mark in tree.marks]
+        targets.block_ends += [(number, end) for end in tree.block_ends]
         for leaf, branch in enumerate(tree.branches):
             stop = at + len(branch.span)
             ids[number, at:stop], places[:, number, at:stop] = branch.span.ids, branch.span.positions
-            owner[number, at:stop], reach[number, at:stop] = leaf, branch.begins
+            owner[number, at:stop], reach[number, at:stop] = leaf, branch.stem_length
             learned = np.flatnonzero(branch.targets != IGNORED)
-            found.rows += [(number, at + int(row)) for row in learned]
-            found.next_ids += branch.targets[learned].tolist()
-            if branch.words is not None:
-                found.asked.append((number, stop - 1))
-                found.words.append(branch.words)
-                found.log_odds.append(branch.log_odds)
-                found.still.append(number if branch.still else -1)
+            targets.target_places += [(number, at + int(row)) for row in learned]
+            targets.target_ids += branch.targets[learned].tolist()
+            if branch.choices is not None:
+                targets.choice_places.append((number, stop - 1))
+                targets.choice_ids.append(branch.choices)
+                targets.log_odds.append(branch.log_odds)
+                targets.static_tree.append(number if branch.static else -1)
             at = stop
     order = np.arange(length)
-    mine = (owner[:, :, None] == owner[:, None, :]) & (order[:, None] >= order) & (owner[:, :, None] > -2)
+    own = (owner[:, :, None] == owner[:, None, :]) & (order[:, None] >= order) & (owner[:, :, None] > -2)
     stem = (owner[:, None, :] == -1) & (order[None, None] < reach[:, :, None])
-    visible = mine | stem | (order[:, None] == order)
-    return Batch(
+    return TreeBatch(
         ids,
         places,
-        visible,
-        np.array(found.rows, dtype=np.int64).reshape(-1, 2),
-        np.array(found.next_ids, dtype=np.int64),
-        np.array(found.asked, dtype=np.int64).reshape(-1, 2),
-        np.array(found.words, dtype=np.int64).reshape(-1, 2),
-        np.array(found.log_odds, dtype=np.float64),
-        np.array(found.still, dtype=np.int64),
-        np.array(found.marks, dtype=np.int64).reshape(-1, 2),
+        own | stem | (order[:, None] == order),
+        np.array(targets.target_places, dtype=np.int64).reshape(-1, 2),
+        np.array(targets.target_ids, dtype=np.int64),
+        np.array(targets.choice_places, dtype=np.int64).reshape(-1, 2),
+        np.array(targets.choice_ids, dtype=np.int64).reshape(-1, 2),
+        np.array(targets.log_odds, dtype=np.float64),
+        np.array(targets.static_tree, dtype=np.int64),
+        np.array(targets.block_ends, dtype=np.int64).reshape(-1, 2),
     )

@@ -1,0 +1,144 @@
+"""Commands that build the embedded judge and its domain gate.
+
+::
+
+    python -m stepscore.training.embedded build WORK [--seed 0] [--max-minutes 20]
+    python -m stepscore.training.embedded build WORK --package
+    python -m stepscore.training.embedded gate CHECKPOINT --in-distribution DATASET --out-of-distribution DATASET
+    python -m stepscore.training.embedded evaluate-gate CHECKPOINT --in-distribution DATASET \
+        --out-of-distribution NAME=SOURCE
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepscore.errors import OptionError, StepScoreError
+from stepscore.training.embedded.build import make_datasets, package_checkpoint, training_job
+from stepscore.training.embedded.tasks import PARAPHRASES_FILE, VIEW
+from stepscore.training.gate.config import GateConfig
+
+app = typer.Typer(help="Build the embedded judge and its domain gate.", no_args_is_help=True)
+
+Checkpoint = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Folder of the judge.")]
+Paraphrases = Annotated[
+    Path, typer.Option("--paraphrases", metavar="FILE", help="Paraphrases of the trained instructions.")
+]
+
+
+@app.command("build")
+def build(
+    work: Annotated[Path, typer.Argument(metavar="WORK", help="Folder of datasets and checkpoints.")],
+    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
+    max_minutes: Annotated[
+        float | None, typer.Option("--max-minutes", help="Stop after this long; the same command resumes.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Processes of the simulator.")] = 2,
+    threads: Annotated[int, typer.Option("--threads", help="CPU threads of training.")] = 2,
+    *,
+    package: Annotated[
+        bool, typer.Option("--package", help="Put the finished checkpoint into the package instead.")
+    ] = False,
+) -> None:
+    """Simulate the datasets that are missing in WORK, and train into WORK/seed-SEED.
+
+    With `--package`: train the domain gate and fit the calibration map of the finished checkpoint, and put all of
+    it into the package.
+    """
+    make_datasets(work, workers, typer.echo)
+    if package:
+        package_checkpoint(work, seed)
+        return
+    result = training_job(work, seed, threads).run(max_minutes, log=typer.echo, on_step=_print_step)
+    typer.echo(f"{'Finished' if result['finished'] else 'Stopped; the same command resumes'}: {result}")
+
+
+@app.command("gate")
+def gate(
+    checkpoint: Checkpoint,
+    in_distribution: Annotated[
+        list[str],
+        typer.Option("--in-distribution", metavar="DATASET", help="The judge was trained on it; repeatable."),
+    ],
+    ood: Annotated[
+        list[str],
+        typer.Option("--out-of-distribution", metavar="DATASET", help="Other scenes; repeatable."),
+    ],
+    views: Annotated[
+        str, typer.Option("--views", help="Cameras the judge was trained with, comma-separated.")
+    ] = ",".join(GateConfig.views),
+    paraphrases: Paraphrases = PARAPHRASES_FILE,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: in the checkpoint's folder.")
+    ] = None,
+) -> None:
+    """Train the domain gate of a checkpoint, write it, and print how many images it refuses.
+
+    Views that the judge was not trained with are out of distribution in both kinds of dataset.
+    """
+    from stepscore.training.gate.training import build_gate
+
+    config = GateConfig(views=tuple(views.split(",")), seed=seed)
+    path, built = build_gate(checkpoint, in_distribution, ood, config, paraphrases=paraphrases, out=out)
+    typer.echo(f"{path}: " + ", ".join(f"{name} {value}" for name, value in built.facts.items()))
+
+
+@app.command("evaluate-gate")
+def evaluate_gate(
+    checkpoint: Checkpoint,
+    in_distribution: Annotated[
+        list[str],
+        typer.Option("--in-distribution", metavar="DATASET", help="Held-out trained scenes; repeatable."),
+    ],
+    ood: Annotated[
+        list[str] | None,
+        typer.Option("--out-of-distribution", metavar="NAME=SOURCE", help="Other videos; repeatable."),
+    ] = None,
+    view: Annotated[str, typer.Option("--view", help="Camera of --in-distribution.")] = VIEW,
+    paraphrases: Paraphrases = PARAPHRASES_FILE,
+    gate_file: Annotated[
+        Path | None, typer.Option("--gate", metavar="FILE", help="Default: in the checkpoint's folder.")
+    ] = None,
+) -> None:
+    """Print how often a domain gate refuses, by perturbation and by kind, with intervals."""
+    from stepscore.training.gate.evaluation import evaluate_checkpoint
+
+    sources = [_named_source(text) for text in ood or ()]
+    rows = evaluate_checkpoint(
+        checkpoint, in_distribution, sources, view=view, paraphrases=paraphrases, gate_file=gate_file
+    )
+    for refusals in rows:
+        row = refusals.row()
+        typer.echo(
+            f"{refusals.side:19s} {refusals.kind:55.55s} {refusals.refused:4d} of {refusals.n:4d} refused = "
+            f"{row['share']:6.3f} [{row['lo']:.3f}, {row['hi']:.3f}]"
+        )
+
+
+def _named_source(text: str) -> tuple[str, str]:
+    name, equals, source = text.partition("=")
+    if not equals:
+        raise OptionError(f"Invalid --out-of-distribution {text!r}: give NAME=SOURCE.")
+    return name, source
+
+
+def _print_step(step: int, total: int, loss: float) -> None:
+    if step % 50 == 0:
+        typer.echo(f"step {step} of {total}, loss {loss:.3f}")
+
+
+def main() -> None:
+    """Run the command; print an error of the package without a traceback."""
+    try:
+        app()
+    except StepScoreError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise SystemExit(2) from error
+
+
+if __name__ == "__main__":
+    main()

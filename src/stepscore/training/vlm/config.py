@@ -1,0 +1,91 @@
+"""The training config of a vision-language judge: steps, learning-rate schedule, what batches are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stepscore.errors import OptionError
+
+CLIPS_PER_BATCH: Mapping[int, int] = {1: 40, 2: 20, 4: 10, 8: 5, 12: 3, 19: 2}
+"""Blocks of a clip, and how many such clips make a batch: about forty blocks. Short ones show many scenes at once;
+from long ones it is learned that the last block counts."""
+CLIP_LENGTH_PROBS = (0.25, 0.1, 0.15, 0.25, 0.15, 0.1)
+"""Probability of each length of ``CLIPS_PER_BATCH``."""
+ADAM_BETAS = (0.9, 0.98)
+FINAL_LR_FRACTION = 0.03
+"""Learning rate at the end of a cosine, as a fraction of its peak."""
+FROZEN_VISION_LR_FRACTION = 0.7
+"""Peak learning rate once the vision encoder is frozen, as a fraction of the peak before."""
+
+
+@dataclass(frozen=True)
+class VlmTrainConfig:
+    """The training config of a vision-language judge.
+
+    Attributes:
+        vision_pretrain_steps: First steps, in which the vision encoder learns alone; see
+            ``vision_pretraining.py``.
+        align_steps: Steps after them, in which the language model learns to predict the labels of frames from the
+            vision encoder's tokens; no question is asked in words yet.
+        steps: Steps after these, with statements and questions.
+        frozen_vision_steps: How many of these, at the end, freeze the vision encoder: the language model learns
+            last, and such a step costs half.
+        lr: Peak learning rate; after warm-up it falls by a cosine, and again once the vision encoder is frozen.
+        warmup_steps: Steps in which it rises.
+        weight_decay: Weight decay of matrices.
+        frozen_fraction: Fraction of clips that are frozen.
+        reversed_fraction: Fraction of clips that are reversed.
+        image_question_fraction: Fraction of steps with the questions of judges that show single images.
+        image_questions_from: Fraction of the steps after which these begin: text is learned late, once the vision
+            encoder is trained.
+        max_prefixes: Most prefixes of a clip with statements.
+        save_every: Steps between saves.
+        seed: Random seed of weights and batches.
+    """
+
+    vision_pretrain_steps: int = 0
+    align_steps: int = 0
+    steps: int = 6000
+    frozen_vision_steps: int = 0
+    lr: float = 1e-3
+    warmup_steps: int = 100
+    weight_decay: float = 0.05
+    frozen_fraction: float = 0.12
+    reversed_fraction: float = 0.1
+    image_question_fraction: float = 0.2
+    image_questions_from: float = 0.4
+    max_prefixes: int = 8
+    save_every: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.save_every < 1:
+            raise OptionError(
+                f"steps is {self.steps} and save_every {self.save_every}; each must be at least 1."
+            )
+        if not 0 <= self.frozen_fraction + self.reversed_fraction <= 1:
+            raise OptionError(
+                f"frozen_fraction is {self.frozen_fraction} and reversed_fraction {self.reversed_fraction}; "
+                "together they must be in 0..1."
+            )
+
+    @property
+    def total_steps(self) -> int:
+        """Optimizer steps in all, those of every phase."""
+        return self.vision_pretrain_steps + self.align_steps + self.steps
+
+    def lr_at(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        for phase_steps in (self.vision_pretrain_steps, self.align_steps):
+            if step < phase_steps:
+                return self.lr * min(1.0, (step + 1) / self.warmup_steps)
+            step -= phase_steps
+        phase_steps, peak = self.steps - self.frozen_vision_steps, self.lr
+        if step >= phase_steps:
+            step -= phase_steps
+            phase_steps, peak = self.frozen_vision_steps, self.lr * FROZEN_VISION_LR_FRACTION
+        warmup = min(1.0, (step + 1) / self.warmup_steps)
+        cosine = 0.5 * (1 + math.cos(math.pi * step / max(1, phase_steps)))
+        return peak * warmup * (FINAL_LR_FRACTION + (1 - FINAL_LR_FRACTION) * cosine)
