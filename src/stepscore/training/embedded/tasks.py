@@ -29,7 +29,7 @@ TRAINED: tuple[str, ...] = (
     "peg-insert-side",
     "plate-slide",
     "push",
-    "shelf-place",  # stored name
+    "shelf-place",
     "soccer",
     "stick-push",
     "window-close",
