@@ -1,7 +1,7 @@
 """Small videos for tests, whose frames carry their own number.
 
-The number is burnt into each picture as eight blocks of black or white, so that a test can read from the
-pixels which frame it was given, whatever codec, size or turn the picture went through.
+The number is burnt into each frame as eight blocks of black or white, so that a test can read from the
+pixels which frame it was given, whatever codec, size or rotation the frame went through.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 os.environ.setdefault("SVT_LOG", "1")  # the AV1 encoder prints its settings otherwise
 
-Picture = NDArray[np.uint8]
+Image = NDArray[np.uint8]
 BITS = 10
 CODECS = {
     "h264": ("libx264", "yuv420p", {"preset": "ultrafast", "crf": "18"}),
@@ -29,27 +29,27 @@ CODECS = {
 }
 
 
-def numbered(number: int, width: int = 96, height: int = 64) -> Picture:
-    """A picture that shows ``number``: bits from left to right in the top half, a moving bar below."""
-    picture = np.full((height, width, 3), 90, dtype=np.uint8)
+def numbered(number: int, width: int = 96, height: int = 64) -> Image:
+    """An image that shows ``number``: bits from left to right in the top half, a moving bar below."""
+    image = np.full((height, width, 3), 90, dtype=np.uint8)
     edges = np.linspace(0, width, BITS + 1).round().astype(int)
     for bit in range(BITS):
-        picture[: height // 2, edges[bit] : edges[bit + 1]] = 235 if number >> bit & 1 else 20
+        image[: height // 2, edges[bit] : edges[bit + 1]] = 235 if number >> bit & 1 else 20
     left = number * 3 % width
-    picture[height // 2 :, left : left + max(2, width // 12)] = (230, 60, 40)
-    return picture
+    image[height // 2 :, left : left + max(2, width // 12)] = (230, 60, 40)
+    return image
 
 
-def number_of(picture: Picture) -> int:
-    """The number burnt into a picture, read from the middle of each block."""
-    height, width = picture.shape[:2]
-    row = picture[height // 8 : height // 8 * 3].mean(axis=(0, 2))
+def number_of(image: Image) -> int:
+    """The number burnt into an image, read from the middle of each block."""
+    height, width = image.shape[:2]
+    row = image[height // 8 : height // 8 * 3].mean(axis=(0, 2))
     centres = ((np.arange(BITS) + 0.5) * width / BITS).astype(int)
     return int(sum(1 << bit for bit, x in enumerate(centres) if row[x] > 128))
 
 
-def numbers_of(frames: Iterable[Picture]) -> list[int]:
-    """The numbers burnt into several pictures."""
+def numbers_of(frames: Iterable[Image]) -> list[int]:
+    """The numbers burnt into several images."""
     return [number_of(frame) for frame in frames]
 
 
@@ -68,7 +68,7 @@ def write_video(
     mirror: bool = False,
     pix_fmt: str | None = None,
     audio: bool = False,
-    pictures: Iterable[Picture] | None = None,
+    frames: Iterable[Image] | None = None,
     options: dict[str, str] | None = None,
     container_options: dict[str, str] | None = None,
 ) -> Path:
@@ -84,11 +84,11 @@ def write_video(
         b_frames: Greatest number of B-frames in a row.
         ticks: Presentation time of each frame in ``time_base``; evenly spaced by default.
         time_base: The clock of ``ticks``.
-        rotation: Degrees anticlockwise that a player is asked to turn the picture.
-        mirror: Ask a player to mirror it left to right, too.
+        rotation: Degrees anticlockwise by which a player must rotate the frame.
+        mirror: A player must mirror it left to right, too.
         pix_fmt: Another pixel format than the codec's usual one.
         audio: Add a sound track, before the video.
-        pictures: These instead of numbered ones.
+        frames: These instead of numbered ones.
         options: Further encoder options.
         container_options: Options of the container, such as ``movflags``.
     """
@@ -106,8 +106,8 @@ def write_video(
             stream.codec_context.time_base = time_base
         if rotation or mirror:
             stream.set_display_rotation(rotation, hflip=mirror)
-        for i, picture in enumerate(pictures or (numbered(i, *size) for i in range(n))):
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+        for i, image in enumerate(frames or (numbered(i, *size) for i in range(n))):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             frame.pts = ticks[i] if ticks else i
             frame.time_base = time_base or Fraction(1, fps)
             container.mux(stream.encode(frame))
@@ -122,7 +122,7 @@ def write_video(
 
 
 def copy_packets(source: Path, target: Path, first: int = 0, last: int | None = None) -> Path:
-    """The packets first..last-1 of a video, in decoding order, without decoding: may begin on no keyframe."""
+    """The packets first..last-1 of a video, in decoding order, without decoding: may begin without a keyframe."""
     with av.open(str(source)) as given, av.open(str(target), "w") as taken:
         stream = given.streams.video[0]
         copy = taken.add_stream_from_template(stream, opaque=True)
@@ -158,7 +158,7 @@ def cut(source: Path, target: Path, share: float) -> Path:
     return target
 
 
-def decode_all(path: Path) -> list[Picture]:
+def decode_all(path: Path) -> list[Image]:
     """Every frame as a plain sequential decode gives it: the oracle for keyframe seeks."""
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]

@@ -27,7 +27,7 @@ import numpy as np
 from stepscore.episodes import open_episodes
 from stepscore.episodes.lerobot.writing.writer import Recording, write_lerobot
 from stepscore.episodes.video.packets import index_video
-from stepscore.episodes.video.video_view import VideoView, plan_runs
+from stepscore.episodes.video.video_view import VideoView, plan_ranges
 from stepscore.types import Frames
 
 CAMERA = "observation.images.top"
@@ -91,7 +91,7 @@ def frames_benchmark(episodes: int, width: int, height: int, repeats: int) -> fl
         oracle = [frame for number, frame in enumerate(decode_everything(path)) if number in wanted]
         assert np.array_equal(np.concatenate(sixteen_each(root)), np.stack(oracle)), "frames differ"
         index = index_video(path)
-        packets = sum(run.last - run.first + 1 for run in plan_runs(index, sorted(wanted)))
+        packets = sum(run.last - run.first + 1 for run in plan_ranges(index, sorted(wanted)))
         fast = measured(lambda: sixteen_each(root), repeats)
         slow = measured(lambda: sum(1 for _ in decode_everything(path)), repeats)
         indexing = measured(lambda: index_video(path), repeats)

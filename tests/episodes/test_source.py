@@ -51,9 +51,11 @@ def test_episodes_can_be_chosen_by_id_task_and_number(source: Path) -> None:
 
 def test_one_instruction_can_be_said_for_all_episodes(source: Path) -> None:
     lay(source.parent, "s.yaml", content='tasks: {"pour the tea": {subgoals: [grasp, tilt]}}')
-    told = open_episodes(source, instruction="pour the tea", subgoals=source.parent / "s.yaml")
-    assert {(e.instruction, e.task, len(e.subgoals)) for e in told} == {("pour the tea", "pour the tea", 2)}
-    assert [e.instruction for e in told[1:]] == ["pour the tea"] * 2
+    renamed = open_episodes(source, instruction="pour the tea", subgoals=source.parent / "s.yaml")
+    assert {(e.instruction, e.task, len(e.subgoals)) for e in renamed} == {
+        ("pour the tea", "pour the tea", 2)
+    }
+    assert [e.instruction for e in renamed[1:]] == ["pour the tea"] * 2
     assert len(open_episodes(source, instruction="pour the tea", task="pour the tea")) == 3
     with pytest.raises(OptionError, match="instruction is empty"):
         open_episodes(source, instruction=" ")
@@ -142,7 +144,7 @@ def test_a_clip_carries_frames_times_and_numbers(tmp_path: Path) -> None:
     assert episode.clip(count=3, size=48).frames.shape == (3, 32, 48, 3)
 
 
-def test_the_fingerprint_changes_with_the_pictures_and_not_with_the_name(tmp_path: Path) -> None:
+def test_the_fingerprint_changes_with_the_images_and_not_with_the_name(tmp_path: Path) -> None:
     write_video(tmp_path / "a" / "v.mp4", 5)
     write_video(tmp_path / "b" / "w.mp4", 5)
     write_video(tmp_path / "c" / "v.mp4", 6)
@@ -165,9 +167,9 @@ def test_a_count_spreads_evenly_from_first_to_last(at: np.ndarray, count: int) -
 
 @given(TIMES, st.lists(st.floats(0.0, 1.0), min_size=1, max_size=10))
 def test_a_time_picks_the_frame_shown_then(at: np.ndarray, shares: list[float]) -> None:
-    moments = [share * float(at[-1]) for share in shares]
-    picked = sample_indices(at, "e", times=moments)
-    shown = [max((i for i, t in enumerate(at) if t <= moment + 5e-7), default=0) for moment in moments]
+    wanted = [share * float(at[-1]) for share in shares]
+    picked = sample_indices(at, "e", times=wanted)
+    shown = [max((i for i, t in enumerate(at) if t <= time + 5e-7), default=0) for time in wanted]
     assert picked.tolist() == shown
 
 
@@ -202,7 +204,7 @@ def test_frames_that_cannot_be_had_are_refused(asked: dict[str, object], message
         sample_indices(np.arange(5) / 10, "episode e", **asked)  # type: ignore[arg-type]
 
 
-def test_the_moment_at_which_the_last_frame_ends_is_still_its() -> None:
+def test_the_time_at_which_the_last_frame_ends_is_still_its() -> None:
     assert sample_indices(np.arange(5) / 10, "e", times=[0.5]).tolist() == [4]
     assert sample_indices(np.zeros(1), "e", times=[7.0]).tolist() == [0]
     with pytest.raises(EpisodeError, match="no frames"):

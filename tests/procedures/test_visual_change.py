@@ -32,7 +32,7 @@ def half_frozen(tmp_path_factory: pytest.TempPathFactory) -> VideoView:
     """One stage of 60 frames: nothing moves in the first half, the box slides in the second."""
     ways = np.concatenate([np.zeros(30), np.linspace(0, 1, 31)])
     path = tmp_path_factory.mktemp("video") / "a.mp4"
-    write_video(path, size=(128, 96), pictures=(scene(way) for way in ways), options={"crf": "30"})
+    write_video(path, size=(128, 96), frames=(scene(way) for way in ways), options={"crf": "30"})
     return VideoView(path)
 
 
@@ -84,7 +84,7 @@ def test_slow_motion_changes_the_picture_as_much_as_fast_motion(tmp_path: Path) 
     for frames in (20, 100):
         path = tmp_path / f"{frames}.mp4"
         ways = np.linspace(0, 1, frames)
-        write_video(path, size=(128, 96), pictures=(scene(way) for way in ways))
+        write_video(path, size=(128, 96), frames=(scene(way) for way in ways))
         amounts.append(visual_change(VideoView(path)).sum())
     assert amounts[1] == pytest.approx(amounts[0], rel=0.15)
 

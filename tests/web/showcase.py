@@ -86,7 +86,7 @@ class Watcher(SingleModelJudge):
         times, truth = _recorded(Path(episode.views["front"].location()).with_suffix(".curve.csv"))
         rng = np.random.default_rng(list(f"{self.name} {episode.id}".encode()))
         raw = truth + rng.normal(0.0, self.noise, len(truth)) if self.noise else truth
-        progress = np.round(np.clip(raw, 0.0, 1.0), 4)
+        progress: FloatArray = np.round(np.clip(raw, 0.0, 1.0), 4).astype(np.float64)
         stills = tuple(FrameRef("front", i, 64) for i in (0, 20, 40))
         turn = Turn("user", (f"Task: {episode.instruction[:200]}\nDoes the block move?", *stills))
         await ask(Generate(Prompt((turn,))))

@@ -1,9 +1,8 @@
-"""Recorded rollouts, in one shape whatever wrote them.
+"""Recorded rollouts, in one form whatever wrote them.
 
-:func:`open_episodes` lists the episodes of a source without decoding anything; an :class:`Episode`
-gives the frames it is asked for as a :class:`Clip`. Each format is one reader, in one file.
-:func:`perturb` makes controls of an episode, by the names in ``PERTURBATIONS``; :func:`match_lengths` cuts failures
-to the lengths of successes.
+:func:`open_episodes` lists the episodes of a source without decoding anything; :meth:`Episode.clip` decodes the
+requested frames into a :class:`Clip`. Each format is one reader, in one file. :func:`perturb` changes an episode by
+one of the names in ``PERTURBATIONS``; :func:`match_lengths` cuts failures to the lengths of successes.
 """
 
 from stepscore.episodes.clip import Clip
@@ -23,7 +22,7 @@ from stepscore.episodes.sampling import (
     sample_frames,
     sample_indices,
 )
-from stepscore.episodes.source import Episodes, open_episodes, reader_registry
+from stepscore.episodes.source import Episodes, Listing, Reader, ReadOptions, open_episodes, reader_registry
 from stepscore.episodes.view import View, ViewInfo
 
 __all__ = [
@@ -34,6 +33,9 @@ __all__ = [
     "Episodes",
     "Label",
     "Labels",
+    "Listing",
+    "ReadOptions",
+    "Reader",
     "SampledFrames",
     "Stage",
     "Subgoal",

@@ -1,4 +1,4 @@
-"""Which names are cameras', and which camera is the main one."""
+"""Which names denote cameras, and which camera is the main one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLACES = (
     *("exterior", "scene", "primary", "secondary", "third_person", "eye_in_hand", "over_shoulder"),
     *("agentview", "frontview", "sideview", "birdview", "topview"),
 )
-"""Words for a camera's place. They may be joined (``left_wrist``) and stand before or after ``cam``."""
+"""Words for a camera's position. They may be joined (``left_wrist``) and stand before or after ``cam``."""
 
 _PLACE = "(?:" + "|".join(word.replace("_", "[_ -]?") for word in PLACES) + ")"
 _CAMERA = (
@@ -31,21 +31,21 @@ _SIDES = ("left", "right")
 
 
 def camera_name(stem: str) -> str | None:
-    """The camera a whole name stands for: ``cam_*``, ``cam0``, ``wrist``, ``left_wrist``, ``top_view`` ..."""
+    """Return the camera that a whole name denotes: ``cam_*``, ``cam0``, ``wrist``, ``left_wrist``, ``top_view``."""
     found = _NAME.fullmatch(stem)
     return found["camera"] if found else None
 
 
 def split_camera(stem: str) -> tuple[str, str] | None:
-    """``ep1_cam_high`` as ``("ep1", "cam_high")``; ``None`` where the name does not end in a camera's."""
+    """Split ``ep1_cam_high`` into ``("ep1", "cam_high")``; ``None`` where the name does not end in a camera."""
     found = None if camera_name(stem) else _SUFFIX.fullmatch(stem)
     return (found["stem"], found["camera"]) if found else None
 
 
 def views_of_folder(stems: Sequence[str], *, numbered: bool) -> dict[str, str] | None:
-    """Camera to stem where the files of a folder are the cameras of one episode; else ``None``.
+    """Return camera to stem where the files of a folder are the cameras of one episode; else ``None``.
 
-    They are when every one bears a camera's name and there are two or more, or one where the folder's name
+    They are when every one has a camera's name and there are two or more, or one where the folder's name
     only numbers an episode (``numbered``).
     """
     views = {camera_name(stem): stem for stem in stems}
@@ -55,10 +55,10 @@ def views_of_folder(stems: Sequence[str], *, numbered: bool) -> dict[str, str] |
 
 
 def views_by_stem(stems: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Episode name to its views (camera to stem), from sibling names such as ``<name>_cam_high``.
+    """Return episode name to views (camera to stem), from sibling names such as ``<name>_cam_high``.
 
     A name ends in a camera where it ends in ``cam_...``, where another file of the same name has another
-    camera, or where its camera was so found elsewhere in the folder. A file without a camera joins the
+    camera, or where its camera was found that way elsewhere in the folder. A file without a camera joins the
     cameras of its name as the main view.
     """
     split = {stem: split_camera(stem) for stem in stems}
@@ -83,7 +83,7 @@ def _several(cameras: Iterable[str | None]) -> bool:
 
 
 def main_first(names: Iterable[str]) -> list[str]:
-    """The names with the view of the whole scene first and those on the robot's hands last."""
+    """Return the names with the view of the whole scene first and those on the robot's hands last."""
 
     def rank(name: str) -> tuple[int, str]:
         lower = name.lower()

@@ -1,4 +1,4 @@
-"""A Clip: frames that carry their own times."""
+"""Clip: frames with their timestamps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stepscore.types import FloatArray, Frames, IntArray
 
 @dataclass(frozen=True)
 class Clip:
-    """Frames of one view with their place in the episode.
+    """Frames of one view with their timestamps and indices in the episode.
 
     Attributes:
-        frames: RGB pictures, shape (n, h, w, 3), uint8.
+        frames: RGB images, shape (n, h, w, 3), uint8.
         timestamps: Seconds from the episode's first frame, shape (n,).
-        indices: Frame numbers counted from the episode's first frame, shape (n,).
+        indices: Frame indices counted from the episode's first frame, shape (n,).
     """
 
     frames: Frames

@@ -1,4 +1,4 @@
-"""An Episode: one recorded rollout, as a handle that reads on demand."""
+"""Episode: one recorded rollout, as a handle that reads on demand."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.sampling import sample_indices
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.types import Mode
+from stepscore.types import SuccessMode
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One recorded rollout. Making one reads nothing; frames are decoded when asked for.
+    """One recorded rollout. Creating one reads nothing; frames are decoded on request.
 
     Attributes:
         id: POSIX path relative to the source without suffix; LeRobot: ``episode_000012``.
-        instruction: What the robot was told to do.
+        instruction: The text the robot was given.
         source: The source it was found in.
         source_index: Its number in the source where the source numbers them (LeRobot), else ``None``.
         task: The task's name; several instructions may share one.
-        policy: What acted; ``None`` where the source does not say. Never guessed.
+        policy: The policy that acted; ``None`` where the source does not state it. Never guessed.
         robot: The robot's name, ``None`` where not known.
         dataset: The dataset's or benchmark's name, ``None`` where not known.
         views: Cameras by name, the main one first. Empty for an episode that has only a recorded curve.
@@ -35,9 +35,9 @@ class Episode:
         pair: Scene or seed shared between policies, so that comparisons can be paired; may be ``None``.
         subgoals: Ordered subgoals.
         success_mode: When its success counts, where the task says so.
-        labels: What is known to be true of it.
+        labels: Success, subgoals, stages and progress that are known to be true.
         recorded: Files beside it in which another tool may have written its curve; two are ambiguous.
-        metadata: What else the source says of it.
+        metadata: Further fields of the source.
     """
 
     id: str
@@ -52,14 +52,14 @@ class Episode:
     goals: Mapping[str, Path] = field(default_factory=dict)
     pair: str | None = None
     subgoals: tuple[Subgoal, ...] = ()
-    success_mode: Mode | None = None
+    success_mode: SuccessMode | None = None
     labels: Labels = field(default_factory=Labels)
     recorded: tuple[Path, ...] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of what its pictures, goal images and recorded files are; changes when one of them does."""
+        """sha256 of its frames, goal images and recorded files; changes when one of them does."""
         digest = hashlib.sha256()
         for name in sorted(self.views):
             digest.update(name.encode() + b"\0" + self.views[name].digest())
@@ -77,7 +77,7 @@ class Episode:
         return next(iter(self.views))
 
     def view(self, name: str | None = None) -> View:
-        """The camera called ``name``; without a name the only one. A wrong name lists the valid ones."""
+        """Return the view called ``name``; without a name, the only one. An error lists the valid names."""
         if not self.views:
             raise EpisodeError(f"Episode {self.id} has no video.")
         if name is None:
@@ -91,7 +91,7 @@ class Episode:
         return self.views[name]
 
     def with_views(self, names: Sequence[str]) -> Episode:
-        """The same episode with only these cameras, in this order."""
+        """Return the same episode with only these views, in this order."""
         for name in names:
             self.view(name)
         return replace(self, views={name: self.views[name] for name in names})
@@ -111,11 +111,11 @@ class Episode:
         fps: float | None = None,
         size: int | None = None,
     ) -> Clip:
-        """Frames of one view with their timestamps; give exactly one of count, indices, times and fps.
+        """Decode frames of one view with their timestamps; give exactly one of count, indices, times and fps.
 
         Args:
-            view: The camera's name; may be left out when there is only one.
-            count: So many frames spread evenly from the first to the last; all, where there are fewer.
+            view: The view's name; may be left out when there is only one.
+            count: This many frames spread evenly from the first to the last; all, where there are fewer.
             indices: These frames, counted from the episode's first.
             times: The frame shown at each of these seconds.
             fps: The frame shown at every 1/fps seconds from the start.
@@ -129,22 +129,22 @@ class Episode:
 
 
 def content_digest(path: Path) -> bytes:
-    """sha256 of all of a file. Tables of curves change in the middle, and many episodes may share one."""
+    """Return the sha256 of a whole file. Tables of curves change in the middle, and episodes may share one."""
     try:
-        found = path.stat()
-        return _content_digest(path, found.st_mtime_ns, found.st_size)
+        stat = path.stat()
+        return _content_digest(path, stat.st_mtime_ns, stat.st_size)
     except OSError as error:
         raise EpisodeError(f"Cannot read {path}: {error.strerror or error}.") from error
 
 
 @lru_cache(maxsize=64)
-def _content_digest(path: Path, changed: int, size: int) -> bytes:
+def _content_digest(path: Path, mtime_ns: int, size: int) -> bytes:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
 
 def file_digest(path: Path) -> bytes:
-    """sha256 of a file's size and its first and last 64 KiB: cheap, and changes when a video is replaced."""
+    """Return the sha256 of a file's size and its first and last 64 KiB: cheap, and new for a replaced video."""
     part = 64 * 1024
     digest = hashlib.sha256()
     try:

@@ -1,4 +1,4 @@
-"""From folder names to instructions and policies. The rules are shown to the user, who may overrule them."""
+"""Instructions and policies from folder names. The rules are printed for the user, who may override them."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ INSTRUCTION_RULE = (
 
 
 def in_words(name: str) -> str:
-    """A folder's name as words: ``put_cup-on_plate`` as "put cup on plate"; with spaces in it as it is."""
+    """Return a folder's name as words: ``put_cup-on_plate`` as "put cup on plate"; unchanged if it has spaces."""
     return name if " " in name.strip() else " ".join(re.split(r"[_-]+", name.strip("_- ")))
 
 
 def is_number(name: str) -> bool:
-    """Whether a name only numbers an episode: ``episode_001``, ``demo_3``, ``17``, a date, a hash."""
+    """Return whether a name only numbers an episode: ``episode_001``, ``demo_3``, ``17``, a date, a hash."""
     return _NUMBERED.fullmatch(name) is not None
 
 
 def instruction_from(folders: Sequence[str]) -> str:
-    """The instruction among the names of the folders above a video, the nearest one last.
+    """Return the instruction among the names of the folders above a video, the nearest one last.
 
     The nearest that does not number an episode; else the nearest without a digit; else the nearest.
     """
     near = [name for name in reversed(folders) if name]
-    told = [name for name in near if not is_number(name)] or [name for name in near if name.isalpha()] or near
-    return in_words(told[0]) if told else "unknown"
+    names = (
+        [name for name in near if not is_number(name)] or [name for name in near if name.isalpha()] or near
+    )
+    return in_words(names[0]) if names else "unknown"
 
 
 def policy_rule(depth: int | None) -> str:
-    """How the policy was found, as a sentence."""
+    """Return how the policy was found, as a sentence."""
     if depth is None:
         return "Policy: unknown. --policy-from DEPTH takes it from the folder at that depth below the source."
     return f"Policy: the folder at depth {depth} below the source."
 
 
 def policy_from(folders: Sequence[str], depth: int | None, episode_id: str) -> str | None:
-    """The folder at ``depth`` (1 is the first below the source); OptionError lists those there are."""
+    """Return the folder at ``depth`` (1 is the first below the source); an OptionError lists the existing ones."""
     if depth is None:
         return None
     if 1 <= depth <= len(folders):
@@ -58,5 +60,5 @@ def policy_from(folders: Sequence[str], depth: int | None, episode_id: str) -> s
     there = ", ".join(f"{number} = {name}" for number, name in enumerate(folders, start=1))
     raise OptionError(
         f"policy-from {depth}: episode {episode_id} has no folder at that depth below the source. "
-        f"There {'is' if len(folders) == 1 else 'are'}: {there or 'none, it lies in the source itself'}."
+        f"There {'is' if len(folders) == 1 else 'are'}: {there or 'none, it is in the source itself'}."
     )

@@ -1,4 +1,4 @@
-"""Opening a source: which reader fits, and the episodes it lists."""
+"""Open a source: choose its reader and list its episodes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """What a reader found.
+    """The result of a reader.
 
     Attributes:
-        episodes: Handles, sorted by id; may be a lazy sequence that makes each on demand, and then tells its
-            ids by a method ``ids()``.
-        problems: What could not be read.
+        episodes: Handles, sorted by id; may be a lazy sequence that makes each on demand, with a method
+            ``ids()`` that lists the ids without making any.
+        problems: Files and folders that could not be read, and why.
         rules: How names were turned into instructions, tasks, views and policies, in sentences for a person.
     """
 
@@ -40,7 +40,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a user may tell a reader.
+    """Options of a reader.
 
     Attributes:
         policy_from: Take the policy from the folder at this depth below the source (1 is the first).
@@ -53,16 +53,16 @@ class Reader(Protocol):
     """One format of recorded rollouts."""
 
     def matches(self, path: Path) -> bool:
-        """Whether this format is what lies at ``path``; cheap, and never raises."""
+        """Return whether ``path`` has this format; cheap, and never raises."""
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
-        """The episodes at ``path``. Decodes nothing. Raises SourceError when nothing there can be used."""
+        """List the episodes at ``path`` without decoding. Raises SourceError when nothing there can be used."""
 
 
 reader_registry: Registry[Callable[[], Reader]] = Registry(
     "reader",
     {
-        # In the order in which they are asked: the most particular layout first, plain videos last.
+        # In the order in which they are tried: the most specific layout first, plain videos last.
         "lerobot": "stepscore.episodes.lerobot.reader:LeRobotReader",
         "lerobot-eval": "stepscore.episodes.lerobot.eval_output:LeRobotEvalReader",
         "hdf5": "stepscore.episodes.readers.hdf5:Hdf5Reader",
@@ -112,11 +112,11 @@ class Episodes(Sequence[Episode]):
         return self._episodes[self._by_id[key]]
 
     def ids(self) -> list[str]:
-        """All ids, in order; makes no episode where the source can tell them without."""
+        """Return all ids, in order; makes no episode where the source lists them without."""
         return _ids(self._episodes)
 
     def select(self, ids: Sequence[str]) -> Episodes:
-        """Only these episodes; an unknown id is an error that names the closest one."""
+        """Return only these episodes; the error for an unknown id names the closest one."""
         chosen = [self[name] for name in sorted(set(ids))]
         return Episodes(self.source, self.reader, Listing(chosen, self.problems, self.rules))
 
@@ -135,20 +135,22 @@ def open_episodes(
     policy_from: int | None = None,
     instruction: str | None = None,
 ) -> Episodes:
-    """The episodes of a source, as handles that read on demand.
+    """List the episodes of a source, as handles that read on demand.
 
     Args:
         source: A path (folder of videos, LeRobot dataset, HDF5 file ...) or a LeRobot repo id ``user/name``.
         labels: A labels file (csv, jsonl, parquet) to join by episode id.
         subgoals: A YAML file with the subgoals of each task.
         task: Keep only episodes of this task.
-        limit: Keep only the first so many, in the order of their ids.
-        reader: Read it as this format instead of finding out; see ``stepscore ls readers``.
+        limit: Keep only this many, the first in the order of their ids.
+        reader: Read it as this format instead of detecting it; see ``stepscore ls readers``.
         policy_from: Take the policy from the folder at this depth below the source (1 is the first).
-        instruction: What the robot was told in every episode, instead of what the source says.
+        instruction: The instruction of every episode, instead of the source's.
     """
     if instruction is not None and not instruction.strip():
-        raise OptionError("The instruction is empty. Say what the robot was told, or leave it to the source.")
+        raise OptionError(
+            "The instruction is empty. Give the text the robot was given, or leave it to the source."
+        )
     path = _locate(source)
     name = reader or _detect(path)
     listing = reader_registry.get(name)().read(path, ReadOptions(policy_from=policy_from))
@@ -162,8 +164,8 @@ def open_episodes(
         unknown = sorted(set(rows) - set(_ids(episodes)))
         problems += tuple(Problem(str(labels), f"no episode is called {name!r}") for name in unknown)
     where = str(path) if Path(source).expanduser().exists() else str(source)
-    described = read_subgoals(Path(subgoals)) if subgoals is not None else {}
-    episodes = _Joined(episodes, where, rows, described, instruction)
+    by_task = read_subgoals(Path(subgoals)) if subgoals is not None else {}
+    episodes = _Joined(episodes, where, rows, by_task, instruction)
     if task is not None:
         episodes = _of_task(episodes, task)
     if limit is not None:
@@ -174,7 +176,7 @@ def open_episodes(
 
 
 class _Joined(Sequence[Episode]):
-    """Episodes with what the caller says of them joined as each is made, so that a lazy listing stays lazy."""
+    """Episodes joined with the caller's labels and subgoals as each is made, so that a lazy listing stays lazy."""
 
     def __init__(
         self,
@@ -216,8 +218,8 @@ class _Joined(Sequence[Episode]):
 
 
 def _ids(episodes: Sequence[Episode]) -> list[str]:
-    told: Callable[[], list[str]] | None = getattr(episodes, "ids", None)
-    return told() if told is not None else [episode.id for episode in episodes]
+    list_ids: Callable[[], list[str]] | None = getattr(episodes, "ids", None)
+    return list_ids() if list_ids is not None else [episode.id for episode in episodes]
 
 
 def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:

@@ -63,9 +63,9 @@ def test_nothing_said_is_unknown() -> None:
 def test_later_rows_override_earlier_ones() -> None:
     labels = Labels((Label("success", "holds", value=0.0), Label("subgoal", "s", value=1.0)))
     assert (labels.success, labels.success_mode) == (False, "holds")
-    told = labels.with_rows([Label("success", "ever", value=1.0), Label("subgoal", "s", value=0.0)])
-    assert (told.success, told.success_mode, told.subgoal("s")) == (True, "ever", False)
-    assert told.with_rows([Label("success", "ever")]).success is None
+    updated = labels.with_rows([Label("success", "ever", value=1.0), Label("subgoal", "s", value=0.0)])
+    assert (updated.success, updated.success_mode, updated.subgoal("s")) == (True, "ever", False)
+    assert updated.with_rows([Label("success", "ever")]).success is None
     assert labels.success is False
 
 

@@ -60,7 +60,7 @@ def test_an_entry_is_found_by_task_then_instruction_then_star(tmp_path: Path) ->
         ("tasks: {a: {subgoals: []}}", r"tasks\.a\.subgoals"),
         ("tasks: {a: {subgoals: ['']}}", r"tasks\.a\.subgoals"),
         ("tasks: {a: {success: sometimes, subgoals: [x]}}", r"tasks\.a\.success"),
-        ("tasks: {a: {subgoals: [x, y, x]}}", "subgoal 'x' stands twice"),
+        ("tasks: {a: {subgoals: [x, y, x]}}", "subgoal 'x' appears twice"),
         ("tusks: {}", "tusks|tasks"),
         ("", "the file"),
         ("tasks: [", "not YAML"),

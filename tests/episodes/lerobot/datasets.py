@@ -22,10 +22,10 @@ FPS = 10
 def steps(episode: int, length: int, *, success_at: int | None = None) -> Iterator[dict[str, Any]]:
     """Steps of an episode with two cameras, a state, an action and, where asked for, next.success."""
     for i in range(length):
-        picture = numbered(32 * episode + i)
+        image = numbered(32 * episode + i)
         step = {
-            TOP: picture,
-            WRIST: 255 - picture,
+            TOP: image,
+            WRIST: 255 - image,
             "observation.state": np.array([i, episode], dtype=np.float32),
             "action": np.array([i / 10, 0.0, 1.0]),
         }

@@ -102,10 +102,10 @@ def test_success_is_true_where_it_was_true_at_some_time(any_layout: Path) -> Non
 def test_success_is_found_in_whichever_batch_of_rows_it_stands(
     v3: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lerobot_data._facts.cache_clear()
-    monkeypatch.setattr(lerobot_data, "_BATCH", 4)
+    lerobot_data._label_columns.cache_clear()
+    monkeypatch.setattr(lerobot_data, "_BATCH_ROWS", 4)
     assert [e.labels.success for e in open_episodes(v3)] == [True, False, True, True, True]
-    lerobot_data._facts.cache_clear()
+    lerobot_data._label_columns.cache_clear()
 
 
 def test_listing_reads_no_data_and_an_episode_reads_its_own_file_once(
@@ -118,7 +118,7 @@ def test_listing_reads_no_data_and_an_episode_reads_its_own_file_once(
         opened.append(Path(path).name)
         return plain(path, *args, **options)
 
-    lerobot_data._facts.cache_clear()
+    lerobot_data._label_columns.cache_clear()
     monkeypatch.setattr(lerobot_data.pq, "ParquetFile", noted)
     episodes = open_episodes(v3)
     assert len(episodes) == 5
@@ -188,13 +188,13 @@ def test_images_that_are_not_in_the_file_are_errors(tmp_path: Path) -> None:
     root = dataset(tmp_path / "blocks", images=[TOP], lengths=(4, 3))
     path = next(root.glob("data/*/*.parquet"))
     table = pq.read_table(path)
-    pictures = table[TOP].to_pylist()
-    pictures[2]["bytes"] = None
+    images = table[TOP].to_pylist()
+    images[2]["bytes"] = None
     column = table.schema.get_field_index(TOP)
-    pq.write_table(table.set_column(column, TOP, pa.array(pictures, table.schema.field(TOP).type)), path)
+    pq.write_table(table.set_column(column, TOP, pa.array(images, table.schema.field(TOP).type)), path)
     episodes = open_episodes(root)
     assert numbers_of(episodes[0].view("top").read([1])) == [1]
-    with pytest.raises(VideoError, match=r"episode 0: frame 2 has no picture"):
+    with pytest.raises(VideoError, match=r"episode 0: frame 2 has no image"):
         episodes[0].view("top").read([2])
     pq.write_table(table.slice(0, 5), path)
     with pytest.raises(VideoError, match=r"episode 1: 1 rows in the file instead of 3"):
@@ -380,7 +380,7 @@ def test_wrong_meta_is_named(tmp_path: Path) -> None:
     first = root / "meta/episodes/chunk-000/file-000.parquet"
     stale = root / "meta/episodes/chunk-000/file-007.parquet"
     stale.write_bytes(first.read_bytes())
-    with pytest.raises(SourceError, match=r"episode 0 stands twice"):
+    with pytest.raises(SourceError, match=r"episode 0 appears twice"):
         open_episodes(root)
     stale.unlink()
     pq.write_table(pq.read_table(first).drop_columns(["length"]), first)
@@ -401,8 +401,8 @@ def test_wrong_lines_of_v21_are_named(tmp_path: Path) -> None:
 
 def test_templates_of_info_json_decide_where_files_are(tmp_path: Path) -> None:
     root = dataset(tmp_path / "blocks")
-    (root / "videos").rename(root / "films")
-    change_info(root, video_path="films/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4")
+    (root / "videos").rename(root / "clips")
+    change_info(root, video_path="clips/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4")
     assert numbers_of(open_episodes(root)[1].clip("top", count=2).frames) == [32, 36]
 
 

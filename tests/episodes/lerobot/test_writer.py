@@ -140,7 +140,7 @@ def test_merged_statistics_are_those_of_the_whole() -> None:
 
 
 def test_images_are_kept_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepscore.episodes.lerobot.writing.writer._IMAGE_ROWS", 4)
+    monkeypatch.setattr("stepscore.episodes.lerobot.writing.writer._MAX_IMAGE_ROWS", 4)
     root = dataset(tmp_path / "blocks", images=[TOP])
     assert not (root / "videos" / TOP).exists()
     file = pq.ParquetFile(root / "data/chunk-000/file-000.parquet")
@@ -167,10 +167,10 @@ def test_steps_are_taken_one_at_a_time(tmp_path: Path) -> None:
     def one_at_a_time() -> Iterator[dict[str, Any]]:
         for i in range(40):
             alive.append(i)
-            picture = numbered(i)
-            yield {TOP: picture, "action": np.zeros(2)}
+            image = numbered(i)
+            yield {TOP: image, "action": np.zeros(2)}
             alive.remove(i)
-            picture[:] = 0  # whoever still looked at it would see black
+            image[:] = 0  # whoever still looked at it would see black
             assert len(alive) <= 1
 
     root = write_lerobot(tmp_path / "blocks", [Recording("wave", one_at_a_time())], fps=10)
@@ -236,7 +236,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(OptionError, match=r"no recordings"):
         write()
-    with pytest.raises(OptionError, match=r"Recording 0 \('a'\) has no steps"):
+    with pytest.raises(OptionError, match=r"Recording 0 \('a'\) has no frames"):
         write(Recording("a", []))
     with pytest.raises(OptionError, match=r"Recording 1: feature 'action' is missing"):
         write(Recording("a", [step]), Recording("b", [{TOP: numbered(0)}]))
@@ -250,7 +250,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         write(Recording("a", [{TOP: numbered(0, 95, 64)}]))
     with pytest.raises(OptionError, match=r"\(32, 48, 3\); the first was \(64, 96, 3\)"):
         write(Recording("a", [step, {**step, TOP: numbered(0, 48, 32)}]))
-    with pytest.raises(OptionError, match=r"'action' is \(3,\) in a step; the first was \(2,\)"):
+    with pytest.raises(OptionError, match=r"'action' is \(3,\) in a frame; the first was \(2,\)"):
         write(Recording("a", [step, {**step, "action": np.zeros(3)}]))
     with pytest.raises(OptionError, match=r"images names 'side'"):
         write(Recording("a", [step]), images=["side"])

@@ -1,4 +1,4 @@
-"""Changes of the picture, pixel by pixel."""
+"""Changes of the image, pixel by pixel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.fakes import FakeView
 
 @dataclass(frozen=True)
 class Painted(FakeView):
-    """A view that shows one given picture."""
+    """A view that shows one given image."""
 
     n: object = None  # type: ignore[assignment]
 
     def info(self):  # type: ignore[no-untyped-def]
-        picture = np.asarray(self.n)
-        return FakeView(1).info()._replace(width=picture.shape[1], height=picture.shape[0])
+        image = np.asarray(self.n)
+        return FakeView(1).info()._replace(width=image.shape[1], height=image.shape[0])
 
     def timestamps(self) -> FloatArray:
         return np.zeros(1)
@@ -30,7 +30,7 @@ class Painted(FakeView):
         return np.stack([np.asarray(self.n) for _ in indices])
 
 
-def test_a_shift_moves_the_picture_and_fills_what_it_uncovers() -> None:
+def test_a_shift_moves_the_image_and_fills_what_it_uncovers() -> None:
     before = np.full((6, 8, 3), 7, np.uint8)
     before[2, 3] = 200
     moved = shift(Episode("e", "", views={"top": Painted(before)}), 2, -1).view().read([0])[0]
@@ -43,26 +43,26 @@ def test_a_shift_moves_the_picture_and_fills_what_it_uncovers() -> None:
 
 
 def test_a_zoom_keeps_the_middle_and_the_size() -> None:
-    picture = np.zeros((60, 80, 3), np.uint8)
-    picture[20:40, 30:50] = 255
-    large = zoom(Episode("e", "", views={"top": Painted(picture)}), 2.0).view().read([0])[0]
-    assert large.shape == picture.shape
+    image = np.zeros((60, 80, 3), np.uint8)
+    image[20:40, 30:50] = 255
+    large = zoom(Episode("e", "", views={"top": Painted(image)}), 2.0).view().read([0])[0]
+    assert large.shape == image.shape
     assert large[12:48, 22:58].min() > 250
     assert large[:8].max() == large[:, :18].max() == 0
 
 
 def test_darker_multiplies() -> None:
-    picture = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
-    dark = darken(Episode("e", "", views={"top": Painted(picture)}), 0.5).view().read([0])[0]
-    assert np.array_equal(dark, np.round(picture * 0.5).astype(np.uint8))
+    image = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
+    dark = darken(Episode("e", "", views={"top": Painted(image)}), 0.5).view().read([0])[0]
+    assert np.array_equal(dark, np.round(image * 0.5).astype(np.uint8))
 
 
 def test_recompression_loses_more_at_lower_quality() -> None:
-    picture = np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8)
-    given_episode = Episode("e", "", views={"top": Painted(picture)})
+    image = np.random.default_rng(0).integers(0, 256, (48, 64, 3)).astype(np.uint8)
+    given_episode = Episode("e", "", views={"top": Painted(image)})
 
     def loss(quality: int) -> float:
         frame = recompress(given_episode, quality).view().read([0])[0]
-        return float(np.abs(frame.astype(int) - picture).mean())
+        return float(np.abs(frame.astype(int) - image).mean())
 
     assert loss(10) > loss(60) > loss(95) > 0

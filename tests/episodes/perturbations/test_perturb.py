@@ -272,7 +272,9 @@ def test_changes_go_by_name() -> None:
     }
     with pytest.raises(UnknownNameError, match=r"Unknown perturbation 'revers'.*Did you mean 'reversed'"):
         perturb(episode(), "revers")
-    with pytest.raises(UnknownNameError, match=r"Unknown option 'dz' in the perturbation 'shifted'.*dx, dy, fill"):
+    with pytest.raises(
+        UnknownNameError, match=r"Unknown option 'dz' in the perturbation 'shifted'.*dx, dy, fill"
+    ):
         perturb(episode(), "shifted", dz=1)
 
 
@@ -284,9 +286,9 @@ def test_another_instruction_is_of_another_task_and_depends_on_id_and_seed_alone
         for i in range(3)
     ]
     own = replace(others[-1], goals={"top": Path("g.png")})
-    told = {seed: other_instruction(own, among=others, seed=seed).instruction for seed in range(30)}
-    assert set(told.values()) == {"pour", "wipe"}
-    assert all(told[s] == other_instruction(own, among=others[::-1], seed=s).instruction for s in told)
+    drawn = {seed: other_instruction(own, among=others, seed=seed).instruction for seed in range(30)}
+    assert set(drawn.values()) == {"pour", "wipe"}
+    assert all(drawn[s] == other_instruction(own, among=others[::-1], seed=s).instruction for s in drawn)
     one = other_instruction(own, among=others)
     assert (one.subgoals, one.goals, one.task) == (goal, {}, "open")
     assert other_instruction(own, "wash up").subgoals == ()

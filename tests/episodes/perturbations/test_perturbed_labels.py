@@ -89,7 +89,7 @@ def test_progress_that_contradicts_the_success_label_or_is_no_potential_decides_
     assert cut(labelled(*every_frame(DONE)), 3.0).labels.success is None
 
 
-def test_between_sparse_moments_that_differ_success_is_unknown() -> None:
+def test_between_sparse_labels_that_differ_success_is_unknown() -> None:
     sparse = labelled(HOLDS, *potential((0.0, 0.0), (2.0, 0.8), (3.0, 1.0), (4.9, 1.0)))
     assert [cut(sparse, s).labels.success for s in (1.0, 2.1, 2.5, 3.1, 4.0)] == [
         False,
@@ -165,7 +165,7 @@ def test_slow_and_paused_episodes_keep_all_labels_at_their_new_times() -> None:
     assert progress(rested) == [pytest.approx(point) for point in expected]
 
 
-def test_a_change_of_pictures_leaves_all_labels() -> None:
+def test_a_change_of_images_leaves_all_labels() -> None:
     whole = labelled(HOLDS, *every_frame(DONE))
     assert darken(whole).labels == whole.labels
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscore.episodes.readers.curve_groups import grouped_rows
-from stepscore.episodes.readers.curve_rows import column_names, is_empty, parse_number, read_big, read_rows
+from stepscore.episodes.readers.curve_rows import column_names, is_empty, parse_number, read_large, read_rows
 from stepscore.errors import CurveError
 
 text = st.text(st.characters(codec="utf-8"), max_size=6)
@@ -26,7 +26,7 @@ def test_a_large_csv_is_read_as_a_small_one_is(
     path = tmp_path_factory.mktemp("csv") / "x.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("episode_id", "progress", "why"), *rows])
-    small, large = read_rows(path), read_big(path)
+    small, large = read_rows(path), read_large(path)
     assert small.numbers.tolist() == large.numbers.tolist() == list(range(1, len(rows) + 1))
     for number, name in enumerate(("episode_id", "progress", "why")):
         assert list(small.cells(name)) == list(large.cells(name)) == [row[number] for row in rows]
@@ -75,7 +75,7 @@ def test_a_mark_of_byte_order_and_spaces_in_the_header_do_no_harm(tmp_path: Path
     path = tmp_path / "x.csv"
     path.write_bytes("episode_id, progress\r\na,0.5\r\n".encode("utf-8-sig"))
     assert column_names(path) == ("episode_id", "progress")
-    for rows in (read_rows(path), read_big(path)):
+    for rows in (read_rows(path), read_large(path)):
         assert rows.floats("progress").tolist() == [0.5]
         assert list(rows.cells("episode_id")) == ["a"]
 

@@ -91,14 +91,14 @@ def test_jsonl_and_parquet_say_the_same_as_csv(tmp_path: Path) -> None:
         {"episode_id": "b", "time_s": 0.0, "progress": 0.2, "task": "pull", "pair": 4, "success": False},
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
-    told = []
+    listings = []
     for name, text in (
         ("x.jsonl", "".join(json.dumps(row) + "\n" for row in rows)),
         ("x.csv", "episode_id,time_s,progress,task,pair,success\na,0,.1,push,3,1\nb,0,.2,pull,4,0\n"),
     ):
-        told.append(listing(tmp_path, text, name).episodes)
-    told.append(CurvesReader().read(tmp_path / "x.parquet", ReadOptions()).episodes)
-    for episodes in told:
+        listings.append(listing(tmp_path, text, name).episodes)
+    listings.append(CurvesReader().read(tmp_path / "x.parquet", ReadOptions()).episodes)
+    for episodes in listings:
         assert [(e.id, e.task, e.pair, e.labels.success) for e in episodes] == [
             ("a", "push", "3", True),
             ("b", "pull", "4", False),
@@ -188,7 +188,7 @@ def test_any_file_is_listed_or_is_a_manifest_error(
     try:
         CurvesReader().read(path, ReadOptions())
     except ManifestError as error:
-        told = str(error)
+        message = str(error)
     else:
-        told = path.name
-    assert path.name in told
+        message = path.name
+    assert path.name in message

@@ -231,7 +231,7 @@ def test_the_source_may_be_an_image_sequence(tmp_path: Path) -> None:
     assert (episode.id, episode.instruction) == ("ep4", "sort")
 
 
-def test_pictures_that_are_no_sequence_are_left_alone(tmp_path: Path) -> None:
+def test_images_that_are_no_sequence_are_left_alone(tmp_path: Path) -> None:
     lay(tmp_path, "a/ep.mp4", "a/plot_1.png", "a/plot_2.png", "b/only_1.png", "c/l_1.png", "c/l_2.png")
     lay(tmp_path, "c/r_1.png", "c/r_2.png")
     episodes = read(tmp_path)

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from stepscore.episodes import open_episodes
-from stepscore.episodes.video.array_view import ArrayView
+from stepscore.episodes.video.hdf5_images import Hdf5ArrayView
 from stepscore.errors import MissingExtraError, OptionError, SourceError, VideoError
 from stepscore.types import Frames
 from tests.episodes.layout import lay
@@ -25,7 +25,7 @@ from tests.media import numbered, numbers_of
 ENV = {"env_name": "PickPlaceCan", "env_kwargs": {"control_freq": 10, "robots": ["Panda"]}}
 
 
-def pictures(n: int, first: int = 0) -> Frames:
+def images(n: int, first: int = 0) -> Frames:
     return np.stack([numbered(first + i, 48, 32) for i in range(n)])
 
 
@@ -40,16 +40,16 @@ def demos(
     with h5py.File(path, "w") as file:
         data = file.create_group("data")
         data.attrs.update(attrs if attrs is not None else {"env_args": json.dumps(ENV)})
-        for number, told in enumerate(demonstrations):
+        for number, fields in enumerate(demonstrations):
             demo = data.create_group(f"demo_{number}")
-            demo.attrs.update(told.get("attrs", {}))
+            demo.attrs.update(fields.get("attrs", {}))
             for camera, first in (cameras or {"agentview_image": 0}).items():
-                demo[f"obs/{camera}"] = pictures(6, 100 * number + first)
+                demo[f"obs/{camera}"] = images(6, 100 * number + first)
             demo["obs/robot0_eef_pos"] = np.zeros((6, 3))
             demo["obs/agentview_depth"] = np.zeros((6, 32, 48), np.uint8)
             demo["dones"] = np.eye(1, 6, 5)[0]
-            if "rewards" in told:
-                demo["rewards"] = told["rewards"]
+            if "rewards" in fields:
+                demo["rewards"] = fields["rewards"]
     return path
 
 
@@ -58,7 +58,7 @@ def act(path: Path, attrs: Mapping[str, object] | None = None, *, encoded: bool 
     with h5py.File(path, "w") as file:
         file.attrs.update({"sim": False, "compress": encoded, **(attrs or {})})
         for camera, first in (("cam_left_wrist", 50), ("cam_high", 0)):
-            frames = pictures(5, first)
+            frames = images(5, first)
             file[f"observations/images/{camera}"] = padded(frames) if encoded else frames
         file["observations/qpos"] = np.zeros((5, 14))
         file["action"] = np.zeros((5, 14))
@@ -97,7 +97,7 @@ def test_robomimic_demonstrations_are_episodes(tmp_path: Path) -> None:
     assert second.info[:5] == (6, 10.0, 48, 32, pytest.approx(0.6))
 
 
-def test_libero_pictures_come_out_upright_and_with_their_instruction(tmp_path: Path) -> None:
+def test_libero_images_come_out_upright_and_with_their_instruction(tmp_path: Path) -> None:
     problem = {"language_instruction": list('"open the drawer"'), "problem_name": "libero"}
     attrs = {"problem_info": json.dumps(problem), "env_args": json.dumps({"env_name": "Libero_Kitchen"})}
     for convention in ("opengl", "opencv"):
@@ -172,9 +172,9 @@ def test_views_are_picklable_and_their_digest_tells_them_apart(tmp_path: Path) -
     one, other = open_episodes(path)
     assert pickle.loads(pickle.dumps(one)) == one
     assert one.fingerprint != other.fingerprint
-    view = ArrayView(path, "data/demo_0/obs/agentview_image", 10.0)
+    view = Hdf5ArrayView(path, "data/demo_0/obs/agentview_image", 10.0)
     assert view.digest() == pickle.loads(pickle.dumps(view)).digest()
-    assert view.digest() != ArrayView(path, view.dataset, 10.0, bottom_up=True).digest()
+    assert view.digest() != Hdf5ArrayView(path, view.dataset, 10.0, bottom_up=True).digest()
 
 
 def test_a_damaged_file_is_an_error_alone_and_a_problem_among_others(tmp_path: Path) -> None:

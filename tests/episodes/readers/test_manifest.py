@@ -219,10 +219,13 @@ def test_a_missing_video_is_a_problem_and_one_bad_episode(tmp_path: Path) -> Non
             },
             r"line 2: stage 't' \(1..3 s\) overlaps 's'",
         ),
-        ({"instruction": "x", "video": "a.mp4", "subgoals": ["a", "a"]}, r"line 2: subgoal 'a' stands twice"),
+        (
+            {"instruction": "x", "video": "a.mp4", "subgoals": ["a", "a"]},
+            r"line 2: subgoal 'a' appears twice",
+        ),
         (
             {"instruction": "x", "video": "a.mp4", "subgoals": ["grasp"], "subgoal_labels": {"grsp": True}},
-            r"'grsp', which is no subgoal. Did you mean 'grasp'\?",
+            r"'grsp', which is not a subgoal. Did you mean 'grasp'\?",
         ),
     ],
 )

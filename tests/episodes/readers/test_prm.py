@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_a_problem(home: Path) -> None:
             "episode0_high_0812.mp4 is that view already; this one is left out"
         ),
         "demo/arrange_flowers/pi0/episode1": "has no view left and no view right",
-        "demo/unknown_task/pi0": "no instruction for task 'unknown_task'; the name of its folder stands in",
+        "demo/unknown_task/pi0": "no instruction for task 'unknown_task'; the name of its folder is used",
     }
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from stepscore.episodes.video import packets
 from stepscore.episodes.video import video_view as video
 from stepscore.episodes.video.packets import index_video, packet_index
-from stepscore.episodes.video.video_view import Span, VideoView, plan_runs
+from stepscore.episodes.video.video_view import FileSpan, VideoView, plan_ranges
 from stepscore.errors import OptionError, VideoError
 from tests.media import (
     copy_packets,
@@ -75,10 +75,10 @@ def any_format(request: pytest.FixtureRequest, folder: Path) -> Path:
 def test_every_frame_asked_for_alone_is_the_one_of_a_full_decode(any_format: Path) -> None:
     view, oracle = VideoView(any_format), decode_all(any_format)
     assert view.info().n_frames == len(oracle) == 40
-    for number, picture in enumerate(oracle):
+    for number, image in enumerate(oracle):
         frame = view.read([number])[0]
         assert number_of(frame) == number
-        np.testing.assert_array_equal(frame, picture)
+        np.testing.assert_array_equal(frame, image)
 
 
 @pytest.mark.parametrize("any_format", FORMATS, indirect=True)
@@ -98,7 +98,7 @@ def test_times_are_seconds_from_the_first_frame(any_format: Path) -> None:
     assert info.first_frame == 0
 
 
-def test_keyframes_that_are_no_whole_pictures_are_not_started_from(folder: Path) -> None:
+def test_keyframes_that_are_no_whole_images_are_not_started_from(folder: Path) -> None:
     path = write_video(folder / "gradual.mp4", 60, options={"x264-params": "intra-refresh=1"})
     view, oracle = VideoView(path), decode_all(path)
     assert len(packet_index(path).key_packet) > 1
@@ -106,7 +106,7 @@ def test_keyframes_that_are_no_whole_pictures_are_not_started_from(folder: Path)
         np.testing.assert_array_equal(view.read([number])[0], oracle[number])
 
 
-def test_pictures_that_lead_up_to_a_keyframe_are_decoded_from_the_one_before(folder: Path) -> None:
+def test_images_that_lead_up_to_a_keyframe_are_decoded_from_the_one_before(folder: Path) -> None:
     options = {"x264-params": "open-gop=1:b-adapt=0:scenecut=0"}
     index = packet_index(write_video(folder / "leading.mp4", 40, b_frames=3, options=options))
     key = 1
@@ -116,7 +116,7 @@ def test_pictures_that_lead_up_to_a_keyframe_are_decoded_from_the_one_before(fol
         if index.packet[number] > index.key_packet[key] and index.pts[number] < index.key_pts[key]
     ]
     assert leading
-    assert [run.key for run in plan_runs(index, leading)] == [key - 1]
+    assert [run.key for run in plan_ranges(index, leading)] == [key - 1]
 
 
 @pytest.fixture(scope="module")
@@ -134,14 +134,16 @@ def test_no_frames_asked_for_gives_none(two_gops: Path) -> None:
     assert VideoView(two_gops).read([]).shape == (0, 64, 96, 3)
 
 
-def test_only_groups_of_pictures_that_hold_wanted_frames_are_decoded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_gops_that_hold_wanted_frames_are_decoded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_video(folder / "gop10.mp4", 100, gop=10, options={"x264-params": "scenecut=0"})
     index = packet_index(path)
-    assert [(run.first, run.last) for run in plan_runs(index, [3, 4, 57, 90])] == [(0, 4), (50, 57), (90, 90)]
+    assert [(run.first, run.last) for run in plan_ranges(index, [3, 4, 57, 90])] == [
+        (0, 4),
+        (50, 57),
+        (90, 90),
+    ]
     # A keyframe that follows at once needs no seek.
-    assert [(run.first, run.last) for run in plan_runs(index, [29, 30, 31])] == [(20, 31)]
+    assert [(run.first, run.last) for run in plan_ranges(index, [29, 30, 31])] == [(20, 31)]
     decoded = count_decoded(monkeypatch)
     assert numbers_of(VideoView(path).read([3, 4, 57, 90])) == [3, 4, 57, 90]
     assert len(decoded) == 5 + 8 + 1
@@ -150,20 +152,18 @@ def test_only_groups_of_pictures_that_hold_wanted_frames_are_decoded(
 def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """The times of the frames that the decoder puts out from now on."""
     decoded: list[int | None] = []
-    plain = video._Source.decode
+    plain = video._Decoder.decode
 
-    def counted(source: video._Source, run: video.Run) -> Iterator[av.VideoFrame]:
-        for frame in plain(source, run):
+    def counted(decoder: video._Decoder, part: video.PacketRange) -> Iterator[av.VideoFrame]:
+        for frame in plain(decoder, part):
             decoded.append(frame.pts)
             yield frame
 
-    monkeypatch.setattr(video._Source, "decode", counted)
+    monkeypatch.setattr(video._Decoder, "decode", counted)
     return decoded
 
 
-def test_pictures_that_nothing_refers_to_are_passed_over(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_that_nothing_refers_to_are_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_video(folder / "passed.mp4", 61, gop=61, b_frames=3, options={"x264-params": "b-adapt=0"})
     oracle = decode_all(path)
     decoded = count_decoded(monkeypatch)
@@ -177,7 +177,7 @@ def test_sixteen_frames_of_an_episode_in_a_shared_file_decode_a_fifteenth_of_it(
     index = packet_index(repeat(once, folder / "shared.mp4", 4))
     assert len(index) == 4 * 480
     wanted = 480 + np.round(np.linspace(0, 479, 16)).astype(int)
-    decoded = sum(run.last - run.first + 1 for run in plan_runs(index, wanted.tolist()))
+    decoded = sum(run.last - run.first + 1 for run in plan_ranges(index, wanted.tolist()))
     assert decoded <= 32
 
 
@@ -244,7 +244,7 @@ def test_turned_videos_come_out_upright(
         size=(stored[0].shape[1], stored[0].shape[0]),
         rotation=rotation,
         mirror=mirror,
-        pictures=stored,
+        frames=stored,
     )
     view = VideoView(path)
     assert (view.info().width, view.info().height) == (96, 64)
@@ -255,7 +255,7 @@ def test_turned_videos_come_out_upright(
 
 def test_a_slanted_display_is_an_error(folder: Path) -> None:
     path = write_video(folder / "slanted.mp4", 3, rotation=30)
-    with pytest.raises(VideoError, match=r"slanted.mp4.*turned by .*30 degrees"):
+    with pytest.raises(VideoError, match=r"slanted.mp4.*rotated by .*30 degrees"):
         VideoView(path).info()
 
 
@@ -413,13 +413,13 @@ def test_wrong_indices_and_sizes_are_named(two_gops: Path) -> None:
 
 
 def test_a_span_is_a_video_of_its_own(two_gops: Path) -> None:
-    view = VideoView(two_gops, Span(start_s=0.5, n_frames=20, fps=30.0))
+    view = VideoView(two_gops, FileSpan(start_s=0.5, n_frames=20, fps=30.0))
     assert view.info() == (20, 30.0, 96, 64, 20 / 30, 15)
     assert numbers_of(view.read([19, 0])) == [34, 15]
     np.testing.assert_array_equal(view.timestamps(), np.arange(20) / 30.0)
     assert view.location() == f"{two_gops} [0.50..1.17 s]"
     # Start times that others summed up from rounded durations still meet their frame.
-    rounded = VideoView(two_gops, Span(start_s=0.507, n_frames=20, fps=30.0))
+    rounded = VideoView(two_gops, FileSpan(start_s=0.507, n_frames=20, fps=30.0))
     assert rounded.info().first_frame == 15
 
 
@@ -428,28 +428,28 @@ def test_spans_of_copied_episodes_with_b_frames_are_bit_identical_to_a_full_deco
     shared = repeat(episode, folder / "copies.mp4", 3)
     oracle = decode_all(shared)
     for k in range(3):
-        view = VideoView(shared, Span(k * 0.5, 15, 30.0))
+        view = VideoView(shared, FileSpan(k * 0.5, 15, 30.0))
         assert view.info().first_frame == 15 * k
         for i in range(15):
             np.testing.assert_array_equal(view.read([i])[0], oracle[15 * k + i])
 
 
 def test_a_span_beyond_the_file_says_how_much_is_there(two_gops: Path) -> None:
-    view = VideoView(two_gops, Span(start_s=1.0, n_frames=30, fps=30.0))
+    view = VideoView(two_gops, FileSpan(start_s=1.0, n_frames=30, fps=30.0))
     with pytest.raises(VideoError, match=r"30 frames at 30 fps, but only 20 are in the file.* 1.633 s"):
         view.info()
     with pytest.raises(VideoError, match=r"only 25"):
-        VideoView(two_gops, Span(start_s=0.0, n_frames=50, fps=60.0)).info()
+        VideoView(two_gops, FileSpan(start_s=0.0, n_frames=50, fps=60.0)).info()
     with pytest.raises(VideoError, match=r"no frames"):
-        VideoView(two_gops, Span(start_s=0.0, n_frames=0, fps=30.0)).info()
+        VideoView(two_gops, FileSpan(start_s=0.0, n_frames=0, fps=30.0)).info()
 
 
 def test_views_travel_to_other_processes_and_tell_spans_apart(two_gops: Path) -> None:
     whole = VideoView(two_gops)
-    part = VideoView(two_gops, Span(0.5, 20, 30.0))
+    part = VideoView(two_gops, FileSpan(0.5, 20, 30.0))
     assert pickle.loads(pickle.dumps(part)) == part
     assert pickle.loads(pickle.dumps(whole)).digest() == whole.digest()
-    assert part.digest() != whole.digest() != VideoView(two_gops, Span(0.0, 20, 30.0)).digest()
+    assert part.digest() != whole.digest() != VideoView(two_gops, FileSpan(0.0, 20, 30.0)).digest()
 
 
 def test_real_rollouts_are_read_as_a_full_decode_reads_them(shared_data: Path) -> None:
@@ -483,8 +483,8 @@ print(view.info().n_frames, memory_mb("VmHWM") - before)
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process from /proc")
 def test_memory_does_not_grow_with_the_video(folder: Path) -> None:
-    pictures = (numbered(i, 640, 480) for i in range(250))
-    second = write_video(folder / "250.mp4", 250, size=(640, 480), gop=250, pictures=pictures)
+    images = (numbered(i, 640, 480) for i in range(250))
+    second = write_video(folder / "250.mp4", 250, size=(640, 480), gop=250, frames=images)
     long = repeat(second, folder / "6000.mp4", 24)
     added_mb = {}
     for path in (second, long):

@@ -164,7 +164,7 @@ class TestPlain:
             parse_rows(table(tmp_path, text))
 
     def test_a_column_that_stands_twice_is_an_error(self, tmp_path: Path) -> None:
-        with pytest.raises(CurveError, match="'progress' stands twice"):
+        with pytest.raises(CurveError, match="'progress' appears twice"):
             table(tmp_path, "progress,progress\n.1,.2\n")
 
     def test_the_three_file_types_say_the_same(self, tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ from stepscore.models import (
 from stepscore.models.embedded.domain_gate import GATE_FILE, save_gate
 from stepscore.models.embedded.model import CALIBRATION, FOLDER, REFUSAL, EmbeddedModel
 from stepscore.runs import Run
-from stepscore.training.gate.training import GateConfig, make_gate
+from stepscore.training.gate.config import GateConfig
+from stepscore.training.gate.training import train_gate
 from tests.models import tiny
 from tests.models.embedded import scenes
 
@@ -45,11 +46,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tiny.tokenizer()
     place = tiny.save(tmp_path_factory.mktemp("embedded"), tiny.qwen3vl(made), made)
     network = EmbeddedModel(checkpoint=str(place), gate=False).network
-    recipe = GateConfig(
-        copies=2, foreign_copies=1, spoils=1, components=16, hidden=32, steps=400, per_scene=60
+    config = GateConfig(
+        n_augmentations=2,
+        n_ood_augmentations=1,
+        n_corruptions=1,
+        components=16,
+        hidden_dim=32,
+        steps=400,
+        bank_per_scene=60,
     )
-    made_gate = make_gate(network, scenes.inside(), scenes.pictures("foreign", 24), recipe, scenes.WORDINGS)
-    save_gate(made_gate, place / GATE_FILE)
+    ood = scenes.images("other", 24)
+    gate = train_gate(network, scenes.in_distribution(), ood, config, scenes.PARAPHRASES)
+    save_gate(gate, place / GATE_FILE)
     return place
 
 
@@ -61,18 +69,17 @@ def model(folder: Path) -> EmbeddedModel:
 
 
 def film(kind: str, n: int = 4, seed: int = 20) -> DecodedMedia:
-    frames = np.stack([p.pixels for p in scenes.pictures(kind, n, seed)])
+    frames = np.stack([p.pixels for p in scenes.images(kind, n, seed)])
     return DecodedMedia(Clip(frames, np.arange(n) / 2, np.arange(n)), True)
 
 
 def prefixes(kind: str) -> ScorePrefixes:
-    return ScorePrefixes(film(kind), (2, 4), tiny.HEAD, tiny.tails(), tiny.CANDIDATES)
+    return ScorePrefixes(film(kind), (2, 4), tiny.statements(), tiny.CANDIDATES)
 
 
 def stills(kind: str) -> Prompt:
     shown = tuple(
-        DecodedMedia(Clip(p.pixels[None], np.zeros(1), np.zeros(1, int)))
-        for p in scenes.pictures(kind, 3, 21)
+        DecodedMedia(Clip(p.pixels[None], np.zeros(1), np.zeros(1, int))) for p in scenes.images(kind, 3, 21)
     )
     return Prompt((Turn("user", ("Is the drawer open?", *shown)),))
 
@@ -133,12 +140,12 @@ class TestAnswers:
     def test_a_foreign_one_is_unknown_in_every_form(self, folder: Path) -> None:
         model = EmbeddedModel(checkpoint=str(folder))
         with pytest.warns(UserWarning, match="--model"):
-            scored = model.score_prefixes(prefixes("foreign"))
+            scored = model.score_prefixes(prefixes("other"))
         assert scored.logprobs.shape == (1, 2, 2)
         assert np.isnan(scored.logprobs).all()
-        said = model.generate(Generate(stills("foreign")))
+        said = model.generate(Generate(stills("other")))
         assert "--model" in said.text
-        words = model.score(stills("foreign"), (" yes", " no"))
+        words = model.score(stills("other"), (" yes", " no"))
         assert words == Scores((0.0, 0.0), (True, True))
 
     def test_it_warns_once_and_not_at_every_call(self, folder: Path) -> None:
@@ -146,14 +153,14 @@ class TestAnswers:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(3):
-                model.score_prefixes(prefixes("foreign"))
+                model.score_prefixes(prefixes("other"))
         assert [str(one.message) for one in caught if "embedded" in str(one.message)] == [
             f"embedded: {REFUSAL}"
         ]
 
     def test_without_the_gate_it_answers_on_anything(self, folder: Path) -> None:
         free = EmbeddedModel(checkpoint=str(folder), gate=False)
-        assert np.isfinite(free.score_prefixes(prefixes("foreign")).logprobs).all()
+        assert np.isfinite(free.score_prefixes(prefixes("other")).logprobs).all()
 
     def test_a_question_without_pictures_is_answered(self, model: EmbeddedModel) -> None:
         said = model.generate(Generate(Prompt((Turn("user", ("Hello?",)),)), max_tokens=2))
@@ -162,12 +169,12 @@ class TestAnswers:
 
     def test_a_growing_film_is_decided_by_its_first_frame(self, folder: Path) -> None:
         model = EmbeddedModel(checkpoint=str(folder))
-        for kind, known in (("trained", True), ("foreign", False)):
-            stream = model.open_stream(tiny.HEAD)
+        for kind, known in (("trained", True), ("other", False)):
+            stream = model.open_stream(tiny.statements()[0])
             stream.append(film(kind).clip)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                told = stream.score(tiny.tails(), tiny.CANDIDATES)
+                told = stream.score(tiny.statements(), tiny.CANDIDATES)
             assert np.isfinite(told).all() == known
             if known:
                 whole = model.score_prefixes(prefixes(kind)).logprobs[:, -1]
@@ -188,8 +195,8 @@ def rooms(tmp_path_factory: pytest.TempPathFactory) -> Episodes:
 
     root = tmp_path_factory.mktemp("rooms")
     for number in range(2):
-        frames = np.stack([p.pixels for p in scenes.pictures("foreign", 12, seed=40 + number)])
-        write_video(root / f"room_{number}.mp4", size=(128, 128), fps=4, pictures=list(frames))
+        frames = np.stack([p.pixels for p in scenes.images("other", 12, seed=40 + number)])
+        write_video(root / f"room_{number}.mp4", size=(128, 128), fps=4, frames=list(frames))
     return open_episodes(root)
 
 
@@ -275,7 +282,7 @@ class TestTheJudgeInThePackage:
         episode = next(e for e in demo if e.info is not None and e.info.n_frames >= 32)
         clip = episode.clip(count=32, size=224)
         lengths = tuple(range(2, 33, 2))
-        request = ScorePrefixes(DecodedMedia(clip, True), lengths, tiny.HEAD, tiny.tails(), tiny.CANDIDATES)
+        request = ScorePrefixes(DecodedMedia(clip, True), lengths, tiny.statements(), tiny.CANDIDATES)
         told = packaged.score_prefixes(request)
         assert isinstance(told, PrefixScores)
         assert told.logprobs.shape == (1, 16, 2)
@@ -312,9 +319,9 @@ class TestTheJudgeInThePackage:
         scores: dict[bool, list[float]] = {True: [], False: []}
         for episode in list(demo)[::2]:
             clip = episode.clip(count=24, size=224)
-            tail = tiny.tails(episode.instruction)
+            prompts = tiny.statements(episode.instruction)
             told = packaged.score_prefixes(
-                ScorePrefixes(DecodedMedia(clip, True), (len(clip),), tiny.HEAD, tail, tiny.CANDIDATES)
+                ScorePrefixes(DecodedMedia(clip, True), (len(clip),), prompts, tiny.CANDIDATES)
             )
             assert isinstance(told, PrefixScores)
             scores[bool(episode.labels.success)].append(

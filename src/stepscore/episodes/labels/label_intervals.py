@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.types import Mode
+from stepscore.types import SuccessMode
 
 POTENTIAL = "potential"
 """Name of the progress labels that are 1 exactly where the task's success is true."""
@@ -61,7 +61,7 @@ class Truth:
             return True
         return None if any(start <= at for start, _ in self.unknown) else False
 
-    def at_end(self, mode: Mode, last_s: float) -> bool | None:
+    def at_end(self, mode: SuccessMode, last_s: float) -> bool | None:
         """Return the verdict on an episode whose last frame is at ``last_s``."""
         return self.happened(last_s) if mode == "ever" else self.held(last_s)
 
@@ -84,7 +84,7 @@ def success_truth(labels: Labels, last_s: float) -> Truth:
     return _at_end_only(last_s, holds=holds)
 
 
-def subgoal_truth(labels: Labels, name: str, mode: Mode, last_s: float) -> Truth:
+def subgoal_truth(labels: Labels, name: str, mode: SuccessMode, last_s: float) -> Truth:
     """Return when a subgoal was true, in an episode whose last frame is at ``last_s``."""
     rows = [row for row in labels.rows if row.kind == "subgoal" and row.name == name]
     spans = true_spans(rows)

@@ -1,4 +1,4 @@
-"""Labels: what people, simulators or annotators say is true of an episode.
+"""Labels: what people, simulators or annotators state about an episode.
 
 Labels never change a source. They are one table with the columns ``episode_id, kind, name, start_s, end_s,
 value, author, created`` (csv, jsonl or parquet), joined by ``open_episodes(source, labels=...)``.
@@ -9,7 +9,7 @@ kind       name                    span                                        v
 success    ``ever`` or ``holds``   empty                                       1 or 0
 subgoal    the subgoal's name      empty, or from when to when it was true     1 or 0
 stage      the stage's name        when it ran                                 empty
-progress   the potential's name    start_s = the moment                        0..1
+progress   the potential's name    start_s = the timestamp                     0..1
 =========  ======================  ==========================================  =====================
 
 A later row overrides an earlier one of the same episode, kind, name and start, whoever wrote it. Of labels
@@ -32,7 +32,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from stepscore.errors import ManifestError, OptionError
-from stepscore.types import FloatArray, Mode
+from stepscore.types import FloatArray, SuccessMode
 
 Kind = Literal["success", "subgoal", "stage", "progress"]
 COLUMNS = ("episode_id", "kind", "name", "start_s", "end_s", "value", "author", "created")
@@ -67,18 +67,18 @@ class Labels:
 
     @property
     def success(self) -> bool | None:
-        """Whether the episode succeeded, ``None`` where nobody said."""
+        """Whether the episode succeeded; ``None`` where there is no label."""
         row = self._last("success")
         return None if row is None or math.isnan(row.value) else row.value >= 0.5
 
     @property
-    def success_mode(self) -> Mode | None:
+    def success_mode(self) -> SuccessMode | None:
         """Whether success means at some time or at the end; ``None`` where there is no success label."""
         row = self._last("success")
         return None if row is None else ("ever" if row.name == "ever" else "holds")
 
     def subgoal(self, name: str) -> bool | None:
-        """Whether a subgoal was reached, ``None`` where nobody said."""
+        """Return whether a subgoal was reached; ``None`` where there is no label."""
         row = self._last("subgoal", name)
         return None if row is None or math.isnan(row.value) else row.value >= 0.5
 
@@ -96,11 +96,11 @@ class Labels:
         return tuple(dict.fromkeys(row.name for row in self.rows if row.kind == "progress"))
 
     def progress(self, name: str | None = None) -> tuple[FloatArray, FloatArray]:
-        """Times and values of labelled progress, by time; empty where there is none.
+        """Return times and values of labelled progress, by time; empty where there is none.
 
         Args:
-            name: Whose: ``potential`` (a simulator's truth), ``robust``, ``sarm`` and so on. Without it, the only
-                one there is.
+            name: Name of the progress labels: ``potential`` (a simulator's truth), ``robust``, ``sarm``. By default
+                the only one.
 
         Raises:
             OptionError: Progress is labelled under several names, and none is given: they are never mixed.
@@ -115,10 +115,10 @@ class Labels:
         return times, np.array([points[t] for t in times], dtype=np.float64)
 
     def with_rows(self, rows: Iterable[Label]) -> Labels:
-        """These labels and ``rows``, which override earlier ones.
+        """Return these labels and ``rows``, which override earlier ones.
 
         New stages replace all earlier stages, and new progress of a name all earlier progress of that name: two
-        authors' spans or curves, mixed, would be neither's.
+        authors' spans or curves must not be mixed.
         """
         new = tuple(rows)
         replaced = {("stage", "")} if any(row.kind == "stage" for row in new) else set()
@@ -131,7 +131,7 @@ class Labels:
 
 
 def check_stages(stages: Iterable[Stage], where: str) -> tuple[Stage, ...]:
-    """The stages; a ManifestError names the first that ends before it starts, overlaps or is out of order."""
+    """Return the stages; a ManifestError names the first that overlaps, is out of order or ends before it starts."""
     checked = tuple(stages)
     for number, stage in enumerate(checked):
         if not (math.isfinite(stage.start_s) and math.isfinite(stage.end_s)):
@@ -142,21 +142,21 @@ def check_stages(stages: Iterable[Stage], where: str) -> tuple[Stage, ...]:
                 "it must end after it starts."
             )
         before = checked[number - 1] if number else None
-        # Annotators write the same second as end and start; a nanosecond of float noise is no overlap.
+        # Annotators write the same second as end and start; a nanosecond of float noise is not an overlap.
         if before and stage.start_s < before.end_s - 1e-9:
-            word = "is out of order with" if stage.start_s < before.start_s else "overlaps"
+            problem = "is out of order with" if stage.start_s < before.start_s else "overlaps"
             raise ManifestError(
-                f"{where}: stage {stage.name!r} ({stage.start_s:g}..{stage.end_s:g} s) {word} "
+                f"{where}: stage {stage.name!r} ({stage.start_s:g}..{stage.end_s:g} s) {problem} "
                 f"{before.name!r} ({before.start_s:g}..{before.end_s:g} s)."
             )
     return checked
 
 
 def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
-    """Labels by episode id from a csv, jsonl or parquet file; ManifestError names file, line and field."""
+    """Read labels by episode id from a csv, jsonl or parquet file; ManifestError names file, line and field."""
     if not path.is_file():
         raise ManifestError(f"No labels file at {path}.")
-    found: dict[str, list[Label]] = defaultdict(list)
+    by_episode: dict[str, list[Label]] = defaultdict(list)
     for line, row in _rows(path):
         where = f"{path}, row {line}"
         extra = [str(name) for name in row if name not in COLUMNS]
@@ -167,10 +167,10 @@ def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
             raise ManifestError(
                 f"{where}: kind is {row.get('kind')!r}. Allowed: {', '.join(get_args(Kind))}."
             )
-        found[str(row["episode_id"])].append(_label(row, where))
-    for episode_id, labels in found.items():
+        by_episode[str(row["episode_id"])].append(_label(row, where))
+    for episode_id, labels in by_episode.items():
         check_stages(Labels(tuple(labels)).stages, f"{path}, episode {episode_id}")
-    return {episode_id: tuple(rows) for episode_id, rows in found.items()}
+    return {episode_id: tuple(rows) for episode_id, rows in by_episode.items()}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
@@ -229,7 +229,7 @@ def _label(row: Mapping[str, object], where: str) -> Label:
     if kind in ("subgoal", "stage") and not name:
         raise ManifestError(f"{where}: a {kind} label needs a name.")
     if kind == "progress" and not math.isfinite(number("start_s")):
-        raise ManifestError(f"{where}: a progress label needs start_s, the moment it speaks of.")
+        raise ManifestError(f"{where}: a progress label needs start_s, its timestamp.")
     return Label(
         kind=kind,  # type: ignore[arg-type]
         name=name,

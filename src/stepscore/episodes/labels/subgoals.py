@@ -1,4 +1,4 @@
-"""Subgoals: the ordered steps of a task, in words a judge can check in the picture.
+"""Subgoals: ordered conditions on the way to a task's goal, in words that a judge can check in an image.
 
 They come from a YAML file (``--subgoals``), by task::
 
@@ -25,15 +25,15 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore.errors import ManifestError, first_field_error
-from stepscore.types import Mode
+from stepscore.types import SuccessMode
 
 
 @dataclass(frozen=True, slots=True)
 class Subgoal:
-    """One step of a task.
+    """One condition on the way to a task's goal.
 
     Attributes:
-        name: Its short name, unique within the task.
+        name: A short name, unique within the task.
         criterion: What to look for; empty where the name says it.
         mode: ``"ever"`` (true at some time) or ``"holds"`` (true at the end of what is shown).
         view: The camera that shows it best; empty for any.
@@ -42,7 +42,7 @@ class Subgoal:
 
     name: str
     criterion: str = ""
-    mode: Mode = "ever"
+    mode: SuccessMode = "ever"
     view: str = ""
     reviewed: bool = True
 
@@ -52,21 +52,21 @@ class TaskSubgoals:
     """The subgoals of one task, and when its success counts."""
 
     subgoals: tuple[Subgoal, ...]
-    success: Mode = "holds"
+    success: SuccessMode = "holds"
 
 
 class _SubgoalEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: str = Field(min_length=1)
     criterion: str = ""
-    mode: Mode = "ever"
+    mode: SuccessMode = "ever"
     view: str = ""
     reviewed: bool = True
 
 
 class _TaskEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    success: Mode = "holds"
+    success: SuccessMode = "holds"
     subgoals: list[_SubgoalEntry | Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 
 
@@ -76,7 +76,7 @@ class _File(BaseModel):
 
 
 def parse_subgoals(entries: list[object], where: str) -> tuple[Subgoal, ...]:
-    """Subgoals from a list of texts or mappings, as in the YAML file; ManifestError names the wrong field."""
+    """Parse subgoals from a list of texts or mappings, as in the YAML file; ManifestError names the wrong field."""
     try:
         return _subgoals(_TaskEntry.model_validate({"subgoals": entries}), where)
     except ValidationError as error:
@@ -84,7 +84,7 @@ def parse_subgoals(entries: list[object], where: str) -> tuple[Subgoal, ...]:
 
 
 def read_subgoals(path: Path) -> Mapping[str, TaskSubgoals]:
-    """Subgoals by task from a YAML file; ManifestError names the file and the wrong field."""
+    """Read subgoals by task from a YAML file; ManifestError names the file and the wrong field."""
     if not path.is_file():
         raise ManifestError(f"No subgoals file at {path}.")
     try:
@@ -103,7 +103,7 @@ def read_subgoals(path: Path) -> Mapping[str, TaskSubgoals]:
 def find_subgoals(
     table: Mapping[str, TaskSubgoals], task: str | None, instruction: str
 ) -> TaskSubgoals | None:
-    """The entry for an episode: by task, else by instruction, else ``"*"``; ``None`` where none fits."""
+    """Return the entry for an episode: by task, else by instruction, else ``"*"``; ``None`` where none fits."""
     by_name = {name.strip().lower(): entry for name, entry in table.items()}
     for key in (task, instruction, "*"):
         if key is not None and key.strip().lower() in by_name:
@@ -118,7 +118,7 @@ def _subgoals(entry: _TaskEntry, where: str) -> tuple[Subgoal, ...]:
     names = [subgoal.name for subgoal in subgoals]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ManifestError(f"{where}: subgoal {twice!r} stands twice; names are unique within a task.")
+        raise ManifestError(f"{where}: subgoal {twice!r} appears twice; names are unique within a task.")
     return subgoals
 
 

@@ -1,4 +1,4 @@
-"""The parquet files under data/: pictures kept in them, and the columns that become labels."""
+"""The parquet files under data/: images kept in them, and the columns that become labels."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from stepscore.episodes.episode import file_digest
 from stepscore.errors import EpisodeError, VideoError
 
 SUCCESS, LANGUAGE = "next.success", "language_persistent"
-_BATCH = 4096
+_BATCH_ROWS = 4096
 """Rows read at a time, so that a long language column is never in memory as a whole."""
 
 
-class Facts(NamedTuple):
-    """What the data columns say of one episode.
+class LabelColumns(NamedTuple):
+    """The label columns of one episode.
 
     Attributes:
         success: Whether ``next.success`` was true in some frame; NaN where it was never stated.
         subtasks: Rows of ``language_persistent`` with style ``subtask``: (start second, text), NaN and
-            empty where the row does not say.
+            empty where the row has none.
     """
 
     success: float = math.nan
     subtasks: tuple[tuple[float, str], ...] = ()
 
 
-def episode_facts(path: Path, columns: Sequence[str]) -> Mapping[int, Facts]:
-    """Facts by episode from one data file, of which only ``columns`` are read; kept for the next episode."""
+def read_label_columns(path: Path, columns: Sequence[str]) -> Mapping[int, LabelColumns]:
+    """Read label columns by episode from one data file; cached for the next episode."""
     try:
-        return _facts(path, path.stat().st_mtime_ns, tuple(columns))
+        return _label_columns(path, path.stat().st_mtime_ns, tuple(columns))
     except (OSError, pa.ArrowException, KeyError) as error:
         raise EpisodeError(f"Cannot read {path}: {error}") from error
 
 
 @lru_cache(maxsize=8)
-def _facts(path: Path, _changed: int, columns: tuple[str, ...]) -> Mapping[int, Facts]:
+def _label_columns(path: Path, _mtime_ns: int, columns: tuple[str, ...]) -> Mapping[int, LabelColumns]:
     success: dict[int, float] = {}
     subtasks: dict[int, tuple[tuple[float, str], ...]] = {}
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH, columns=["episode_index", *columns]):
+        for batch in file.iter_batches(_BATCH_ROWS, columns=["episode_index", *columns]):
             episodes = _flat(batch.column("episode_index")).astype(np.int64)
             firsts = np.unique(episodes, return_index=True)
             for episode, first in zip(*(array.tolist() for array in firsts), strict=True):
@@ -58,16 +58,16 @@ def _facts(path: Path, _changed: int, columns: tuple[str, ...]) -> Mapping[int, 
                     best = float(stated.max() > 0) if len(stated) else math.nan
                     success[episode] = np.fmax(success.get(episode, math.nan), best)
                 if LANGUAGE in columns and episode not in subtasks:
-                    # The column says the same in every frame of an episode.
+                    # The column is the same in every frame of an episode.
                     subtasks[episode] = tuple(_subtasks(batch.column(LANGUAGE)[first].as_py() or ()))
     return {
-        episode: Facts(float(success.get(episode, math.nan)), subtasks.get(episode, ()))
+        episode: LabelColumns(float(success.get(episode, math.nan)), subtasks.get(episode, ()))
         for episode in {**success, **subtasks}
     }
 
 
 def _flat(column: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A column of scalars, or of lists of one, as numbers; NaN for null."""
+    """Return a column of scalars, or of lists of one, as numbers; NaN for null."""
     if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
         column = column.flatten()
     if pa.types.is_boolean(column.type):
@@ -83,14 +83,14 @@ def _subtasks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, str]]:
 
 
 @dataclass(frozen=True)
-class ParquetPictures:
-    """Encoded pictures of one episode in an image column: struct<bytes, path>, a row a frame.
+class ParquetImages:
+    """Encoded images of one episode in an image column: struct<bytes, path>, one row per frame.
 
     Attributes:
         path: The data file, which may hold other episodes, too.
-        column: The image feature.
-        episode: The dataset's number of the episode.
-        n: How many frames it has.
+        column: Name of the image feature.
+        episode: The episode's ``episode_index``.
+        n: Number of frames.
     """
 
     path: Path
@@ -102,7 +102,7 @@ class ParquetPictures:
         return self.n
 
     def load(self, indices: Sequence[int]) -> list[bytes]:
-        """The pictures at ``indices``; reads only the row groups that hold them."""
+        """Read the images at ``indices``, and only the row groups that hold them."""
         wanted = {index % self.n for index in indices}
         try:
             found = dict(self._load(wanted))
@@ -110,7 +110,7 @@ class ParquetPictures:
             raise VideoError(f"Cannot read {self.location()}: {error}") from error
         missing = next((index for index in sorted(wanted) if not found.get(index)), None)
         if missing is not None:
-            raise VideoError(f"{self.location()}: frame {missing} has no picture in the file.")
+            raise VideoError(f"{self.location()}: frame {missing} has no image in the file.")
         return [found[index % self.n] for index in indices]
 
     def _load(self, wanted: set[int]) -> Iterator[tuple[int, bytes]]:
@@ -123,13 +123,13 @@ class ParquetPictures:
                 row = 0
                 batches = file.iter_batches(16, row_groups=[group.number], columns=[self.column])
                 while here:
-                    pictures = next(batches).column(0)
-                    for at in [at for at in here if at < row + len(pictures)]:
-                        yield here.pop(at), (pictures[at - row].as_py() or {}).get("bytes") or b""
-                    row += len(pictures)
+                    images = next(batches).column(0)
+                    for at in [at for at in here if at < row + len(images)]:
+                        yield here.pop(at), (images[at - row].as_py() or {}).get("bytes") or b""
+                    row += len(images)
 
     def digest(self) -> bytes:
-        """sha256 of the file's size, its first and last 64 KiB, the column and the episode."""
+        """Return the sha256 of the file's size, its first and last 64 KiB, the column and the episode."""
         try:
             place = f"\0{self.column}\0{self.episode}\0{self.n}".encode()
             return hashlib.sha256(file_digest(self.path) + place).digest()
@@ -137,7 +137,7 @@ class ParquetPictures:
             raise VideoError(str(error)) from error
 
     def location(self) -> str:
-        """The file, the column and the episode."""
+        """Return the file, the column and the episode."""
         return f"{self.path}:{self.column}, episode {self.episode}"
 
 
@@ -155,7 +155,7 @@ class _Group(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _groups(path: Path, _changed: int, episode: int) -> tuple[_Group, ...]:
+def _groups(path: Path, _mtime_ns: int, episode: int) -> tuple[_Group, ...]:
     groups: list[_Group] = []
     frame = 0
     with pq.ParquetFile(path) as file:

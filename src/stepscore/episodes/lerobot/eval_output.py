@@ -1,4 +1,4 @@
-"""What ``lerobot-eval`` leaves: a folder with eval_info.json and videos, or recordings.
+"""Output folders of ``lerobot-eval``: eval_info.json with videos, or with recordings.
 
 ::
 
@@ -29,7 +29,7 @@ from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import SourceError
 
 INFO = "eval_info.json"
-_FILM = re.compile(r"eval_episode_(?P<index>\d+)\.mp4")
+_VIDEO = re.compile(r"eval_episode_(?P<index>\d+)\.mp4")
 _RULES = (
     "Id: the video's path below the source without suffix; a recording's path, then its episode.",
     "Task: <group>_<id>, as eval_info.json has them. It holds no instruction: videos get the group's name; "
@@ -47,7 +47,7 @@ class _Task:
     metrics: Mapping[str, list[Any]]
 
     def value(self, name: str, index: int) -> Any:
-        """The metric of one episode; ``None`` where it is not there."""
+        """Return the metric of one episode; ``None`` where it is missing."""
         values = self.metrics.get(name, [])
         return values[index] if index < len(values) else None
 
@@ -56,11 +56,11 @@ class LeRobotEvalReader:
     """Output folders of ``lerobot-eval``."""
 
     def matches(self, path: Path) -> bool:
-        """Whether eval_info.json lies in the folder or up to two folders below."""
+        """Return whether eval_info.json is in the folder or up to two folders below."""
         return path.is_dir() and first_file(path, lambda name: name == INFO, depth=2) is not None
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
-        """The episodes that have a video or a recording; how many have neither is a problem."""
+        """List the episodes that have a video or a recording; the number of those with neither is a problem."""
         folders, problems = scan(path, (INFO,))
         episodes: list[Episode] = []
         for folder in folders:
@@ -113,7 +113,7 @@ def _tasks(path: Path) -> list[_Task]:
 
 
 def _lists(metrics: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The metrics, which are lists with one value for each episode."""
+    """Return the metrics, which are lists with one value for each episode."""
     wrong = next((name for name, values in metrics.items() if not isinstance(values, list)), None)
     if wrong is not None:
         raise ValueError(f"{wrong} is not a list")
@@ -121,25 +121,25 @@ def _lists(metrics: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _videos(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Iterator[Episode]:
-    """The episodes of a task that were filmed, each with its place in the task's lists."""
+    """Yield the episodes of a task that have a video, each with its index in the task's lists."""
     folder = run / "videos" / task.folder
     where = "/".join(part for part in ("videos", task.folder) if part)
-    filmed = {
-        int(found["index"]): file for file in folder.glob("*.mp4") if (found := _FILM.fullmatch(file.name))
+    videos = {
+        int(match["index"]): file for file in folder.glob("*.mp4") if (match := _VIDEO.fullmatch(file.name))
     }
     for index, text in enumerate(task.metrics.get("video_paths", ())):
-        # The path is the one on the machine that evaluated; it is only used where the file still is there.
-        if index not in filmed and Path(str(text)).is_file():
-            filmed[index] = Path(str(text))
-        elif index not in filmed:
+        # The path is that of the evaluating machine; it is used only where the file still exists.
+        if index not in videos and Path(str(text)).is_file():
+            videos[index] = Path(str(text))
+        elif index not in videos:
             problems.append(
-                Problem(f"{prefix}{where}/eval_episode_{index}", f"its video {text} is not there")
+                Problem(f"{prefix}{where}/eval_episode_{index}", f"its video {text} does not exist")
             )
     n = len(task.metrics.get("successes", ()))
-    if len(filmed) < n and not (run / "recordings" / task.folder).is_dir():
-        why = f"{n - len(filmed)} of {n} episodes have no video; lerobot-eval keeps at most 10 of a task"
+    if len(videos) < n and not (run / "recordings" / task.folder).is_dir():
+        why = f"{n - len(videos)} of {n} episodes have no video; lerobot-eval keeps at most 10 of a task"
         problems.append(Problem(f"{prefix}{where}", why))
-    for index, file in sorted(filmed.items()):
+    for index, file in sorted(videos.items()):
         success, seed = task.value("successes", index), task.value("seeds", index)
         label = Label("success", "ever", value=float(bool(success)), author=INFO)
         yield Episode(
@@ -158,7 +158,7 @@ def _videos(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Ite
 
 
 def _recordings(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Iterator[Episode]:
-    """The episodes of a task that were recorded, in one LeRobot dataset or one for each environment."""
+    """Yield the episodes of a task that were recorded, in one LeRobot dataset or one for each environment."""
     folder = run / "recordings" / task.folder
     for dataset in (folder, *sorted(folder.glob("env_*"))):
         if task.folder and (dataset / "meta" / "info.json").is_file():

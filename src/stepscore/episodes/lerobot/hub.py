@@ -1,8 +1,8 @@
-"""LeRobot datasets on the Hugging Face Hub: fetched file by file, as they are asked for.
+"""LeRobot datasets on the Hugging Face Hub: fetched file by file, when they are needed.
 
-:func:`dataset_folder` fetches ``meta/`` into the Hub's own cache. There a dataset lies in
-``datasets--<user>--<name>/snapshots/<commit>/``, so a path inside it tells by itself which repository and
-which commit it belongs to; :func:`fetch` brings such a file when it is not there yet.
+:func:`dataset_folder` fetches ``meta/`` into the Hub's own cache. The folder of a dataset there is
+``datasets--<user>--<name>/snapshots/<commit>/``, so a path inside it states which repository and which commit it
+belongs to; :func:`fetch` downloads such a file when it is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import MissingExtraError, SourceError, VideoError
 from stepscore.types import FloatArray, Frames
 
-_FIRST = ("meta/*", "*_progress.parquet")
+_LISTING_FILES = ("meta/*", "*_progress.parquet")
 
 
 class HubSnapshot(NamedTuple):
@@ -29,16 +29,16 @@ class HubSnapshot(NamedTuple):
 
 
 def dataset_folder(repo_id: str, revision: str | None = None) -> Path:
-    """The folder of a dataset in the Hub's cache, with its ``meta/`` and recorded progress fetched.
+    """Fetch ``meta/`` and recorded progress of a dataset; return its folder in the Hub's cache.
 
     Args:
-        repo_id: ``user/name``.
+        repo_id: The dataset, ``user/name``.
         revision: A branch, tag or commit; ``None`` is the default branch.
     """
     hub = _hub(f"Reading {repo_id} from the Hub")
     try:
         folder = hub.snapshot_download(
-            repo_id, repo_type="dataset", revision=revision, allow_patterns=list(_FIRST)
+            repo_id, repo_type="dataset", revision=revision, allow_patterns=list(_LISTING_FILES)
         )
     except Exception as error:  # the Hub's errors share no base with those of its HTTP library
         raise SourceError(
@@ -49,7 +49,7 @@ def dataset_folder(repo_id: str, revision: str | None = None) -> Path:
 
 
 def snapshot_of(path: Path) -> HubSnapshot | None:
-    """The snapshot in which ``path`` lies, told by the names of the folders; ``None`` outside the cache."""
+    """Return the snapshot that holds ``path``, by the names of the folders; ``None`` outside the cache."""
     for folder in (path, *path.parents):
         repo = folder.parent.parent
         if folder.parent.name == "snapshots" and repo.name.startswith("datasets--"):
@@ -59,7 +59,7 @@ def snapshot_of(path: Path) -> HubSnapshot | None:
 
 
 def fetch(path: Path) -> Path:
-    """``path``, after fetching it where it is a file of a snapshot that is not there yet."""
+    """Return ``path``, after fetching it where it is a missing file of a snapshot."""
     snapshot = None if path.exists() else snapshot_of(path)
     if snapshot is None:
         return path
@@ -80,11 +80,11 @@ def fetch(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class FetchedView:
-    """A view whose file is fetched when it is first asked for something.
+    """A view whose file is fetched when it is first read.
 
     Attributes:
-        path: The file.
-        view: The view of it.
+        path: The file to fetch.
+        view: The view that reads it.
     """
 
     path: Path
@@ -92,25 +92,25 @@ class FetchedView:
 
     def info(self) -> ViewInfo:
         """See :class:`stepscore.episodes.view.View`."""
-        return self._there().info()
+        return self._fetched().info()
 
     def timestamps(self) -> FloatArray:
         """See :class:`stepscore.episodes.view.View`."""
-        return self._there().timestamps()
+        return self._fetched().timestamps()
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
         """See :class:`stepscore.episodes.view.View`."""
-        return self._there().read(indices, size)
+        return self._fetched().read(indices, size)
 
     def digest(self) -> bytes:
         """See :class:`stepscore.episodes.view.View`."""
-        return self._there().digest()
+        return self._fetched().digest()
 
     def location(self) -> str:
         """See :class:`stepscore.episodes.view.View`; fetches nothing."""
         return self.view.location()
 
-    def _there(self) -> View:
+    def _fetched(self) -> View:
         fetch(self.path)
         return self.view
 

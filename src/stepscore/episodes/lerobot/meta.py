@@ -1,10 +1,10 @@
-"""What a LeRobot dataset says of itself: the files of meta/, in versions v3.0, v2.1 and v2.0, in one shape.
+"""The metadata of a LeRobot dataset: the files of meta/ in versions v3.0, v2.1 and v2.0, in one form.
 
 ========  ==========================================  =========================================
-version   episodes                                    pictures and data
+version   episodes                                    videos and data
 ========  ==========================================  =========================================
 v3.0      meta/episodes/chunk-*/file-*.parquet        many episodes in one mp4 and one parquet
-v2.x      meta/episodes.jsonl                         one mp4 and one parquet an episode
+v2.x      meta/episodes.jsonl                         one mp4 and one parquet per episode
 ========  ==========================================  =========================================
 
 Paths always come from the templates in meta/info.json.
@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from stepscore.episodes.cameras import main_first
-from stepscore.episodes.video.video_view import Span
+from stepscore.episodes.video.video_view import FileSpan
 from stepscore.errors import SourceError, first_field_error
 
 SUBTASKS = tuple(
@@ -30,9 +30,9 @@ SUBTASKS = tuple(
     for scheme in ("sparse_", "dense_", "")
     for part in ("names", "start_frames", "end_frames")
 )
-ACTORS = ("policy", "pair")
-"""Columns of ours in meta/: what acted, and the scene it shares with other policies."""
-_OPTIONAL = (*SUBTASKS, *ACTORS)
+POLICY_AND_PAIR = ("policy", "pair")
+"""Our own columns in meta/: the policy that acted, and the scene it shares with other policies."""
+_OPTIONAL = (*SUBTASKS, *POLICY_AND_PAIR)
 
 
 class _Feature(BaseModel):
@@ -47,8 +47,8 @@ class _Feature(BaseModel):
 
     @property
     def is_depth(self) -> bool:
-        told = {**(self.video_info or {}), **(self.info or {})}
-        return bool(told.get("is_depth_map") or told.get("video.is_depth_map"))
+        info = {**(self.video_info or {}), **(self.info or {})}
+        return bool(info.get("is_depth_map") or info.get("video.is_depth_map"))
 
 
 class _Info(BaseModel):
@@ -63,12 +63,12 @@ class _Info(BaseModel):
 
 @dataclass(frozen=True)
 class Meta:
-    """A dataset's own description.
+    """The metadata of a dataset.
 
     Attributes:
         root: The dataset's folder.
-        info: meta/info.json.
-        columns: What meta/ says of each episode, a list a column, in the order of ``episode_index``.
+        info: Content of meta/info.json.
+        columns: Columns of meta/ with one value per episode, in the order of ``episode_index``.
         cameras: Camera name to feature, the main one first; depth maps are left out.
         depth: Features that are depth maps.
     """
@@ -88,34 +88,34 @@ class Meta:
         return len(self.columns["episode_index"])
 
     def index(self, row: int) -> int:
-        """The dataset's own number of the episode at ``row``."""
+        """Return the ``episode_index`` of the episode at ``row``."""
         return int(self.columns["episode_index"][row])
 
     def length(self, row: int) -> int:
-        """How many frames it has."""
+        """Return the number of frames of an episode."""
         return int(self.columns["length"][row])
 
-    def fact(self, row: int, name: str) -> str | None:
-        """What a column of ``ACTORS`` says of it; ``None`` where the column is missing or empty."""
+    def text(self, row: int, name: str) -> str | None:
+        """Return the text of a column of ``POLICY_AND_PAIR``; ``None`` where it is missing or empty."""
         value = self.columns[name][row] if name in self.columns else None
         return str(value) if value not in (None, "") else None
 
     def data_file(self, row: int) -> Path:
-        """The parquet file with its frames' columns."""
+        """Return the parquet file with the columns of an episode's frames."""
         return self._file(self.info.data_path, row, "data")
 
     def video_file(self, row: int, feature: str) -> Path:
-        """The video file of one camera."""
+        """Return the video file of one camera."""
         if self.info.video_path is None:
             raise SourceError(
                 f"{self.root / 'meta/info.json'}: {feature} is a video, but video_path is null."
             )
         return self._file(self.info.video_path, row, f"videos/{feature}", video_key=feature)
 
-    def span(self, row: int, feature: str) -> Span:
-        """Where in its video file the episode lies."""
+    def span(self, row: int, feature: str) -> FileSpan:
+        """Return the episode's frames in its video file."""
         start_s = float(self.columns[f"videos/{feature}/from_timestamp"][row]) if self.is_v3 else None
-        return Span(start_s, self.length(row), self.info.fps)
+        return FileSpan(start_s, self.length(row), self.info.fps)
 
     def _file(self, template: str, row: int, column: str, **names: str) -> Path:
         if self.is_v3:
@@ -132,7 +132,7 @@ class Meta:
 
 
 def read_meta(root: Path) -> Meta:
-    """The description of the dataset in ``root``; a SourceError names the file that is missing or wrong."""
+    """Read the metadata of the dataset in ``root``; a SourceError names the file that is missing or wrong."""
     path = root / "meta" / "info.json"
     try:
         info = _Info.model_validate_json(path.read_bytes())
@@ -156,7 +156,7 @@ def read_meta(root: Path) -> Meta:
 
 
 def short_names(features: Sequence[str]) -> dict[str, str]:
-    """Camera name to feature: ``observation.images.top`` as ``top``; names that would clash stay whole."""
+    """Return camera name to feature: ``observation.images.top`` as ``top``; names that would clash stay whole."""
 
     def short(feature: str) -> str:
         return feature.removeprefix("observation.").removeprefix("images.") or feature
@@ -178,15 +178,17 @@ def _read_v3(root: Path, videos: Sequence[str]) -> Mapping[str, Sequence[Any]]:
         needed += [f"videos/{name}/{part}" for part in ("chunk_index", "file_index", "from_timestamp")]
     files = sorted((root / "meta" / "episodes").glob("*/*.parquet"))
     if not files:
-        raise SourceError(f"{root / 'meta' / 'episodes'} holds no chunk-*/file-*.parquet.")
+        raise SourceError(f"{root / 'meta' / 'episodes'} has no chunk-*/file-*.parquet.")
     tables = []
     for file in files:
         try:
-            there = pq.read_schema(file).names
-            missing = [name for name in needed if name not in there]
+            present = pq.read_schema(file).names
+            missing = [name for name in needed if name not in present]
             if missing:
                 raise SourceError(f"{file}: there is no column {missing[0]!r}.")
-            tables.append(pq.read_table(file, columns=needed + [name for name in _OPTIONAL if name in there]))
+            tables.append(
+                pq.read_table(file, columns=needed + [name for name in _OPTIONAL if name in present])
+            )
         except (OSError, pa.ArrowException) as error:
             raise SourceError(f"Cannot read {file}: {error}") from error
     table = pa.concat_tables(tables, promote_options="permissive").sort_by("episode_index")
@@ -215,8 +217,8 @@ def _read_v2(root: Path) -> Mapping[str, Sequence[Any]]:
                 f"({type(error).__name__}: {error})."
             ) from error
     rows.sort(key=lambda row: row["episode_index"])
-    there = (name for name in _OPTIONAL if any(name in row for row in rows))
-    names = ("episode_index", "length", "tasks", *there)
+    optional = (name for name in _OPTIONAL if any(name in row for row in rows))
+    names = ("episode_index", "length", "tasks", *optional)
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in names}
     columns["dataset_from_index"] = [0, *accumulate(columns["length"])][:-1]
     return _checked(columns, path)
@@ -226,5 +228,5 @@ def _checked(columns: dict[str, list[Any]], path: Path) -> Mapping[str, Sequence
     indices = columns["episode_index"]
     twice = next((a for a, b in pairwise(indices) if a == b), None)
     if twice is not None:
-        raise SourceError(f"{path}: episode {twice} stands twice. Remove the stale file or row.")
+        raise SourceError(f"{path}: episode {twice} appears twice. Remove the stale file or row.")
     return columns

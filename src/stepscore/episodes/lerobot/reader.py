@@ -15,12 +15,18 @@ from typing import overload
 
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels, Stage, check_stages
-from stepscore.episodes.lerobot.data_files import LANGUAGE, SUCCESS, Facts, ParquetPictures, episode_facts
+from stepscore.episodes.lerobot.data_files import (
+    LANGUAGE,
+    SUCCESS,
+    LabelColumns,
+    ParquetImages,
+    read_label_columns,
+)
 from stepscore.episodes.lerobot.hub import FetchedView, fetch, snapshot_of
-from stepscore.episodes.lerobot.meta import ACTORS, Meta, read_meta
+from stepscore.episodes.lerobot.meta import POLICY_AND_PAIR, Meta, read_meta
 from stepscore.episodes.naming import policy_from
 from stepscore.episodes.source import Listing, Problem, ReadOptions
-from stepscore.episodes.video.image_files import ImagesView
+from stepscore.episodes.video.image_files import ImageSequenceView
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.episodes.view import View
 from stepscore.errors import EpisodeError, ManifestError
@@ -32,11 +38,11 @@ class LeRobotReader:
     """LeRobot datasets on disk or in the Hub's cache."""
 
     def matches(self, path: Path) -> bool:
-        """Whether the folder holds meta/info.json."""
+        """Return whether the folder has meta/info.json."""
         return os.path.isfile(path / "meta" / "info.json")
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
-        """The episodes of the dataset; reads ``meta/`` only."""
+        """List the episodes of the dataset; reads ``meta/`` only."""
         meta = read_meta(path)
         episodes = LeRobotEpisodes(meta, range(len(meta)))
         if len(meta):
@@ -45,7 +51,7 @@ class LeRobotReader:
 
 
 class LeRobotEpisodes(Sequence[Episode]):
-    """The episodes of a dataset, each made when it is asked for."""
+    """The episodes of a dataset, each made on demand."""
 
     def __init__(self, meta: Meta, rows: Sequence[int]) -> None:
         self._meta, self._rows = meta, rows
@@ -59,7 +65,7 @@ class LeRobotEpisodes(Sequence[Episode]):
         return len(self._rows)
 
     def ids(self) -> list[str]:
-        """The ids of all, without making any: labels may lie in data files that are not here yet."""
+        """Return the ids of all, without making any: labels may be in data files that are not fetched yet."""
         return [episode_id(self._meta.index(row)) for row in self._rows]
 
     @overload
@@ -81,8 +87,8 @@ class LeRobotEpisodes(Sequence[Episode]):
             source=self._source,
             source_index=meta.index(row),
             task=tasks[0] if tasks else None,
-            policy=meta.fact(row, "policy"),
-            pair=meta.fact(row, "pair"),
+            policy=meta.text(row, "policy"),
+            pair=meta.text(row, "pair"),
             robot=meta.info.robot_type,
             dataset=self._name,
             views={name: self._view(row, feature) for name, feature in meta.cameras.items()},
@@ -99,13 +105,13 @@ class LeRobotEpisodes(Sequence[Episode]):
             view = VideoView(path, meta.span(row, feature))
         else:
             path = meta.data_file(row)
-            pictures = ParquetPictures(path, feature, meta.index(row), meta.length(row))
-            view = ImagesView(pictures, meta.info.fps)
+            images = ParquetImages(path, feature, meta.index(row), meta.length(row))
+            view = ImageSequenceView(images, meta.info.fps)
         return FetchedView(path, view) if self._on_hub else view
 
 
 def episode_id(index: int) -> str:
-    """``episode_000012`` for 12."""
+    """Return ``episode_000012`` for 12."""
     return f"episode_{index:06d}"
 
 
@@ -115,9 +121,9 @@ def _tasks(meta: Meta, row: int) -> tuple[str, ...]:
 
 
 def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
-    """Labels from subtask columns and data columns; what does not become one goes to ``metadata``."""
+    """Return labels from subtask and data columns; what does not become one goes to ``metadata``."""
     rows: list[Label] = []
-    for scheme, stages in _annotated(meta, row):
+    for scheme, stages in _annotated_stages(meta, row):
         if isinstance(stages, tuple) and not rows:
             rows = [Label("stage", *stage, author=f"{_SCHEMES[scheme]}names") for stage in stages]
         elif isinstance(stages, tuple):
@@ -126,10 +132,10 @@ def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
     if not columns:
         return Labels(tuple(rows))
     try:
-        facts = episode_facts(fetch(meta.data_file(row)), columns).get(meta.index(row), Facts())
-        if not math.isnan(facts.success):
-            rows.append(Label("success", "ever", value=facts.success, author=SUCCESS))
-        rows += _spoken(facts.subtasks, meta.length(row) / meta.info.fps)
+        data = read_label_columns(fetch(meta.data_file(row)), columns).get(meta.index(row), LabelColumns())
+        if not math.isnan(data.success):
+            rows.append(Label("success", "ever", value=data.success, author=SUCCESS))
+        rows += _language_stages(data.subtasks, meta.length(row) / meta.info.fps)
     except (EpisodeError, ManifestError) as error:
         metadata["labels_error"] = str(error)
     return Labels(tuple(rows))
@@ -139,8 +145,8 @@ def _label_columns(meta: Meta) -> list[str]:
     return [name for name in (SUCCESS, LANGUAGE) if name in meta.info.features]
 
 
-def _annotated(meta: Meta, row: int) -> Iterator[tuple[str, tuple[Stage, ...] | str]]:
-    """Stages of each subtask scheme, sparse first, or why they cannot be used.
+def _annotated_stages(meta: Meta, row: int) -> Iterator[tuple[str, tuple[Stage, ...] | str]]:
+    """Yield the stages of each subtask scheme, sparse first, or why they cannot be used.
 
     Frame numbers are relative to the episode and an end frame is the next stage's start frame, so a stage
     runs from start / fps to end / fps seconds.
@@ -163,29 +169,29 @@ def _annotated(meta: Meta, row: int) -> Iterator[tuple[str, tuple[Stage, ...] | 
             yield scheme, f"no {scheme} stages: {error}"
 
 
-def _spoken(subtasks: Sequence[tuple[float, str]], duration_s: float) -> tuple[Label, ...]:
-    """Stage labels from subtask rows, each active until the next; the last until the episode's end.
+def _language_stages(subtasks: Sequence[tuple[float, str]], duration_s: float) -> tuple[Label, ...]:
+    """Return stage labels from subtask rows, each active until the next; the last until the episode's end.
 
     Raises:
-        ManifestError: One has no text, begins outside the episode, or at the same moment as another. Then none
-            is used, for which of them runs is not said.
+        ManifestError: One has no text, begins outside the episode, or at the same time as another. Then none is
+            used, since it is not known which of them is active.
     """
     rows = sorted(set(subtasks))
     for start_s, name in rows:
         # Timestamps are single precision: the end itself may be written a hair before it.
         if not name or not 0 <= start_s * (1 + 1e-6) < duration_s:
-            said = (
+            problem = (
                 f"{name!r} begins at {start_s:g} s" if name else f"the subtask at {start_s:g} s has no text"
             )
             raise ManifestError(
-                f"no stages from {LANGUAGE}: {said}; each needs a text and a start from 0 s to before "
+                f"no stages from {LANGUAGE}: {problem}; each needs a text and a start from 0 s to before "
                 f"{duration_s:g} s."
             )
     for (start_s, name), (following_s, other) in pairwise(rows):
         if start_s == following_s:
             raise ManifestError(
                 f"no stages from {LANGUAGE}: {name!r} and {other!r} both begin at {start_s:g} s; give each a "
-                "moment of its own."
+                "start of its own."
             )
     ends = [*(start_s for start_s, _ in rows), duration_s][1:]
     return tuple(
@@ -196,23 +202,23 @@ def _spoken(subtasks: Sequence[tuple[float, str]], duration_s: float) -> tuple[L
 
 def _problems(meta: Meta) -> Iterator[Problem]:
     is_local = snapshot_of(meta.root) is None
-    there: dict[Path, bool] = {}
+    exists: dict[Path, bool] = {}
     for row in range(len(meta)):
         where = episode_id(meta.index(row))
         if not _tasks(meta, row):
             yield Problem(where, "it has no task text, so no instruction")
-        for _, stages in _annotated(meta, row):
+        for _, stages in _annotated_stages(meta, row):
             if isinstance(stages, str):
                 yield Problem(where, stages)
         for what, path in _files(meta, row) if is_local else ():
-            if path not in there:
-                there[path] = path.is_file()
-            if not there[path]:
+            if path not in exists:
+                exists[path] = path.is_file()
+            if not exists[path]:
                 yield Problem(where, f"{what}: no file {path.relative_to(meta.root).as_posix()}")
 
 
 def _files(meta: Meta, row: int) -> Iterator[tuple[str, Path]]:
-    """What an episode needs, and the file it is in."""
+    """Yield what an episode needs, and the file it is in."""
     for name, feature in meta.cameras.items():
         is_video = meta.info.features[feature].dtype == "video"
         yield f"view {name!r}", meta.video_file(row, feature) if is_video else meta.data_file(row)
@@ -221,7 +227,7 @@ def _files(meta: Meta, row: int) -> Iterator[tuple[str, Path]]:
 
 
 def _rules(meta: Meta) -> Iterator[str]:
-    yield f"Read as LeRobot {meta.info.codebase_version}. Id: episode_ and the dataset's own number."
+    yield f"Read as LeRobot {meta.info.codebase_version}. Id: episode_ and the episode_index."
     yield "Instruction and task: the episode's (first) task text in meta/. Robot: robot_type in info.json."
     named = ", ".join(f"{name} = {feature}" for name, feature in meta.cameras.items())
     yield f"Views: features of type video or image by their short name: {named or 'none'}."
@@ -234,8 +240,8 @@ def _rules(meta: Meta) -> Iterator[str]:
         yield f"Stages: the {schemes[0]} subtasks in meta/; other schemes are kept in the episode's metadata."
     elif LANGUAGE in meta.info.features:
         yield f"Stages: the subtask rows of {LANGUAGE}, each until the next."
-    stated = [name for name in ACTORS if name in meta.columns]
+    stated = [name for name in POLICY_AND_PAIR if name in meta.columns]
     if stated:
         yield f"{' and '.join(stated).capitalize()}: the columns of that name in meta/."
     if "policy" not in stated:
-        yield "Policy: unknown; the dataset does not say what acted."
+        yield "Policy: unknown; the dataset does not state it."

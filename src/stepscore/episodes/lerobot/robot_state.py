@@ -1,4 +1,4 @@
-"""The robot's recorded state at each frame of an episode, out of a LeRobot dataset's data files."""
+"""The robot's recorded state at each frame of an episode, from a LeRobot dataset's data files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from stepscore.types import FloatArray
 
 
 def read_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
-    """The columns side by side, one row a frame of the main view, (n, numbers).
+    """Read columns of the data files side by side, one row per frame of the main view, (n, dimensions).
+
+    Args:
+        episode: An episode of a LeRobot dataset on disk.
+        columns: Names of numeric features, such as ``observation.state``.
 
     Raises:
         EpisodeError: The source records no state, or another number of rows than frames.
@@ -23,8 +27,8 @@ def read_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
     data = Path(episode.source).expanduser() / "data"
     if episode.source_index is None or not data.is_dir():
         raise EpisodeError(
-            f"Episode {episode.id}: the state ({', '.join(columns)}) is wanted, and {episode.source or 'its source'} "
-            "is no LeRobot dataset on disk. Train without --state to score such sources."
+            f"Episode {episode.id}: the state ({', '.join(columns)}) is needed, and {episode.source or 'its source'} "
+            "is not a LeRobot dataset on disk. Train without --state to score such sources."
         )
     rows = _episodes(data, tuple(columns)).get(episode.source_index)
     frames = len(episode.views[episode.main_view].timestamps())
@@ -40,7 +44,7 @@ def read_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
 def _episodes(data: Path, columns: tuple[str, ...]) -> Mapping[int, FloatArray]:
     import pyarrow.parquet as pq
 
-    found: dict[int, list[FloatArray]] = {}
+    by_episode: dict[int, list[FloatArray]] = {}
     for path in sorted(data.glob("**/*.parquet")):
         names = pq.read_schema(path).names
         unknown = next((name for name in columns if name not in names), None)
@@ -51,5 +55,5 @@ def _episodes(data: Path, columns: tuple[str, ...]) -> Mapping[int, FloatArray]:
         rows = np.concatenate(parts, axis=1).astype(np.float64)
         indices = table["episode_index"].to_numpy()
         for episode in np.unique(indices):
-            found.setdefault(int(episode), []).append(rows[indices == episode])
-    return {episode: np.concatenate(parts) for episode, parts in found.items()}
+            by_episode.setdefault(int(episode), []).append(rows[indices == episode])
+    return {episode: np.concatenate(parts) for episode, parts in by_episode.items()}

@@ -22,7 +22,7 @@ from stepscore.episodes.labels.label_intervals import LABEL_TOLERANCE_S, Truth, 
 from stepscore.episodes.perturbations.perturb import cut
 from stepscore.errors import EpisodeError
 from stepscore.metrics import roc_auc
-from stepscore.types import FloatArray, Mode
+from stepscore.types import FloatArray, SuccessMode
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Rollout:
         return success_truth(self.episode.labels, float(self.times[-1]))
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> SuccessMode:
         return self.episode.labels.success_mode or "holds"
 
     def last_frame(self, length_s: float) -> int:

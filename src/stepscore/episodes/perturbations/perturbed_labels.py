@@ -23,7 +23,7 @@ from stepscore.episodes.labels.label_intervals import (
 )
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.labels.subgoals import Subgoal
-from stepscore.types import FloatArray, Mode
+from stepscore.types import FloatArray, SuccessMode
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class EpisodeLabels:
     last_s: float
     duration_s: float
 
-    def mode(self, subgoal: str) -> Mode:
+    def mode(self, subgoal: str) -> SuccessMode:
         """Return when a subgoal counts."""
         return next((goal.mode for goal in self.subgoals if goal.name == subgoal), "ever")
 
@@ -161,7 +161,7 @@ def _verdict_rows(
     return rows
 
 
-def _rows(own: Sequence[Label], truth: PerturbedTruth, mode: Callable[[str], Mode]) -> list[Label]:
+def _rows(own: Sequence[Label], truth: PerturbedTruth, mode: Callable[[str], SuccessMode]) -> list[Label]:
     """Return rows that state ``truth``, by the authors of ``own``; the name that came last still comes last."""
     rows = [replace(own[-1], start_s=a, end_s=b, value=1.0) for a, b in truth.spans]
     last_of = {row.name: row for row in own}

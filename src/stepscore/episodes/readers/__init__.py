@@ -1,4 +1,4 @@
-"""Readers of the formats that are not LeRobot's: one file a format."""
+"""Readers of the formats other than LeRobot's, one file each."""
 
 from stepscore.episodes.readers.curve_groups import Key, grouped_rows
 from stepscore.episodes.readers.curve_rows import (

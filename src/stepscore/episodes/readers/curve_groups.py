@@ -1,4 +1,4 @@
-"""A file that holds the rows of many episodes: read once, then a few microseconds an episode."""
+"""Rows of many episodes in one file: read once, then a few microseconds per episode."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes.readers.curve_rows import Rows, is_empty, read_big
+from stepscore.episodes.readers.curve_rows import Rows, is_empty, read_large
 from stepscore.errors import CurveError
 from stepscore.types import IntArray
 
 Key = Literal["episode_id", "episode_index"]
-"""The column that says which episode a row belongs to: by id, or by LeRobot's number."""
+"""The column that states which episode a row belongs to: by id, or by LeRobot's ``episode_index``."""
 
-_OPEN_FILES = 4
+_MAX_LOADED_FILES = 4
 _loading = threading.Lock()
 
 
 @dataclass(frozen=True)
 class GroupedRows:
-    """The rows of a file by episode. Rows of an episode need not stand together; their order is kept.
+    """The rows of a file by episode. Rows of an episode need not be adjacent; their order is kept.
 
     Attributes:
         rows: All rows.
@@ -44,7 +44,7 @@ class GroupedRows:
         return len(self.groups)
 
     def of(self, episode: str) -> Rows:
-        """The rows of one episode; CurveError names the closest where there are none."""
+        """Return the rows of one episode; CurveError names the closest where there are none."""
         if episode not in self.groups:
             close = difflib.get_close_matches(episode, self.groups, n=1) or list(self.groups)[:1]
             raise CurveError(
@@ -55,7 +55,7 @@ class GroupedRows:
 
 
 def grouped_rows(path: Path, key: Key) -> GroupedRows:
-    """The rows of a file by episode. The last few files stay loaded, until they change on disk."""
+    """Read the rows of a file by episode. The last few files stay loaded until they change on disk."""
     try:
         stat = path.stat()
     except OSError as error:
@@ -64,11 +64,11 @@ def grouped_rows(path: Path, key: Key) -> GroupedRows:
         return _load(str(path), key, stat.st_mtime_ns, stat.st_size)
 
 
-@lru_cache(maxsize=_OPEN_FILES)
+@lru_cache(maxsize=_MAX_LOADED_FILES)
 def _load(path: str, key: Key, mtime_ns: int, size: int) -> GroupedRows:
     # Time and size are part of the cache's key, so that a file that was written again is read again.
     del mtime_ns, size
-    rows = read_big(Path(path))
+    rows = read_large(Path(path))
     numbers: dict[str, int] = {}
     codes = np.array([numbers.setdefault(name, len(numbers)) for name in _names(rows, key)], dtype=np.int64)
     order = np.argsort(codes, kind="stable")
@@ -78,7 +78,7 @@ def _load(path: str, key: Key, mtime_ns: int, size: int) -> GroupedRows:
 
 
 def _names(rows: Rows, key: Key) -> list[str]:
-    """Which episode each row belongs to."""
+    """Return which episode each row belongs to."""
     if key == "episode_index":
         wanted = rows.floats(key)
         wrong = np.flatnonzero(~(np.isfinite(wanted) & (wanted == np.floor(wanted))))
@@ -88,11 +88,11 @@ def _names(rows: Rows, key: Key) -> list[str]:
     names: list[str] = []
     for row, cell in enumerate(rows.cells(key)):
         if is_empty(cell):
-            raise CurveError(f"{rows.at(row)}: no episode_id; every row must say which episode it is of.")
+            raise CurveError(f"{rows.at(row)}: no episode_id; every row must state its episode.")
         names.append(cell if isinstance(cell, str) else _plain(cell))
     return names
 
 
 def _plain(cell: object) -> str:
-    """An id that is a number as the file shows it: 12 and not 12.0."""
+    """Return an id that is a number as the file shows it: 12 and not 12.0."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

@@ -1,7 +1,7 @@
 """Rows of a file that another tool wrote (csv, jsonl or parquet), whole or by episode.
 
-Cells stay as the file states them; :meth:`Rows.floats` turns a column into numbers, and a cell that is no
-number is an error that names file, row and column. An unknown number is NaN. Every error is a CurveError.
+Cells stay as the file states them; :meth:`Rows.floats` converts a column to numbers, and the error for a cell that is
+not a number names file, row and column. An unknown number is NaN. Every error is a CurveError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepscore.types import FloatArray, IntArray
 
 SUFFIXES: Final = (".csv", ".jsonl", ".parquet")
 UNKNOWN: Final = ("", "nan", "null")
-"""How a csv cell says that a number is not known, in any case of letters."""
+"""Cells of a csv file that mean an unknown number, in any case of letters."""
 
 ABSENT: Final = ("absent",)
 """The cell of a jsonl row that does not have the column at all (``null`` is ``None``)."""
@@ -39,9 +39,9 @@ class Rows:
 
     Attributes:
         path: The file.
-        columns: Cells by column name, as the file's reader left them; ask :meth:`cells` or :meth:`floats`.
+        columns: Cells by column name, as the file's reader left them; read them by :meth:`cells` or :meth:`floats`.
         numbers: Each row's number in the file, from 1: data rows in csv and parquet, lines in jsonl.
-        metadata: What a parquet file says of itself in its schema.
+        metadata: Metadata of a parquet file's schema.
     """
 
     path: Path
@@ -53,24 +53,24 @@ class Rows:
         return len(self.numbers)
 
     def at(self, row: int) -> str:
-        """Where a row is, for messages."""
+        """Return where a row is, for messages."""
         return f"{self.path}, row {self.numbers[row]}"
 
     def cells(self, name: str) -> Sequence[object]:
-        """A column's cells as the file states them."""
+        """Return a column's cells as the file states them."""
         return _listed(self.columns[name])
 
     def take(self, keep: IntArray) -> Rows:
-        """Only these rows, in this order."""
+        """Return only these rows, in this order."""
         columns = {name: _picked(cells, keep) for name, cells in self.columns.items()}
         return Rows(self.path, columns, self.numbers[keep], self.metadata)
 
     def floats(self, name: str) -> FloatArray:
-        """A column as numbers, NaN where unknown. CurveError names the first cell that is no number."""
-        stated = self.columns[name]
-        if isinstance(stated, np.ndarray):
-            return stated.astype(np.float64, copy=False)
-        cells = _listed(stated)
+        """Return a column as numbers, NaN where unknown. CurveError names the first cell that is not a number."""
+        column = self.columns[name]
+        if isinstance(column, np.ndarray):
+            return column.astype(np.float64, copy=False)
+        cells = _listed(column)
         values = np.empty(len(cells))
         for row, cell in enumerate(cells):
             try:
@@ -83,7 +83,7 @@ class Rows:
         return values
 
     def is_text(self, name: str) -> bool:
-        """Whether no cell of the column is a known number: text, true/false, or nothing at all."""
+        """Return whether no cell of the column is a known number: text, true/false, or nothing at all."""
         return not any(_is_known_number(cell) for cell in self.cells(name))
 
 
@@ -101,7 +101,7 @@ def _picked(cells: Cells, keep: IntArray) -> Cells:
 
 
 def parse_number(cell: object) -> float:
-    """The number a cell states, NaN where it is unknown; ValueError where it states something else."""
+    """Return the number a cell states, NaN where it is unknown; ValueError where it states something else."""
     if isinstance(cell, str):
         if cell.strip().lower() in UNKNOWN:
             return math.nan
@@ -119,7 +119,7 @@ def parse_number(cell: object) -> float:
 
 
 def is_empty(cell: object) -> bool:
-    """Whether a cell states nothing: absent, null, NaN or blank text."""
+    """Return whether a cell states nothing: absent, null, NaN or blank text."""
     return cell is None or cell is ABSENT or cell != cell or (isinstance(cell, str) and not cell.strip())
 
 
@@ -131,7 +131,7 @@ def _is_known_number(cell: object) -> bool:
 
 
 def column_names(path: Path) -> tuple[str, ...]:
-    """The columns of a file, from its first line or its schema alone; of jsonl, those of the first row."""
+    """Return the columns of a file, read from its first line or its schema; of jsonl, those of the first row."""
     with _reading(path):
         if _suffix(path) == ".parquet":
             with _parquet(path) as file:
@@ -146,7 +146,7 @@ def column_names(path: Path) -> tuple[str, ...]:
             raise CurveError(f"{path}: a table of curves is one of {', '.join(SUFFIXES)}.")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise CurveError(f"{path}: column {twice!r} stands twice; rename or remove one.")
+        raise CurveError(f"{path}: column {twice!r} appears twice; rename or remove one.")
     return names
 
 
@@ -155,7 +155,7 @@ def _suffix(path: Path) -> str:
 
 
 def read_rows(path: Path) -> Rows:
-    """All rows of a small file."""
+    """Read all rows of a small file."""
     column_names(path)
     with _reading(path):
         if _suffix(path) == ".parquet":
@@ -165,8 +165,8 @@ def read_rows(path: Path) -> Rows:
         return _read_csv(path)
 
 
-def read_big(path: Path) -> Rows:
-    """The same rows, for a large file: csv goes through arrow, so text columns are compact arrow arrays.
+def read_large(path: Path) -> Rows:
+    """Read all rows of a large file; csv goes through arrow, so text columns are compact arrow arrays.
 
     Arrow is ten times as fast as the csv module on a million rows, and ten times as slow on fifty.
     """
@@ -189,7 +189,7 @@ def read_big(path: Path) -> Rows:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turns what the libraries raise on a bad file into a CurveError that names it."""
+    """Convert what the libraries raise on a bad file into a CurveError that names it."""
     try:
         yield
     except OSError as error:

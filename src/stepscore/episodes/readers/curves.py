@@ -1,4 +1,4 @@
-"""Curves as a source: a table with the progress of many episodes, and no video.
+"""A table of curves as a source: the progress of many episodes, and no video.
 
 A ``.csv``, ``.jsonl`` or ``.parquet`` file with the columns ``episode_id`` and ``progress`` (or verdicts), as
 the ``recorded`` judge reads it, and any of ``instruction, task, policy, robot, dataset, pair, success``, each
@@ -24,10 +24,10 @@ _SUCCESS = {"1": 1.0, "0": 0.0, "true": 1.0, "false": 0.0}
 
 
 class CurvesReader:
-    """Reads a table of curves; each ``episode_id`` is an episode without video."""
+    """Tables of curves; each ``episode_id`` is an episode without video."""
 
     def matches(self, path: Path) -> bool:
-        """Whether ``path`` is a table with the columns of curves or verdicts; looks at its header alone."""
+        """Return whether ``path`` is a table with the columns of curves or verdicts; reads its header alone."""
         if path.suffix.lower() not in SUFFIXES or not path.is_file():
             return False
         try:
@@ -37,7 +37,7 @@ class CurvesReader:
         return "episode_id" in names and ("progress" in names or {"subgoal", "answer"} <= names)
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
-        """The episodes of the table, by id. Their curves are read when they are judged."""
+        """List the episodes of the table, by id. Their curves are read when they are judged."""
         if options.policy_from is not None:
             raise OptionError(f"{path} has no folders to take a policy from; give it a column 'policy'.")
         try:
@@ -49,22 +49,20 @@ class CurvesReader:
         except CurveError as error:
             raise ManifestError(str(error)) from error
         missing = [name for name in EPISODE_COLUMNS if name not in table.rows.columns]
-        described = [name for name in EPISODE_COLUMNS if name in table.rows.columns]
-        episodes = [_episode(path, name, table, described) for name in sorted(table)]
+        stated = [name for name in EPISODE_COLUMNS if name in table.rows.columns]
+        episodes = [_episode(path, name, table, stated) for name in sorted(table)]
         rules = (
             "Each episode_id of the table is an episode without video; the judge 'recorded' reads its curve.",
-            f"Taken from columns: {', '.join(described) or 'nothing'}. "
+            f"Taken from columns: {', '.join(stated) or 'nothing'}. "
             f"Not stated: {', '.join(missing) or 'nothing'}.",
         )
         return Listing(episodes, rules=rules)
 
 
-def _episode(path: Path, name: str, table: GroupedRows, described: Sequence[str]) -> Episode:
-    rows = Rows(path, {c: table.rows.columns[c] for c in described}, table.rows.numbers).take(
-        table.groups[name]
-    )
-    told = {column: _constant(rows, column, name) for column in described}
-    success = told.get("success")
+def _episode(path: Path, name: str, table: GroupedRows, stated: Sequence[str]) -> Episode:
+    rows = Rows(path, {c: table.rows.columns[c] for c in stated}, table.rows.numbers).take(table.groups[name])
+    fields = {column: _constant(rows, column, name) for column in stated}
+    success = fields.get("success")
     labels = Labels()
     if success is not None:
         if success.lower() not in _SUCCESS:
@@ -74,30 +72,30 @@ def _episode(path: Path, name: str, table: GroupedRows, described: Sequence[str]
         labels = Labels((Label("success", "holds", value=_SUCCESS[success.lower()]),))
     return Episode(
         id=name,
-        instruction=told.get("instruction") or "",
+        instruction=fields.get("instruction") or "",
         source=str(path),
-        task=told.get("task"),
-        policy=told.get("policy"),
-        robot=told.get("robot"),
-        dataset=told.get("dataset"),
-        pair=told.get("pair"),
+        task=fields.get("task"),
+        policy=fields.get("policy"),
+        robot=fields.get("robot"),
+        dataset=fields.get("dataset"),
+        pair=fields.get("pair"),
         labels=labels,
         recorded=(path,),
     )
 
 
 def _constant(rows: Rows, column: str, episode: str) -> str | None:
-    """What the rows of an episode say in a column, ``None`` where they say nothing."""
+    """Return the value of a column in the rows of an episode; ``None`` where all are empty."""
     values = {_text(cell) for cell in rows.cells(column) if not is_empty(cell)}
     if len(values) > 1:
-        one, other = sorted(values)[:2]
+        first, second = sorted(values)[:2]
         raise ManifestError(
-            f"{rows.path}, episode {episode}: column {column} is both {one!r} and {other!r}; it describes "
+            f"{rows.path}, episode {episode}: column {column} is both {first!r} and {second!r}; it describes "
             "the episode, so it must be the same in all its rows."
         )
     return values.pop() if values else None
 
 
 def _text(cell: object) -> str:
-    """A cell as text; a whole number as 12 and not 12.0."""
+    """Return a cell as text; a whole number as 12 and not 12.0."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

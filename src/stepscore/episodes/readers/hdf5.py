@@ -1,4 +1,4 @@
-"""HDF5 files as robomimic and LIBERO write them (many demonstrations a file) and as ACT does (one a file).
+"""HDF5 files of robomimic and LIBERO (many demonstrations per file) and of ACT (one per file).
 
 robomimic, LIBERO::
 
@@ -13,9 +13,9 @@ ACT, ALOHA::
     observations/images/cam_high    (T, H, W, 3) uint8, or JPEG bytes padded to a common length, (T, L)
     action
 
-Which way up LIBERO's pictures are is in the file: robosuite renders with OpenGL, whose first row is the
-lowest, and LIBERO's create_dataset.py stores that as it is and notes ``macros_image_convention`` = "opengl".
-Where that attribute stands the rows are reversed. robomimic reverses them itself before it writes.
+The orientation of LIBERO's images is in the file: robosuite renders with OpenGL, whose first row is the lowest, and
+LIBERO's create_dataset.py stores that as it is and notes ``macros_image_convention`` = "opengl". Where the attribute
+has that value the rows are reversed. robomimic reverses them itself before it writes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,14 @@ from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.naming import instruction_from, policy_from, policy_rule
 from stepscore.episodes.readers.scan import Folder, first_file, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions
-from stepscore.episodes.video.array_view import ArrayView, RowsOfBytes, is_encoded, is_pictures, open_h5
-from stepscore.episodes.video.image_files import ImagesView
+from stepscore.episodes.video.hdf5_images import (
+    Hdf5ArrayView,
+    Hdf5Images,
+    is_encoded_images,
+    is_raw_images,
+    open_h5,
+)
+from stepscore.episodes.video.image_files import ImageSequenceView
 from stepscore.episodes.view import View
 from stepscore.errors import MissingExtraError, SourceError, VideoError
 
@@ -47,14 +53,14 @@ ACT_FPS = 50.0
 """ACT's control step is DT = 0.02 s (constants.py)."""
 
 _CAMERA = re.compile(r"(?P<camera>.+?)_(?:image|rgb|img)")
-_TEXTS = ("language_instruction", "instruction", "language", "lang", "task")
+_INSTRUCTION_FIELDS = ("language_instruction", "instruction", "language", "lang", "task")
 _RULES = (
     "Id: the file's path below the source without suffix; robomimic and LIBERO: then the demonstration.",
     "Instruction: robomimic and LIBERO: ep_meta, problem_info or env_args, else the environment's name; ACT: "
     "an attribute of the file (instruction, task ...), else the name of its folder.",
-    f"Frames a second: env_args' control_freq, else {ROBOSUITE_FPS:g} (robosuite's default); ACT: the file's "
+    f"Frames per second: env_args' control_freq, else {ROBOSUITE_FPS:g} (robosuite's default); ACT: the file's "
     f"attribute fps, else {ACT_FPS:g} (its DT is 0.02 s).",
-    "Pictures: rows reversed where macros_image_convention is opengl (LIBERO); otherwise as stored.",
+    "Images: rows reversed where macros_image_convention is opengl (LIBERO); otherwise as stored.",
     "Success: whether a reward is 1, where all rewards are 0 or 1; unknown otherwise.",
 )
 
@@ -63,9 +69,9 @@ class Hdf5Reader:
     """One HDF5 file, or a folder of them. Needs the ``hdf5`` extra."""
 
     def matches(self, path: Path) -> bool:
-        """Whether ``path`` is an HDF5 file by its suffix, or a folder with one in it or one folder below.
+        """Return whether ``path`` is an HDF5 file by its suffix, or a folder with one in it or one folder below.
 
-        A folder whose first file holds something else (joint logs beside videos) is left to other readers.
+        A folder whose first file has another content (joint logs beside videos) is left to other readers.
         """
         if not path.is_dir():
             return path.suffix.lower() in SUFFIXES
@@ -74,12 +80,12 @@ class Hdf5Reader:
             return False
         try:
             with open_h5(first) as file:
-                return _layout(file) is not None
+                return _file_format(file) is not None
         except (VideoError, MissingExtraError):
-            return True  # reading it will say what is wrong
+            return True  # reading it will report what is wrong
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
-        """The episodes of a file or of all files in a folder; in a folder, a bad file is a problem."""
+        """List the episodes of a file or of all files in a folder; in a folder, a bad file is a problem."""
         rules = (*_RULES, policy_rule(options.policy_from))
         if path.is_file():
             try:
@@ -88,15 +94,15 @@ class Hdf5Reader:
                 raise SourceError(str(error)) from error
             return Listing(sorted(episodes, key=_by_id), (), rules)
         folders, problems = scan(path, SUFFIXES)
-        found: list[Episode] = []
+        in_folder: list[Episode] = []
         for folder in folders:
             for name in folder.files:
                 if name.lower().endswith(SUFFIXES):
                     try:
-                        found += _read_file(folder.path / name, folder, path, options)
+                        in_folder += _read_file(folder.path / name, folder, path, options)
                     except (SourceError, VideoError) as error:
                         problems.append(Problem(folder.id_of(name), str(error)))
-        return Listing(sorted(found, key=_by_id), tuple(problems), rules)
+        return Listing(sorted(in_folder, key=_by_id), tuple(problems), rules)
 
 
 def _by_id(episode: Episode) -> str:
@@ -104,21 +110,21 @@ def _by_id(episode: Episode) -> str:
 
 
 def _read_file(path: Path, folder: Folder, source: Path, options: ReadOptions) -> list[Episode]:
-    """The episodes of one file; ids begin with the file's name unless it is the whole source."""
+    """Read the episodes of one file; ids begin with the file's name unless it is the whole source."""
     with open_h5(path) as file:
-        layout = _layout(file)
-        if layout == "robomimic":
+        file_format = _file_format(file)
+        if file_format == "robomimic":
             prefix = "" if path == source else folder.id_of(path.stem) + "/"
             drafts = list(_robomimic(file, path, prefix))
-        elif layout == "act":
+        elif file_format == "act":
             drafts = [_act(file, path, folder)]
         else:
             raise SourceError(
                 f"{path} is neither robomimic's or LIBERO's (data/demo_0/obs/...) nor ACT's layout "
-                f"(observations/images/...). It holds: {', '.join(sorted(file)) or 'nothing'}."
+                f"(observations/images/...). It has: {', '.join(sorted(file)) or 'nothing'}."
             )
     if not drafts:
-        raise SourceError(f"{path} holds no demonstrations.")
+        raise SourceError(f"{path} has no demonstrations.")
     depth = options.policy_from
     return [
         replace(draft, source=str(source), policy=policy_from(folder.parts, depth, draft.id))
@@ -126,7 +132,7 @@ def _read_file(path: Path, folder: Folder, source: Path, options: ReadOptions) -
     ]
 
 
-def _layout(file: Any) -> Literal["robomimic", "act"] | None:
+def _file_format(file: Any) -> Literal["robomimic", "act"] | None:
     if hasattr(file.get("data"), "keys"):
         return "robomimic"
     return "act" if hasattr(file.get("observations/images"), "keys") else None
@@ -146,18 +152,18 @@ def _robomimic(file: Any, path: Path, prefix: str) -> Iterator[Episode]:
         if not hasattr(demo, "keys"):
             continue
         cameras = {
-            (found["camera"] if (found := _CAMERA.fullmatch(dataset)) else dataset): dataset
+            (match["camera"] if (match := _CAMERA.fullmatch(dataset)) else dataset): dataset
             for dataset in demo.get("obs", ())
-            if is_pictures(demo["obs"][dataset])
+            if is_raw_images(demo["obs"][dataset])
         }
-        told = _first_text(_json(demo.attrs, "ep_meta", f"{where}/{key}"), problem, env)
+        text = _first_text(_json(demo.attrs, "ep_meta", f"{where}/{key}"), problem, env)
         yield Episode(
             id=f"{prefix}{key}",
-            instruction=told or " ".join(re.split(r"[_\s]+|(?<=[a-z])(?=[A-Z])", name)),
-            task=told or name,
+            instruction=text or " ".join(re.split(r"[_\s]+|(?<=[a-z])(?=[A-Z])", name)),
+            task=text or name,
             robot=_text(robots[0] if isinstance(robots, list) and len(robots) == 1 else robots) or None,
             views={
-                camera: ArrayView(path, f"data/{key}/obs/{cameras[camera]}", fps, bottom_up)
+                camera: Hdf5ArrayView(path, f"data/{key}/obs/{cameras[camera]}", fps, bottom_up)
                 for camera in main_first(cameras)
             },
             labels=_success(demo),
@@ -171,33 +177,35 @@ def _act(file: Any, path: Path, folder: Folder) -> Episode:
     views: dict[str, View] = {}
     for camera in main_first(images):
         name = f"observations/images/{camera}"
-        if is_pictures(images[camera]):
-            views[camera] = ArrayView(path, name, fps)
-        elif is_encoded(images[camera]):
-            views[camera] = ImagesView(RowsOfBytes(path, name, len(images[camera])), fps)
-    stored = {key: file[key][()] for key in _TEXTS if key in file and file[key].shape == ()}
-    told = _first_text(dict(file.attrs), stored)
-    instruction = told or instruction_from((path.resolve().parents[len(folder.parts)].name, *folder.parts))
+        if is_raw_images(images[camera]):
+            views[camera] = Hdf5ArrayView(path, name, fps)
+        elif is_encoded_images(images[camera]):
+            views[camera] = ImageSequenceView(Hdf5Images(path, name, len(images[camera])), fps)
+    stored = {key: file[key][()] for key in _INSTRUCTION_FIELDS if key in file and file[key].shape == ()}
+    text = _first_text(dict(file.attrs), stored)
+    instruction = text or instruction_from((path.resolve().parents[len(folder.parts)].name, *folder.parts))
     return Episode(id=folder.id_of(path.stem), instruction=instruction, task=instruction, views=views)
 
 
 def _success(demo: Any) -> Labels:
-    """Success from the rewards. ``dones`` only marks the end, so it says nothing of success."""
+    """Return success from the rewards; ``dones`` only marks the end, whether it was a success or not."""
     if "rewards" not in demo:
         return Labels()
     rewards = np.asarray(demo["rewards"], dtype=np.float64)
     if not len(rewards) or not np.isin(rewards, (0.0, 1.0)).all():
-        return Labels()  # shaped rewards: no value of theirs says success
+        return Labels()  # shaped rewards: no value means success
     return Labels((Label("success", "ever", value=float(rewards.max()), author="rewards"),))
 
 
 def _first_text(*places: Mapping[str, object]) -> str:
-    """The first instruction among the fields in which these formats keep one."""
-    return next((text for place in places for key in _TEXTS if (text := _text(place.get(key)))), "")
+    """Return the first instruction among the fields in which these formats keep one."""
+    return next(
+        (text for place in places for key in _INSTRUCTION_FIELDS if (text := _text(place.get(key)))), ""
+    )
 
 
 def _text(value: object) -> str:
-    """An attribute as text: h5py gives bytes or str, LIBERO also a list of characters, in quotes."""
+    """Return an attribute as text: h5py gives bytes or str, LIBERO also a list of characters, in quotes."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
@@ -206,7 +214,7 @@ def _text(value: object) -> str:
 
 
 def _json(attributes: Mapping[str, object], name: str, where: str) -> dict[str, Any]:
-    """An attribute that is a JSON object; empty where there is none."""
+    """Return an attribute that is a JSON object; empty where there is none."""
     try:
         content = json.loads(_text(attributes.get(name)) or "{}")
     except ValueError as error:

@@ -1,9 +1,9 @@
-"""A manifest: a file that says what the episodes of a folder are, so that nothing has to be guessed.
+"""Manifests: a file that states the episodes of a folder, so that nothing has to be inferred.
 
-``manifest.jsonl`` (an object a line), ``manifest.csv`` (a row an episode; ``views.wrist`` and the like are
+``manifest.jsonl`` (one object per line), ``manifest.csv`` (one row per episode; ``views.wrist`` and the like are
 columns of a mapping, lists are written as JSON) or ``manifest.yaml``::
 
-    defaults: {policy: pi0, robot: franka}      # optional; an entry's own fields win
+    defaults: {policy: pi0, robot: franka}      # optional; an entry's own fields take precedence
     episodes:                                   # or the list alone, without defaults
       - video: pour/ep1.mp4
         instruction: pour the water
@@ -34,16 +34,16 @@ from stepscore.episodes.readers.folder_names import SEQUENCE_FPS, image_sequence
 from stepscore.episodes.readers.manifest_rows import Row, read_rows
 from stepscore.episodes.readers.sidecar_files import STEP_METRICS, curve_stem, looks_like_curve, read_success
 from stepscore.episodes.source import Listing, Problem
-from stepscore.episodes.video.image_files import ImagesView
+from stepscore.episodes.video.image_files import ImageSequenceView
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.episodes.view import View
 from stepscore.errors import ManifestError, first_field_error
-from stepscore.types import Mode
+from stepscore.types import SuccessMode
 
 MANIFEST_SUFFIXES = (".jsonl", ".csv", ".yaml", ".yml")
 
 
-def _truth(value: object) -> bool | None:
+def _parse_bool(value: object) -> bool | None:
     text = "" if value is None else str(value).strip().lower()
     if text in ("true", "1", "1.0", "false", "0", "0.0"):
         return text in ("true", "1", "1.0")
@@ -52,7 +52,7 @@ def _truth(value: object) -> bool | None:
     return None
 
 
-Truth = Annotated[bool | None, BeforeValidator(_truth)]
+OptionalBool = Annotated[bool | None, BeforeValidator(_parse_bool)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -69,24 +69,24 @@ class Entry(BaseModel):
     """One episode of a manifest.
 
     Attributes:
-        id: Its id; from the first video's path (or the curve's) where not given.
-        instruction: What the robot was told to do.
+        id: The episode's id; from the first video's path (or the curve's) where not given.
+        instruction: The text the robot was given.
         task: The task's name; the instruction where not given.
-        policy: What acted.
+        policy: The policy that acted.
         robot: The robot's name.
         dataset: The dataset's or benchmark's name.
         video: The video, or the folder of images, of an episode with one view.
         views: Videos by camera, the main one first.
-        fps: Frames a second of image sequences.
+        fps: Frames per second of image sequences.
         success: Whether it succeeded; leave it out where not known.
         success_mode: Whether ``success`` means at the end (``holds``) or at some time (``ever``).
         pair: Scene or seed shared between policies.
         subgoals: Texts, or mappings as in a subgoals file.
         subgoal_labels: Which subgoals were reached.
-        stages: What happened when, in order and without overlap.
+        stages: Spans of the procedure, in order and without overlap.
         curve: A file with its recorded progress.
         goal: The goal image, or one by camera.
-        metadata: Anything else.
+        metadata: Further fields.
     """
 
     model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
@@ -99,36 +99,35 @@ class Entry(BaseModel):
     video: Text | None = None
     views: dict[str, Text] | None = Field(default=None, min_length=1)
     fps: float | None = Field(default=None, gt=0)
-    success: Truth = None
-    success_mode: Mode = "holds"
+    success: OptionalBool = None
+    success_mode: SuccessMode = "holds"
     pair: Text | None = None
     subgoals: list[object] | None = None
-    subgoal_labels: dict[str, Truth] = Field(default_factory=dict)
+    subgoal_labels: dict[str, OptionalBool] = Field(default_factory=dict)
     stages: list[StageEntry] = Field(default_factory=list)
     curve: Text | None = None
     goal: Text | dict[str, Text] | None = None
     metadata: dict[str, object] = Field(default_factory=dict)
 
     def videos(self) -> dict[str, str]:
-        """Video paths by camera."""
+        """Return video paths by camera."""
         return self.views or ({MAIN: self.video} if self.video else {})
 
 
 def find_manifest(folder: Path) -> Path | None:
-    """The manifest of a folder, if it has one; two are an error."""
-    found = [folder / f"manifest{suffix}" for suffix in MANIFEST_SUFFIXES]
-    there = [path for path in found if path.is_file()]
-    if len(there) > 1:
-        names = " and ".join(path.name for path in there)
+    """Return the manifest of a folder, if it has one; two are an error."""
+    candidates = [folder / f"manifest{suffix}" for suffix in MANIFEST_SUFFIXES]
+    manifests = [path for path in candidates if path.is_file()]
+    if len(manifests) > 1:
+        names = " and ".join(path.name for path in manifests)
         raise ManifestError(f"{folder} has {names}. Remove one, or give one of them as the source.")
-    return there[0] if there else None
+    return manifests[0] if manifests else None
 
 
 def read_manifest(path: Path) -> Listing:
-    """The episodes a manifest names; ManifestError names file, line and field of what is wrong in it.
+    """List the episodes of a manifest; a ManifestError names file, line and field of what is wrong in it.
 
-    A file that an entry names and that is not there is a problem; the episode is listed all the same, and
-    its video fails when it is used.
+    A missing file of an entry is a problem; the episode is listed nevertheless, and its video fails when it is read.
     """
     episodes: dict[str, Episode] = {}
     lines: dict[str, str] = {}
@@ -149,7 +148,7 @@ def read_manifest(path: Path) -> Listing:
         f"Everything is taken from {path.name}; files it does not name are not listed.",
         "Recorded curves: as named there, else <video>.curve.csv, .jsonl or .parquet, else every curve file "
         "beside the only episode of its folder.",
-        f"Image sequences whose entry says no fps are taken to have {SEQUENCE_FPS:g} frames a second.",
+        f"Image sequences whose entry states no fps are taken to have {SEQUENCE_FPS:g} frames per second.",
     )
     return Listing([episodes[key] for key in sorted(episodes)], tuple(problems), rules)
 
@@ -167,18 +166,18 @@ def _find_curves(episodes: dict[str, Episode], videos: Mapping[str, Path]) -> No
                 loose[folder].append(folder / name)
     for key, video in videos.items():
         alone = neighbours[video.parent] == 1
-        found = named.get(video.with_suffix("")) or (loose.get(video.parent, []) if alone else [])
-        if found:
-            episodes[key] = _with_curve(episodes[key], tuple(found))
+        files = named.get(video.with_suffix("")) or (loose.get(video.parent, []) if alone else [])
+        if files:
+            episodes[key] = _with_curves(episodes[key], tuple(files))
 
 
-def _with_curve(episode: Episode, found: tuple[Path, ...]) -> Episode:
-    """The episode with its recorded files, and the success that a step_metrics.csv states."""
-    stated = [path for path in found if path.name == STEP_METRICS]
+def _with_curves(episode: Episode, files: tuple[Path, ...]) -> Episode:
+    """Return the episode with its recorded files, and the success that a step_metrics.csv states."""
+    metrics = [path for path in files if path.name == STEP_METRICS]
     labels = episode.labels
-    if len(stated) == 1 and labels.success is None:
-        labels = labels.with_rows(read_success(stated[0]))
-    return replace(episode, recorded=found, labels=labels)
+    if len(metrics) == 1 and labels.success is None:
+        labels = labels.with_rows(read_success(metrics[0]))
+    return replace(episode, recorded=files, labels=labels)
 
 
 def _validated(row: Row) -> Entry:
@@ -194,7 +193,7 @@ def _validated(row: Row) -> Entry:
 
 
 def _explain(error: ValidationError) -> str:
-    """The first thing wrong, with the field's name and what it may be."""
+    """Return the first error as text, with the field's name and the allowed values."""
     first = first_field_error(error)
     field, names = first.field, first.field.split(".")
     if first.kind == "extra_forbidden":
@@ -250,7 +249,7 @@ def _view(path: Path, fps: float | None) -> View:
     if not path.is_dir():
         return VideoView(path)
     frames = image_sequence(sorted(entry.name for entry in path.iterdir()))
-    return ImagesView(tuple(path / name for name in frames), fps or SEQUENCE_FPS)
+    return ImageSequenceView(tuple(path / name for name in frames), fps or SEQUENCE_FPS)
 
 
 def _labels(entry: Entry, subgoals: tuple[Subgoal, ...], row: Row, author: str) -> Labels:
@@ -260,7 +259,7 @@ def _labels(entry: Entry, subgoals: tuple[Subgoal, ...], row: Row, author: str) 
             close = difflib.get_close_matches(name, names, n=1)
             meant = f" Did you mean {close[0]!r}?" if close else ""
             raise ManifestError(
-                f"{row.where}: subgoal_labels names {name!r}, which is no subgoal.{meant} "
+                f"{row.where}: subgoal_labels names {name!r}, which is not a subgoal.{meant} "
                 f"Subgoals: {', '.join(names)}."
             )
     stages = check_stages(

@@ -1,4 +1,4 @@
-"""The entries of a manifest file, as mappings that know their line. Checks form, not fields."""
+"""The entries of a manifest file as mappings with their line numbers. Checks the syntax, not the fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The entries of a .jsonl, .csv, .yaml or .yml file, in its order."""
+    """Yield the entries of a .jsonl, .csv, .yaml or .yml file, in its order."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -53,7 +53,7 @@ def _jsonl(text: str, path: Path) -> Iterator[tuple[int, object]]:
 
 
 def _csv(text: str, path: Path) -> Iterator[tuple[int, object]]:
-    """Rows of a csv file: empty cells are fields left out, ``a.b`` columns are entries of mapping ``a``."""
+    """Yield rows of a csv file: empty cells are fields left out, ``a.b`` columns are entries of mapping ``a``."""
     table = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
     try:
         for row in table:
@@ -89,10 +89,10 @@ def _put(fields: dict[str, object], column: str, cell: str, where: str) -> None:
 
 
 def _yaml(text: str, path: Path) -> Iterator[tuple[int, object]]:
-    """Entries of a YAML list, or of ``episodes`` with ``defaults`` filled in."""
+    """Yield entries of a YAML list, or of ``episodes`` with ``defaults`` filled in."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
-        # By nodes rather than yaml.load: they know their lines.
+        # By nodes rather than yaml.load: nodes have line numbers.
         node = loader.get_single_node()
         content = loader.construct_document(node) if node is not None else None
     except yaml.YAMLError as error:

@@ -1,4 +1,4 @@
-"""PRM-as-a-Judge's folders (code v1.0: eval/README.md and eval/run_judge.py).
+"""Folders of PRM-as-a-Judge (code v1.0: eval/README.md and eval/run_judge.py).
 
 ::
 
@@ -8,8 +8,8 @@
     results/<run>/<benchmark>/<model>/<task>/<episode>/pred_vllm.json     optional
 
 The source is the folder that holds ``videos`` and ``tasks``, or ``videos`` itself with ``tasks`` beside it,
-or a folder of benchmarks with ``tasks`` or one ``tasks.json`` inside. In this layout a folder's place says
-which policy acted, so the policy is known without being told.
+or a folder of benchmarks with ``tasks`` or one ``tasks.json`` inside. In this layout the model's folder
+is the policy, so it is known without --policy-from.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _RULES = (
     "Id: benchmark/task/model/episode, of <benchmark>/<task>/<model>/<episode>_<high|left|right>[_...].mp4.",
     "Dataset is the benchmark, task the task's folder, policy the model's folder, as this layout has them.",
     "Instruction: tasks/<benchmark>.json; where it lacks a task, the name of the task's folder in words.",
-    "Goal image, of the view high: the one picture in goals/<benchmark>/<task>.",
-    "Recorded curves: pred_vllm.json in results/<run>/<benchmark>/<model>/<task>/<episode>, one a run.",
+    "Goal image, of the view high: the one image in goals/<benchmark>/<task>.",
+    "Recorded curves: pred_vllm.json in results/<run>/<benchmark>/<model>/<task>/<episode>, one per run.",
 )
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """Where the parts of a source are; ``prompts`` are the files that hold instructions."""
+class _PrmFolders:
+    """Folders of a source; ``prompts`` are the files with instructions."""
 
     videos: Path
     home: Path
@@ -54,9 +54,9 @@ class PrmReader:
     """Rollouts laid out for PRM-as-a-Judge v1.0."""
 
     def matches(self, path: Path) -> bool:
-        """Whether there are instructions in JSON and, three folders down, a video named after a view."""
+        """Return whether there are instructions in JSON and, three folders down, a video named after a view."""
         try:
-            layout = _layout(path) if path.is_dir() else None
+            layout = _find_folders(path) if path.is_dir() else None
             if layout is None:
                 return False
             some = islice(layout.videos.glob("*/*/*/*.mp4"), 64)
@@ -65,8 +65,8 @@ class PrmReader:
             return False
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
-        """The episodes, with an entry for each (benchmark, task, model, episode) that has a view at all."""
-        layout = _layout(path)
+        """List the episodes: each (benchmark, task, model, episode) that has at least one view."""
+        layout = _find_folders(path)
         if layout is None:
             raise ManifestError(
                 f"{path}: no instructions there; expected tasks/<benchmark>.json or tasks.json."
@@ -90,20 +90,20 @@ class PrmReader:
         return Listing(sorted(placed, key=lambda episode: episode.id), tuple(problems), _RULES)
 
 
-def _layout(path: Path) -> _Layout | None:
+def _find_folders(path: Path) -> _PrmFolders | None:
     inside = path / "videos" if (path / "videos").is_dir() else path
     for home in (path, path.resolve().parent):
         prompts = [*sorted((home / "tasks").glob("*.json"))]
         if home == path:
             prompts += [file for file in (path / "tasks.json",) if file.is_file()]
         if prompts:
-            return _Layout(inside, home, tuple(prompts))
+            return _PrmFolders(inside, home, tuple(prompts))
     return None
 
 
 def _prompts(files: Sequence[Path]) -> Mapping[tuple[str, str], str]:
-    """Instructions by (benchmark, task); the benchmark is the file's name, or ``""`` for one tasks.json."""
-    found: dict[tuple[str, str], str] = {}
+    """Read instructions by (benchmark, task); the benchmark is the file's name, or ``""`` for one tasks.json."""
+    instructions: dict[tuple[str, str], str] = {}
     for file in files:
         try:
             content = json.loads(file.read_text(encoding="utf-8-sig"))
@@ -118,12 +118,12 @@ def _prompts(files: Sequence[Path]) -> Mapping[tuple[str, str], str]:
             for name, instruction in nested.items():
                 if not isinstance(instruction, str) or not instruction.strip():
                     raise ManifestError(f"{file}: the instruction of task {name!r} is not a text.")
-                found[home, name] = instruction.strip()
-    return found
+                instructions[home, name] = instruction.strip()
+    return instructions
 
 
 def _views(folder: Folder, videos: Sequence[str], problems: list[Problem]) -> Mapping[str, dict[str, str]]:
-    """Video by view for each episode of a model's folder."""
+    """Return video by view for each episode of a model's folder."""
     episodes: dict[str, dict[str, str]] = defaultdict(dict)
     for name in videos:
         match = _VIDEO.fullmatch(name)
@@ -146,16 +146,16 @@ def _views(folder: Folder, videos: Sequence[str], problems: list[Problem]) -> Ma
 def _of_model(
     folder: Folder,
     episodes: Mapping[str, Mapping[str, str]],
-    layout: _Layout,
+    layout: _PrmFolders,
     prompts: Mapping[tuple[str, str], str],
     problems: list[Problem],
 ) -> Iterator[Episode]:
-    """The episodes of one <benchmark>/<task>/<model> folder, given the video of each of their views."""
+    """Yield the episodes of one <benchmark>/<task>/<model> folder, given the video of each of their views."""
     benchmark, task, model = folder.parts
     instruction = prompts.get((benchmark, task)) or prompts.get(("", task))
     if instruction is None:
         instruction = in_words(task)
-        why = f"no instruction for task {task!r}; the name of its folder stands in"
+        why = f"no instruction for task {task!r}; the name of its folder is used"
         problems.append(Problem("/".join(folder.parts), why))
     goals = _goals(layout.home / "goals" / benchmark / task, problems)
     for name, videos in episodes.items():

@@ -1,4 +1,4 @@
-"""One walk over a folder: what lies where, without opening a file."""
+"""One walk over a folder that lists its files without opening any."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Folder:
     """One folder of a source.
 
     Attributes:
-        path: Where it is.
+        path: Path of the folder.
         parts: Names of the folders from the source down to it; empty for the source itself.
         files: Names of its files that are neither hidden nor empty, sorted.
     """
@@ -26,12 +26,12 @@ class Folder:
     files: tuple[str, ...]
 
     def id_of(self, name: str) -> str:
-        """The POSIX path of ``name`` in this folder, relative to the source."""
+        """Return the POSIX path of ``name`` in this folder, relative to the source."""
         return "/".join((*self.parts, name))
 
 
 def scan(root: Path, wanted: Sequence[str], *, deep: bool = True) -> tuple[list[Folder], list[Problem]]:
-    """Every folder at and below ``root``, parents first, and what was left out.
+    """List every folder at and below ``root``, parents first, and what was left out.
 
     Hidden folders are not entered. A folder reached twice, by a link, is entered once, so that a loop of
     links ends. Hidden and empty files are problems where their name ends in one of ``wanted``. Without
@@ -40,7 +40,7 @@ def scan(root: Path, wanted: Sequence[str], *, deep: bool = True) -> tuple[list[
     folders: list[Folder] = []
     problems: list[Problem] = []
     suffixes = tuple(wanted)
-    seen: set[tuple[int, int]] = set()
+    listed: set[tuple[int, int]] = set()
     waiting: list[tuple[Path, tuple[str, ...]]] = [(root, ())]
     while waiting:
         path, parts = waiting.pop()
@@ -50,11 +50,11 @@ def scan(root: Path, wanted: Sequence[str], *, deep: bool = True) -> tuple[list[
         except OSError as error:
             problems.append(Problem("/".join(parts) or str(root), f"cannot be listed: {error.strerror}"))
             continue
-        # Windows gives every folder inode 0 through some drives; there a link cannot be told, nor loop.
-        if status.st_ino and (status.st_dev, status.st_ino) in seen:
+        # Windows gives every folder inode 0 through some drives; there a link cannot be detected, nor loop.
+        if status.st_ino and (status.st_dev, status.st_ino) in listed:
             problems.append(Problem("/".join(parts), "a link to a folder that is listed already"))
             continue
-        seen.add((status.st_dev, status.st_ino))
+        listed.add((status.st_dev, status.st_ino))
         files: list[str] = []
         below: list[tuple[Path, tuple[str, ...]]] = []
         for entry in entries:
@@ -73,9 +73,9 @@ def scan(root: Path, wanted: Sequence[str], *, deep: bool = True) -> tuple[list[
 
 
 def first_file(root: Path, fits: Callable[[str], bool], depth: int, most: int = 64) -> Path | None:
-    """A file whose name ``fits``, in ``root`` or up to ``depth`` folders below it; ``None`` if none is seen.
+    """Return a file whose name ``fits``, in ``root`` or up to ``depth`` folders below it; ``None`` if there is none.
 
-    A glance, not a search: it looks into the first ``most`` folders only, and never raises.
+    Not an exhaustive search: it lists the first ``most`` folders only, and never raises.
     """
     waiting = deque([(root, 0)])
     for _ in range(most):
@@ -86,19 +86,19 @@ def first_file(root: Path, fits: Callable[[str], bool], depth: int, most: int = 
             entries = sorted(os.scandir(path), key=lambda entry: entry.name)
         except OSError:
             continue
-        seen = [entry for entry in entries if not entry.name.startswith(".")]
-        found = next((entry.name for entry in seen if fits(entry.name)), None)
-        if found is not None:
-            return path / found
+        visible = [entry for entry in entries if not entry.name.startswith(".")]
+        name = next((entry.name for entry in visible if fits(entry.name)), None)
+        if name is not None:
+            return path / name
         if level < depth:
-            waiting.extend((path / entry.name, level + 1) for entry in seen if _is_folder(entry))
+            waiting.extend((path / entry.name, level + 1) for entry in visible if _is_folder(entry))
     return None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that goes round in circles
+    except OSError:  # a link that points to itself
         return False
 
 

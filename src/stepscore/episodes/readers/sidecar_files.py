@@ -1,4 +1,4 @@
-"""The small files that lie beside an episode's video: curves, goal images, labels, instructions."""
+"""Sidecar files of an episode's video: curves, goal images, labels, instructions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CURVES = re.compile(
 )
 _GOAL = re.compile(r"(?:(?P<stem>.+)\.)?goal\.(?:png|jpe?g)", re.IGNORECASE)
 
-_ANSWERS = {"0": 0.0, "0.0": 0.0, "false": 0.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
+_BOOLEANS = {"0": 0.0, "0.0": 0.0, "false": 0.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
 
 STEP_METRICS = "step_metrics.csv"
 KEYFRAMES = "annotated_keyframes.json"
@@ -28,23 +28,23 @@ INSTRUCTIONS = "task_instruction.json"
 
 
 def curve_stem(name: str) -> str | None:
-    """``x`` of ``x.curve.csv`` (or ``.jsonl``, ``.parquet``); ``None`` for any other name."""
+    """Return ``x`` of ``x.curve.csv`` (or ``.jsonl``, ``.parquet``); ``None`` for any other name."""
     lower = name.lower()
     return next((name[: -len(end)] for end in CURVE_SUFFIXES if lower.endswith(end)), None) or None
 
 
 def looks_like_curve(name: str) -> bool:
-    """Whether a file's name is one under which tools write an episode's progress."""
+    """Return whether tools write an episode's progress under this file name."""
     return _CURVES.fullmatch(name) is not None
 
 
 def goals_by_name(folder: Path, files: Iterable[str]) -> dict[str, Path]:
-    """Goal images of a folder by what stands before ``.goal.png``; ``""`` for ``goal.png`` itself."""
+    """Return goal images of a folder by the text before ``.goal.png``; ``""`` for ``goal.png`` itself."""
     return {match["stem"] or "": folder / name for name in files if (match := _GOAL.fullmatch(name))}
 
 
 def goal_images(goals: Mapping[str, Path], stem: str, views: Sequence[str]) -> dict[str, Path]:
-    """Goal image by view: ``<stem>_<view>.goal.png``, else ``<view>.goal.png``.
+    """Return the goal image by view: ``<stem>_<view>.goal.png``, else ``<view>.goal.png``.
 
     For the main view also ``<stem>.goal.png``, else ``goal.png``, which all episodes of a folder share.
     """
@@ -58,12 +58,12 @@ def goal_images(goals: Mapping[str, Path], stem: str, views: Sequence[str]) -> d
 
 
 def is_goal(name: str) -> bool:
-    """Whether a file is a goal image rather than a frame."""
+    """Return whether a file is a goal image rather than a frame."""
     return _GOAL.fullmatch(name) is not None
 
 
 def read_success(path: Path) -> tuple[Label, ...]:
-    """The success label in a step_metrics.csv's ``EpisodeSuccess`` column; none where it has no such column.
+    """Read the success label in a step_metrics.csv's column ``EpisodeSuccess``; none where there is no such column.
 
     PRM-as-a-Judge repeats the human label of the episode in every row. ManifestError where it is neither 0
     nor 1 throughout.
@@ -78,29 +78,29 @@ def read_success(path: Path) -> tuple[Label, ...]:
         raise ManifestError(f"{path}: no success label: {error}.") from error
     if not values:
         return ()
-    answers = {_ANSWERS.get(value.strip().lower()) for value in values}
-    if len(answers) != 1 or None in answers:
+    parsed = {_BOOLEANS.get(value.strip().lower()) for value in values}
+    if len(parsed) != 1 or None in parsed:
         given = ", ".join(repr(value) for value in sorted(values)[:3])
         raise ManifestError(f"{path}: no success label: EpisodeSuccess is {given}, not 0 or 1 throughout.")
-    return (Label("success", "holds", value=float(answers.pop() or 0.0), author=path.name),)
+    return (Label("success", "holds", value=float(parsed.pop() or 0.0), author=path.name),)
 
 
 def read_instructions(path: Path) -> tuple[str, ...]:
-    """Paraphrases of an instruction, the first one first, from a JSON list of texts or a single text."""
+    """Read paraphrases of an instruction, in order, from a JSON list of texts or a single text."""
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ManifestError(f"{path}: not JSON ({error}).") from error
     texts = [content] if isinstance(content, str) else content
     if not isinstance(texts, list) or not texts or not all(isinstance(t, str) and t.strip() for t in texts):
-        raise ManifestError(f"{path}: expected a list of instructions that say the same.")
+        raise ManifestError(f"{path}: expected a list of paraphrases of one instruction.")
     return tuple(text.strip() for text in texts)
 
 
 def read_keyframes(path: Path, view: View) -> tuple[Label, ...]:
-    """Stage labels from Robo-Dopamine's annotated_keyframes.json, frame numbers divided by the view's fps.
+    """Read stage labels from Robo-Dopamine's annotated_keyframes.json, frame numbers divided by the view's fps.
 
-    Each entry has ``start_frame_id``, ``end_frame_id`` and its name in ``anotation`` (so spelt there).
+    Each entry has ``start_frame_id``, ``end_frame_id`` and its name in ``anotation`` (sic).
     Opens the video for its rate, but decodes nothing.
     """
     try:

@@ -1,4 +1,4 @@
-"""Frames of one camera: from video files, image files and arrays."""
+"""Views of one camera: of video files, image files and HDF5 datasets."""
 
 from stepscore.episodes.video.packets import open_video, packet_index, video_stream
 from stepscore.episodes.video.video_view import VideoView

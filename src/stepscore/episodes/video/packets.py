@@ -1,17 +1,17 @@
 """The packet index of a video file: which frames it holds, and from which keyframe each is decoded.
 
-The file is demuxed once and no frame is decoded (a file whose header says that it may be turned gives up
-its first frame). What counts as a frame:
+The file is demuxed once and no frame is decoded, except for the first one of a file whose header says that it may
+be rotated. What counts as a frame:
 
-* A packet that carries a shown picture. Packets that an edit list discards, that were cut short, or that
+* A packet with a frame that is displayed. Packets that an edit list discards, that were cut short, or that
   only update references are not frames.
-* Nothing before the first keyframe: a stream that begins in the middle of a group of pictures starts, for
-  us, at its first keyframe, since the pictures before it cannot be decoded.
-* Packets that share one presentation time are one frame, the one that is decoded first.
+* Nothing before the first keyframe: a stream that begins in the middle of a GOP starts at its first keyframe,
+  since the frames before it cannot be decoded.
+* Packets that share one presentation time are one frame, the one decoded first.
 
-Frames are numbered by presentation time, which B-frames make differ from the order of decoding. Where the
-container keeps no usable presentation times (AVI with B-frames, raw streams) frames are counted as the
-decoder puts them out, always from the start of the file.
+Frames are numbered by presentation time, which with B-frames differs from the decoding order. Where the container
+keeps no usable presentation times (AVI with B-frames, raw streams) frames are counted in the decoder's output,
+always from the start of the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import av.video.stream
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore.episodes.video.rotation import Turn, may_be_turned, turn_of
+from stepscore.episodes.video.rotation import Rotation, may_be_rotated, read_rotation
 from stepscore.errors import VideoError
 from stepscore.types import FloatArray, IntArray
 
@@ -52,11 +52,11 @@ class PacketIndex:
         key_packet: Position of each keyframe in decoding order, (k,).
         key_pts: Presentation tick of each keyframe, (k,).
         key_dts: Decoding tick of each keyframe, (k,).
-        counted: Whether frames are told apart by counting decoder output instead of by ``pts``.
-        fps: Frames a second: the stated rate where the times agree with it, else the mean; NaN if unknown.
-        width: Width of the upright picture.
-        height: Height of the upright picture.
-        turn: What brings a stored picture upright.
+        counted: Whether frames are identified by counting decoder output instead of by ``pts``.
+        fps: Frames per second: the stated rate where the times agree with it, else the mean; NaN if unknown.
+        width: Width of the upright frame.
+        height: Height of the upright frame.
+        rotation: Makes a stored frame upright.
         damage: Why the file ends early; empty where it does not.
     """
 
@@ -71,7 +71,7 @@ class PacketIndex:
     fps: float
     width: int
     height: int
-    turn: Turn
+    rotation: Rotation
     damage: str = ""
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class PacketIndex:
 
 
 class _Packets(NamedTuple):
-    """What demuxing told, one entry a packet in decoding order."""
+    """The demuxed packets, one entry each in decoding order."""
 
     pts: IntArray
     dts: IntArray
@@ -90,7 +90,7 @@ class _Packets(NamedTuple):
 
 
 def open_video(path: Path) -> av.container.InputContainer:
-    """The opened file; a VideoError says why it is not a video that can be read."""
+    """Open the file; a VideoError states why it is not a readable video."""
     if not path.is_file():
         raise VideoError(f"No video at {path}.")
     try:
@@ -102,7 +102,7 @@ def open_video(path: Path) -> av.container.InputContainer:
 
 
 def video_stream(container: av.container.InputContainer, path: Path) -> av.video.stream.VideoStream:
-    """The first moving picture in the file; sound and cover pictures are passed over."""
+    """Return the first video stream in the file; audio and cover images are skipped."""
     for stream in container.streams.video:
         if stream.disposition & av.stream.Disposition.attached_pic:
             continue
@@ -115,44 +115,45 @@ def video_stream(container: av.container.InputContainer, path: Path) -> av.video
 def packets(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream
 ) -> Iterator[VideoPacket]:
-    """Packets of the stream from where the file is, without the empty ones that mark its end."""
+    """Iterate over the stream's packets from the current position, without the empty ones that mark its end."""
     return (packet for packet in container.demux(stream) if packet.size)
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in libav's words and without its error number."""
+    """Return what went wrong, in libav's words and without its error number."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def index_video(path: Path) -> PacketIndex:
-    """The index of a file, read anew; see the module for what counts as a frame."""
+    """Read the index of a file; see the module for what counts as a frame."""
     with open_video(path) as container:
         stream = video_stream(container, path)
-        found = _demux(container, stream)
-        shown = _decodable(found)
-        if not shown.any():
-            raise VideoError(f"{path} has no frames that can be decoded{_because(found.damage)}.")
-        counted = _must_count(container, stream, found)
-        times, pts, packet = _frames(path, stream, found, shown, counted=counted)
-        key_packet = np.flatnonzero(found.is_key)
-        key = _start_keys(found.pts[key_packet], key_packet, pts, packet)
+        demuxed = _demux(container, stream)
+        decodable = _decodable(demuxed)
+        if not decodable.any():
+            raise VideoError(f"{path} has no frames that can be decoded{_because(demuxed.damage)}.")
+        counted = _must_count(container, stream, demuxed)
+        times, pts, packet = _frames(path, stream, demuxed, decodable, counted=counted)
+        key_packet = np.flatnonzero(demuxed.is_key)
+        key = _start_keys(demuxed.pts[key_packet], key_packet, pts, packet)
         context = stream.codec_context
-        turn = turn_of(path, container, stream) if may_be_turned(path, container.format.name) else Turn()
-        width, height = turn.size(context.width, context.height)
+        rotated = may_be_rotated(path, container.format.name)
+        rotation = read_rotation(path, container, stream) if rotated else Rotation()
+        width, height = rotation.size(context.width, context.height)
         return PacketIndex(
             times=times,
             pts=pts,
             packet=packet,
             key=np.zeros_like(key) if counted else key,
             key_packet=key_packet,
-            key_pts=found.pts[key_packet],
-            key_dts=found.dts[key_packet],
+            key_pts=demuxed.pts[key_packet],
+            key_dts=demuxed.dts[key_packet],
             counted=counted,
             fps=_rate(times, stream),
             width=width,
             height=height,
-            turn=turn,
-            damage=found.damage,
+            rotation=rotation,
+            damage=demuxed.damage,
         )
 
 
@@ -166,7 +167,7 @@ def _demux(container: av.container.InputContainer, stream: av.video.stream.Video
             if pts is None:
                 has_pts = False
                 pts = dts if dts is not None else len(rows)
-            is_cut = packet.is_corrupt or (codec == "gif" and not _ends_well(packet))
+            is_cut = packet.is_corrupt or (codec == "gif" and not _is_complete_gif(packet))
             if is_cut:
                 damage = "the file is cut off"
             shown = not (packet.is_discard or is_cut or (codec in ("vp8", "libvpx") and _is_hidden(packet)))
@@ -176,54 +177,54 @@ def _demux(container: av.container.InputContainer, stream: av.video.stream.Video
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
     pts_column, dts_column, is_key, is_shown = (np.ascontiguousarray(column) for column in table.T)
     if not damage and 0 < len(rows) < stream.frames:
-        damage = f"the header promises {stream.frames} frames"
+        damage = f"the header states {stream.frames} frames"
     return _Packets(pts_column, dts_column, is_key != 0, is_shown != 0, has_pts, damage)
 
 
-def _ends_well(packet: VideoPacket) -> bool:
-    """Whether a GIF picture ends in the empty block it must; of one that is cut, libav does not say so."""
+def _is_complete_gif(packet: VideoPacket) -> bool:
+    """Return whether a GIF frame ends in its empty block; libav does not report one that is cut off."""
     return bytes(memoryview(packet)[-2:]).removesuffix(b";").endswith(b"\0")
 
 
 def _is_hidden(packet: VideoPacket) -> bool:
-    """Whether a VP8 picture is only referred to and never shown (RFC 6386, section 9.1)."""
+    """Return whether a VP8 frame is a reference that is never displayed (RFC 6386, section 9.1)."""
     return not memoryview(packet)[0] & 0x10
 
 
-def _decodable(found: _Packets) -> BoolArray:
-    keys = np.flatnonzero(found.is_key)
+def _decodable(demuxed: _Packets) -> BoolArray:
+    keys = np.flatnonzero(demuxed.is_key)
     if not len(keys):
-        return np.zeros(len(found.pts), dtype=bool)
-    # Pictures before the first keyframe, and those that lead up to it, refer to frames that are not there.
-    after = np.arange(len(found.pts)) >= keys[0]
-    decodable: BoolArray = found.is_shown & after & (found.pts >= found.pts[keys[0]])
+        return np.zeros(len(demuxed.pts), dtype=bool)
+    # Frames before the first keyframe, and those that lead up to it, refer to frames that are not in the file.
+    after = np.arange(len(demuxed.pts)) >= keys[0]
+    decodable: BoolArray = demuxed.is_shown & after & (demuxed.pts >= demuxed.pts[keys[0]])
     return decodable
 
 
 def _must_count(
-    container: av.container.InputContainer, stream: av.video.stream.VideoStream, found: _Packets
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream, demuxed: _Packets
 ) -> bool:
     # AVI keeps no presentation times: what libav invents there is in decoding order, wrong under B-frames.
-    return not found.has_pts or (container.format.name == "avi" and stream.codec_context.has_b_frames)
+    return not demuxed.has_pts or (container.format.name == "avi" and stream.codec_context.has_b_frames)
 
 
 def _frames(
     path: Path,
     stream: av.video.stream.VideoStream,
-    found: _Packets,
-    shown: BoolArray,
+    demuxed: _Packets,
+    decodable: BoolArray,
     *,
     counted: bool,
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Times, ticks and packet positions of the frames, by presentation time."""
-    packet = np.flatnonzero(shown).astype(np.int64)
+    """Return times, ticks and packet positions of the frames, by presentation time."""
+    packet = np.flatnonzero(decodable).astype(np.int64)
     if counted:
         rate = stream.average_rate or stream.guessed_rate
         if not rate:
             raise VideoError(f"{path} states neither frame times nor a frame rate.")
         number = np.arange(len(packet), dtype=np.int64)
         return number / float(rate), number, packet
-    ticks, first = np.unique(found.pts[packet], return_index=True)
+    ticks, first = np.unique(demuxed.pts[packet], return_index=True)
     assert stream.time_base is not None  # the demuxer always sets it
     base = stream.time_base
     times: FloatArray = ticks * base.numerator / base.denominator
@@ -231,9 +232,9 @@ def _frames(
 
 
 def _start_keys(key_pts: IntArray, key_packet: IntArray, pts: IntArray, packet: IntArray) -> IntArray:
-    """The last keyframe that is both shown and decoded no later than the frame.
+    """Return the last keyframe that is both displayed and decoded no later than the frame.
 
-    A picture shown before a keyframe but decoded after it (open group of pictures) needs the one before.
+    A frame displayed before a keyframe but decoded after it (open GOP) needs the keyframe before.
     """
     shown_before = np.searchsorted(np.maximum.accumulate(key_pts), pts, side="right") - 1
     decoded_before = np.searchsorted(key_packet, packet, side="right") - 1
@@ -273,7 +274,7 @@ class _Indexes:
                 self._indexes.move_to_end(name)
                 return self._indexes[name]
             building = self._building.setdefault(name, threading.Lock())
-        # Others who ask for the same file wait here and then find it; other files are not held up.
+        # Other threads that need the same file wait here and then find it; other files are not held up.
         with building:
             try:
                 return self._indexes.get(name) or self._add(name, index_video(path))

@@ -1,7 +1,7 @@
-"""Pictures that are stored turned or mirrored, and what brings them upright.
+"""Rotation and mirroring of stored frames, by the display matrix of a video.
 
-A phone or a wrist camera often stores its sensor's picture as it is and notes in the file how a player is
-to turn it (the display matrix). Frames come out as a player shows them.
+A phone or a wrist camera often stores its sensor's image as it is and notes in the file how a player must rotate
+it (the display matrix). Frames are returned as a player displays them.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from stepscore.types import Frames
 _UPRIGHT = (0x10000, 0, 0, 0x10000)
 
 
-class Turn(NamedTuple):
-    """Swap rows and columns, then mirror: the eight ways a picture can lie."""
+class Rotation(NamedTuple):
+    """Swap rows and columns, then mirror: the eight orientations of an image."""
 
     transpose: bool = False
     mirror_x: bool = False
     mirror_y: bool = False
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height after turning; of the stored picture when given those of the upright one."""
+        """Return width and height after rotation, or of the stored frame given those of the upright one."""
         return (height, width) if self.transpose else (width, height)
 
-    def apply(self, picture: Frames) -> Frames:
-        """The upright picture, from and to shape (h, w, 3)."""
+    def apply(self, image: Frames) -> Frames:
+        """Return the upright image, from and to shape (h, w, 3)."""
         if self.transpose:
-            picture = picture.swapaxes(0, 1)
-        return picture[:: -1 if self.mirror_y else 1, :: -1 if self.mirror_x else 1]
+            image = image.swapaxes(0, 1)
+        return image[:: -1 if self.mirror_y else 1, :: -1 if self.mirror_x else 1]
 
 
-def may_be_turned(path: Path, container: str) -> bool:
-    """Whether the file can ask for a turn, told without decoding; only mp4 and Matroska families can.
+def may_be_rotated(path: Path, container: str) -> bool:
+    """Return whether the file may state a rotation, without decoding; only mp4 and Matroska families can.
 
     Args:
         path: The file.
-        container: libav's name of its format.
+        container: libav's name of the file's format.
     """
     if "matroska" in container:
         return True
@@ -56,11 +56,13 @@ def may_be_turned(path: Path, container: str) -> bool:
         try:
             return any(matrix != _UPRIGHT for matrix in _matrices(file, 0, end))
         except struct.error:
-            return True  # a header that cannot be followed; the first frame will tell
+            return True  # a header that cannot be followed; the first frame decides
 
 
-def turn_of(path: Path, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> Turn:
-    """What the display matrix of the stream's first frame asks for.
+def read_rotation(
+    path: Path, container: av.container.InputContainer, stream: av.video.stream.VideoStream
+) -> Rotation:
+    """Read the rotation from the display matrix of the stream's first frame.
 
     Reads from the start of the file and leaves it somewhere after the first frame.
     """
@@ -68,25 +70,25 @@ def turn_of(path: Path, container: av.container.InputContainer, stream: av.video
         container.seek(0, backward=True, stream=stream)
         frame = next(container.decode(stream), None)
     except av.FFmpegError:
-        return Turn()  # whoever reads a frame learns what is wrong with it
+        return Rotation()  # reading a frame reports what is wrong with it
     side_data = cast("Mapping[str, SupportsBytes]", frame.side_data if frame is not None else {})
     matrix = side_data.get("DISPLAYMATRIX")
     if matrix is None:
-        return Turn()
+        return Rotation()
     # Row-major 3x3 in 16.16 fixed point: x' = a x + c y, y' = b x + d y.
     a, b, _, c, d = np.frombuffer(bytes(matrix), dtype=np.int32)[:5] / 65536.0
     if max(abs(b), abs(c)) < 0.01:
-        return Turn(mirror_x=bool(a < 0), mirror_y=bool(d < 0))
+        return Rotation(mirror_x=bool(a < 0), mirror_y=bool(d < 0))
     if max(abs(a), abs(d)) < 0.01:
-        return Turn(transpose=True, mirror_x=bool(c < 0), mirror_y=bool(b < 0))
+        return Rotation(transpose=True, mirror_x=bool(c < 0), mirror_y=bool(b < 0))
     raise VideoError(
-        f"{path} asks to be turned by {np.degrees(np.arctan2(b, a)):.0f} degrees; "
-        "only quarter turns are supported. Re-encode it upright."
+        f"{path} is to be rotated by {np.degrees(np.arctan2(b, a)):.0f} degrees; "
+        "only multiples of 90 degrees are supported. Re-encode it upright."
     )
 
 
 def _matrices(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """a, b, c, d of every movie and track matrix of an mp4 (ISO 14496-12: moov, mvhd, trak, tkhd)."""
+    """Yield a, b, c, d of every matrix in the mvhd and tkhd boxes of an mp4 (ISO 14496-12)."""
     while start + 8 <= end:
         file.seek(start)
         size, kind = struct.unpack(">I4s", file.read(8))

@@ -1,4 +1,4 @@
-"""Features of a LeRobot dataset to be written: what a step holds, and rows of it as a parquet table."""
+"""Features of a LeRobot dataset to be written: types of a frame's values, and rows of them as a parquet table."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
 class Feature(NamedTuple):
-    """One feature of every step.
+    """One feature of every frame.
 
     Attributes:
-        dtype: ``video``, ``image``, ``string`` or numpy's name of a number.
-        shape: Of a value; (1,) for a single one.
-        is_default: Whether LeRobot asks for it and the writer fills it in.
+        dtype: ``video``, ``image``, ``string`` or a numpy dtype.
+        shape: Shape of a value; (1,) for a scalar.
+        is_default: Whether LeRobot requires it and the writer fills it in.
     """
 
     dtype: str
@@ -37,29 +37,29 @@ class Feature(NamedTuple):
 
     @property
     def is_camera(self) -> bool:
-        """Whether it is a picture."""
+        """Whether its values are images."""
         return self.dtype in ("video", "image")
 
     @property
     def is_number(self) -> bool:
-        """Whether it has statistics like a number."""
+        """Whether it is numeric and so has statistics."""
         return not self.is_camera and self.dtype != "string"
 
     @property
     def arrow(self) -> pa.DataType:
-        """Its type in the data files; videos are not in them."""
+        """Arrow type in the data files, which hold no videos."""
         if self.dtype == "image":
             return _IMAGE
         scalar = pa.string() if self.dtype == "string" else pa.from_numpy_dtype(np.dtype(self.dtype))
         return scalar if self.shape == (1,) else pa.list_(scalar, self.shape[0])
 
 
-def features_of(step: Mapping[str, Any], images: Collection[str]) -> dict[str, Feature]:
-    """Features by name from a first step, then those every dataset has; ``images`` are not to be videos."""
-    unknown = sorted(set(images) - step.keys())
+def features_of(frame: Mapping[str, Any], images: Collection[str]) -> dict[str, Feature]:
+    """Return features by name from a first frame, then those every dataset has; ``images`` become no videos."""
+    unknown = sorted(set(images) - frame.keys())
     if unknown:
-        raise OptionError(f"images names {unknown[0]!r}; a step has {', '.join(sorted(step))}.")
-    features = {key: _feature(key, np.asarray(value), key in images) for key, value in step.items()}
+        raise OptionError(f"images names {unknown[0]!r}; a frame has {', '.join(sorted(frame))}.")
+    features = {key: _feature(key, np.asarray(value), key in images) for key, value in frame.items()}
     return {**features, **{key: Feature(dtype, (1,), is_default=True) for key, dtype in _DEFAULTS.items()}}
 
 
@@ -74,7 +74,7 @@ def _feature(key: str, value: np.ndarray[Any, Any], as_images: bool) -> Feature:
         return Feature("string", (1,))
     if value.dtype.kind not in "biuf" or value.ndim > 1 or value.size == 0:
         raise OptionError(
-            f"Feature {key!r} is {value.shape} {value.dtype}. Allowed: RGB pictures (h, w, 3) uint8, "
+            f"Feature {key!r} is {value.shape} {value.dtype}. Allowed: RGB images (h, w, 3) uint8, "
             "single texts, numbers, and 1-D arrays of numbers."
         )
     # Policies are trained in single precision, and Python's floats are double.
@@ -83,20 +83,20 @@ def _feature(key: str, value: np.ndarray[Any, Any], as_images: bool) -> Feature:
 
 
 def packed(key: str, feature: Feature, value: Any) -> bytes:
-    """A step's number or numbers as bytes; OptionError where the shape is not the first step's."""
+    """Return a frame's number or numbers as bytes; OptionError where the shape is not the first frame's."""
     numbers = np.asarray(value)
     if (numbers.shape or (1,)) != feature.shape:
-        raise OptionError(f"Feature {key!r} is {numbers.shape} in a step; the first was {feature.shape}.")
+        raise OptionError(f"Feature {key!r} is {numbers.shape} in a frame; the first was {feature.shape}.")
     return numbers.astype(feature.dtype).tobytes()
 
 
 def unpacked(feature: Feature, content: bytearray) -> np.ndarray[Any, Any]:
-    """What :func:`packed` made of several steps, a row a step."""
+    """Return the rows of several frames from the bytes of :func:`packed`."""
     return np.frombuffer(content, dtype=feature.dtype).reshape(-1, *feature.shape)
 
 
 def row_group(features: Mapping[str, Feature], rows: Mapping[str, Sequence[Any]]) -> pa.Table:
-    """The rows as a table with every feature that is not a video; none where ``rows`` is empty."""
+    """Return a table of the rows with every feature that is not a video; without rows where ``rows`` is empty."""
     arrays = {
         key: _array(feature, rows.get(key, ()))
         for key, feature in features.items()
@@ -115,9 +115,9 @@ def _array(feature: Feature, values: Sequence[Any]) -> pa.Array:
     return flat if feature.shape == (1,) else pa.FixedSizeListArray.from_arrays(flat, feature.shape[0])
 
 
-def _png(picture: Frames) -> bytes:
+def _png(image: Frames) -> bytes:
     from PIL import Image
 
     content = io.BytesIO()
-    Image.fromarray(picture).save(content, format="PNG", compress_level=1)
+    Image.fromarray(image).save(content, format="PNG", compress_level=1)
     return content.getvalue()

@@ -1,4 +1,4 @@
-"""Where the files of a LeRobot dataset being written go, and its meta/ folder."""
+"""File paths of a LeRobot dataset being written, and its meta/ folder."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _PATHS = {
 }
 
 
-class Layout:
-    """Which file each episode goes to. Data and every camera are numbered by themselves.
+class FileLayout:
+    """The file each episode goes to. Data and every camera are numbered separately.
 
     Args:
         root: The dataset's folder.
-        version: Its version.
-        episodes_per_file: Start a new file after so many; ``None``: only when it gets large.
+        version: LeRobot's version of the layout.
+        episodes_per_file: Start a new file after this many; ``None``: only when it gets large.
     """
 
     def __init__(self, root: Path, version: Version, episodes_per_file: int | None) -> None:
@@ -46,11 +46,11 @@ class Layout:
         self._episodes: dict[str, int] = defaultdict(int)
 
     def place(self, camera: str | None, episode: int, size: int) -> tuple[Path, bool]:
-        """The file for an episode's data or one camera of it, and whether it is a new one.
+        """Return the file for an episode's data or one camera of it, and whether it is a new file.
 
         Args:
             camera: The camera, or ``None`` for the data file.
-            episode: The episode's number.
+            episode: The ``episode_index``.
             size: Bytes of the file that is being written now.
         """
         kind = _column(camera)
@@ -72,7 +72,7 @@ class Layout:
         return self.root / path, is_new
 
     def numbers(self, camera: str | None) -> dict[str, int]:
-        """Columns of meta/ that name the file last given by :meth:`place`; v2.1 needs none."""
+        """Return the columns of meta/ that name the file last returned by :meth:`place`; v2.1 needs none."""
         if self.version == "v2.1":
             return {}
         chunk, file = divmod(self._files[_column(camera)], CHUNK)
@@ -84,7 +84,7 @@ def _column(camera: str | None) -> str:
 
 
 def write_meta(
-    layout: Layout,
+    layout: FileLayout,
     features: Mapping[str, Feature],
     rows: Sequence[Mapping[str, Any]],
     stats: Sequence[Mapping[str, Stats]],
@@ -96,14 +96,14 @@ def write_meta(
     folder.mkdir(parents=True)
     tasks = list(dict.fromkeys(row["tasks"][0] for row in rows))
     lists = [
-        {key: found.as_lists(picture=features[key].is_camera) for key, found in episode.items()}
+        {key: values.as_lists(image=features[key].is_camera) for key, values in episode.items()}
         for episode in stats
     ]
     if layout.version == "v3.0":
         _write_tasks(folder / "tasks.parquet", tasks)
         _write_episodes(folder, rows, lists, layout.episodes_per_file or len(rows))
         merged = {key: Stats.merged([episode[key] for episode in stats]) for key in stats[0]}
-        overall = {key: found.as_lists(picture=features[key].is_camera) for key, found in merged.items()}
+        overall = {key: values.as_lists(image=features[key].is_camera) for key, values in merged.items()}
         (folder / "stats.json").write_text(json.dumps(overall, indent=4), encoding="utf-8")
     else:
         _write_lines(
@@ -121,7 +121,7 @@ def write_meta(
 
 
 def _info(
-    layout: Layout,
+    layout: FileLayout,
     features: Mapping[str, Feature],
     rows: Sequence[Mapping[str, Any]],
     n_tasks: int,
@@ -146,15 +146,15 @@ def _info(
         "splits": {"train": f"0:{len(rows)}"},
         "data_path": layout.data_path,
         "video_path": layout.video_path if videos else None,
-        "features": {key: _described(feature, encoding) for key, feature in features.items()},
+        "features": {key: _feature_info(feature, encoding) for key, feature in features.items()},
     }
 
 
-def _described(feature: Feature, encoding: Encoding) -> dict[str, Any]:
+def _feature_info(feature: Feature, encoding: Encoding) -> dict[str, Any]:
     names = ["height", "width", "channels"] if feature.is_camera else None
-    described: dict[str, Any] = {"dtype": feature.dtype, "shape": list(feature.shape), "names": names}
+    content: dict[str, Any] = {"dtype": feature.dtype, "shape": list(feature.shape), "names": names}
     if feature.dtype == "video":
-        described["info"] = {
+        content["info"] = {
             "video.height": feature.shape[0],
             "video.width": feature.shape[1],
             "video.codec": encoding.codec,
@@ -164,11 +164,11 @@ def _described(feature: Feature, encoding: Encoding) -> dict[str, Any]:
             "is_depth_map": False,
             "has_audio": False,
         }
-    return described
+    return content
 
 
 def _write_tasks(path: Path, tasks: Sequence[str]) -> None:
-    """Tasks in the order of their number, the text as pandas' index: LeRobot looks them up by position."""
+    """Write tasks in the order of their index, the text as pandas' index: LeRobot looks them up by position."""
     columns = [
         {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy, "metadata": None}
         for name, kind, numpy in (("task_index", "int64", "int64"), ("task", "unicode", "object"))
@@ -194,7 +194,7 @@ def _write_episodes(
             {
                 **row,
                 **place,
-                **{f"stats/{key}/{name}": v for key, found in stat.items() for name, v in found.items()},
+                **{f"stats/{key}/{name}": v for key, values in stat.items() for name, v in values.items()},
             }
             for row, stat in zip(rows[begin : begin + per_file], stats[begin : begin + per_file], strict=True)
         ]

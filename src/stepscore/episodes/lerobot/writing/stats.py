@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from stepscore.types import FloatArray, Frames
 
-_SAMPLED_SIDE = 150
-"""Pictures are thinned to about this many pixels a side before their statistics are taken."""
+_MAX_IMAGE_SIDE = 150
+"""Images are subsampled to about this many pixels a side before their statistics are computed."""
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,20 @@ class Stats:
 
     @classmethod
     def of(cls, values: NDArray[np.generic]) -> Stats:
-        """Of rows of numbers, shape (n,) or (n, d)."""
+        """Return the statistics of rows of numbers, shape (n,) or (n, d)."""
         rows = values.reshape(len(values), -1).astype(np.float64)
         return cls(rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0), rows.std(axis=0), len(rows))
 
     @classmethod
-    def of_picture(cls, picture: Frames) -> Stats:
-        """Of the channels of one picture, scaled to 0..1; the picture counts as one sample."""
-        step = max(1, max(picture.shape[:2]) // _SAMPLED_SIDE)
-        pixels = picture[::step, ::step].reshape(-1, 3) / 255.0
+    def of_image(cls, image: Frames) -> Stats:
+        """Return the statistics of the channels of one image, scaled to 0..1; the image counts as one sample."""
+        step = max(1, max(image.shape[:2]) // _MAX_IMAGE_SIDE)
+        pixels = image[::step, ::step].reshape(-1, 3) / 255.0
         return cls(pixels.min(axis=0), pixels.max(axis=0), pixels.mean(axis=0), pixels.std(axis=0), 1)
 
     @classmethod
     def merged(cls, parts: Sequence[Stats]) -> Stats:
-        """Of all samples of several parts, exactly: E[x^2] - E[x]^2 around the common mean."""
+        """Return the statistics of all samples of several parts, exactly: E[x^2] - E[x]^2 around the common mean."""
         count = sum(part.count for part in parts)
         weights = [part.count / count for part in parts]
         mean = np.sum([w * part.mean for w, part in zip(weights, parts, strict=True)], axis=0)
@@ -55,9 +55,9 @@ class Stats:
             count,
         )
 
-    def as_lists(self, *, picture: bool = False) -> dict[str, list[object]]:
-        """As JSON keeps it; channels of a picture have shape (3, 1, 1)."""
-        shape = (-1, 1, 1) if picture else (-1,)
+    def as_lists(self, *, image: bool = False) -> dict[str, list[object]]:
+        """Return the JSON form; channels of an image have shape (3, 1, 1)."""
+        shape = (-1, 1, 1) if image else (-1,)
         numbers = {
             name: getattr(self, name).reshape(shape).tolist() for name in ("min", "max", "mean", "std")
         }

@@ -1,4 +1,4 @@
-"""Encoding frames into the mp4 files of a LeRobot dataset: one stream a file, many episodes in it."""
+"""Encode frames into the mp4 files of a LeRobot dataset: one stream per file, many episodes in it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Codec = Literal["h264", "av1"]
 
 
 class Encoding(NamedTuple):
-    """How videos are encoded.
+    """Encoder settings.
 
     Attributes:
         codec: ``"h264"``, or ``"av1"`` as LeRobot itself writes.
-        fps: Frames a second.
+        fps: Frames per second.
         gop: Frames from keyframe to keyframe at most.
         crf: Quality; lower is better and larger.
     """
@@ -34,11 +34,11 @@ class Encoding(NamedTuple):
 
     @property
     def encoder(self) -> str:
-        """Libav's name of the encoder."""
+        """Name of the encoder in libav."""
         return {"h264": "libx264", "av1": "libsvtav1"}[self.codec]
 
     def options(self) -> dict[str, str]:
-        """Encoder options. Without B-frames, frame i of the file is packet i at exactly i / fps seconds."""
+        """Return encoder options. Without B-frames, frame i of the file is packet i at exactly i / fps seconds."""
         common = {"g": str(self.gop), "crf": str(self.crf)}
         if self.codec == "h264":
             return {**common, "preset": "veryfast", "bf": "0", "forced-idr": "1"}
@@ -51,11 +51,11 @@ class VideoFile:
     def __init__(self, path: Path, encoding: Encoding, width: int, height: int) -> None:
         if width % 2 or height % 2:
             raise OptionError(
-                f"{path.name}: pictures are {width}x{height}; a 4:2:0 video needs even sides. "
+                f"{path.name}: frames are {width}x{height}; a 4:2:0 video needs even sides. "
                 "Pad them, or write the camera as images."
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        # SVT-AV1 prints its settings for every file unless it is told to speak of errors alone.
+        # SVT-AV1 prints its settings for every file unless its log level is set to errors.
         os.environ.setdefault("SVT_LOG", "1")
         self.path, self.frames = path, 0
         self._encoding, self._begins = encoding, True
@@ -65,18 +65,18 @@ class VideoFile:
         self._stream.width, self._stream.height, self._stream.pix_fmt = width, height, "yuv420p"
 
     def begin_episode(self) -> float:
-        """The second at which the next frame, the first of an episode, will lie."""
+        """Begin an episode; return the second of its first frame in the file."""
         self._begins = True
         return float(self.frames / self._encoding.fps)
 
-    def add(self, picture: Frames) -> None:
-        """Append one RGB picture, shape (h, w, 3)."""
-        if picture.shape != (self._stream.height, self._stream.width, 3):
+    def add(self, image: Frames) -> None:
+        """Append one RGB frame, shape (h, w, 3)."""
+        if image.shape != (self._stream.height, self._stream.width, 3):
             raise OptionError(
-                f"{self.path.name}: a picture is {picture.shape}; the first was "
+                f"{self.path.name}: a frame is {image.shape}; the first was "
                 f"{(self._stream.height, self._stream.width, 3)} and all must agree."
             )
-        frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+        frame = av.VideoFrame.from_ndarray(image, format="rgb24")
         frame.pts, frame.time_base = self.frames, 1 / self._encoding.fps
         if self._begins:
             frame.pict_type, self._begins = PictureType.I, False
@@ -84,7 +84,7 @@ class VideoFile:
         self.frames += 1
 
     def size(self) -> int:
-        """Bytes written so far, without those still in the encoder."""
+        """Return the bytes written so far, without those still in the encoder."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def close(self) -> None:

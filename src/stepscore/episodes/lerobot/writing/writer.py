@@ -1,6 +1,6 @@
-"""Writing LeRobot datasets (v3.0, v2.1) that LeRobot's own loader and our reader open.
+"""Write LeRobot datasets (v3.0, v2.1) that LeRobot's own loader and our reader open.
 
-Frames are encoded as they come, so a recording of any length takes the same memory. ``meta/info.json`` is
+Frames are encoded one by one, so a recording of any length takes the same memory. ``meta/info.json`` is
 written last: a folder without it is an unfinished dataset.
 """
 
@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from stepscore.episodes.lerobot.writing.features import Feature, features_of, packed, row_group, unpacked
-from stepscore.episodes.lerobot.writing.layout import Layout, Version, write_meta
+from stepscore.episodes.lerobot.writing.layout import FileLayout, Version, write_meta
 from stepscore.episodes.lerobot.writing.stats import Stats
 from stepscore.episodes.lerobot.writing.video_encoding import Codec, Encoding, VideoFile
 from stepscore.errors import OptionError
 
-_SAMPLE_EVERY = 10
-"""Every so many frames one enters the statistics of a camera."""
-_IMAGE_ROWS = 256
-"""Encoded images are kept in memory for at most so many frames."""
+_STATS_EVERY = 10
+"""One frame in this many enters the statistics of a camera."""
+_MAX_IMAGE_ROWS = 256
+"""Encoded images are kept in memory for at most this many frames."""
 _GOP: Mapping[str, int] = {"h264": 30, "av1": 2}
 _CRF: Mapping[str, int] = {"h264": 20, "av1": 30}
 
@@ -35,15 +35,15 @@ class Recording:
     """One episode to be written.
 
     Attributes:
-        task: What the robot was told to do.
-        steps: One mapping a frame, feature to value: (h, w, 3) uint8 arrays are cameras
+        task: The instruction.
+        frames: One mapping per frame, feature to value: (h, w, 3) uint8 arrays are cameras
             (``observation.images.top``); numbers, texts and 1-D arrays are other features (``action``,
-            ``next.success``). Read once, one step at a time.
+            ``next.success``). Read once, one frame at a time.
         extra: Further columns of this episode in meta/, such as ``sparse_subtask_names``.
     """
 
     task: str
-    steps: Iterable[Mapping[str, Any]]
+    frames: Iterable[Mapping[str, Any]]
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -60,29 +60,29 @@ def write_lerobot(
     images: Collection[str] = (),
     episodes_per_file: int | None = None,
 ) -> Path:
-    """Write recordings as a dataset; the folder, ready for ``open_episodes`` and for LeRobot.
+    """Write recordings as a dataset; return its folder, ready for ``open_episodes`` and for LeRobot.
 
     Args:
         root: The dataset's folder; new or empty.
-        recordings: The episodes, in order. All have the features of the first one's first step.
-        fps: Frames a second.
+        recordings: The episodes, in order. All have the features of the first one's first frame.
+        fps: Frames per second.
         codec: ``"h264"``, which plays everywhere, or ``"av1"``, LeRobot's own default.
-        version: Layout: ``"v3.0"`` keeps many episodes in a file, ``"v2.1"`` one.
+        version: FileLayout: ``"v3.0"`` keeps many episodes in a file, ``"v2.1"`` one.
         gop: Frames from keyframe to keyframe at most; by default 30 (H.264) or LeRobot's own 2 (AV1).
         crf: Quality, lower is better; by default 20 for H.264 and 30 for AV1.
         robot: The robot's name.
-        images: Cameras to be kept as PNG pictures in the data files instead of as videos.
-        episodes_per_file: v3.0: start new files after so many episodes; by default when they get large.
+        images: Cameras to be kept as PNG images in the data files instead of as videos.
+        episodes_per_file: v3.0: start new files after this many episodes; by default when they get large.
     """
     for name, value, allowed in (("codec", codec, get_args(Codec)), ("version", version, get_args(Version))):
         if value not in allowed:
             raise OptionError(f"{name} is {value!r}. Allowed: {', '.join(allowed)}.")
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise OptionError(f"{root} is there already and not empty; choose another folder or remove it.")
+        raise OptionError(f"{root} already exists and is not empty; choose another folder or remove it.")
     # Encoders count in whole ticks: 29.97 becomes 30000/1001.
     rate = Fraction(fps).limit_denominator(1001)
     encoding = Encoding(codec, rate, gop or _GOP[codec], _CRF[codec] if crf is None else crf)
-    layout = Layout(root, version, episodes_per_file)
+    layout = FileLayout(root, version, episodes_per_file)
     with _Writer(layout, encoding, frozenset(images)) as writer:
         for recording in recordings:
             writer.add(recording)
@@ -93,7 +93,7 @@ def write_lerobot(
 
 
 @dataclass
-class _Open:
+class _OpenEpisode:
     """The episode that is being written."""
 
     index: int
@@ -101,21 +101,21 @@ class _Open:
     length: int = 0
     written: int = 0
     places: dict[str, Any] = field(default_factory=dict)
-    # Numbers are kept as bytes: a small array for each step between the large frames that come and go would
+    # Numbers are kept as bytes: a small array per frame between the large images that come and go would
     # leave the heap so fragmented that memory grows with every frame.
     numbers: dict[str, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     others: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     stats: dict[str, Stats] = field(default_factory=dict)
 
-    def count(self, key: str, found: Stats) -> None:
-        """Let a part of the frames enter the statistics of a feature."""
-        self.stats[key] = Stats.merged([self.stats[key], found]) if key in self.stats else found
+    def add_stats(self, key: str, stats: Stats) -> None:
+        """Add the statistics of some frames to those of a feature."""
+        self.stats[key] = Stats.merged([self.stats[key], stats]) if key in self.stats else stats
 
 
 class _Writer:
-    """The open files of a dataset, and what is known of the episodes written so far."""
+    """The open files of a dataset, and the metadata of the episodes written so far."""
 
-    def __init__(self, layout: Layout, encoding: Encoding, images: frozenset[str]) -> None:
+    def __init__(self, layout: FileLayout, encoding: Encoding, images: frozenset[str]) -> None:
         self.features: dict[str, Feature] = {}
         self.rows: list[dict[str, Any]] = []
         self.stats: list[dict[str, Stats]] = []
@@ -127,18 +127,18 @@ class _Writer:
 
     def add(self, recording: Recording) -> None:
         """Write one episode."""
-        episode = _Open(len(self.rows), self._tasks.setdefault(recording.task, len(self._tasks)))
-        for step in recording.steps:
+        episode = _OpenEpisode(len(self.rows), self._tasks.setdefault(recording.task, len(self._tasks)))
+        for frame in recording.frames:
             if not self.features:
-                self.features = features_of(step, self._images)
-            self._check(step, episode.index)
+                self.features = features_of(frame, self._images)
+            self._check(frame, episode.index)
             if not episode.length:
                 self._begin(episode)
-            self._add_step(episode, step)
-            if self._images and episode.length - episode.written == _IMAGE_ROWS:
+            self._add_frame(episode, frame)
+            if self._images and episode.length - episode.written == _MAX_IMAGE_ROWS:
                 self._flush(episode)
         if not episode.length:
-            raise OptionError(f"Recording {episode.index} ({recording.task!r}) has no steps.")
+            raise OptionError(f"Recording {episode.index} ({recording.task!r}) has no frames.")
         self._flush(episode)
         seconds = float(episode.length / self._encoding.fps)
         for key in self._videos if self._layout.version == "v3.0" else ():
@@ -158,17 +158,17 @@ class _Writer:
         self.stats.append(episode.stats)
         self._frames += episode.length
 
-    def _check(self, step: Mapping[str, Any], episode: int) -> None:
+    def _check(self, frame: Mapping[str, Any], episode: int) -> None:
         given = {key for key, feature in self.features.items() if not feature.is_default}
-        if step.keys() != given:
-            wrong = sorted(step.keys() ^ given)[0]
+        if frame.keys() != given:
+            wrong = sorted(frame.keys() ^ given)[0]
             how = "missing" if wrong in given else "unknown"
             raise OptionError(
-                f"Recording {episode}: feature {wrong!r} is {how} in a step; "
-                f"every step has {', '.join(sorted(given))}."
+                f"Recording {episode}: feature {wrong!r} is {how} in a frame; "
+                f"every frame has {', '.join(sorted(given))}."
             )
 
-    def _begin(self, episode: _Open) -> None:
+    def _begin(self, episode: _OpenEpisode) -> None:
         """Open the files of an episode and note where in them it begins."""
         for key, feature in self.features.items():
             if feature.dtype == "video":
@@ -191,11 +191,11 @@ class _Writer:
             self._data = path, pq.ParquetWriter(path, schema, compression="snappy")
         episode.places |= self._layout.numbers(None)
 
-    def _add_step(self, episode: _Open, step: Mapping[str, Any]) -> None:
-        for key, value in step.items():
+    def _add_frame(self, episode: _OpenEpisode, frame: Mapping[str, Any]) -> None:
+        for key, value in frame.items():
             feature = self.features[key]
-            if feature.is_camera and episode.length % _SAMPLE_EVERY == 0:
-                episode.count(key, Stats.of_picture(value))
+            if feature.is_camera and episode.length % _STATS_EVERY == 0:
+                episode.add_stats(key, Stats.of_image(value))
             if key in self._videos:
                 self._videos[key].add(value)
             elif feature.is_number:
@@ -204,12 +204,12 @@ class _Writer:
                 episode.others[key].append(value)
         episode.length += 1
 
-    def _flush(self, episode: _Open) -> None:
+    def _flush(self, episode: _OpenEpisode) -> None:
         """Write the rows that are pending as a row group; an episode without images is one."""
         frames = np.arange(episode.written, episode.length)
         if not len(frames):
             return
-        assert self._data is not None  # opened with the episode's first step
+        assert self._data is not None  # opened with the episode's first frame
         rows: dict[str, Any] = {
             **{key: unpacked(self.features[key], content) for key, content in episode.numbers.items()},
             **episode.others,
@@ -222,7 +222,7 @@ class _Writer:
         self._data[1].write_table(row_group(self.features, rows))
         for key, feature in self.features.items():
             if feature.is_number:
-                episode.count(key, Stats.of(rows[key]))
+                episode.add_stats(key, Stats.of(rows[key]))
         episode.numbers.clear()
         episode.others.clear()
         episode.written = episode.length

@@ -1,4 +1,4 @@
-"""Pictures kept in an HDF5 file: raw arrays, or encoded pictures in a row of bytes each."""
+"""Images kept in an HDF5 file: raw arrays, or encoded images in a row of bytes each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepscore.types import FloatArray, Frames
 
 @contextmanager
 def open_h5(path: Path) -> Iterator[Any]:
-    """The open file; VideoError where it or something in it cannot be read."""
+    """Open the file; raise VideoError where it or something in it cannot be read."""
     try:
         import h5py
     except ImportError:
@@ -35,14 +35,14 @@ def open_h5(path: Path) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class ArrayView:
-    """One camera whose frames are a (T, H, W, 3) uint8 dataset. Reads only the rows asked for.
+class Hdf5ArrayView:
+    """One camera whose frames are a (T, H, W, 3) uint8 dataset. Reads only the requested rows.
 
     Attributes:
-        path: The file; opened for each question and not kept open, so that the view can be pickled.
+        path: The file; opened for each call and not kept open, so that the view can be pickled.
         dataset: The dataset's name in it.
-        fps: Frames a second; the file's arrays do not say it themselves.
-        bottom_up: Whether the first row is the lowest one, as OpenGL has it; frames come out upright.
+        fps: Frames per second, which the file's arrays do not state.
+        bottom_up: Whether the first row is the lowest one, as in OpenGL; frames are read upright.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class ArrayView:
     bottom_up: bool = False
 
     def info(self) -> ViewInfo:
-        """Count and size from the dataset's shape."""
+        """Return count and size from the dataset's shape."""
         with open_h5(self.path) as file:
             n, height, width, _ = self._checked(file[self.dataset]).shape
         if n == 0:
@@ -59,11 +59,11 @@ class ArrayView:
         return ViewInfo(n, self.fps, width, height, n / self.fps)
 
     def timestamps(self) -> FloatArray:
-        """Seconds of every frame: 0, 1/fps, 2/fps ..."""
+        """Return the seconds of every frame: 0, 1/fps, 2/fps ..."""
         return np.arange(self.info().n_frames) / self.fps
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        """The frames at ``indices``, RGB and upright; see :class:`stepscore.episodes.view.View`."""
+        """Read the frames at ``indices``, RGB and upright; see :class:`stepscore.episodes.view.View`."""
         info = self.info()
         numbers = check_indices(indices, info.n_frames, self.location())
         width, height = fit_size(info.width, info.height, size)
@@ -76,26 +76,26 @@ class ArrayView:
         return frames
 
     def digest(self) -> bytes:
-        """sha256 of the file's size, its first and last 64 KiB, the dataset's name and how it is shown."""
+        """Return the sha256 of the file's size, its first and last 64 KiB, and this view's fields."""
         try:
-            shown = repr((self.dataset, self.fps, self.bottom_up)).encode()
-            return hashlib.sha256(file_digest(self.path) + shown).digest()
+            fields = repr((self.dataset, self.fps, self.bottom_up)).encode()
+            return hashlib.sha256(file_digest(self.path) + fields).digest()
         except EpisodeError as error:
             raise VideoError(str(error)) from error
 
     def location(self) -> str:
-        """The file and the dataset in it."""
+        """Return the file and the dataset in it."""
         return f"{self.path}:{self.dataset}"
 
     def _checked(self, rows: Any) -> Any:
-        if not is_pictures(rows):
+        if not is_raw_images(rows):
             raise VideoError(f"{self.location()} is {rows.shape} {rows.dtype}; expected (T, H, W, 3) uint8.")
         return rows
 
 
 @dataclass(frozen=True)
-class RowsOfBytes:
-    """Encoded pictures (JPEG, PNG), one in each row of a dataset, padded with zeros to a common length."""
+class Hdf5Images:
+    """Encoded images (JPEG, PNG), one in each row of a dataset, padded with zeros to a common length."""
 
     path: Path
     dataset: str
@@ -105,31 +105,31 @@ class RowsOfBytes:
         return self.n
 
     def load(self, indices: Sequence[int]) -> list[bytes]:
-        """The rows as bytes. The padding stays on: decoders stop at the picture's own end."""
+        """Read the rows as bytes. The padding stays on: decoders stop at the image's own end."""
         with open_h5(self.path) as file:
             rows = file[self.dataset]
             return [np.asarray(rows[index]).tobytes() for index in indices]
 
     def digest(self) -> bytes:
-        """sha256 of the file's size, its first and last 64 KiB and the dataset's name."""
+        """Return the sha256 of the file's size, its first and last 64 KiB and the dataset's name."""
         try:
             return hashlib.sha256(file_digest(self.path) + self.dataset.encode()).digest()
         except EpisodeError as error:
             raise VideoError(str(error)) from error
 
     def location(self) -> str:
-        """The file and the dataset in it."""
+        """Return the file and the dataset in it."""
         return f"{self.path}:{self.dataset}"
 
 
-def is_pictures(rows: Any) -> bool:
-    """Whether a dataset is raw RGB frames, (T, H, W, 3) uint8."""
+def is_raw_images(rows: Any) -> bool:
+    """Return whether a dataset is raw RGB frames, (T, H, W, 3) uint8."""
     shape: tuple[int, ...] = getattr(rows, "shape", ())
     return len(shape) == 4 and shape[-1] == 3 and bool(rows.dtype == np.uint8)
 
 
-def is_encoded(rows: Any) -> bool:
-    """Whether a dataset is encoded pictures: rows of bytes, padded (T, L) or of any length (T,)."""
+def is_encoded_images(rows: Any) -> bool:
+    """Return whether a dataset is encoded images: rows of bytes, padded (T, L) or of any length (T,)."""
     shape = getattr(rows, "shape", ())
     return (len(shape) == 2 and bool(rows.dtype == np.uint8)) or (
         len(shape) == 1 and rows.dtype.kind in "OSV"
