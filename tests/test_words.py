@@ -69,6 +69,7 @@ EXEMPT = (
     Exempt("*.py", r".*# stored name\b.*", "a key, column, tag or seed that files and caches already hold"),
     Exempt("*.ts", r".*// stored name\b.*", "a key of the page's data"),
     Exempt("*", r"(?i)\bforeign[ _]keys?\b", "SQL's term"),
+    Exempt("*.py", r"\bPictureType\b", "PyAV's type"),
     Exempt("web/*", r"</?picture\b|[\"'`]picture[\"'`]|\bHTMLPictureElement\b", "HTML's element"),
     Exempt("docs/*", r"^> .*", "a prompt, quoted as it is sent"),
     Exempt("*", r"(?<!\bthe )(?<!\bof )(?<!\band )\blies(?=[ .,;])(?! =)", "the verb"),
