@@ -1,4 +1,4 @@
-"""What is trained: SARM in its forms, the same network on frame-index labels, and SARM on fewer demonstrations."""
+"""The configurations that are trained: SARM and its variants, frame-index labels, and fewer demonstrations."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from stepscore.errors import OptionError
 from stepscore.models.sarm.checkpoint import CONFIG_FILE, read_config
 from stepscore.models.sarm.encoders import FrameEncoder, get_encoder
 from stepscore.training.embedded.tasks import VIEW
-from stepscore.training.sarm.job import SarmJob
+from stepscore.training.sarm import SarmJob, SarmTrainConfig
 
-SARM, CAUSAL, COPIES = "SARM", "SARM, causal", "SARM, --copies 1"
+SARM, CAUSAL, AUGMENTED = "SARM", "SARM, causal", "SARM, --n-augmentations 1"
 STAGES = "SARM, progress from stages alone"
 INDEX, INDEX_SUCCESSES = "frame-index labels", "frame-index labels, successes alone"
 
 
 @dataclass(frozen=True)
-class Arm:
+class Configuration:
     """One training run.
 
     Attributes:
         folder: Name of its folder.
-        title: What it is called in tables.
-        demonstrations: Episodes a task it learns from.
-        options: What of ``SarmJob`` it sets.
+        title: Its name in tables.
+        demonstrations: Episodes per task that it is trained on.
+        options: Options of ``SarmJob`` that it sets.
     """
 
     folder: str
@@ -38,69 +38,70 @@ class Arm:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def arms_of(sizes: Sequence[int]) -> tuple[Arm, ...]:
-    """All training runs: the forms on the most demonstrations, and SARM on fewer."""
+def configurations(sizes: Sequence[int]) -> tuple[Configuration, ...]:
+    """Return all training runs: every variant on the most demonstrations, and SARM on fewer."""
     most, dense = sizes[-1], {"progress": POTENTIAL}
-    forms = (
-        Arm("sarm", SARM, most, dense),
-        Arm("causal", CAUSAL, most, {**dense, "causal": True}),
-        Arm("copies", COPIES, most, {**dense, "copies": 1}),
-        Arm("stages", STAGES, most, {"progress": "stages"}),
-        Arm("index", INDEX, most, {"progress": "linear", "mode": "single"}),
-        Arm("index-successes", INDEX_SUCCESSES, most, {"progress": ELAPSED, "mode": "single"}),
+    variants = (
+        Configuration("sarm", SARM, most, dense),
+        Configuration("causal", CAUSAL, most, {**dense, "causal": True}),
+        Configuration("copies", AUGMENTED, most, {**dense, "n_augmentations": 1}),
+        Configuration("stages", STAGES, most, {"progress": "stages"}),
+        Configuration("index", INDEX, most, {"progress": "linear", "mode": "single"}),
+        Configuration("index-successes", INDEX_SUCCESSES, most, {"progress": ELAPSED, "mode": "single"}),
     )
-    fewer = (Arm(f"sarm-{n:02d}", f"SARM, {n} demonstrations a task", n, dense) for n in sizes[:-1])
-    return (*forms, *fewer)
+    fewer = (Configuration(f"sarm-{n:02d}", f"SARM, {n} demonstrations a task", n, dense) for n in sizes[:-1])
+    return (*variants, *fewer)
 
 
 @dataclass(frozen=True)
 class Training:
-    """How all arms are trained.
+    """Options that all training runs share.
 
     Attributes:
-        out: Where the checkpoints are kept, in a folder of each arm.
+        out: Folder of the checkpoints, one folder each.
         encoder: ``embedded`` or ``hf/PATH-OR-ID``.
-        cache: Where encoded frames are kept, shared by all.
-        recipe: Steps, batch and rate of each.
-        threads: Processor threads.
+        features_dir: Folder of encoded frames, shared by all.
+        train_config: Steps, batch size and learning rate.
+        threads: CPU threads.
     """
 
     out: Path
     encoder: str
-    cache: Path
-    recipe: Mapping[str, Any]
+    features_dir: Path
+    train_config: SarmTrainConfig
     threads: int = 1
 
     @property
-    def eyes(self) -> FrameEncoder:
+    def frame_encoder(self) -> FrameEncoder:
         """The encoder."""
         return get_encoder(self.encoder)
 
-    def checkpoint(self, arm: Arm, sets: Mapping[int, tuple[Path, ...]]) -> Path:
-        """The arm's checkpoint; one that is finished is not trained again.
+    def checkpoint(self, run: Configuration, datasets: Mapping[int, tuple[Path, ...]]) -> Path:
+        """Train a configuration unless it is finished, and return its checkpoint.
 
         Raises:
-            OptionError: What is there was trained with another encoder or recipe.
+            OptionError: The folder holds a checkpoint of another encoder.
         """
-        folder = self.out / "arms" / arm.folder
+        folder = self.out / "arms" / run.folder
         if (folder / CONFIG_FILE).is_file():
             config = read_config(folder)
-            if config.encoder != dict(self.eyes.describe()):
+            if config.encoder != dict(self.frame_encoder.describe()):
                 raise OptionError(f"{folder} was trained with another encoder. Choose another --out.")
-            kept = config.facts["recipe"]
-            same = all(kept[name] == value for name, value in self.recipe.items())
-            if same and config.facts["step"] == self.recipe["steps"]:
+            if config.facts["recipe"] == self.train_config.stored() and self._finished(config.facts):
                 return folder
         job = SarmJob(
-            sets[arm.demonstrations],
+            datasets[run.demonstrations],
             folder,
             encoder=self.encoder,
             views=(VIEW,),
-            recipe=dict(self.recipe),
-            hold=0.0,
-            cache=self.cache,
+            train_config=self.train_config,
+            val_fraction=0.0,
+            features_dir=self.features_dir,
             threads=self.threads,
-            **arm.options,
+            **run.options,
         )
-        job.run(log=lambda text: print(f"{arm.folder}: {text}", file=sys.stderr, flush=True))
+        job.run(log=lambda text: print(f"{run.folder}: {text}", file=sys.stderr, flush=True))
         return folder
+
+    def _finished(self, facts: Mapping[str, Any]) -> bool:
+        return bool(facts["step"] == self.train_config.steps)

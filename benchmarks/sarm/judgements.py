@@ -1,4 +1,4 @@
-"""What a judge says of a film: a trained arm from what the encoder saw, and the clock."""
+"""Predictions for a test video: by a trained checkpoint from its encoded frames, and by linear time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.sarm.videos import Film, linear_time, stage_names
+from benchmarks.sarm.videos import Video, linear_time, stage_names
 from stepscore.metrics.calibration import mae
 from stepscore.metrics.order import voc
 from stepscore.models.sarm.checkpoint import Decode, Procedure, SarmConfig, load_network, read_config
@@ -18,19 +18,19 @@ from stepscore.models.sarm.network import SarmNetwork
 from stepscore.models.sarm.scoring import EncodedVideo, score_video
 from stepscore.types import FloatArray, IntArray
 
-LAST = 3
-"""Points at the end whose mean is the success score, as the judge ``sarm`` has it."""
+LAST_POINTS = 3
+"""Points at the end whose mean is the success score, as in the judge ``sarm``."""
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What was said of one film.
+class Prediction:
+    """A judge's prediction for one video.
 
     Attributes:
-        times: Seconds of the points, (m,).
-        progress: At each; NaN where nothing was said, (m,).
-        stages: Number of the stage at each, where the judge tells stages.
+        times: Timestamps of the points, (m,).
+        progress: Progress at each, NaN where unknown, (m,).
         score: The success score.
+        stages: Index of the stage at each, (m,), where the judge predicts stages.
     """
 
     times: FloatArray
@@ -38,49 +38,49 @@ class Said:
     score: float
     stages: IntArray | None = None
 
-    def error(self, film: Film) -> float:
-        """Mean absolute error to the potential."""
-        return mae(self.progress, np.interp(self.times, film.times, film.truth))
+    def error(self, video: Video) -> float:
+        """Return the mean absolute error to the potential."""
+        return mae(self.progress, np.interp(self.times, video.times, video.truth))
 
-    def order(self) -> float:
-        """Rank correlation with time."""
+    def voc(self) -> float:
+        """Return the rank correlation with time."""
         return voc(self.progress)
 
-    def right_stages(self, film: Film) -> float:
-        """Share of the points at which the stage is right.
+    def stage_accuracy(self, video: Video) -> float:
+        """Return the share of the points whose stage is right.
 
-        Of a judge that tells no stages, the one is taken in which its progress lies: of K stages each takes 1/K.
+        A judge without stages counts as being in the stage of its progress: each of K stages has 1/K of it.
         """
-        told = self.stages
+        predicted = self.stages
         known = ~np.isnan(self.progress)
-        if told is None:
-            count = len(stage_names(film.task))
-            told = np.minimum((np.nan_to_num(self.progress) * count + 1e-9).astype(np.int64), count - 1)
-        true = film.stages[film.at(self.times)]
+        if predicted is None:
+            count = len(stage_names(video.task))
+            predicted = np.minimum((np.nan_to_num(self.progress) * count + 1e-9).astype(np.int64), count - 1)
+        true = video.stages[video.at(self.times)]
         known &= true >= 0
-        return float((told == true)[known].mean()) if known.any() else math.nan
+        return float((predicted == true)[known].mean()) if known.any() else math.nan
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedModel:
     """A checkpoint in memory.
 
     Attributes:
-        network: Its network.
-        config: What it is.
-        read: What the encoder read in the instructions.
+        network: The two networks, in evaluation.
+        config: The checkpoint's config.
+        text_features: The encoder's features of the instructions, by text.
     """
 
     network: SarmNetwork
     config: SarmConfig
-    read: Mapping[str, Float32]
+    text_features: Mapping[str, Float32]
 
     @classmethod
-    def load(cls, folder: Path, encoder: FrameEncoder, instructions: Sequence[str]) -> Trained:
-        """The checkpoint in a folder.
+    def load(cls, folder: Path, encoder: FrameEncoder, instructions: Sequence[str]) -> TrainedModel:
+        """Load the checkpoint in a folder.
 
-        One that learned from stages alone places them by their mean durations; it is read on the potential's own
-        scale, on which every stage takes the same part of the way.
+        One trained on stages alone has breakpoints from their mean durations; they are replaced by the potential's
+        own, by which every stage has the same share.
         """
         texts = list(dict.fromkeys(instructions))
         config = read_config(folder)
@@ -89,29 +89,34 @@ class Trained:
             config = replace(
                 config, procedures={**config.procedures, "dense": _even(config.procedures["dense"])}
             )
-        return cls(network, config, dict(zip(texts, encoder.read(texts), strict=True)))
+        return cls(network, config, dict(zip(texts, encoder.encode_text(texts), strict=True)))
 
-    def say(self, film: Film, decode: Decode = "argmax", head: str | None = None) -> Said:
-        """Its points at every frame, as the judge ``sarm`` gives them."""
-        task = self.config.task_of(film.task, film.instruction)
-        encoded = EncodedVideo(film.times, np.asarray(film.features), None, self.read[film.instruction], task)
+    def predict(self, video: Video, decode: Decode = "argmax", head: str | None = None) -> Prediction:
+        """Return its points at every frame, as the judge ``sarm`` does."""
+        task = self.config.task_of(video.task, video.instruction)
+        text = self.text_features[video.instruction]
+        encoded = EncodedVideo(video.times, np.asarray(video.features), None, text, task)
         chosen = head or self.config.head
-        told = score_video(self.network, self.config, encoded, np.arange(len(film.times)), decode)[chosen]
+        predicted = score_video(self.network, self.config, encoded, np.arange(len(video.times)), decode)[
+            chosen
+        ]
         stages = None
-        if len(told.stages) > 1:
-            places = np.array([stage_names(film.task).index(name) for name in told.stages])
-            stages = places[told.probabilities.argmax(axis=1)]
-        return Said(film.times, told.progress, float(told.progress[-LAST:].mean()), stages)
+        if len(predicted.stages) > 1:
+            places = np.array([stage_names(video.task).index(name) for name in predicted.stages])
+            stages = places[predicted.probabilities.argmax(axis=1)]
+        return Prediction(
+            video.times, predicted.progress, float(predicted.progress[-LAST_POINTS:].mean()), stages
+        )
 
 
 def _even(procedures: Mapping[str, Procedure]) -> dict[str, Procedure]:
     return {
-        task: Procedure(one.stages, tuple(np.linspace(0.0, 1.0, len(one.stages) + 1).tolist()))
-        for task, one in procedures.items()
+        task: Procedure(p.stages, tuple(np.linspace(0.0, 1.0, len(p.stages) + 1).tolist()))
+        for task, p in procedures.items()
     }
 
 
-def by_clock(film: Film) -> Said:
-    """What the clock says."""
-    said = linear_time(film)
-    return Said(film.times, said, float(said[-LAST:].mean()))
+def linear_time_prediction(video: Video) -> Prediction:
+    """Return time over duration as a prediction."""
+    progress = linear_time(video)
+    return Prediction(video.times, progress, float(progress[-LAST_POINTS:].mean()))

@@ -1,8 +1,8 @@
-"""The rollouts: annotated demonstrations to learn from, other scenes to test on, and scenes that begin elsewhere.
+"""The rollouts: annotated demonstrations to train on, other scenes to test on, and scenes that begin elsewhere.
 
-Every set grows from its seed. A scene counts as usual where its object starts in the lower two thirds of where the
-simulator puts it, along the axis on which it varies most; all that is learned from and the main test are usual
-scenes. The others, whose starts lie beyond all of these, are a test of their own.
+Every split is made from its seed. A scene counts as usual where its object starts in the lower two thirds of where
+the simulator puts it, along the axis on which it varies most; the training and the main test split are usual scenes.
+The others, whose starts lie beyond all of these, are a test split of their own.
 """
 
 from __future__ import annotations
@@ -60,25 +60,25 @@ TRAIN_SEED, TEST_SEED = 70001, 70002
 USUAL = 2 / 3
 """Share of the starts that are usual."""
 SURVEYED = 60
-"""Scenes of the training seed that tell where things usually start."""
+"""Scenes of the training seed that define the usual starts."""
 ELAPSED = "elapsed"
 """Frame-index labels of successes alone: time over duration, which failures do not get."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """How much is made.
+class SplitSizes:
+    """Sizes of the splits.
 
     Attributes:
         tasks: Names of tasks.
-        sizes: Demonstrations a task to learn from, rising; the largest is the main training set.
-        test: Episodes a task to test on.
-        elsewhere: Episodes a task that begin elsewhere.
-        workers: Processes that simulate.
+        demonstrations: Episodes per task to train on, rising; the largest is the main training split.
+        test: Episodes per task to test on.
+        elsewhere: Episodes per task that begin elsewhere.
+        workers: Simulator processes.
     """
 
     tasks: tuple[str, ...] = TASKS
-    sizes: tuple[int, ...] = (5, 10, 20, 50)
+    demonstrations: tuple[int, ...] = (5, 10, 20, 50)
     test: int = 32
     elsewhere: int = 12
     workers: int = 1
@@ -101,78 +101,80 @@ class Scenes:
     beyond_m: float
 
 
-def training_sets(out: Path, wanted: Wanted) -> dict[int, tuple[Path, ...]]:
-    """The datasets to learn from, by demonstrations a task: the larger hold the smaller."""
-    steps, found = [], {}
-    for first, end in pairwise((0, *wanted.sizes)):
+def training_sets(out: Path, sizes: SplitSizes) -> dict[int, tuple[Path, ...]]:
+    """Return the datasets to train on, by demonstrations per task: the larger hold the smaller."""
+    parts, datasets = [], {}
+    for first, end in pairwise((0, *sizes.demonstrations)):
         plans = [
             plan
-            for task, scenes in find_scenes(out, wanted).items()
+            for task, scenes in find_scenes(out, sizes).items()
             for plan in plans_of(task, scenes.train, TRAIN_SEED, end)[first:]
         ]
-        steps.append(made(out / "sets" / f"train-{first:02d}-{end:02d}", plans, (VIEW,), wanted.workers))
-        found[end] = tuple(steps)
-    for folder in steps:
+        parts.append(
+            write_split(out / "sets" / f"train-{first:02d}-{end:02d}", plans, (VIEW,), sizes.workers)
+        )
+        datasets[end] = tuple(parts)
+    for folder in parts:
         add_elapsed(folder)
-    return found
+    return datasets
 
 
-def test_episodes(out: Path, wanted: Wanted) -> list[Episode]:
-    """Other usual scenes, seen by both cameras."""
+def test_episodes(out: Path, sizes: SplitSizes) -> list[Episode]:
+    """Return episodes of other usual scenes, from both cameras."""
     plans = [
         plan
-        for task, scenes in find_scenes(out, wanted).items()
-        for plan in plans_of(task, scenes.test, TEST_SEED, wanted.test)
+        for task, scenes in find_scenes(out, sizes).items()
+        for plan in plans_of(task, scenes.test, TEST_SEED, sizes.test)
     ]
-    return read(made(out / "sets" / "test", plans, (VIEW, MOVED_VIEW), wanted.workers))
+    return read(write_split(out / "sets" / "test", plans, (VIEW, MOVED_VIEW), sizes.workers))
 
 
-def elsewhere_episodes(out: Path, wanted: Wanted) -> list[Episode]:
-    """Scenes whose object starts where none of the others does."""
+def elsewhere_episodes(out: Path, sizes: SplitSizes) -> list[Episode]:
+    """Return episodes of scenes whose object starts where none of the others does."""
     plans = [
         plan
-        for task, scenes in find_scenes(out, wanted).items()
-        for plan in plans_of(task, scenes.elsewhere, TEST_SEED, wanted.elsewhere)
+        for task, scenes in find_scenes(out, sizes).items()
+        for plan in plans_of(task, scenes.elsewhere, TEST_SEED, sizes.elsewhere)
     ]
-    return read(made(out / "sets" / "elsewhere", plans, (VIEW,), wanted.workers))
+    return read(write_split(out / "sets" / "elsewhere", plans, (VIEW,), sizes.workers))
 
 
 def plans_of(task: str, scenes: Sequence[int], seed: int, count: int) -> list[RolloutPlan]:
-    """So many episodes, two to a scene, the policies in turn."""
+    """Return plans of this many episodes, two to a scene, the policies in turn."""
     return [
         RolloutPlan(task, POLICIES[number % len(POLICIES)], scenes[number // 2], seed)
         for number in range(count)
     ]
 
 
-def find_scenes(out: Path, wanted: Wanted) -> dict[str, Scenes]:
-    """The scenes of each task; looked up once and kept."""
+def find_scenes(out: Path, sizes: SplitSizes) -> dict[str, Scenes]:
+    """Return the scenes of each task; found once and kept in a file."""
     path = out / "scenes.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    for task in (task for task in wanted.tasks if task not in known):
-        known[task] = vars(_survey(task, wanted))
+    for task in (task for task in sizes.tasks if task not in known):
+        known[task] = vars(_survey(task, sizes))
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.tmp")
         temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
         os.replace(temporary, path)
-    found = {task: Scenes(**known[task]) for task in wanted.tasks}
+    found = {task: Scenes(**known[task]) for task in sizes.tasks}
     for task, scenes in found.items():
-        if tuple(map(len, (scenes.train, scenes.test, scenes.elsewhere))) != _need(wanted):
+        if tuple(map(len, (scenes.train, scenes.test, scenes.elsewhere))) != _need(sizes):
             raise OptionError(
                 f"{path} holds another number of scenes of {task}. Choose another --out or --sets."
             )
     return found
 
 
-def _need(wanted: Wanted) -> tuple[int, int, int]:
-    """Scenes of a task to learn from, to test on, and that begin elsewhere; two episodes play each."""
-    return -(-wanted.sizes[-1] // 2), -(-wanted.test // 2), -(-wanted.elsewhere // 2)
+def _need(sizes: SplitSizes) -> tuple[int, int, int]:
+    """Return the numbers of a task's scenes to train on, to test on, and that begin elsewhere; two episodes each."""
+    return -(-sizes.demonstrations[-1] // 2), -(-sizes.test // 2), -(-sizes.elsewhere // 2)
 
 
-def _survey(task: str, wanted: Wanted) -> Scenes:
-    """Which scenes of a task are usual, and which begin elsewhere."""
+def _survey(task: str, sizes: SplitSizes) -> Scenes:
+    """Find which scenes of a task are usual, and which begin elsewhere."""
     world = SimEnv(get_task(task))
-    need = _need(wanted)
+    need = _need(sizes)
     usual = [start_of(world, TRAIN_SEED, scene) for scene in range(max(SURVEYED, 2 * need[0]))]
     axis = int(np.ptp(usual, axis=0).argmax())
     border = float(np.quantile([start[axis] for start in usual], USUAL))
@@ -194,13 +196,13 @@ def _survey(task: str, wanted: Wanted) -> Scenes:
 
 
 def start_of(world: SimEnv, seed: int, scene: int) -> FloatArray:
-    """Where the object of a scene starts, in metres, (3,)."""
+    """Return where the object of a scene starts, in metres, (3,)."""
     drawn = np.random.default_rng(seed_entropy(seed, world.task.name, scene))
     return world.reset(int(drawn.integers(2**31))).points["object"]
 
 
-def made(root: Path, plans: Sequence[RolloutPlan], views: tuple[str, ...], workers: int) -> Path:
-    """The dataset; made under another name first, so that one that is there is complete."""
+def write_split(root: Path, plans: Sequence[RolloutPlan], views: tuple[str, ...], workers: int) -> Path:
+    """Render a dataset unless it is there, and return its folder; a dataset under its name is complete."""
     if not root.exists():
         part = root.with_name(f".{root.name}.part")
         shutil.rmtree(part, ignore_errors=True)
@@ -227,6 +229,6 @@ def add_elapsed(dataset: Path) -> None:
 
 
 def read(dataset: Path) -> list[Episode]:
-    """The episodes of a simulated dataset under the simulator's names of their tasks."""
+    """Read the episodes of a simulated dataset, with the simulator's names of their tasks."""
     found = open_episodes(dataset, labels=dataset / LABELS_FILE, subgoals=dataset / SUBGOALS_FILE)
     return [replace(e, id=f"{dataset.name}/{e.id}", task=str(e.pair).partition("/")[0]) for e in found]

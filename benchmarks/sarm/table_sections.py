@@ -1,4 +1,4 @@
-"""The tables, part by part; each is made of what judges say of the test films."""
+"""The tables, section by section, from the judges' predictions for the test videos."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.sarm.configs import CAUSAL, COPIES, INDEX, INDEX_SUCCESSES, SARM, STAGES
-from benchmarks.sarm.judgements import Said, Trained, by_clock
+from benchmarks.sarm.configs import AUGMENTED, CAUSAL, INDEX, INDEX_SUCCESSES, SARM, STAGES
+from benchmarks.sarm.judgements import Prediction, TrainedModel, linear_time_prediction
 from benchmarks.sarm.splits import MOVED_VIEW
 from benchmarks.sarm.tables import (
     ALL,
     VOC,
     Cell,
-    Says,
+    Predictions,
     difference_cells,
     error_cells,
     mean_over,
     quality_cells,
 )
-from benchmarks.sarm.videos import Ended, Film, film_of, oddness, seen_from
+from benchmarks.sarm.videos import MatchedVideo, Video, duration_distance, encode_video, from_view
 from benchmarks.sarm.zero_shot import TOPREWARD
 from stepscore.episodes import Episode
 from stepscore.episodes.perturbations.perturb import shift
@@ -44,89 +44,89 @@ BY_TASK, CHANGES, DEMONSTRATIONS, DECODE, WORDS = (
     "The embedded judge's answers in words, on fewer episodes",
 )
 NOTES = {
-    HELD_OUT: "Points: the embedded judge at up to 16 prefixes, all others at every frame. Of judges that tell no "
-    "stages, the one counts in which their progress lies. VOC of linear time is 1 by what it is. AUC: failures are "
-    "cut to the lengths of successes, so that length says nothing.",
-    DIFFERENCES: "Below 0 the first is better. Each was trained once: intervals are over episodes, and say nothing "
-    "of another training.",
+    HELD_OUT: "Points: the embedded judge at up to 16 prefixes, all others at every frame. A judge "
+    "without stages counts as being in the stage of its progress. VOC of linear time is 1 by definition. AUC: "
+    "failures are cut to the lengths of successes, so that length carries no information.",
+    DIFFERENCES: "Below 0 the first is better. Each was trained once: intervals are over episodes, not over "
+    "training runs.",
     HALVES: "Half the sum of absolute differences between a success's stages' shares of the time and their mean over "
-    "its task; the median parts the halves. Differences below 0: SARM is better.",
-    CHANGES: "Speeds: at 10 frames a second, frames are left out or repeated. Picture moved: 16 pixels of 224 to the "
+    "its task; the halves are split at the median. Differences below 0: SARM is better.",
+    CHANGES: "Speeds: at 10 frames a second, frames are left out or repeated. Image shifted: 16 pixels of 224 to the "
     "right and 8 down. Camera moved: 20 cm further away. New object starts: other episodes, whose objects start "
-    "beyond all that were trained.",
-    DEMONSTRATIONS: "Rows: annotated episodes a task, successes and failures.",
+    "beyond all that were trained on.",
+    DEMONSTRATIONS: "Rows: annotated episodes per task, successes and failures.",
     DECODE: "Differences below 0: the mean over stages is better.",
-    WORDS: "Each at its own moments. The goal image of hop is the last frame of a success in the same scene; a "
+    WORDS: "Each at its own frames. The goal image of hop is the last frame of a success in the same scene; a "
     "success's is its own.",
 }
 SPEEDS = (0.5, 0.75, 1.5, 2.0)
 SHIFT = {"dx": 16, "dy": 8}
-"""Pixels of 224 by which the picture is moved."""
+"""Pixels of 224 by which the image is shifted."""
 
-Judge = Callable[[Film], Said]
+Judge = Callable[[Video], Prediction]
 
 
 @dataclass(frozen=True, eq=False)
-class Test:
-    """What is tested on.
+class TestSet:
+    """The test split.
 
     Attributes:
-        episodes: The test set's episodes.
-        films: The same as the encoder saw them.
+        episodes: Its episodes.
+        videos: The same episodes, encoded.
         ends: Successes and failures of matched length.
-        encoder: What saw them.
-        cache: Where that is kept.
+        encoder: The encoder.
+        features_dir: Folder of encoded frames.
     """
 
     episodes: tuple[Episode, ...]
-    films: tuple[Film, ...]
-    ends: tuple[Ended, ...]
+    videos: tuple[Video, ...]
+    ends: tuple[MatchedVideo, ...]
     encoder: FrameEncoder
-    cache: Path
+    features_dir: Path
 
-    def says(self, judge: Judge) -> dict[str, Said]:
-        """What a judge says of every film."""
-        return {film.id: judge(film) for film in self.films}
+    def predictions(self, judge: Judge) -> dict[str, Prediction]:
+        """Return a judge's prediction for every video."""
+        return {video.id: judge(video) for video in self.videos}
 
-    def scores(self, judge: Judge) -> list[tuple[Ended, float]]:
-        """A judge's success score of every film of matched length."""
-        films = {film.id: film for film in self.films}
-        return [(one, judge(films[one.id].begun(one.frames)).score) for one in self.ends]
+    def scores(self, judge: Judge) -> list[tuple[MatchedVideo, float]]:
+        """Return a judge's success score of every video of matched length."""
+        videos = {video.id: video for video in self.videos}
+        return [(one, judge(videos[one.id].first_frames(one.frames)).score) for one in self.ends]
 
-    def changed(self, change: Callable[[Episode], Episode]) -> list[Film]:
-        """The films under a change of their pictures, encoded anew."""
-        return [film_of(change(episode), self.encoder, self.cache) for episode in self.episodes]
+    def changed(self, change: Callable[[Episode], Episode]) -> list[Video]:
+        """Return the videos with changed images, encoded anew."""
+        return [encode_video(change(episode), self.encoder, self.features_dir) for episode in self.episodes]
 
 
-def judges_of(trained: Mapping[str, Trained]) -> dict[str, Judge]:
-    """Those that are trained, by title, and the clock."""
-    judges: dict[str, Judge] = {title: one.say for title, one in trained.items()}
-    return {**judges, SPARSE: partial(trained[SARM].say, head="sparse"), CLOCK: by_clock}
+def judges_of(trained: Mapping[str, TrainedModel]) -> dict[str, Judge]:
+    """Return the trained judges by title, and linear time."""
+    judges: dict[str, Judge] = {title: one.predict for title, one in trained.items()}
+    return {**judges, SPARSE: partial(trained[SARM].predict, head="sparse"), CLOCK: linear_time_prediction}
 
 
 def held_out_cells(
-    test: Test, judges: Mapping[str, Judge], zero_shot: Says, ends: Mapping[str, Said]
+    test: TestSet, judges: Mapping[str, Judge], zero_shot: Predictions, ends: Mapping[str, Prediction]
 ) -> list[Cell]:
-    """Error, stages, order and success of every judge; differences on the same episodes; durations; tasks.
+    """Return error, stages, order and success of every judge; differences on the same episodes; durations; tasks.
 
     Args:
-        test: The test set.
-        judges: Those that score films.
-        zero_shot: What the embedded judge said of every film.
-        ends: What it said of every film of matched length.
+        test: The test split.
+        judges: Judges of encoded videos, by title.
+        zero_shot: The embedded judge's prediction for every video.
+        ends: Its prediction for every video of matched length.
     """
-    titles = (SARM, CAUSAL, COPIES, SPARSE, STAGES, INDEX, INDEX_SUCCESSES, CLOCK)
-    said: dict[str, Says] = {title: test.says(judges[title]) for title in titles}
+    titles = (SARM, CAUSAL, AUGMENTED, SPARSE, STAGES, INDEX, INDEX_SUCCESSES, CLOCK)
+    predicted: dict[str, Predictions] = {title: test.predictions(judges[title]) for title in titles}
     scores = {title: test.scores(judges[title]) for title in titles}
-    said[TOPREWARD] = zero_shot
+    predicted[TOPREWARD] = zero_shot
     scores[TOPREWARD] = [(one, ends[one.episode.id].score) for one in test.ends]
     cells = [
         cell
-        for title in said
-        for cell in quality_cells(HELD_OUT, title, said[title], test.films, scores[title])
+        for title in predicted
+        for cell in quality_cells(HELD_OUT, title, predicted[title], test.videos, scores[title])
     ]
-    done = [film for film in test.films if film.success]
-    cells.append(Cell(HELD_OUT, TRUTH, VOC, mean_over(done, lambda film: as_said(film).order())))
+    done = [video for video in test.videos if video.success]
+    cells.append(Cell(HELD_OUT, TRUTH, VOC, mean_over(done, lambda video: potential_prediction(video).voc())))
     pairs = (
         (SARM, INDEX),
         (SARM, INDEX_SUCCESSES),
@@ -138,108 +138,122 @@ def held_out_cells(
     )
     for one, other in pairs:
         row = f"{one} minus {other}"
-        cells += difference_cells(DIFFERENCES, row, said[one], said[other], test.films)
-    return [*cells, *half_cells(done, said), *task_cells(test.films, said)]
+        cells += difference_cells(DIFFERENCES, row, predicted[one], predicted[other], test.videos)
+    return [*cells, *half_cells(done, predicted), *task_cells(test.videos, predicted)]
 
 
-def as_said(film: Film) -> Said:
-    """The potential as if a judge had said it."""
-    return Said(film.times, film.truth, float(film.truth[-1]))
+def potential_prediction(video: Video) -> Prediction:
+    """Return the potential as a prediction."""
+    return Prediction(video.times, video.truth, float(video.truth[-1]))
 
 
-def half_cells(done: Sequence[Film], said: Mapping[str, Says]) -> list[Cell]:
-    """Successes whose stages take their usual shares of the time, and those in which they do not."""
-    odd = dict(zip((film.id for film in done), oddness(done), strict=True))
-    middle = float(np.median(list(odd.values()))) if odd else 0.0
+def half_cells(done: Sequence[Video], predicted: Mapping[str, Predictions]) -> list[Cell]:
+    """Return errors on successes with usual and with unusual stage durations."""
+    distance = dict(zip((video.id for video in done), duration_distance(done), strict=True))
+    middle = float(np.median(list(distance.values()))) if distance else 0.0
     halves = {
-        "usual half": [film for film in done if odd[film.id] <= middle],
-        "unusual half": [film for film in done if odd[film.id] > middle],
+        "usual half": [video for video in done if distance[video.id] <= middle],
+        "unusual half": [video for video in done if distance[video.id] > middle],
     }
     cells = []
-    for row, films in halves.items():
+    for row, videos in halves.items():
         cells.append(
-            Cell(HALVES, row, "distance from the usual shares", mean_over(films, lambda film: odd[film.id]))
+            Cell(
+                HALVES,
+                row,
+                "distance from the usual shares",
+                mean_over(videos, lambda video: distance[video.id]),
+            )
         )
         cells += [
-            Cell(HALVES, row, f"MAE, {title}", _error(films, said[title]))
+            Cell(HALVES, row, f"MAE, {title}", _error(videos, predicted[title]))
             for title in (SARM, STAGES, INDEX, INDEX_SUCCESSES, CLOCK)
         ]
         for title in (SARM, STAGES):
-            gap = difference_cells(HALVES, row, said[title], said[INDEX_SUCCESSES], films)[-1]
+            gap = difference_cells(HALVES, row, predicted[title], predicted[INDEX_SUCCESSES], videos)[-1]
             cells.append(replace(gap, column=f"{title} minus {INDEX_SUCCESSES}"))
     return cells
 
 
-def task_cells(films: Sequence[Film], said: Mapping[str, Says]) -> list[Cell]:
-    """Errors task by task."""
+def task_cells(videos: Sequence[Video], predicted: Mapping[str, Predictions]) -> list[Cell]:
+    """Return errors by task."""
     return [
-        Cell(BY_TASK, task, title, _error([film for film in films if film.task == task], said[title]))
-        for task in sorted({film.task for film in films})
+        Cell(
+            BY_TASK, task, title, _error([video for video in videos if video.task == task], predicted[title])
+        )
+        for task in sorted({video.task for video in videos})
         for title in (SARM, CAUSAL, INDEX, INDEX_SUCCESSES, CLOCK, TOPREWARD)
     ]
 
 
-def _error(films: Sequence[Film], said: Says) -> Estimate:
-    return mean_over(films, lambda film: said[film.id].error(film))
+def _error(videos: Sequence[Video], predicted: Predictions) -> Estimate:
+    return mean_over(videos, lambda video: predicted[video.id].error(video))
 
 
-def change_cells(test: Test, judges: Mapping[str, Judge], elsewhere: Sequence[Film]) -> list[Cell]:
-    """Errors at other speeds, with the picture moved, the camera moved, and the object elsewhere."""
-    sets: dict[str, Sequence[Film]] = {"as recorded": test.films}
+def change_cells(test: TestSet, judges: Mapping[str, Judge], elsewhere: Sequence[Video]) -> list[Cell]:
+    """Return errors at other speeds, with the image shifted, the camera moved, and the object elsewhere."""
+    variants: dict[str, Sequence[Video]] = {"as recorded": test.videos}
     for speed in SPEEDS:
-        sets[f"{speed:g}x speed"] = [film.resampled(speed) for film in test.films]
-    sets["picture moved"] = test.changed(lambda e: shift(e.with_views([VIEW]), **SHIFT))
-    sets["camera moved"] = test.changed(lambda e: seen_from(e, MOVED_VIEW))
-    sets["new object starts"] = elsewhere
+        variants[f"{speed:g}x speed"] = [video.resampled(speed) for video in test.videos]
+    variants["image shifted"] = test.changed(lambda e: shift(e.with_views([VIEW]), **SHIFT))
+    variants["camera moved"] = test.changed(lambda e: from_view(e, MOVED_VIEW))
+    variants["new object starts"] = elsewhere
     return [
-        Cell(CHANGES, title, name, _error(films, {film.id: judges[title](film) for film in films}))
-        for title in (SARM, CAUSAL, COPIES, INDEX, INDEX_SUCCESSES, CLOCK)
-        for name, films in sets.items()
+        Cell(CHANGES, title, name, _error(videos, {video.id: judges[title](video) for video in videos}))
+        for title in (SARM, AUGMENTED, CAUSAL, INDEX, INDEX_SUCCESSES, CLOCK)
+        for name, videos in variants.items()
     ]
 
 
-def demonstration_cells(test: Test, judges: Mapping[int, Judge]) -> list[Cell]:
-    """SARM by how many demonstrations a task it learned from."""
+def demonstration_cells(test: TestSet, judges: Mapping[int, Judge]) -> list[Cell]:
+    """Return SARM's figures by the demonstrations per task it was trained on."""
     return [
         cell
         for count, judge in judges.items()
         for cell in quality_cells(
-            DEMONSTRATIONS, str(count), test.says(judge), test.films, test.scores(judge)
+            DEMONSTRATIONS, str(count), test.predictions(judge), test.videos, test.scores(judge)
         )
     ]
 
 
-def decode_cells(test: Test, trained: Mapping[str, Trained]) -> list[Cell]:
-    """Progress of the likeliest stage, and the mean over all stages by their probability."""
+def decode_cells(test: TestSet, trained: Mapping[str, TrainedModel]) -> list[Cell]:
+    """Return errors of the likeliest stage's progress, and of the mean over all stages by probability."""
     cells = []
     for title in (SARM, CAUSAL):
-        said = {
-            decode: test.says(partial(trained[title].say, decode=decode)) for decode in ("argmax", "expected")
+        predicted = {
+            decode: test.predictions(partial(trained[title].predict, decode=decode))
+            for decode in ("argmax", "expected")
         }
-        done = [film for film in test.films if film.success]
-        for decode, ones in said.items():
+        done = [video for video in test.videos if video.success]
+        for decode, ones in predicted.items():
             row = f"{title}, {decode}"
-            cells += error_cells(DECODE, row, ones, test.films)
-            cells.append(Cell(DECODE, row, ALL, _error(test.films, ones)))
-            cells.append(Cell(DECODE, row, VOC, mean_over(done, partial(_order, ones))))
+            cells += error_cells(DECODE, row, ones, test.videos)
+            cells.append(Cell(DECODE, row, ALL, _error(test.videos, ones)))
+            cells.append(Cell(DECODE, row, VOC, mean_over(done, partial(_voc, ones))))
         row = f"{title}, expected minus argmax"
-        cells += difference_cells(DECODE, row, said["expected"], said["argmax"], test.films)
+        cells += difference_cells(DECODE, row, predicted["expected"], predicted["argmax"], test.videos)
     return cells
 
 
-def _order(said: Says, film: Film) -> float:
-    return said[film.id].order()
+def _voc(predicted: Predictions, video: Video) -> float:
+    return predicted[video.id].voc()
 
 
-def word_cells(test: Test, judges: Mapping[str, Judge], said: Mapping[str, Says]) -> list[Cell]:
-    """The embedded judge in its three forms, and SARM, on the episodes that all were asked of.
+def word_cells(
+    test: TestSet, judges: Mapping[str, Judge], predicted: Mapping[str, Predictions]
+) -> list[Cell]:
+    """Return errors of three judges on the embedded model, and of SARM, on the episodes that all judged.
 
     Args:
-        test: The test set.
-        judges: Those that score films.
-        said: What the embedded judge said, by form.
+        test: The test split.
+        judges: Judges of encoded videos, by title.
+        predicted: Predictions of the judges on the embedded model, by title.
     """
-    shown = set.intersection(*(set(ones) for ones in said.values()))
-    films = [film for film in test.films if film.id in shown]
-    ones: dict[str, Says] = {title: test.says(judges[title]) for title in (SARM, CAUSAL, CLOCK)}
-    return [cell for title, one in {**ones, **said}.items() for cell in error_cells(WORDS, title, one, films)]
+    common = set.intersection(*(set(ones) for ones in predicted.values()))
+    videos = [video for video in test.videos if video.id in common]
+    ones: dict[str, Predictions] = {title: test.predictions(judges[title]) for title in (SARM, CAUSAL, CLOCK)}
+    return [
+        cell
+        for title, one in {**ones, **predicted}.items()
+        for cell in error_cells(WORDS, title, one, videos)
+    ]

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedded.figures import Units, average, number, over_points
-from embedded.success import fast_auc
-
-from benchmarks.sarm.judgements import Said
-from benchmarks.sarm.videos import Ended, Film
+from benchmarks.embedded.figures import Units, average, number, over_points
+from benchmarks.embedded.measures.success import fast_auc
+from benchmarks.sarm.judgements import Prediction
+from benchmarks.sarm.videos import MatchedVideo, Video
 from stepscore.types import Estimate
 
 SUCCESSES, FAILURES, ALL = "MAE, successes", "MAE, failures", "MAE, all"
@@ -22,12 +21,12 @@ STAGE, VOC, AUC = "stage accuracy", "VOC, successes", "success AUC"
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure.
+    """One figure of a table.
 
     Attributes:
-        table: What it belongs to, as a heading.
-        row: Whose it is.
-        column: What it is.
+        table: Heading of its table.
+        row: The judge, or the group of episodes.
+        column: The metric.
         estimate: Its value, interval and n.
     """
 
@@ -37,7 +36,7 @@ class Cell:
     estimate: Estimate
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values; null where not known."""
+        """Return it as JSON values; null where unknown."""
         e = self.estimate
         return {
             "table": self.table,
@@ -50,77 +49,83 @@ class Cell:
         }
 
 
-Says = Mapping[str, Said]
-"""What a judge said, by the film's id."""
+Predictions = Mapping[str, Prediction]
+"""A judge's predictions, by the video's id."""
 
 
-def units_of(films: Sequence[Film]) -> Units:
-    """Scenes and tasks."""
-    return Units([film.pair for film in films], [film.task for film in films])
+def units_of(videos: Sequence[Video]) -> Units:
+    """Return scenes and tasks of videos."""
+    return Units([video.pair for video in videos], [video.task for video in videos])
 
 
-def mean_over(films: Sequence[Film], value: Callable[[Film], float]) -> Estimate:
-    """The mean of a value over films, scenes as clusters and tasks as strata."""
-    return average([value(film) for film in films], units_of(films))
+def mean_over(videos: Sequence[Video], value: Callable[[Video], float]) -> Estimate:
+    """Return the mean of a value over videos, scenes as clusters and tasks as strata."""
+    return average([value(video) for video in videos], units_of(videos))
 
 
-def error_cells(table: str, row: str, said: Says, films: Sequence[Film]) -> list[Cell]:
-    """The error to the potential, successes and failures apart."""
-    shown = [film for film in films if film.id in said]
+def error_cells(table: str, row: str, predictions: Predictions, videos: Sequence[Video]) -> list[Cell]:
+    """Return the error to the potential, successes and failures apart."""
+    predicted = [video for video in videos if video.id in predictions]
     parts = {
-        SUCCESSES: [film for film in shown if film.success],
-        FAILURES: [film for film in shown if not film.success],
+        SUCCESSES: [video for video in predicted if video.success],
+        FAILURES: [video for video in predicted if not video.success],
     }
     return [
-        Cell(table, row, column, mean_over(part, lambda film: said[film.id].error(film)))
+        Cell(table, row, column, mean_over(part, lambda video: predictions[video.id].error(video)))
         for column, part in parts.items()
     ]
 
 
 def quality_cells(
-    table: str, row: str, said: Says, films: Sequence[Film], ends: Sequence[tuple[Ended, float]]
+    table: str,
+    row: str,
+    predictions: Predictions,
+    videos: Sequence[Video],
+    ends: Sequence[tuple[MatchedVideo, float]],
 ) -> list[Cell]:
-    """Error, stages, order and success of one judge.
+    """Return error, stages, order and success of one judge.
 
     Args:
-        table: The heading.
-        row: The judge.
-        said: What it said of every film.
-        films: The films.
+        table: The table's heading.
+        row: The judge's title.
+        predictions: Its prediction for every video.
+        videos: The test videos.
         ends: Successes and failures of matched length, with its success score of each.
     """
-    done = [film for film in films if film.success]
+    done = [video for video in videos if video.success]
     return [
-        *error_cells(table, row, said, films),
-        Cell(table, row, STAGE, mean_over(films, lambda film: said[film.id].right_stages(film))),
-        Cell(table, row, VOC, mean_over(done, lambda film: said[film.id].order())),
-        Cell(table, row, AUC, auc(ends, {film.id: film for film in films})),
+        *error_cells(table, row, predictions, videos),
+        Cell(table, row, STAGE, mean_over(videos, lambda video: predictions[video.id].stage_accuracy(video))),
+        Cell(table, row, VOC, mean_over(done, lambda video: predictions[video.id].voc())),
+        Cell(table, row, AUC, auc(ends, {video.id: video for video in videos})),
     ]
 
 
-def auc(ends: Sequence[tuple[Ended, float]], films: Mapping[str, Film]) -> Estimate:
-    """How well the score tells successes from failures of the same length."""
-    shown = [films[one.id] for one, _ in ends]
+def auc(ends: Sequence[tuple[MatchedVideo, float]], videos: Mapping[str, Video]) -> Estimate:
+    """Return how well the score separates successes from failures of the same length."""
+    matched = [videos[one.id] for one, _ in ends]
     scores, labels = [[score] for _, score in ends], [[float(one.success)] for one, _ in ends]
-    return over_points(fast_auc, (scores, labels), units_of(shown))
+    return over_points(fast_auc, (scores, labels), units_of(matched))
 
 
-def difference_cells(table: str, row: str, one: Says, other: Says, films: Sequence[Film]) -> list[Cell]:
-    """The error of one judge minus that of another on the same films; below 0 the first is better."""
+def difference_cells(
+    table: str, row: str, one: Predictions, other: Predictions, videos: Sequence[Video]
+) -> list[Cell]:
+    """Return the error of one judge minus that of another on the same videos; below 0 the first is better."""
 
-    def gap(film: Film) -> float:
-        return one[film.id].error(film) - other[film.id].error(film)
+    def gap(video: Video) -> float:
+        return one[video.id].error(video) - other[video.id].error(video)
 
     parts = {
-        SUCCESSES: [film for film in films if film.success],
-        FAILURES: [film for film in films if not film.success],
-        ALL: list(films),
+        SUCCESSES: [video for video in videos if video.success],
+        FAILURES: [video for video in videos if not video.success],
+        ALL: list(videos),
     }
     return [Cell(table, row, column, mean_over(part, gap)) for column, part in parts.items()]
 
 
 def write(out: Path, cells: Sequence[Cell], notes: Mapping[str, str], about: Mapping[str, Any]) -> str:
-    """Write ``figures.json`` and ``figures.md``; the latter's text comes back."""
+    """Write ``figures.json`` and ``figures.md``, and return the latter's text."""
     content = {**about, "notes": notes, "figures": [cell.plain() for cell in cells]}
     (out / "figures.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     text = markdown(cells, notes)
@@ -129,19 +134,19 @@ def write(out: Path, cells: Sequence[Cell], notes: Mapping[str, str], about: Map
 
 
 def markdown(cells: Sequence[Cell], notes: Mapping[str, str]) -> str:
-    """A table for each heading: value, 95 % interval and n in every cell."""
+    """Return a table for each heading: value, 95 % interval and n in every cell."""
     parts = []
     for table in dict.fromkeys(cell.table for cell in cells):
         mine = {(cell.row, cell.column): cell.estimate for cell in cells if cell.table == table}
         rows, columns = (list(dict.fromkeys(key[side] for key in mine)) for side in (0, 1))
         parts += [f"### {table}", ""]
         parts += [_line(["", *columns]), "|" + "---|" * (1 + len(columns))]
-        parts += [_line([row, *(_shown(mine.get((row, column))) for column in columns)]) for row in rows]
+        parts += [_line([row, *(_text(mine.get((row, column))) for column in columns)]) for row in rows]
         parts += ["", notes[table], ""] if table in notes else [""]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _shown(e: Estimate | None) -> str:
+def _text(e: Estimate | None) -> str:
     if e is None:
         return "–"
     value = "–" if math.isnan(e.value) else f"{e.value:.3f}"

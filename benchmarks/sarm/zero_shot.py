@@ -1,4 +1,4 @@
-"""The embedded judge on the same films, without training: growing prefixes, and its two answers in words."""
+"""The embedded judge on the same videos, without training: growing prefixes, and its two answers in words."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from embedded.asked import asked
-from embedded.evaluate import judge_of
-from embedded.scoring import held
 
-from benchmarks.sarm.judgements import Said
+from benchmarks.embedded.evaluate import judge_of
+from benchmarks.embedded.run_judge import run_judge
+from benchmarks.embedded.scoring import in_memory
+from benchmarks.sarm.judgements import Prediction
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.judges.hop import Hop
@@ -26,43 +26,43 @@ from stepscore.types import Curve
 
 TOPREWARD, PROCVLM, HOP = "embedded judge, topreward", "embedded judge, procvlm", "embedded judge, hop"
 POINTS = 8
-"""Moments of an episode that procvlm and hop judge."""
+"""Points of an episode that procvlm and hop judge."""
 
 
 @dataclass(frozen=True)
 class ZeroShot:
-    """The embedded judge, and what it said so far.
+    """The embedded judge, and its judgements so far.
 
     Attributes:
-        model: The judge's model, without its gate.
-        said: File of what was said, a line each; nothing in it is asked again.
+        model: The embedded model, without its gate.
+        judgements: File of judgements, a line each; an episode in it is not judged again.
     """
 
     model: EmbeddedModel
-    said: Path
+    judgements: Path
 
     def topreward(self, calibration: Path | None = None) -> TopReward:
-        """As the package uses it: from two frames on, and calibrated.
+        """Return the judge as the package uses it: from two frames on, and calibrated.
 
         Args:
-            calibration: The map; by default the one that lies beside the weights.
+            calibration: The calibration map; by default the one beside the weights.
         """
-        beside = Path(self.model.checkpoint) / CALIBRATION.name
-        return replace(judge_of(self.model), calibration=calibration or beside)
+        default = Path(self.model.checkpoint) / CALIBRATION.name
+        return replace(judge_of(self.model), calibration=calibration or default)
 
     def procvlm(self) -> ProcVlm:
-        """Remaining actions, then a percentage."""
+        """Return the judge that names the remaining actions, then a percentage."""
         return ProcVlm(self.model, points=POINTS, size=SIZE, max_tokens=160)
 
     def hop(self) -> Hop:
-        """The change between two moments, three ways, averaged."""
+        """Return the judge of the change between two frames, three ways, averaged."""
         return Hop(self.model, mode="fused", points=POINTS, size=SIZE, max_tokens=16)
 
-    def ask(self, form: str, judge: Judge, episodes: Sequence[Episode]) -> dict[str, Said]:
-        """What a judge says of episodes, by id; of one it cannot judge, nothing."""
+    def predict(self, form: str, judge: Judge, episodes: Sequence[Episode]) -> dict[str, Prediction]:
+        """Return a judge's predictions for episodes, by id; without points for one it cannot judge."""
         known = self._known(form)
         for episode in (episode for episode in episodes if episode.id not in known):
-            judgement = asked(judge, held(episode.with_views([VIEW])), self.model).judgement
+            judgement = run_judge(judge, in_memory(episode.with_views([VIEW])), self.model).judgement
             curve = None if judgement is None else judgement.curve
             score = math.nan if judgement is None else judgement.success_score
             self._keep(form, episode.id, curve, score)
@@ -77,22 +77,22 @@ class ZeroShot:
             "progress": [] if curve is None else curve.progress.tolist(),
             "score": score,
         }
-        with self.said.open("a", encoding="utf-8") as file:
+        with self.judgements.open("a", encoding="utf-8") as file:
             # The break first: what follows a torn line is a line of its own.
             file.write("\n" + json.dumps(line))
 
-    def _known(self, form: str) -> dict[str, Said]:
-        lines = self.said.read_text(encoding="utf-8").splitlines() if self.said.is_file() else []
-        found = [json.loads(line) for line in lines if line.endswith("}")]  # a torn line does not
+    def _known(self, form: str) -> dict[str, Prediction]:
+        lines = self.judgements.read_text(encoding="utf-8").splitlines() if self.judgements.is_file() else []
+        rows = [json.loads(line) for line in lines if line.endswith("}")]  # a torn line does not
         return {
-            row["id"]: Said(np.array(row["times"]), np.array(row["progress"]), float(row["score"]))
-            for row in found
+            row["id"]: Prediction(np.array(row["times"]), np.array(row["progress"]), float(row["score"]))
+            for row in rows
             if row["form"] == form
         }
 
 
 def with_goals(episodes: Sequence[Episode], folder: Path) -> list[Episode]:
-    """The episodes in whose scene somebody succeeds, each with the last frame of that success as goal image."""
+    """Return the episodes whose scene has a success, each with that success's last frame as goal image."""
     from PIL import Image
 
     done = {episode.pair: episode for episode in episodes if episode.labels.success}
@@ -105,13 +105,13 @@ def with_goals(episodes: Sequence[Episode], folder: Path) -> list[Episode]:
     return found
 
 
-def in_words(
+def text_judge_predictions(
     zero_shot: ZeroShot, episodes: Sequence[Episode], choose: Callable[[Sequence[Episode]], list[Episode]]
-) -> dict[str, dict[str, Said]]:
-    """What procvlm and hop say of some of the episodes, by form and id."""
+) -> dict[str, dict[str, Prediction]]:
+    """Return the predictions of procvlm and hop for some of the episodes, by title and id."""
     with tempfile.TemporaryDirectory() as folder:
         chosen = choose(with_goals(episodes, Path(folder)))
         return {
-            PROCVLM: zero_shot.ask(PROCVLM, zero_shot.procvlm(), chosen),
-            HOP: zero_shot.ask(HOP, zero_shot.hop(), chosen),
+            PROCVLM: zero_shot.predict(PROCVLM, zero_shot.procvlm(), chosen),
+            HOP: zero_shot.predict(HOP, zero_shot.hop(), chosen),
         }
