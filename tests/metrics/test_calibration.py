@@ -34,6 +34,30 @@ def test_the_map_is_isotonic_regression_as_scikit_learn_computes_it(
     )
 
 
+def pooled(values: list[float], weights: list[float]) -> np.ndarray:
+    """Isotonic regression by hand: neighbours that fall are replaced by their mean."""
+    blocks: list[tuple[float, float, int]] = []
+    for value, weight in zip(values, weights, strict=True):
+        mean, total, size = value, weight, 1
+        while blocks and blocks[-1][0] >= mean:
+            before, mass, length = blocks.pop()
+            mean = (before * mass + mean * total) / (mass + total)
+            total, size = total + mass, size + length
+        blocks.append((mean, total, size))
+    return np.repeat([mean for mean, _, _ in blocks], [size for _, _, size in blocks])
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 5)), min_size=1, max_size=60))
+def test_the_map_is_the_one_that_pooling_by_hand_gives_to_the_last_digits(
+    rows: list[tuple[float, float]],
+) -> None:
+    truth, weights = (list(column) for column in zip(*rows, strict=True))
+    scores = np.arange(len(truth), dtype=float)
+    fitted = fit_calibration(scores, truth, weights).apply(scores)
+    np.testing.assert_allclose(fitted, pooled(truth, weights), rtol=0, atol=2e-15)
+
+
 def test_many_points_give_the_same_map_as_scikit_learn() -> None:
     rng = np.random.default_rng(3)
     scores = rng.normal(size=5000)
@@ -68,7 +92,7 @@ def test_unknown_points_take_no_part_in_the_fit() -> None:
 @pytest.mark.parametrize(
     ("scores", "truth", "message"),
     [
-        ([math.nan], [0.5], "no moment"),
+        ([math.nan], [0.5], "No point"),
         ([math.inf], [0.5], "infinite"),
         ([0.5], [1.5], "0..1"),
         ([0.5, 0.6], [0.5], "2 values"),
@@ -94,11 +118,11 @@ def test_reliability_and_its_error_are_what_a_loop_over_bins_gives(rows: list[tu
         inside = (said >= lo) & ((said < hi) | (k == 4))
         assert table.n[k] == inside.sum()
         if inside.any():
-            assert table.said[k] == pytest.approx(said[inside].mean())
-            assert table.true[k] == pytest.approx(truth[inside].mean())
+            assert table.predicted[k] == pytest.approx(said[inside].mean())
+            assert table.labelled[k] == pytest.approx(truth[inside].mean())
             error += inside.sum() / len(said) * abs(said[inside].mean() - truth[inside].mean())
         else:
-            assert math.isnan(table.said[k])
+            assert math.isnan(table.predicted[k])
     assert table.n.sum() == len(said)
     assert table.ece == pytest.approx(error)
 

@@ -7,7 +7,8 @@ import inspect
 
 import pytest
 
-from stepscore.metrics import order, pairs, stages, subgoals, success
+import stepscore.metrics
+from stepscore.metrics import calibration, order, pairs, stages, subgoals, success, token_rewards
 from tests.paths import DOCS
 
 PAGE = DOCS / "metrics.md"
@@ -19,9 +20,10 @@ def test_every_example_prints_what_the_page_shows():
     assert found.failed == 0
 
 
-@pytest.mark.parametrize("module", [order, success, subgoals, stages, pairs])
+@pytest.mark.parametrize("module", [order, success, subgoals, stages, pairs, calibration, token_rewards])
 def test_every_public_function_stands_on_the_page(module):
     text = PAGE.read_text(encoding="utf-8")
     for name, function in inspect.getmembers(module, inspect.isfunction):
         if function.__module__ == module.__name__ and not name.startswith("_"):
             assert name in text, f"{module.__name__}.{name} is missing from {PAGE.name}"
+            assert name in stepscore.metrics.__all__, f"{name} is not public"

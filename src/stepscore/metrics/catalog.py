@@ -1,7 +1,7 @@
-"""The metrics that a run is measured with: each takes one curve and gives one or more numbers.
+"""The metrics that a run is measured with: each takes one curve and returns one or more numbers.
 
 A metric of your own is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics`` or, in a
-script, by ``metrics.register("mine")(CurveMetric(...))``; every table then has its columns.
+script, by ``metric_registry.register("mine")(CurveMetric(...))``; every table then has its columns.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class MetricColumn:
 
     Attributes:
         name: Its name in every table.
-        better: Which direction is good.
+        better: Which direction is better.
         kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"mean"`` for the rest.
-        summary: What it says, in a line.
+        summary: Its meaning, in one line.
     """
 
     name: str
@@ -36,7 +36,7 @@ class MetricColumn:
 
 @dataclass(frozen=True, slots=True)
 class CurveMetric:
-    """Numbers of one curve: ``func(times, progress)`` gives a value per column, NaN for unknown."""
+    """Numbers of one curve: ``func(times, progress)`` returns a value per column, NaN for unknown."""
 
     columns: tuple[MetricColumn, ...]
     func: Callable[[FloatArray, FloatArray], Mapping[str, float]]
@@ -50,7 +50,7 @@ _OPD = (
     MetricColumn("MC100", "higher", "rate", "reached all of it, by the judge"),
     MetricColumn("MP", "higher", "mean", "highest progress"),
     MetricColumn(
-        "PPL", "higher", "mean", "progress gained per progress moved: 100 % is a straight way to the end"
+        "PPL", "higher", "mean", "progress gained per progress moved: 100 % is a direct path to the end"
     ),
     MetricColumn("CRA", "lower", "mean", "mean drop below the best progress so far"),
     MetricColumn("STR", "lower", "mean", "share of steps (robust: of time) without progress"),
@@ -71,7 +71,7 @@ def _order(times: FloatArray, progress: FloatArray) -> Mapping[str, float]:
 
 
 def opd_metric(revision: str) -> CurveMetric:
-    """OPD in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``."""
+    """Return the OPD metrics in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``."""
     return CurveMetric(_OPD + (_OPD_15 if revision == "v1.5" else ()), partial(_opd, revision=revision))
 
 

@@ -1,17 +1,17 @@
-"""Why a rollout failed, read off its progress curve by a table of rules.
+"""Failure modes: how a rollout failed, from its progress curve by a table of rules.
 
-Each episode gets one name: the first rule of `FAILURE_MODE_RULES` that holds. The rules look at six features of the
-curve, all from the ``robust`` view of it (`stepscore.metrics.opd.robust`), so they mean the same at any
-sampling rate and are not swayed by small judge noise:
+Each episode gets one failure mode: the first rule of `FAILURE_MODE_RULES` that holds. The rules use six features
+of the curve as ``robust`` OPD smooths it (`stepscore.metrics.opd.robust`), so they mean the same at any sampling
+rate and are insensitive to small judge noise:
 
 peak        highest progress, as the mean over 4 % of the duration
 final       progress at the end
 loss        peak - final, what was gained and not kept
-lost_at     share of the duration by which half of that loss had happened for good; NaN without a loss
+lost_at     share of the duration by which half of that loss had happened permanently; NaN without a loss
 plateau     longest share of the duration over which the best so far rose by .05 or less
-efficiency  final / (final + 2 falls), 1 for a way without falls
+efficiency  final / (final + 2 falls), 1 without falls
 
-A failure that fits no rule is ``none``: it was on its way and ran out of time.
+A failure that fits no rule is ``none``: it was still making progress and ran out of time.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from numpy.typing import ArrayLike
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics.opd.robust import CurveProfile, curve_profile
 
-SUCCESS = 0.99
-_GAIN = 0.05
+SUCCESS_PROGRESS = 0.99
+"""Highest progress from which a curve counts as a success where success is not given."""
+
+_PLATEAU_GAIN = 0.05
 
 
 @dataclass(frozen=True)
 class FailureModeRule:
-    """One mechanism.
+    """The condition of one failure mode.
 
     Attributes:
-        name: What the mechanism is called.
-        of: The episodes it can be said of, ``"failure"`` or ``"success"``.
+        name: Name of the failure mode.
+        of: The episodes it applies to, ``"failure"`` or ``"success"``.
         when: The condition, in words.
         at_least: Features that must reach a value.
         below: Features that must stay under a value.
-        advice: What to look at first, in one line.
+        advice: One line on where to look first.
     """
 
     name: str
@@ -51,7 +53,7 @@ class FailureModeRule:
     advice: str
 
     def holds(self, features: Mapping[str, float]) -> bool:
-        """Whether the features meet every condition."""
+        """Return whether the features meet every condition."""
         return all(features[name] >= bound for name, bound in self.at_least.items()) and all(
             features[name] < bound for name, bound in self.below.items()
         )
@@ -100,19 +102,19 @@ FAILURE_MODE_RULES: tuple[FailureModeRule, ...] = (
     ),
 )
 NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE = "none", "unknown"
-_OTHERWISE = {
-    NO_FAILURE_MODE: "No mechanism stands out; a failure of this kind was still on its way and needed more time.",
+_ADVICE_WITHOUT_RULE = {
+    NO_FAILURE_MODE: "No failure mode stands out; a failed episode was still making progress and needed more time.",
     UNKNOWN_FAILURE_MODE: "The curve is not known well enough; raise the judge's coverage first.",
 }
 
 
 @dataclass(frozen=True)
 class FailureMode:
-    """What was found of one episode.
+    """The failure mode of one episode.
 
     Attributes:
-        name: The mechanism; ``"none"`` if no rule holds, ``"unknown"`` if the curve has unknown samples or
-            fewer than two.
+        name: Its name; ``"none"`` if no rule holds, ``"unknown"`` if the curve has unknown samples or fewer
+            than two.
         evidence: The features, as in the module's list; empty for ``"unknown"``.
         rule: The condition that held, in words; empty without one.
     """
@@ -125,50 +127,50 @@ class FailureMode:
 def failure_mode(
     progress: ArrayLike, times: ArrayLike | None = None, *, success: bool | None = None
 ) -> FailureMode:
-    """The mechanism by which one episode failed, or succeeded badly.
+    """Classify how one episode failed, or succeeded inefficiently.
 
     Args:
         progress: The samples in 0..1, shape (T,); NaN where unknown.
-        times: Their times, strictly increasing; evenly spaced if not given.
-        success: Whether the episode succeeded. ``None`` leaves it to the curve: it did if it reached .99.
+        times: Their times, strictly increasing; evenly spaced by default.
+        success: Whether the episode succeeded. ``None`` decides by the curve: it did if it reached .99.
             A success is ``"inefficient success"`` or ``"none"``.
     """
     curve = np.asarray(progress, dtype=np.float64)
     if curve.ndim != 1:
-        raise OptionError(f"fingerprint takes one curve, not an array of shape {curve.shape}.")
+        raise OptionError(f"failure_mode takes one curve, not an array of shape {curve.shape}.")
     if len(curve) < 2 or np.isnan(curve).any():
         return FailureMode(UNKNOWN_FAILURE_MODE)
     if success is None:
-        success = bool(curve.max() >= SUCCESS)
-    evidence = features(curve_profile(curve, times))
+        success = bool(curve.max() >= SUCCESS_PROGRESS)
+    evidence = curve_features(curve_profile(curve, times))
     for rule in FAILURE_MODE_RULES:
         if rule.of == ("success" if success else "failure") and rule.holds(evidence):
             return FailureMode(rule.name, evidence, rule.when)
     return FailureMode(NO_FAILURE_MODE, evidence)
 
 
-def features(seen: CurveProfile) -> dict[str, float]:
-    """The features of the module's list, of a profile."""
-    best = np.maximum.accumulate(seen.level)
-    peak, final = float(best[-1]), float(seen.level[-1])
+def curve_features(profile: CurveProfile) -> dict[str, float]:
+    """Return the features in the module's list, of a profile."""
+    best = np.maximum.accumulate(profile.level)
+    peak, final = float(best[-1]), float(profile.level[-1])
     loss = peak - final
-    kept = np.flatnonzero(seen.level >= peak - loss / 2)
+    kept = np.flatnonzero(profile.level >= peak - loss / 2)
     # The plateau from an instant on ends where the best so far first exceeds that instant's by more than .05.
-    ends = np.searchsorted(best, best + _GAIN, side="right") - 1
-    way = final + 2 * seen.fall
+    ends = np.searchsorted(best, best + _PLATEAU_GAIN, side="right") - 1
+    path = final + 2 * profile.fall
     return {
         "peak": peak,
         "final": final,
         "loss": loss,
-        "lost_at": float(seen.instants[kept[-1]]) if loss > 0 else math.nan,
-        "plateau": float((seen.instants[ends] - seen.instants).max()),
-        "efficiency": final / way if way > 0 else math.nan,
+        "lost_at": float(profile.instants[kept[-1]]) if loss > 0 else math.nan,
+        "plateau": float((profile.instants[ends] - profile.instants).max()),
+        "efficiency": final / path if path > 0 else math.nan,
     }
 
 
 def failure_mode_advice(name: str) -> str:
-    """One line of what to look at first for a mechanism."""
-    known = {rule.name: rule.advice for rule in FAILURE_MODE_RULES} | _OTHERWISE
+    """Return one line on where to look first for a failure mode."""
+    known = {rule.name: rule.advice for rule in FAILURE_MODE_RULES} | _ADVICE_WITHOUT_RULE
     if name not in known:
-        raise UnknownNameError("fingerprint", name, known)
+        raise UnknownNameError("failure mode", name, known)
     return known[name]

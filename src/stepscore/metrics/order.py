@@ -1,8 +1,8 @@
-"""Does a curve rise where the task does? Rank agreement, agreement of level, and resolution.
+"""Does a curve rise where the task does? Rank correlation, agreement of level, and resolution.
 
-Rank measures take any channel (log-probabilities as well as progress) and see nothing of its level: a curve
-that ends at 0.3 can have a VOC of 1. `ccc` compares levels, `epr` asks how many levels a curve uses.
-Points where either series is NaN are dropped; `stepscore.metrics.validation.known_share` is the coverage.
+Rank metrics take any channel (log-probabilities as well as progress) and ignore its level: a curve that ends at
+0.3 can have a VOC of 1. `ccc` compares levels, `epr` counts how many levels a curve uses. Points where either
+series is NaN are dropped; `stepscore.metrics.known_share` is the coverage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepscore.types import FloatArray, IntArray
 
 
 def voc(values: ArrayLike, order: ArrayLike | None = None, *, tolerance: float = 0.0) -> float:
-    """Value-order correlation: Spearman's rank correlation of values with their order in time.
+    """Return the value-order correlation: Spearman's rank correlation of values with their order in time.
 
     VOC = Pearson(rank(values), rank(order)), ranks of ties averaged (GVL, arXiv 2411.04549; the form
     TOPReward's and OpenGVL's code compute).
@@ -41,7 +41,7 @@ def voc(values: ArrayLike, order: ArrayLike | None = None, *, tolerance: float =
 
 
 def average_ranks(values: ArrayLike, *, tolerance: float = 0.0) -> FloatArray:
-    """Ranks from 1, ties averaged; NaN values have NaN ranks and count for nobody else's.
+    """Return ranks from 1, ties averaged; NaN values have NaN ranks and do not count in the others'.
 
     rank_i = 1/2 + #{j: v_j below v_i} + 1/2 #{j: v_j tied with v_i, i itself included}, where tied means
     |v_i - v_j| <= tolerance. At tolerance 0 these are the usual average ranks. Above it, being tied is not
@@ -65,10 +65,10 @@ def average_ranks(values: ArrayLike, *, tolerance: float = 0.0) -> FloatArray:
 
 
 def kendall_tau(a: ArrayLike, b: ArrayLike, variant: Literal["a", "b"] = "b") -> float:
-    """Kendall's rank correlation, from C concordant and D discordant pairs of n0 = n(n-1)/2, in O(n log n).
+    """Return Kendall's rank correlation, of C concordant and D discordant of n0 = n(n-1)/2 pairs, in O(n log n).
 
-    tau-a = (C - D) / n0: a tied pair earns nothing, so a constant scores 0 and a coarse curve cannot reach 1.
-    tau-b = (C - D) / sqrt((n0 - ties in a) (n0 - ties in b)): ties are taken out, so a coarse curve can.
+    tau-a = (C - D) / n0: a tied pair adds nothing, so a constant scores 0 and a coarse curve cannot reach 1.
+    tau-b = (C - D) / sqrt((n0 - ties in a) (n0 - ties in b)): ties are excluded, so a coarse curve can.
     (Kendall 1938 and 1945; ProcVLM and Robometer report tau-a, the latter under the name of tau-b.)
     Counted by inversions after sorting, as in Knight 1966.
 
@@ -101,10 +101,10 @@ def kendall_tau(a: ArrayLike, b: ArrayLike, variant: Literal["a", "b"] = "b") ->
 
 
 def ccc(a: ArrayLike, b: ArrayLike) -> float:
-    """Concordance correlation: agreement of two series in level and scale, not only in order.
+    """Return the concordance correlation: agreement of two series in level and scale, not only in order.
 
-    CCC = 2 cov(a, b) / (var a + var b + (mean a - mean b)^2), population moments (Lin 1989; reported per
-    episode by ProcVLM, whose code adds 1e-8 on the percent scale to the denominator).
+    CCC = 2 cov(a, b) / (var a + var b + (mean a - mean b)^2), without Bessel's correction (Lin 1989; reported
+    per episode by ProcVLM, whose code adds 1e-8 on the percent scale to the denominator).
 
     Returns:
         -1..1; 1 only where the series are equal. 0 where one is constant and the other is not it. NaN with
@@ -123,10 +123,10 @@ def ccc(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def epr(progress: ArrayLike, *, threshold: float = 0.5, finest: int = 1000) -> float:
-    """Effective progress resolution: how fine a scale the curve really uses, in bits.
+    """Return the effective progress resolution: how fine a scale the curve really uses, in bits.
 
     EPR = -log2 min{delta = 1/k, k = 1..finest : delta * #{distinct floor(p / delta)} >= threshold}
-    (ProcVLM, evqa/eval/compute_metrics.py, reported as EPR@50). It exposes a judge that answers with a few
+    (ProcVLM, evqa/eval/compute_metrics.py, reported as EPR@50). It exposes a judge that answers in a few
     round numbers, which VOC rewards.
 
     Args:
@@ -150,11 +150,11 @@ def epr(progress: ArrayLike, *, threshold: float = 0.5, finest: int = 1000) -> f
     if known[0] < 0 or known[-1] > 1:
         raise OptionError(
             f"progress spans {known[0]:g}..{known[-1]:g}; the resolution is defined on 0..1. "
-            "Set values outside it to NaN, or clip them if that is meant."
+            "Set values outside it to NaN, or clip them if that is intended."
         )
 
     def share_in_use(delta: float) -> float:
-        # Sorted values have sorted bins, so distinct bins are counted at their steps.
+        # Sorted values have sorted bins, so distinct bins are counted where the bin changes.
         return delta * (1 + np.count_nonzero(np.diff(np.floor(known / delta))))
 
     # n values fill at most n bins; one bin of width 1 is always filled, so some k is found.
@@ -175,7 +175,7 @@ def _tied_pairs(codes: IntArray) -> int:
 
 
 def _inversions(codes: IntArray) -> int:
-    """Pairs i < j with codes[i] > codes[j], for codes of at least 0.
+    """Count the pairs i < j with codes[i] > codes[j], for codes of at least 0.
 
     Two codes differ first at one bit; the larger has it set. So for each bit, among codes equal in all
     higher bits and in their original order, every set bit before an unset one is an inversion.
@@ -184,10 +184,10 @@ def _inversions(codes: IntArray) -> int:
     for bit in range(int(codes.max()).bit_length()):
         higher = codes >> (bit + 1)
         order = np.argsort(higher, kind="stable")
-        group, one = higher[order], (codes[order] >> bit) & 1
-        ones_before = np.cumsum(one) - one
+        group, bit_set = higher[order], (codes[order] >> bit) & 1
+        ones_before = np.cumsum(bit_set) - bit_set
         starts = np.flatnonzero(np.diff(group, prepend=-1))
         sizes = np.diff(starts, append=len(codes))
         ones_in_group = ones_before - np.repeat(ones_before[starts], sizes)
-        total += int(ones_in_group[one == 0].sum())
+        total += int(ones_in_group[bit_set == 0].sum())
     return total

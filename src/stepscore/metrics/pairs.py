@@ -1,8 +1,8 @@
-"""Can the judge tell which of two moments is further along? Sign agreement on pairs of points.
+"""Which of two timestamps is further along? Agreement in sign of judged and true changes between two points.
 
-A pair is a true change and a judged change of progress between two moments of one episode. The larger the
-true change the easier the pair, so every number stands in a bin of it (after RoboPulse's small, medium and
-large hops, PRM-as-a-Judge).
+A pair is a true change and a judged change of progress between two timestamps of one episode. The larger the true
+change the easier the pair, so every number belongs to a bin of it (after RoboPulse's small, medium and large
+hops, PRM-as-a-Judge).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray, IntArray
 
 TRUE_CHANGE_BINS = ((0.03, 0.10), (0.10, 0.30), (0.30, math.inf))
-"""Spans of absolute true change: small, medium, large."""
+"""Ranges [lo, hi) of the absolute true change: small, medium, large."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class PairScores:
 
     Attributes:
         lo: Smallest absolute true change.
-        hi: Absolute true change that no longer belongs; inf for the last bin.
+        hi: Absolute true change from which pairs no longer belong; inf for the last bin.
         n: Pairs with a known judged change.
         rising: Of these, pairs that truly rise.
         falling: Of these, pairs that truly fall.
@@ -55,7 +55,7 @@ class PairScores:
         balanced_accuracy: Mean of the accuracy on rising and on falling pairs; NaN where either is absent.
         falling_f1: F1 of calling a pair falling, a tie being half a call; NaN without falling pairs.
         auroc: How often a rising pair is judged to rise more than a falling one; NaN where either is absent.
-        tie_share: Share judged as no change.
+        tie_share: Share of pairs judged as no change.
     """
 
     lo: float
@@ -80,7 +80,7 @@ def make_pairs(
     max_pairs: int | None = None,
     seed: int = 0,
 ) -> Pairs:
-    """Pairs of an episode's points, each once and forward in time.
+    """Return pairs of an episode's points, each once and forward in time.
 
     Pairs that touch an unknown point are kept with a NaN change, so that they count against coverage. A
     mirrored pair would add nothing: an absolute curve judges it with the opposite sign by construction.
@@ -90,8 +90,8 @@ def make_pairs(
         truth: True progress at the points.
         progress: Judged progress at the points.
         min_gap_s: Smallest time between the two points.
-        max_pairs: Most pairs to return, drawn evenly without replacement; all if not given.
-        seed: Seeds the draw; derive it from the episode id, and the pairs do not depend on other episodes.
+        max_pairs: Most pairs to return, drawn uniformly without replacement; all by default.
+        seed: Seed of the draw; derive it from the episode id, and the pairs do not depend on other episodes.
     """
     at, true, judged = increasing(times, "times"), series(truth, "truth"), series(progress, "progress")
     same_length(at, true, "times", "truth")
@@ -122,16 +122,16 @@ def pair_scores(
     *,
     tie: float = 0.0,
 ) -> tuple[PairScores, ...]:
-    """Sign accuracy, falling-F1 and AUROC of judged changes, for each bin of absolute true change.
+    """Score the signs of judged changes (accuracy, falling-F1, AUROC) in each bin of absolute true change.
 
     A judge that calls everything rising has an accuracy near 1 on successful episodes and a balanced
-    accuracy of 0.5. A tie is half right and half a call of falling: a constant judge scores 0.5, never the
-    luck of how zero is signed.
+    accuracy of 0.5. A tie is half right and half a call of falling: a constant judge scores 0.5, whatever
+    the sign of zero.
 
     Args:
         true_delta: True changes, shape (m,); NaN and 0 belong to no bin.
         judged_delta: Judged changes, shape (m,); NaN is unknown and counted against coverage.
-        bins: Half-open spans [lo, hi) of the absolute true change, compared after rounding to 1e-9.
+        bins: Half-open ranges [lo, hi) of the absolute true change, compared after rounding to 1e-9.
         tie: A judged change of at most this, in absolute value, is a tie.
 
     Returns:
@@ -145,9 +145,7 @@ def pair_scores(
     rows = []
     for lo, hi in bins:
         if not 0 <= lo < hi:
-            raise OptionError(
-                f"The bin ({lo}, {hi}) is not a span of absolute change; expected 0 <= lo < hi."
-            )
+            raise OptionError(f"Invalid bin ({lo}, {hi}) of absolute change; expected 0 <= lo < hi.")
         inside = (size >= lo) & (size < hi) & (size > 0)
         rows.append(_row(lo, hi, true[inside], judged[inside], tie))
     return tuple(rows)

@@ -1,4 +1,4 @@
-"""Fingerprints of a policy: how often it fails in which way, in how many tasks, and how it compares."""
+"""Failure modes of a policy: their shares, their stability across tasks, and z-scores over policies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LOWER_IS_BETTER = frozenset({"CRA", "STR"})
 
 @dataclass(frozen=True)
 class FailureModeSummary:
-    """What a policy's episodes have in common.
+    """The failure modes of a policy's episodes.
 
     Attributes:
-        shares: Share of each name among the episodes whose name is known, pooled over tasks.
-        stability: How alike the tasks are, 0..1; see `failure_mode_stability`. NaN with fewer than two tasks.
-        episodes: How many names are known.
-        tasks: How many tasks they come from.
-        coverage: Share of all episodes whose name is known; NaN of none.
+        shares: Share of each failure mode among the episodes where it is known, pooled over tasks.
+        stability: Similarity of the tasks, 0..1; see `failure_mode_stability`. NaN with fewer than two tasks.
+        episodes: Number of episodes whose failure mode is known.
+        tasks: Number of tasks they come from.
+        coverage: Share of all episodes whose failure mode is known; NaN without episodes.
     """
 
     shares: Mapping[str, float]
@@ -35,10 +35,10 @@ class FailureModeSummary:
 
 
 def summarize_failure_modes(names_by_task: Mapping[str, Sequence[str]]) -> FailureModeSummary:
-    """Shares and stability of one policy's fingerprints.
+    """Summarize the failure modes of one policy: their shares and stability.
 
     Args:
-        names_by_task: The names of its episodes, by task.
+        names_by_task: The failure modes of its episodes, by task.
     """
     everything = [name for names in names_by_task.values() for name in names]
     known = {task: _known(names) for task, names in names_by_task.items() if _known(names)}
@@ -53,14 +53,14 @@ def summarize_failure_modes(names_by_task: Mapping[str, Sequence[str]]) -> Failu
 
 
 def failure_mode_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
-    """How alike a policy's ways of failing are across tasks.
+    """Return how similar a policy's failure modes are across tasks.
 
     1 - mean over pairs of tasks of the total variation distance (1/2) sum |a - b| between their shares of
-    mechanisms: 1 when every task shows the same mixture, 0 when no two share a mechanism. Chance alone keeps
-    it under 1 when a task has few episodes. ``"unknown"`` counts for nothing.
+    failure modes: 1 when every task shows the same mixture, 0 when no two share a failure mode. Chance alone
+    keeps it under 1 when a task has few episodes. ``"unknown"`` is ignored.
 
     Returns:
-        0..1, or NaN with fewer than two tasks that have a known name.
+        0..1, or NaN with fewer than two tasks that have a known failure mode.
     """
     tables = [_shares(known) for names in names_by_task.values() if (known := _known(names))]
     if len(tables) < 2:
@@ -77,20 +77,20 @@ def policy_z_scores(
     *,
     lower_is_better: Iterable[str] = LOWER_IS_BETTER,
 ) -> dict[str, dict[str, float]]:
-    """How many standard deviations each policy lies from the mean of the policies, better upwards.
+    """Return how many standard deviations each policy lies from the mean of the policies, better upwards.
 
     z = (x - mean) / sd with the sample standard deviation (n - 1) over the policies whose value is known; the
-    sign is turned for metrics where less is better. After the diagnosis figure of PRM-as-a-Judge.
+    sign is reversed for metrics where lower is better. After the diagnosis figure of PRM-as-a-Judge.
 
     Args:
         values_by_policy: For each policy, its value of each metric; NaN or absent where unknown.
-        lower_is_better: Names of the metrics whose sign is turned.
+        lower_is_better: Names of the metrics whose sign is reversed.
 
     Returns:
         The same policies, each with every metric; NaN where the value is unknown, where fewer than three
         policies have one, or where they do not differ.
     """
-    turned = frozenset(lower_is_better)
+    reversed_metrics = frozenset(lower_is_better)
     metrics = list(dict.fromkeys(name for values in values_by_policy.values() for name in values))
     scores: dict[str, dict[str, float]] = {policy: {} for policy in values_by_policy}
     for metric in metrics:
@@ -99,7 +99,7 @@ def policy_z_scores(
         spread = float(np.std(known, ddof=1)) if len(known) >= 3 else 0.0
         # Equal values may differ by rounding in their mean; that is no spread.
         flat = spread <= 1e-12 * max(1.0, float(np.abs(known).max(initial=0.0)))
-        sign = -1.0 if metric in turned else 1.0
+        sign = -1.0 if metric in reversed_metrics else 1.0
         for policy, value in zip(values_by_policy, column, strict=True):
             scores[policy][metric] = math.nan if flat else float(sign * (value - known.mean()) / spread)
     return scores
@@ -110,7 +110,7 @@ def _known(names: Sequence[str]) -> list[str]:
 
 
 def _shares(names: Sequence[str]) -> dict[str, float]:
-    """Share of each name, in the order of the rules, then ``none`` and any other."""
+    """Return the share of each name, in the order of the rules, then ``none`` and any other."""
     counts = Counter(names)
     order = [rule.name for rule in FAILURE_MODE_RULES]
     ordered = sorted(counts, key=lambda name: (order.index(name) if name in order else len(order), name))

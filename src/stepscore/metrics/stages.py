@@ -1,8 +1,8 @@
-"""A curve against annotated stages: the progress they imply, the error to it, and what happens at their ends.
+"""A curve against annotated stages: the progress they imply, the error to it, and its rise at their boundaries.
 
-Stages are spans ``(name, start_s, end_s)`` in order, without overlap; a gap between two is time in which
-the task stands still. All times are seconds from the episode's first frame. Points of a curve whose
-progress is NaN are unknown: no measure here guesses them, nor interpolates across them.
+Stages are spans ``(name, start_s, end_s)`` in order, without overlap; a gap between two is time in which the task
+makes no progress. All times are seconds from the episode's first frame. Points of a curve whose progress is NaN
+are unknown: no metric here guesses them, nor interpolates across them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray
 
 StageSpan = tuple[str, float, float]
+"""Name, start and end of a stage, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceError:
-    """Distance of a curve to the truth trace over its known points; each NaN where there are too few.
+    """Distance of a curve to the truth trace over its known points; NaN where there are too few.
 
     Attributes:
         mae: Mean absolute error, 0..1, lower is better.
@@ -43,7 +44,7 @@ class TraceError:
 
 @dataclass(frozen=True)
 class BoundaryRise:
-    """How much of a curve's rise happens close to stage boundaries.
+    """The part of a curve's rise that lies close to stage boundaries.
 
     Attributes:
         boundaries: Times of the boundaries, shape (m,).
@@ -51,7 +52,7 @@ class BoundaryRise:
         truth_rise: Rise of the truth trace across the same window, shape (m,).
         share: Share of the curve's whole rise inside the windows, overlaps counted once; NaN where a part
             is unknown or the curve does not rise.
-        truth_share: The same of the truth trace: what a faithful curve would have.
+        truth_share: The same of the truth trace: the share of a perfect curve.
     """
 
     boundaries: FloatArray
@@ -63,7 +64,7 @@ class BoundaryRise:
 
 @dataclass(frozen=True)
 class PlateauError:
-    """How far a curve moves while the task stands still.
+    """Movement of a curve while the task makes no progress.
 
     Attributes:
         error: Mean absolute deviation from the value at the plateau's start, over all plateau points with
@@ -83,7 +84,7 @@ class PlateauError:
 
 @dataclass(frozen=True, slots=True)
 class BoundaryF1:
-    """Boundaries found against boundaries annotated; a ratio is NaN where its denominator is 0."""
+    """Agreement of found with annotated boundaries; a ratio is NaN where its denominator is 0."""
 
     f1: float
     precision: float
@@ -94,16 +95,16 @@ class BoundaryF1:
 
 
 def truth_trace(spans: Sequence[StageSpan], times: ArrayLike, weights: ArrayLike | None = None) -> FloatArray:
-    """True progress at ``times`` as the stages imply it, shape (n,), 0..1.
+    """Return the progress that the stages imply at ``times``, shape (n,), 0..1.
 
     Inside stage k of K it is (k + fraction of the stage's time passed) / K, or with weights w summing to 1,
     w_0 + ... + w_{k-1} + fraction * w_k (SARM's potential, LeRobot sarm_utils.py). It is 0 before the first
-    stage, 1 after the last, and in a gap what the stage before it ended with. A stage without duration is
-    passed at its start. NaN times give NaN.
+    stage, 1 after the last, and in a gap the value at the end of the stage before. A stage without duration
+    is passed at its start. NaN times give NaN.
 
     Args:
         spans: The stages in order, without overlap.
-        times: Where to evaluate it, in any order.
+        times: Timestamps at which to evaluate it, in any order.
         weights: Each stage's share of the task, at least 0, summing to 1; equal shares if not given. SARM
             takes a stage's mean share of the duration over annotated episodes.
     """
@@ -121,7 +122,7 @@ def truth_trace(spans: Sequence[StageSpan], times: ArrayLike, weights: ArrayLike
 def trace_error(
     times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> TraceError:
-    """MAE, RMSE and CCC of a curve to `truth_trace`, each point of the curve counting once."""
+    """Return MAE, RMSE and CCC of a curve to `truth_trace`, each point of the curve counting once."""
     at, curve = _curve(times, progress)
     truth = truth_trace(spans, at, weights)
     known = ~np.isnan(curve)
@@ -138,7 +139,7 @@ def trace_error(
 
 
 def stage_boundaries(spans: Sequence[StageSpan]) -> FloatArray:
-    """Times at which a stage starts or ends, ascending, one that two stages share given once."""
+    """Return the times at which a stage starts or ends, ascending; one that two stages share, once."""
     return np.unique(np.concatenate(_edges(spans)))
 
 
@@ -149,12 +150,12 @@ def boundary_rise(
     window_s: float = 0.5,
     weights: ArrayLike | None = None,
 ) -> BoundaryRise:
-    """Rise of a curve within ``window_s`` of each stage boundary b: value(b + window) - value(b - window).
+    """Return the rise of a curve at each stage boundary b: value(b + window_s) - value(b - window_s).
 
     Values between points are interpolated linearly; windows are cut to the time the curve covers, and a
     boundary outside it has a NaN rise. A ``share`` far above ``truth_share`` belongs to a judge that jumps
-    when it changes its mind about the stage and stands still inside stages; one far below, to a judge that
-    does not see stages end.
+    when it assigns another stage and is constant inside stages; one far below, to a judge that does not
+    notice the ends of stages.
     """
     if not 0 < window_s < math.inf:
         raise OptionError(f"window_s is {window_s}; expected seconds above 0.")
@@ -183,7 +184,7 @@ def boundary_rise(
 def plateau_error(
     times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> PlateauError:
-    """How far a curve moves where the truth trace is flat: before, between and after the stages.
+    """Return how far a curve moves where the truth trace is flat: before, between and after the stages.
 
     A stage of weight 0 (waiting) is flat too. A plateau's reference is the curve's value at its start,
     interpolated; where that is unknown, so are all its points.
@@ -212,10 +213,10 @@ def plateau_error(
 
 
 def boundary_f1(true_times: ArrayLike, found_times: ArrayLike, tolerance_s: float = 0.5) -> BoundaryF1:
-    """F1 of found boundaries, each matching at most one true one no more than ``tolerance_s`` away.
+    """Return the F1 of found boundaries, each matching at most one true one within ``tolerance_s``.
 
-    F1 = 2 matched / (n_true + n_found), with as many matches as can be made: in time order, the earlier of
-    two unmatched ends is either matched now or never. (ProcVLM's BF1@5 takes 5 % of the length as tolerance
+    F1 = 2 matched / (n_true + n_found), with as many matches as possible: in time order, the earlier of two
+    unmatched boundaries is either matched now or never. (ProcVLM's BF1@5 takes 5 % of the length as tolerance
     and thresholds the assignment of least distance, which can lose a match that was possible.)
     NaN times are not boundaries and are left out.
     """
@@ -244,7 +245,7 @@ def boundary_f1(true_times: ArrayLike, found_times: ArrayLike, tolerance_s: floa
 
 
 def _edges(spans: Sequence[StageSpan]) -> tuple[FloatArray, FloatArray]:
-    """Starts and ends of the stages, checked: finite, each after its start, in order and not overlapping."""
+    """Return starts and ends of the stages, checked: finite, in order, without overlap, no end before its start."""
     if not len(spans):
         raise OptionError("There are no stage spans; expected at least one (name, start_s, end_s).")
     starts = np.array([span[1] for span in spans], dtype=np.float64)
@@ -285,15 +286,15 @@ def _curve(times: ArrayLike, progress: ArrayLike) -> tuple[FloatArray, FloatArra
 
 
 def _value(at: FloatArray, curve: FloatArray, where: FloatArray) -> FloatArray:
-    """The curve at times within it, linear between neighbouring points; NaN beside unknown ones."""
+    """Interpolate the curve linearly at times within it; NaN next to unknown points."""
     return np.asarray(np.interp(where, at, curve))
 
 
 def _merged(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sorted intervals of one width with their overlaps joined."""
-    fresh = np.append(True, low[1:] > high[:-1]) if len(low) else np.zeros(0, dtype=np.bool_)
-    last = np.append(fresh[1:], True) if len(low) else fresh
-    return low[fresh], high[last]
+    """Join overlapping intervals; they are sorted and of one width."""
+    first = np.append(True, low[1:] > high[:-1]) if len(low) else np.zeros(0, dtype=np.bool_)
+    last = np.append(first[1:], True) if len(low) else first
+    return low[first], high[last]
 
 
 def _share(part: float, whole: float) -> float:

@@ -1,8 +1,8 @@
-"""Which step of the task fails? Measures of a matrix of verdicts, episodes by ordered subgoals.
+"""Which subgoal fails? Metrics of a matrix of verdicts, episodes by ordered subgoals.
 
-An entry is 1 (reached), 0 (not reached) or NaN (unknown). Each result carries the n behind its numbers;
-the per-episode series (`conditional_success_indicator`, `first_failed_subgoal`, `order_violation_indicator`) are what intervals
-and comparisons are computed from. The vector of rates is StepEval's main result (arXiv 2509.19524).
+An entry is 1 (reached), 0 (not reached) or NaN (unknown). Each result has the n behind its numbers. Intervals and
+comparisons are computed from the per-episode series: `conditional_success_indicator`, `first_failed_subgoal` and
+`order_violation_indicator`. The vector of rates is StepEval's main result (arXiv 2509.19524).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SubgoalRates:
     Attributes:
         rate: Share of 1 among the known entries, shape (K,); NaN where none is known.
         n: Known entries behind each rate, shape (K,).
-        coverage: n over the entries that were eligible, shape (K,); NaN where none was.
+        coverage: n over the eligible entries, shape (K,); NaN where there are none.
     """
 
     rate: FloatArray
@@ -34,7 +34,7 @@ class SubgoalRates:
 
 @dataclass(frozen=True)
 class FirstFailures:
-    """Where episodes fail first, as counts.
+    """Counts of episodes by the subgoal they fail first.
 
     Attributes:
         counts: Episodes whose first failed subgoal is k, shape (K,).
@@ -59,7 +59,7 @@ class FirstFailures:
 
 @dataclass(frozen=True)
 class OrderViolations:
-    """How often a later subgoal is reached without an earlier one.
+    """Episodes in which a later subgoal is reached without an earlier one.
 
     Attributes:
         rate: Share of episodes with at least one violation, among those where that is known; else NaN.
@@ -75,21 +75,21 @@ class OrderViolations:
 
 
 def verdict_coverage(matrix: ArrayLike) -> FloatArray:
-    """Share of episodes whose verdict is known, for each subgoal, shape (K,); NaN without episodes."""
+    """Return the share of episodes whose verdict is known, for each subgoal, shape (K,); NaN without episodes."""
     verdicts = _verdicts(matrix)
     return np.asarray(np.sum(~np.isnan(verdicts), axis=0) / (len(verdicts) or np.nan))
 
 
 def success_vector(matrix: ArrayLike) -> SubgoalRates:
-    """Success rate of each subgoal over the episodes whose verdict is known."""
+    """Return the success rate of each subgoal over the episodes whose verdict is known."""
     verdicts = _verdicts(matrix)
     return _rates(verdicts, np.full(verdicts.shape[1], len(verdicts)))
 
 
 def conditional_success(matrix: ArrayLike) -> SubgoalRates:
-    """Success rate of each subgoal given that the one before it was reached; the first is unconditional.
+    """Return the success rate of each subgoal given that the one before was reached; the first is unconditional.
 
-    rate_k = P(s_k = 1 | s_{k-1} = 1). It shows which step loses the episodes that arrive at it, where the
+    rate_k = P(s_k = 1 | s_{k-1} = 1). It shows which subgoal loses the episodes that arrive at it, where the
     plain vector shows only how many are left. Coverage is over the episodes whose previous subgoal is known
     to be reached.
     """
@@ -99,7 +99,7 @@ def conditional_success(matrix: ArrayLike) -> SubgoalRates:
 
 
 def conditional_success_indicator(matrix: ArrayLike, k: int) -> FloatArray:
-    """Per episode, 1 or 0 for subgoal k (from 0) where k - 1 was reached; NaN elsewhere and where unknown."""
+    """Return 1 or 0 per episode for subgoal k (from 0) where k - 1 was reached; NaN elsewhere and where unknown."""
     verdicts = _verdicts(matrix)
     if not 0 <= k < verdicts.shape[1]:
         raise OptionError(f"subgoal index is {k}; expected 0..{verdicts.shape[1] - 1}.")
@@ -107,7 +107,7 @@ def conditional_success_indicator(matrix: ArrayLike, k: int) -> FloatArray:
 
 
 def first_failed_subgoal(matrix: ArrayLike) -> FloatArray:
-    """Per episode, the index of the first failed subgoal; K where none failed, NaN where not known.
+    """Return the index of the first failed subgoal per episode; K where none failed, NaN where not known.
 
     Not known means that an unknown verdict comes before the first known failure, or that there is an unknown
     verdict and no failure: the unknown one may have been the first.
@@ -121,7 +121,7 @@ def first_failed_subgoal(matrix: ArrayLike) -> FloatArray:
 
 
 def first_failure_histogram(matrix: ArrayLike) -> FirstFailures:
-    """How many episodes fail first at each subgoal, at none, or where it is not known."""
+    """Count the episodes that fail first at each subgoal, at none, or where it is not known."""
     k = _verdicts(matrix).shape[1]
     at = first_failed_subgoal(matrix)
     counts = np.bincount(at[~np.isnan(at)].astype(np.int64), minlength=k + 1).astype(np.int64)
@@ -129,7 +129,7 @@ def first_failure_histogram(matrix: ArrayLike) -> FirstFailures:
 
 
 def order_violation_indicator(matrix: ArrayLike) -> FloatArray:
-    """Per episode: 1 where a later subgoal is reached and an earlier one is not, else 0.
+    """Return 1 per episode in which a later subgoal is reached and an earlier one is not, else 0.
 
     NaN where no known pair violates the order but some value of the unknown verdicts would.
     """
@@ -142,10 +142,10 @@ def order_violation_indicator(matrix: ArrayLike) -> FloatArray:
 
 
 def order_violations(matrix: ArrayLike) -> OrderViolations:
-    """Share of episodes in which a later subgoal is reached and an earlier one is not, and which pairs.
+    """Return the share of episodes in which a later subgoal is reached and an earlier one is not, and which pairs.
 
     Where the subgoals depend on one another a violation is a mistake of the judge; where they do not, it is
-    a fact about the policy. The measure cannot tell which.
+    a property of the policy. The metric does not distinguish the two.
     """
     verdicts = _verdicts(matrix)
     violated = order_violation_indicator(matrix)
@@ -176,6 +176,6 @@ def _rates(entries: FloatArray, eligible: IntArray) -> SubgoalRates:
 
 
 def _missing_before(missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether an entry strictly before this one in its row is set."""
-    seen = np.logical_or.accumulate(missing, axis=1)
-    return np.column_stack([np.zeros(len(seen), dtype=np.bool_), seen[:, :-1]])
+    """Return whether an entry strictly before this one in its row is set."""
+    so_far = np.logical_or.accumulate(missing, axis=1)
+    return np.column_stack([np.zeros(len(so_far), dtype=np.bool_), so_far[:, :-1]])

@@ -1,9 +1,8 @@
-"""Does a score tell success from failure? Ranking, answers at a threshold, and fitting that threshold.
+"""Does a score separate success from failure? Ranking, answers at a threshold, and fitting that threshold.
 
-Labels and answers are 1 (yes), 0 (no) or NaN (unknown). A point whose score or label is unknown enters
-nothing; `confusion` and `best_threshold` count how many were left out, and
-`stepscore.metrics.validation.known_share` gives the coverage of the others. With labels of one class alone
-nothing can be told apart, and every measure here is NaN.
+Labels and answers are 1 (yes), 0 (no) or NaN (unknown). A point whose score or label is unknown is left out;
+`confusion` and `best_threshold` count how many were, and `stepscore.metrics.known_share` is the coverage of the
+other metrics. With labels of one class only, every metric here is NaN.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ CRITERIA: tuple[Criterion, ...] = ("balanced_accuracy", "mcc", "accuracy")
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Answers against labels, counted; ``unknown`` are the points where either was not known."""
+    """Counts of answers against labels; ``unknown`` counts the points where either is not known."""
 
     tp: int
     fp: int
@@ -36,18 +35,18 @@ class Confusion:
 
     @property
     def n(self) -> int:
-        """Points that entered."""
+        """Points with a known answer and label."""
         return self.tp + self.fp + self.fn + self.tn
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A threshold and what it was fitted on. The answer is yes at or above ``value``.
+    """A fitted threshold. The answer is yes at or above ``value``.
 
     Attributes:
         value: The threshold; -inf or inf where answering always yes or always no was best, NaN where the
-            labels hold one class alone.
-        criterion: What it maximises.
+            labels hold one class only.
+        criterion: The criterion it maximises.
         score: The criterion's value on the split it was fitted on: an optimistic number, not a result.
         n: Points it was fitted on.
         unknown: Points left out for an unknown score or label.
@@ -61,12 +60,12 @@ class Threshold:
 
 
 def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Area under the ROC curve: how often a success outscores a failure, a tie counting one half.
+    """Return the area under the ROC curve: how often a success outscores a failure, a tie counting one half.
 
     AUC = (sum of the successes' average ranks - P(P+1)/2) / (P N) (Mann-Whitney's U; Hanley & McNeil 1982).
 
     Returns:
-        0..1, 0.5 is chance; NaN where the known labels hold one class alone.
+        0..1, 0.5 is chance; NaN where the known labels hold one class only.
     """
     known, truth = _scored(scores, labels)
     positives = int(truth.sum())
@@ -78,13 +77,13 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
 
 
 def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Average precision: precision at each distinct score, weighted by the recall gained there.
+    """Return the average precision: precision at each distinct score, weighted by the recall gained there.
 
     AP = sum_n (R_n - R_{n-1}) P_n, scores falling, without interpolation (scikit-learn's definition).
 
     Returns:
         0..1; chance is the share of successes, so compare on equal shares only. NaN where the known labels
-        hold one class alone.
+        hold one class only.
     """
     known, truth = _scored(scores, labels)
     positives = truth.sum()
@@ -100,33 +99,33 @@ def average_precision(scores: ArrayLike, labels: ArrayLike) -> float:
 
 def confusion(answers: ArrayLike, labels: ArrayLike) -> Confusion:
     """Count the answers against the labels; both 1, 0 or NaN."""
-    said, truth = binary(answers, "answers"), binary(labels, "labels")
-    total = len(said)
-    said, truth = known_pairs(said, truth, "answers", "labels")
-    tp, fp = int(np.sum(said * truth)), int(np.sum(said * (1 - truth)))
+    given, truth = binary(answers, "answers"), binary(labels, "labels")
+    total = len(given)
+    given, truth = known_pairs(given, truth, "answers", "labels")
+    tp, fp = int(np.sum(given * truth)), int(np.sum(given * (1 - truth)))
     fn = int(truth.sum()) - tp
-    return Confusion(tp=tp, fp=fp, fn=fn, tn=len(said) - tp - fp - fn, unknown=total - len(said))
+    return Confusion(tp=tp, fp=fp, fn=fn, tn=len(given) - tp - fp - fn, unknown=total - len(given))
 
 
 def balanced_accuracy(answers: ArrayLike, labels: ArrayLike) -> float:
-    """Mean of the accuracy on successes and on failures: (tp/(tp+fn) + tn/(tn+fp)) / 2.
+    """Return the mean of the accuracy on successes and on failures: (tp/(tp+fn) + tn/(tn+fp)) / 2.
 
     Returns:
-        0..1, 0.5 for any answer that ignores the episode; NaN where the known labels hold one class alone.
+        0..1, 0.5 for any answer that ignores the episode; NaN where the known labels hold one class only.
     """
     counts = confusion(answers, labels)
     return float(_criterion("balanced_accuracy", counts.tp, counts.fp, counts.fn, counts.tn))
 
 
 def mcc(answers: ArrayLike, labels: ArrayLike) -> float:
-    """Matthews' correlation of answers and labels.
+    """Return Matthews' correlation of answers and labels.
 
     MCC = (tp tn - fp fn) / sqrt((tp+fp)(tp+fn)(tn+fp)(tn+fn)) (Matthews 1975). ProcVLM's MCC@95 is this on
     ``apply_threshold(progress, 0.95)``.
 
     Returns:
         -1..1, higher is better. 0 where one answer was given to all (scikit-learn's convention); NaN where
-        the known labels hold one class alone.
+        the known labels hold one class only.
     """
     counts = confusion(answers, labels)
     return float(_criterion("mcc", counts.tp, counts.fp, counts.fn, counts.tn))
@@ -135,7 +134,7 @@ def mcc(answers: ArrayLike, labels: ArrayLike) -> float:
 def best_threshold(
     scores: ArrayLike, labels: ArrayLike, criterion: Criterion = "balanced_accuracy"
 ) -> Threshold:
-    """The threshold that serves ``criterion`` best on this split; apply it to another with `apply_threshold`.
+    """Fit the threshold that maximises ``criterion`` on this split; apply it to another with `apply_threshold`.
 
     Candidates are the midpoints between neighbouring distinct scores, and -inf and inf. Among equally good
     ones the choice is the finite one in the widest gap (the least likely to cut the next split's scores
@@ -170,9 +169,9 @@ def best_threshold(
 
 
 def apply_threshold(scores: ArrayLike, threshold: float | Threshold) -> FloatArray:
-    """Answers of ``scores``: 1 at or above the threshold, 0 below it, NaN where the score is unknown.
+    """Return answers: 1 for scores at or above the threshold, 0 below it, NaN where the score is unknown.
 
-    A NaN threshold, as fitted on one class alone, answers nothing: all NaN.
+    A NaN threshold, as fitted on one class only, gives NaN for all.
     """
     value = threshold.value if isinstance(threshold, Threshold) else float(threshold)
     known = series(scores, "scores")
@@ -192,7 +191,7 @@ def _criterion(
     fn: FloatArray | float,
     tn: FloatArray | float,
 ) -> FloatArray:
-    """A criterion from counts, number by number or array by array; NaN where a class is missing."""
+    """Compute a criterion from counts, numbers or arrays; NaN where a class is missing."""
     tp, fp, fn, tn = (np.asarray(x, dtype=np.float64) for x in (tp, fp, fn, tn))
     positives, negatives = tp + fn, tn + fp
     both = (positives > 0) & (negatives > 0)
@@ -201,6 +200,6 @@ def _criterion(
         return np.asarray((tp / positives + tn / negatives) / 2)
     if name == "accuracy":
         return np.asarray((tp + tn) / (positives + negatives))
-    # Where one answer is given to all, the numerator is 0 too; 1 stands for the margin that is missing.
-    said = np.where((tp + fp == 0) | (tn + fn == 0), 1.0, (tp + fp) * (tn + fn))
-    return np.asarray((tp * tn - fp * fn) / np.sqrt(positives * negatives * said))
+    # Where one answer is given to all, the numerator is 0 too; 1 stands for the missing margin.
+    margin = np.where((tp + fp == 0) | (tn + fn == 0), 1.0, (tp + fp) * (tn + fn))
+    return np.asarray((tp * tn - fp * fn) / np.sqrt(positives * negatives * margin))

@@ -1,4 +1,4 @@
-"""What TOPReward makes of its log-probabilities: the formulas of its paper (arXiv 2602.19313).
+"""TOPReward's formulas on log-probabilities of a token (arXiv 2602.19313).
 
 All of them take one value per prefix, in order of time. An unknown value stays unknown and takes no part in
 the others' scaling.
@@ -18,10 +18,14 @@ EPSILON = 1e-8
 
 
 def minmax(rewards: ArrayLike, epsilon: float = EPSILON) -> FloatArray:
-    """Equation 2: s_k = (r_k - min r) / (max r - min r + epsilon), the scaling of an episode by itself.
+    """Scale an episode to its own range: s_k = (r_k - min r) / (max r - min r + epsilon), equation 2.
 
-    Every episode that changes at all, failed or not, runs from 0 to 1 under it, so it says nothing of level.
-    A constant series is 0 everywhere (the published code, which has no epsilon, sets it to 1 instead).
+    Every episode that changes at all, failed or not, runs from 0 to 1 under it, so it carries no level. A
+    constant series is 0 everywhere (the published code, which has no epsilon, sets it to 1 instead).
+
+    Args:
+        rewards: One value per prefix, shape (n,); NaN for unknown.
+        epsilon: Added to the range, above 0.
     """
     if epsilon <= 0:
         raise OptionError(f"epsilon is {epsilon}; it must be above 0.")
@@ -33,14 +37,14 @@ def minmax(rewards: ArrayLike, epsilon: float = EPSILON) -> FloatArray:
 
 
 def dense_reward(scaled: ArrayLike, *, tau: float = 2.0, delta_max: float = 2.0) -> FloatArray:
-    """Equation 3: w_k = clip(tau exp(s_k - s_{k-1}), 0, delta_max), a weight for each step.
+    """Return the weight of each prefix: w_k = clip(tau exp(s_k - s_{k-1}), 0, delta_max), equation 3.
 
-    With the paper's tau = delta_max every step that does not fall has the weight delta_max: the weight tells
-    regressions apart from all else. The first step has none before it, and its weight is NaN.
+    With the paper's tau = delta_max every prefix that does not fall has the weight delta_max: the weight
+    distinguishes only regressions. The first prefix has none before it, and its weight is NaN.
 
     Args:
         scaled: Progress per prefix, e.g. from :func:`minmax`.
-        tau: Weight of a step without change.
+        tau: Weight of no change.
         delta_max: Largest weight.
     """
     if not (tau > 0 and delta_max > 0):
@@ -50,11 +54,15 @@ def dense_reward(scaled: ArrayLike, *, tau: float = 2.0, delta_max: float = 2.0)
 
 
 def trailing_mean(values: ArrayLike, last: int = 3) -> FloatArray:
-    """Mean over the last three values up to each prefix; over fewer at the start.
+    """Return the mean over the ``last`` values up to each prefix; over fewer at the start.
 
     At the end of the episode it is the paper's success score, there of log P. One unknown value makes the
-    mean unknown: a word that a server did not tell was an improbable one, and leaving it out would lift the
-    mean of a failure.
+    mean unknown: a token whose log-probability a server did not return was an improbable one, and leaving it
+    out would raise the mean of a failure.
+
+    Args:
+        values: One value per prefix, shape (n,); NaN for unknown.
+        last: Values in the mean, at least 1.
     """
     if last < 1:
         raise OptionError(f"last is {last}; it must be at least 1.")

@@ -1,7 +1,7 @@
-"""Series that belong together: checked for shape, and the places where any of them is unknown dropped.
+"""Validation of series: their shape and range, and the points at which all of them are known.
 
-The measures beside this file compare two series point by point. A point where either is NaN is unknown; it
-enters no measure, and `known_share` says how many points did.
+The metrics of this package compare two series point by point. A point where either is NaN is unknown; it enters
+no metric, and `known_share` returns the share of points that did.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SLACK = 1e-9
 
 
 def series(values: ArrayLike, name: str) -> FloatArray:
-    """``values`` as a float64 array of shape (n,); ``None`` becomes NaN.
+    """Return ``values`` as a float64 array of shape (n,); ``None`` becomes NaN.
 
     Raises:
         OptionError: They are not numbers, or not one-dimensional.
@@ -32,10 +32,10 @@ def series(values: ArrayLike, name: str) -> FloatArray:
 
 
 def increasing(values: ArrayLike, name: str) -> FloatArray:
-    """`series` that is finite and strictly increasing, as times are.
+    """Return `series` of values that are finite and strictly increasing, as times are.
 
     Raises:
-        OptionError: A value is not finite, or not above the one before it; the message says which.
+        OptionError: A value is not finite, or not above the one before it; the message names it.
     """
     array = series(values, name)
     if not np.all(np.isfinite(array)):
@@ -52,10 +52,10 @@ def increasing(values: ArrayLike, name: str) -> FloatArray:
 
 
 def binary(values: ArrayLike, name: str, *, ndim: int = 1) -> FloatArray:
-    """``values`` as a float64 array that holds 1 (yes), 0 (no) and NaN (unknown) alone.
+    """Return ``values`` as a float64 array that holds only 1 (yes), 0 (no) and NaN (unknown).
 
     Raises:
-        OptionError: Another value is in it, or it has not ``ndim`` dimensions.
+        OptionError: It holds another value, or does not have ``ndim`` dimensions.
     """
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -81,14 +81,14 @@ def same_length(a: FloatArray, b: FloatArray, a_name: str, b_name: str) -> None:
 
 
 def known_pairs(a: FloatArray, b: FloatArray, a_name: str, b_name: str) -> tuple[FloatArray, FloatArray]:
-    """Both series at the points where both are known."""
+    """Return both series at the points where both are known."""
     same_length(a, b, a_name, b_name)
     known = ~(np.isnan(a) | np.isnan(b))
     return a[known], b[known]
 
 
 def known_share(*values: ArrayLike) -> float:
-    """Share of points known in every one of the series, 0..1: the coverage of a measure of them.
+    """Return the share of points known in every one of the series, 0..1: the coverage of a metric of them.
 
     NaN where there are no points.
     """

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from stepscore.metrics.stats import mean_estimate, statistic_estimate
 from stepscore.metrics.stats.bootstrap import (
     bca_interval,
     linear_acceleration,
@@ -18,7 +19,6 @@ from stepscore.metrics.stats.bootstrap import (
     rows_of,
     statistic_acceleration,
 )
-from stepscore.metrics.stats.intervals import mean_estimate, statistic_estimate
 from stepscore.metrics.stats.linear_statistic import mean_of
 from stepscore.metrics.stats.sample import draw_sample
 

@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 from stepscore.errors import OptionError
-from stepscore.metrics.stats.comparison import compare_paired, compare_samples, compare_unpaired
+from stepscore.metrics.stats import compare_paired, compare_samples, compare_unpaired, mean_estimate
 from stepscore.metrics.stats.comparison_result import bonett_price_interval, newcombe_interval
-from stepscore.metrics.stats.intervals import mean_estimate
 
 
 def rng(seed: int = 0) -> np.random.Generator:

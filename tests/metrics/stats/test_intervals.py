@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import linalg, stats
 
 from stepscore.errors import OptionError
-from stepscore.metrics.stats.intervals import (
+from stepscore.metrics.stats import (
     clopper_pearson_interval,
     mean_estimate,
     rate_estimate,

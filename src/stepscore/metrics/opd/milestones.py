@@ -1,4 +1,4 @@
-"""How far a curve got: MP and the milestones, the same in every revision of OPD."""
+"""MP and the milestones MC, which are the same in every revision of OPD."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _QUARTERS = np.array([0.25, 0.5, 0.75, 1.0])
 
 
 def milestones(best: FloatArray) -> dict[str, FloatArray]:
-    """MC, MC25, MC50, MC75, MC100 and MP of the highest progress so far.
+    """Return MC, MC25, MC50, MC75, MC100 and MP of the highest progress so far.
 
     MC@q = 1[MP >= q]; MC = the largest of 0, .25, .5, .75, 1 that MP reaches, which is the mean of the four
     rates since each includes those below it. Source: PRM-as-a-Judge, the level from its text, the rates

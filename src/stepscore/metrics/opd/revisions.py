@@ -5,7 +5,7 @@
     MC25..MC100  1 if the curve ever reached .25, .5, .75, 1                       up
     MC           the furthest of those milestones reached (0, .25, .5, .75, 1)     up
     MP           highest progress                                                  up
-    PPL          final progress weighted by how straight the way there was         up
+    PPL          final progress weighted by how direct the path to it was          up
     CRA          mean distance below the best so far (regret)                      down
     STR          share of steps, or of time, without progress (stagnation)         down
     coverage     share of samples whose progress is known
@@ -19,7 +19,7 @@ name     PPL                        CRA                  STR                    
 paper    p_T (p_T - p_0) / L        sum(M - p) / (T + 1) share of |p_t - p_(t-1)| < .005 the published text
 v1.0     p_T^2 / L                  sum(M - p) / T       same                           published code v1.0
 v1.5     clip(MP^2 / L, 0, 1)       sum(M - p) / (T MP)  same                           published code v1.5
-robust   of time, see ``opd_robust``: nothing prepended, insensitive to sampling and small noise
+robust   of time, see :mod:`stepscore.metrics.opd.robust`: nothing prepended, insensitive to sampling and small noise
 ======== ========================== ==================== ============================== ================
 
 Source of the first three: PRM-as-a-Judge, site text, code v1.0 and code v1.5.0. A path of no length has
@@ -42,8 +42,11 @@ from stepscore.metrics.opd.v15 import v15_prefixes
 from stepscore.types import FloatArray
 
 REVISIONS = ("paper", "v1.0", "v1.5", "robust")
+"""The names that ``revision`` takes."""
+
 OPD_KEYS = ("MC", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR", "coverage")
 OPD_V15_KEYS = (*OPD_KEYS[:-1], "DRR", "FNS", "SQS", "coverage")
+"""The keys of :func:`compute_opd`, in v1.5 and (without DRR, FNS and SQS: ``OPD_KEYS``) in the other revisions."""
 
 _STILL = 0.005 - 0.5e-9  # |d| < .005 after rounding to nine decimals
 _NO_PATH = 1e-9
@@ -56,16 +59,16 @@ def compute_opd(
     *,
     smoothing: Literal["published"] | None = None,
 ) -> dict[str, float]:
-    """The OPD metrics of one curve, each in 0..1 for progress in 0..1.
+    """Compute the OPD metrics of one curve, each in 0..1 for progress in 0..1.
 
     Args:
         progress: The samples in order, shape (T,). NaN is unknown: one makes every metric NaN, and
             ``coverage`` says how many there were. ``paper`` and ``v1.0`` compute on values outside 0..1 as
             they are (pass the ``raw`` channel), ``v1.5`` clips them, ``robust`` refuses them.
         revision: ``"paper"``, ``"v1.0"``, ``"v1.5"`` or ``"robust"``; see the module's table.
-        times: Seconds of each sample, strictly increasing. The three published revisions use it only to drop
-            a sample at time 0, which they do not score; ``robust`` is defined on it and takes the samples as
-            evenly spaced where it is not given.
+        times: Timestamp of each sample in seconds, strictly increasing. The three published revisions use it
+            only to drop a sample at time 0, which they do not score; ``robust`` is defined on it, and by
+            default takes the samples as evenly spaced.
         smoothing: ``"published"`` cleans the curve as the v1.5 toolkit does by default; v1.5 only.
 
     Returns:
@@ -74,7 +77,9 @@ def compute_opd(
     """
     curve, clock = _checked(progress, times)
     if curve.ndim != 1:
-        raise OptionError(f"opd takes one curve, not an array of shape {curve.shape}; see opd_prefixes.")
+        raise OptionError(
+            f"compute_opd takes one curve, not an array of shape {curve.shape}; see opd_prefixes."
+        )
     prefixes = _prefixes(curve, revision, clock, smoothing, last_only=True)
     return {name: float(values[-1]) if values.size else math.nan for name, values in prefixes.items()}
 
@@ -86,7 +91,7 @@ def opd_prefixes(
     *,
     smoothing: Literal["published"] | None = None,
 ) -> dict[str, FloatArray]:
-    """The OPD metrics of every prefix of a curve, in one pass that is linear in its length.
+    """Compute the OPD metrics of every prefix of a curve, in one pass that is linear in its length.
 
     Entry t is ``compute_opd`` of the first t + 1 samples. A sample dropped for lying at time 0 leaves NaN in its
     place, so that every array is as long as ``progress``; from the first unknown sample on, all but
@@ -118,7 +123,7 @@ def _checked(progress: ArrayLike, times: ArrayLike | None) -> tuple[FloatArray, 
 def _prefixes(
     curve: FloatArray, revision: str, clock: FloatArray | None, smoothing: str | None, *, last_only: bool
 ) -> dict[str, FloatArray]:
-    """All prefixes, or with ``last_only`` at least the last one, with unknown samples accounted for."""
+    """Compute all prefixes, or with ``last_only`` at least the last one, with unknown samples accounted for."""
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
     if smoothing not in (None, "published") or (smoothing and revision != "v1.5"):
@@ -144,7 +149,7 @@ def _with_unknown(
     unknown = np.isnan(curve)
     spoiled = np.logical_or.accumulate(unknown, axis=-1)
     coverage = np.cumsum(~unknown, axis=-1) / np.arange(1, curve.shape[-1] + 1)
-    # A prefix does not see what follows it, so any number may stand for the unknown ones.
+    # A prefix does not depend on what follows it, so any number may stand for the unknown ones.
     values = _values(np.where(unknown, 0.0, curve), revision, clock, smoothing, last_only=last_only)
     if last_only:
         spoiled, coverage = spoiled[..., -1:], coverage[..., -1:]
@@ -165,7 +170,7 @@ def _values(
 
 
 def _plain_prefixes(curve: FloatArray, extra: int) -> dict[str, FloatArray]:
-    """v1.0; with ``extra`` = 1 the prepended p_0 counts among the terms of CRA, as in the paper."""
+    """Compute v1.0; with ``extra`` = 1 the prepended p_0 counts among the terms of CRA, as in the paper."""
     count = np.arange(1.0, curve.shape[-1] + 1)
     step = curve.copy()
     step[..., 1:] -= curve[..., :-1]

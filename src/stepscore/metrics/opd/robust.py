@@ -1,7 +1,7 @@
 """OPD of time rather than of samples: the ``robust`` revision.
 
 The published metrics are sums over samples. Sampled twice as densely, the same rollout has a longer path, a
-lower PPL and another STR; noise of .01 in the judge moves STR by a fifth. Here the curve is the straight-line
+lower PPL and another STR; noise of .01 in the judge changes STR by a fifth. Here the curve is the linear
 interpolation of its samples over its own duration, and every metric is a mean over that time. Nothing is
 prepended; the curve starts at its first sample. All lengths of time are shares of the duration, so the unit
 of ``times`` does not matter.
@@ -11,15 +11,15 @@ duration of x_j (a window of 4 %, cut at the ends) and c_k the mean progress of 
 
 PPL = e^2 / (e + 2 F), e = q_100.
     v1.0's p_T^2 / L, as L = p_T + 2 (sum of all falls) for a path from 0. F counts falls as the truncated
-    variation does (Lochowski 2008): the total fall of the laziest curve within .03 of q, so a fall below .06
-    counts nothing and a larger one counts its excess.
+    variation does (Lochowski 2008): the total fall of the curve within .03 of q that moves least, so a fall
+    below .06 counts nothing and a larger one counts its excess.
 CRA = mean_k max(0, M_k - c_k - .01), M_k = max_(i<=k) min(c_i, m_i + .04).
     m_i is the mean over the 10 % of the duration that end with hundredth i: a spike raises the peak by no
     more than .04 over what was sustained, and a drop that lasts counts in full but for .01.
 STR = mean over the hundredths of (s4 + s8) / 2.
     s4 is the stillness of the stillest window of 4 % of the duration that holds the hundredth, s8 that of
-    8 %: 1 - r / .02 and 2 - r / .01, cut to 0..1, r the range of q in the window. So a short pause counts
-    half, one of 8 % or more in full, and moving by .02 within the window is no pause.
+    8 %: 1 - r / .02 and 2 - r / .01, clipped to 0..1, r the range of q in the window. So a short pause counts
+    half, one of 8 % or more in full, and a window in which q moves by .02 is not a pause.
 MP, MC: the highest sample, as in v1.0; reaching the goal in the last frame alone is still reaching it.
 
 A prefix is measured as if it were the whole rollout. One sample has no duration: its PPL, CRA and STR are
@@ -40,28 +40,28 @@ from stepscore.metrics.opd.milestones import milestones
 from stepscore.metrics.validation import increasing
 from stepscore.types import FloatArray, IntArray
 
-# Chosen on recorded curves; benchmarks/tables/opd_robust.py shows what they do there and elsewhere.
+# Chosen on recorded curves; benchmarks/tables/opd_robust.py shows their effect there and elsewhere.
 _GRID = 100  # parts of the duration; lengths of time below are in these
 _REACH = 2  # half of the window whose mean is the level
-_FALL = 0.06  # a smaller fall adds nothing to the path
-_SUSTAIN = 10  # what a peak is held against
-_SPIKE = 0.04  # how far a peak may rise above that
-_SHALLOW = 0.01  # a smaller drawdown is no regret
+_MIN_FALL = 0.06  # a smaller fall adds nothing to the path
+_SUSTAIN = 10  # length of the window that a peak is compared with
+_MAX_SPIKE = 0.04  # how far a peak may rise above that window's mean
+_MIN_DRAWDOWN = 0.01  # a smaller drawdown does not count as regret
 _PAUSES = {4: 0.0, 8: 0.01}  # length of a window, and the range up to which it is fully still
 _MOVING = 0.02  # the range from which a window is not still at all
-_ROWS = 1024  # prefixes worked on at once, which bounds the memory of a long curve
+_MAX_PREFIXES_PER_BATCH = 1024  # bounds the memory of a long curve
 
 
 @dataclass(frozen=True)
 class CurveProfile:
-    """A curve as ``robust`` sees it, on an even grid over its duration.
+    """A curve as ``robust`` smooths it, on an even grid over its duration.
 
     Attributes:
         instants: The 101 instants, as shares of the duration.
-        level: Mean progress around each instant, q.
+        level: Mean progress around each instant, q, shape (101,).
         peak: Highest sustained progress up to the end of each hundredth, M, shape (100,).
-        drawdown: How far each hundredth lies below it, beyond the allowance.
-        stillness: How still each hundredth is, 0..1.
+        drawdown: Distance of each hundredth below it, beyond the tolerance of .01, shape (100,).
+        stillness: Stillness of each hundredth, 0..1, shape (100,).
         fall: F, the total of the falls of q beyond .06.
     """
 
@@ -74,11 +74,11 @@ class CurveProfile:
 
 
 def curve_profile(progress: ArrayLike, times: ArrayLike | None = None) -> CurveProfile:
-    """The profile of one curve of two or more known samples in 0..1.
+    """Compute the profile of one curve of two or more known samples in 0..1.
 
     Args:
         progress: The samples, shape (T,).
-        times: Their times, strictly increasing; evenly spaced if not given.
+        times: Their times, strictly increasing; evenly spaced by default.
     """
     curve = _in_range(np.asarray(progress, dtype=np.float64))
     if curve.ndim != 1 or len(curve) < 2 or np.isnan(curve).any():
@@ -98,7 +98,7 @@ def curve_profile(progress: ArrayLike, times: ArrayLike | None = None) -> CurveP
 
 
 def checked_times(times: ArrayLike, samples: int) -> FloatArray:
-    """The times as an array: finite, strictly increasing, one per sample; anything else is an error."""
+    """Return the times as an array: finite, strictly increasing, one per sample; anything else is an error."""
     clock = increasing(times, "times")
     if len(clock) != samples:
         raise OptionError(f"times has {len(clock)} values for {samples} samples; give one per sample.")
@@ -108,12 +108,12 @@ def checked_times(times: ArrayLike, samples: int) -> FloatArray:
 def robust_prefixes(
     curve: FloatArray, times: FloatArray | None, *, last_only: bool = False
 ) -> dict[str, FloatArray]:
-    """MC.., MP, PPL, CRA and STR of every prefix of finite curves (..., T), linear in T.
+    """Compute MC.., MP, PPL, CRA and STR of every prefix of finite curves (..., T), linear in T.
 
     Args:
         curve: One curve or several of one length; values outside 0..1 are an error.
-        times: Their shared times, strictly increasing; evenly spaced if not given.
-        last_only: Only the whole curves are measured; the arrays then have the last axis 1.
+        times: Their shared times, strictly increasing; evenly spaced by default.
+        last_only: Measure the whole curves only; the arrays then have the last axis 1.
     """
     _in_range(curve)
     length = curve.shape[-1]
@@ -122,12 +122,12 @@ def robust_prefixes(
     values = milestones(np.maximum.accumulate(curve, axis=-1)[..., ends])
     values |= {name: np.full(values["MP"].shape, math.nan) for name in ("PPL", "CRA", "STR")}
     for row in np.ndindex(curve.shape[:-1]):
-        for first in range(0, len(ends), _ROWS):
-            chunk = ends[first : first + _ROWS]
+        for first in range(0, len(ends), _MAX_PREFIXES_PER_BATCH):
+            chunk = ends[first : first + _MAX_PREFIXES_PER_BATCH]
             timed = chunk > 0
             where = (*row, first + np.flatnonzero(timed))
-            for name, found in _timed_metrics(curve[row], clock, chunk[timed]).items():
-                values[name][where] = found
+            for name, metric in _timed_metrics(curve[row], clock, chunk[timed]).items():
+                values[name][where] = metric
     return values
 
 
@@ -146,16 +146,16 @@ def _timed_metrics(curve: FloatArray, times: FloatArray, ends: IntArray) -> dict
     integral = _integral(curve, times, ends)
     level = _level(integral)
     final = level[:, -1]
-    straight = final + 2 * _fall(level)
+    path = final + 2 * _fall(level)
     return {
-        "PPL": final**2 / np.where(straight > 0, straight, 1.0),
+        "PPL": final**2 / np.where(path > 0, path, 1.0),
         "CRA": _drawdown(integral)[1].mean(axis=-1),
         "STR": _stillness(level).mean(axis=-1),
     }
 
 
 def _integral(curve: FloatArray, times: FloatArray, ends: IntArray) -> FloatArray:
-    """Integral of the curve from its start to each instant of each prefix, shape (prefixes, 101).
+    """Return the integral of the curve from its start to each instant of each prefix, shape (prefixes, 101).
 
     Time is in hundredths of the prefix's duration: a difference of neighbours is the mean of a hundredth.
     """
@@ -164,7 +164,7 @@ def _integral(curve: FloatArray, times: FloatArray, ends: IntArray) -> FloatArra
     area = np.concatenate([[0.0], np.cumsum((curve[1:] + curve[:-1]) / 2 * gaps)])
     durations = (times[ends] - times[0])[:, None]
     instants = times[0] + durations * np.arange(_GRID + 1) / _GRID
-    # A prefix must not see beyond its last sample, not even by rounding.
+    # A prefix must not use anything beyond its last sample, not even by rounding.
     segment = np.minimum(np.searchsorted(times, instants, side="right") - 1, ends[:, None] - 1)
     into = instants - times[segment]
     integral = area[segment] + into * (curve[segment] + slopes[segment] * into / 2)
@@ -183,20 +183,20 @@ def _level(integral: FloatArray) -> FloatArray:
 
 
 def _fall(level: FloatArray) -> FloatArray:
-    """Total fall of the play operator y_j = clamp(y_(j-1), q_j - .03, q_j + .03), started at its lower edge.
+    """Sum the falls of the play operator y_j = clamp(y_(j-1), q_j - .03, q_j + .03), started at its lower edge.
 
     It is the downward truncated variation of q. A composition of clamps is a clamp, so all y come from
-    doubling: after step s every (low, high) composes the 2 s clamps up to it.
+    doubling: after the pass with stride s every (low, high) composes the 2 s clamps up to it.
     """
-    low, high = level - _FALL / 2, level + _FALL / 2
-    step = 1
-    while step <= _GRID:
-        before_low, before_high = low[:, :-step], high[:, :-step]
-        now_low, now_high = low[:, step:], high[:, step:]
+    low, high = level - _MIN_FALL / 2, level + _MIN_FALL / 2
+    stride = 1
+    while stride <= _GRID:
+        before_low, before_high = low[:, :-stride], high[:, :-stride]
+        now_low, now_high = low[:, stride:], high[:, stride:]
         low, high = low.copy(), high.copy()
-        low[:, step:] = np.clip(before_low, now_low, now_high)
-        high[:, step:] = np.clip(before_high, now_low, now_high)
-        step *= 2
+        low[:, stride:] = np.clip(before_low, now_low, now_high)
+        high[:, stride:] = np.clip(before_high, now_low, now_high)
+        stride *= 2
     falls: FloatArray = np.maximum(low[:, :-1] - low[:, 1:], 0.0).sum(axis=-1)
     return falls
 
@@ -205,8 +205,8 @@ def _drawdown(integral: FloatArray) -> tuple[FloatArray, FloatArray]:
     hundredths = np.diff(integral, axis=-1)
     ends = np.arange(1, _GRID + 1)
     sustained = _window_means(integral, ends - _SUSTAIN, ends)
-    peak = np.maximum.accumulate(np.minimum(hundredths, sustained + _SPIKE), axis=-1)
-    return peak, np.maximum(peak - hundredths - _SHALLOW, 0.0)
+    peak = np.maximum.accumulate(np.minimum(hundredths, sustained + _MAX_SPIKE), axis=-1)
+    return peak, np.maximum(peak - hundredths - _MIN_DRAWDOWN, 0.0)
 
 
 def _stillness(level: FloatArray) -> FloatArray:

@@ -4,13 +4,13 @@ On a curve clipped to 0..1, with p_0 = 0 prepended::
 
     PPL = clip(MP^2 / L, 0, 1)      CRA = sum(M - p) / (T MP), 0 where MP = 0      STR as in v1.0
     DRR = clip((max_(t >= t*) p_t - p_(t*) + 1e-6) / (d + 1e-6), 0, 1), the share of the deepest drop d that
-          was won back, t* the first moment of that drop; 1 where no drop exceeds 1e-12
+          was recovered, t* the first sample of that drop; 1 where no drop exceeds 1e-12
     FNS = .5 MP + .3 MC75 + .2 MC50            nearness to success, of failures (MP < .99), else NaN
     SQS = .5 PPL + .3 (1 - CRA) + .2 (1 - STR) quality of success, of successes (MP >= .99), else NaN
 
 The published toolkit cleans a curve first. Division by 100 where any |value| exceeds 1.5 and clipping to
 0..1 always happen (the whole curve decides, so a prefix of a curve in percent is read as percent);
-``smoothed`` adds its two other steps: a value more than .35 from the median of its two neighbours on either
+``smoothed`` adds its two other filters: a value more than .35 from the median of its two neighbours on either
 side is replaced by that median, then a window of (.1, .2, .4, .2, .1), renormalised at the ends.
 """
 
@@ -39,8 +39,8 @@ _REACH = 2  # samples the window takes from either side
 _TAIL = 2 * _REACH  # last samples of a prefix whose cleaned value depends on where the prefix ends
 
 
-class _Seen(NamedTuple):
-    """What is known of each prefix: enough to add a sample without looking back."""
+class _PrefixState(NamedTuple):
+    """Running statistics of each prefix, enough to add a sample without earlier ones."""
 
     last: FloatArray
     path: FloatArray
@@ -53,31 +53,31 @@ class _Seen(NamedTuple):
 
 
 def v15_prefixes(curve: FloatArray, *, smoothed: bool) -> dict[str, FloatArray]:
-    """Every metric of the module for each prefix of finite curves (..., T)."""
+    """Compute every metric of the module for each prefix of finite curves (..., T)."""
     scale = np.abs(curve).max(axis=-1, keepdims=True, initial=0.0) > _PERCENT
     clipped = np.clip(np.where(scale, curve / 100, curve), 0.0, 1.0)
     count = np.arange(1.0, curve.shape[-1] + 1)
     return _metrics(_scan_smoothed(clipped) if smoothed else _scan(clipped), count)
 
 
-def _metrics(seen: _Seen, count: FloatArray) -> dict[str, FloatArray]:
-    values = milestones(seen.best)
-    positive = seen.best > 0
-    ppl = np.clip(seen.best**2 / np.maximum(seen.path, _NO_PATH), 0.0, 1.0)
-    cra = np.where(positive, seen.regret / count / np.where(positive, seen.best, 1.0), 0.0)
-    stagnation = seen.still / count
-    recovered = (seen.since - seen.trough + _DRR_SLACK) / (seen.drop + _DRR_SLACK)
-    success = seen.best >= _SUCCESS
-    nearness = 0.5 * seen.best + 0.3 * values["MC75"] + 0.2 * values["MC50"]
+def _metrics(state: _PrefixState, count: FloatArray) -> dict[str, FloatArray]:
+    values = milestones(state.best)
+    positive = state.best > 0
+    ppl = np.clip(state.best**2 / np.maximum(state.path, _NO_PATH), 0.0, 1.0)
+    cra = np.where(positive, state.regret / count / np.where(positive, state.best, 1.0), 0.0)
+    stagnation = state.still / count
+    recovered = (state.since - state.trough + _DRR_SLACK) / (state.drop + _DRR_SLACK)
+    success = state.best >= _SUCCESS
+    nearness = 0.5 * state.best + 0.3 * values["MC75"] + 0.2 * values["MC50"]
     quality = np.clip(0.5 * ppl + 0.3 * (1 - cra) + 0.2 * (1 - stagnation), 0.0, 1.0)
     values |= {"PPL": ppl, "CRA": cra, "STR": stagnation}
-    values["DRR"] = np.where(seen.drop <= _NO_DROP, 1.0, np.clip(recovered, 0.0, 1.0))
+    values["DRR"] = np.where(state.drop <= _NO_DROP, 1.0, np.clip(recovered, 0.0, 1.0))
     values["FNS"] = np.where(success, math.nan, nearness)
     values["SQS"] = np.where(success, quality, math.nan)
     return values
 
 
-def _scan(p: FloatArray) -> _Seen:
+def _scan(p: FloatArray) -> _PrefixState:
     step = p.copy()
     step[..., 1:] -= p[..., :-1]
     step = np.abs(step)
@@ -87,7 +87,7 @@ def _scan(p: FloatArray) -> _Seen:
     deeper = np.zeros(p.shape, dtype=bool)
     deeper[..., 1:] = drop[..., 1:] > drop[..., :-1]
     trough_at = np.maximum.accumulate(np.where(deeper, np.arange(p.shape[-1]), 0), axis=-1)
-    return _Seen(
+    return _PrefixState(
         last=p,
         path=np.add.accumulate(step, axis=-1),
         best=best,
@@ -100,7 +100,7 @@ def _scan(p: FloatArray) -> _Seen:
 
 
 def _highest_since(p: FloatArray, start: IntArray) -> FloatArray:
-    """max(p[start_t..t]) for every t; start never falls, so ranks offset by it restart a running maximum."""
+    """Return max(p[start_t..t]) for every t; start never falls, so ranks offset by it restart a running maximum."""
     length = p.shape[-1]
     order = np.argsort(p, axis=-1, kind="stable")
     rank = np.empty_like(order)
@@ -109,34 +109,34 @@ def _highest_since(p: FloatArray, start: IntArray) -> FloatArray:
     return np.take_along_axis(np.take_along_axis(p, order, axis=-1), highest, axis=-1)
 
 
-def _add(seen: _Seen, value: FloatArray, there: BoolArray) -> _Seen:
-    """Each prefix with one more sample, where there is one."""
-    step = np.abs(value - seen.last)
-    best = np.maximum(seen.best, value)
+def _add(state: _PrefixState, value: FloatArray, there: BoolArray) -> _PrefixState:
+    """Add one more sample to each prefix, where there is one."""
+    step = np.abs(value - state.last)
+    best = np.maximum(state.best, value)
     below = best - value
-    deeper = below > seen.drop
-    longer = _Seen(
+    deeper = below > state.drop
+    longer = _PrefixState(
         last=value,
-        path=seen.path + step,
+        path=state.path + step,
         best=best,
-        regret=seen.regret + below,
-        still=seen.still + (step < _STILL),
-        drop=np.where(deeper, below, seen.drop),
-        trough=np.where(deeper, value, seen.trough),
-        since=np.where(deeper, value, np.maximum(seen.since, value)),
+        regret=state.regret + below,
+        still=state.still + (step < _STILL),
+        drop=np.where(deeper, below, state.drop),
+        trough=np.where(deeper, value, state.trough),
+        since=np.where(deeper, value, np.maximum(state.since, value)),
     )
-    return _Seen(*(np.where(there, new, old) for new, old in zip(longer, seen, strict=True)))
+    return _PrefixState(*(np.where(there, new, old) for new, old in zip(longer, state, strict=True)))
 
 
-def _scan_smoothed(p: FloatArray) -> _Seen:
-    """Prefixes of the cleaned curve, each cleaned as a curve of its own.
+def _scan_smoothed(p: FloatArray) -> _PrefixState:
+    """Scan the prefixes of the smoothed curve, each smoothed as a curve of its own.
 
-    Only the last four samples of a prefix are cleaned differently for its ending there, so each prefix is the
-    scan of what comes before them plus four samples of its own.
+    Only the last four samples of a prefix are smoothed differently because it ends there, so each prefix is
+    the scan of the samples before them plus four samples of its own.
     """
     clean = _without_spikes(p)
     settled = _scan(_smooth([_shifted(clean, -offset) for offset in range(-_REACH, _REACH + 1)]))
-    seen = _Seen(*(_shifted(values, _TAIL)[0] for values in settled))
+    state = _PrefixState(*(_shifted(values, _TAIL)[0] for values in settled))
     index = np.arange(p.shape[-1])
     for back in range(_TAIL - 1, -1, -1):
         # The window around `back` samples before the end; the last two samples of a prefix are never spikes.
@@ -144,8 +144,8 @@ def _scan_smoothed(p: FloatArray) -> _Seen:
         for offset in range(back + _REACH, back - _REACH - 1, -1):
             values, there = _shifted(clean if offset >= _REACH else p, max(offset, 0))
             window.append((values, there & (offset >= 0)))
-        seen = _add(seen, _smooth(window), np.broadcast_to(index >= back, p.shape))
-    return seen
+        state = _add(state, _smooth(window), np.broadcast_to(index >= back, p.shape))
+    return state
 
 
 def _without_spikes(p: FloatArray) -> FloatArray:
@@ -158,7 +158,7 @@ def _without_spikes(p: FloatArray) -> FloatArray:
 
 
 def _shifted(values: FloatArray, by: int) -> tuple[FloatArray, BoolArray]:
-    """Entry t holds values[t - by], 0 where there is none; and where there is one."""
+    """Return values[t - by] at entry t, 0 where there is none, and whether there is one."""
     source = np.arange(values.shape[-1]) - by
     there = (source >= 0) & (source < values.shape[-1])
     return np.where(there, values[..., np.where(there, source, 0)], 0.0), there

@@ -25,16 +25,16 @@ from stepscore.metrics.stats.sample import Sample, pool_lonely
 from stepscore.types import FloatArray, IntArray
 
 RESAMPLES = 2000
-_CELLS = 1_000_000  # drawn at a time, so that memory does not grow with the sample
+_MAX_DRAWS_PER_BATCH = 1_000_000  # drawn units, so that memory does not grow with the sample
 
 
 def resample_units(stratum: IntArray, resamples: int, rng: np.random.Generator) -> IntArray:
-    """Bootknife draws of unit indices, shape (resamples, units), each row holding every stratum's share.
+    """Draw unit indices by the bootknife, shape (resamples, units), each row holding every stratum's share.
 
     Args:
         stratum: Stratum of each unit, each with two units or more.
         resamples: Rows to draw.
-        rng: Source of randomness; strata are drawn in the order of their codes.
+        rng: Random generator; strata are drawn in the order of their codes.
     """
     parts = []
     for code in range(int(stratum.max(initial=-1)) + 1):
@@ -46,13 +46,13 @@ def resample_units(stratum: IntArray, resamples: int, rng: np.random.Generator) 
 
 
 def batches(resamples: int, units: int) -> list[int]:
-    """``resamples`` cut so that each part holds about a million drawn units."""
-    size = max(1, _CELLS // max(units, 1))
+    """Split ``resamples`` so that each part holds about a million drawn units."""
+    size = max(1, _MAX_DRAWS_PER_BATCH // max(units, 1))
     return [min(size, resamples - start) for start in range(0, resamples, size)]
 
 
 def linear_replicates(statistic: LinearStatistic, resamples: int, seed: int) -> FloatArray:
-    """Bootstrap replicates of a mean or a difference of means."""
+    """Draw bootstrap replicates of a mean or a difference of means."""
     rng = np.random.default_rng(seed)
     return np.concatenate(
         [
@@ -64,13 +64,13 @@ def linear_replicates(statistic: LinearStatistic, resamples: int, seed: int) -> 
 
 
 def linear_acceleration(statistic: LinearStatistic) -> float:
-    """Acceleration of a linear statistic, ``sum t^3 / (6 (sum t^2)^1.5)`` over the unit contributions."""
+    """Return the acceleration of a linear statistic, ``sum t^3 / (6 (sum t^2)^1.5)`` over unit contributions."""
     t = statistic.contributions / np.max(np.abs(statistic.contributions))
     return float(np.sum(t**3) / (6.0 * np.sum(t**2) ** 1.5))
 
 
 def statistic_replicates(func: Callable[..., float], sample: Sample, resamples: int, seed: int) -> FloatArray:
-    """Bootstrap replicates of ``func(*columns)``; NaN where it is undefined on a resample."""
+    """Draw bootstrap replicates of ``func(*columns)``; NaN where it is undefined on a resample."""
     rng = np.random.default_rng(seed)
     stratum = pool_lonely(sample.stratum)
     replicates = []
@@ -82,7 +82,7 @@ def statistic_replicates(func: Callable[..., float], sample: Sample, resamples: 
 
 
 def rows_of(sample: Sample, units: IntArray) -> IntArray:
-    """Row indices of the episodes in ``units``, which may repeat."""
+    """Return the row indices of the episodes in ``units``, which may repeat."""
     if not sample.clustered:
         return units
     sizes = sample.sizes
@@ -93,7 +93,7 @@ def rows_of(sample: Sample, units: IntArray) -> IntArray:
 
 
 def statistic_acceleration(func: Callable[..., float], sample: Sample) -> float:
-    """Acceleration from leaving each unit out in turn; 0 where that tells nothing (NaN, or no spread).
+    """Return the acceleration from leaving each unit out in turn; 0 where that is NaN or has no spread.
 
     ``a = sum_s n_s^-3 sum_j l_sj^3 / (6 (sum_s n_s^-2 sum_j l_sj^2)^1.5)`` with
     ``l_sj = (n_s - 1)(mean_s - theta_(-sj))``. An undefined acceleration leaves the bias-corrected interval.
@@ -119,7 +119,7 @@ def statistic_acceleration(func: Callable[..., float], sample: Sample) -> float:
 def bca_interval(
     value: float, replicates: FloatArray, *, acceleration: float, df: float, level: float
 ) -> tuple[float, float]:
-    """Ends of the BCa interval; NaN where the estimate lies outside all of its replicates.
+    """Return the ends of the BCa interval; NaN where the estimate lies outside all of its replicates.
 
     ``z0 = Phi^-1(share of replicates below the estimate, ties half)`` and each end is the quantile at
     ``Phi(z0 + (z0 + q) / (1 - a (z0 + q)))`` with ``q`` the t quantile of the level's tail.

@@ -1,7 +1,7 @@
-"""Is A better than B, by how much, and could this sample have shown it?
+"""Comparison of two arms A and B, e.g. two policies or two judges: is A better, and by how much?
 
-Episodes that share a key (one scene for two policies, one episode for two judges) are compared as pairs,
-others by arm within strata. Either way back come the difference with its interval, a test, the probability of
+Episodes that share a key (one scene for two policies, one episode for two judges) are compared as pairs, others
+by arm within strata. Either way the result is the difference with its interval, a test, the probability of
 improvement, and the smallest difference that the sample could have shown.
 """
 
@@ -17,11 +17,8 @@ from stepscore.errors import OptionError
 from stepscore.metrics.stats.comparison_result import Comparison
 from stepscore.metrics.stats.paired import compare_paired
 from stepscore.metrics.stats.sample import GroupLabels, is_missing
-from stepscore.metrics.stats.significance import adjust_p_values
 from stepscore.metrics.stats.unpaired import compare_unpaired
 from stepscore.types import FloatArray
-
-__all__ = ["Comparison", "adjust_p_values", "compare_paired", "compare_samples", "compare_unpaired"]
 
 
 def compare_samples(
@@ -35,18 +32,18 @@ def compare_samples(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """A against B, paired on shared keys where there are enough of them, else by arm.
+    """Compare A with B, paired on shared keys where there are enough of them, else by arm.
 
     Args:
         a: A number or NaN (unknown) per episode of A.
         b: The same for B.
-        keys: What makes two episodes a pair, for each arm: (task, pair) for two policies, the episode's id
-            for two judges. Episodes of one arm with one key are averaged: the key is then the unit.
-            ``None`` or an empty string is no key.
+        keys: A key per episode of each arm; episodes with the same key are a pair: (task, pair) for two
+            policies, the episode's id for two judges. Episodes of one arm with one key are averaged: the key
+            is then the unit. ``None`` or an empty string means no key.
         strata: A label per episode of each arm, e.g. its task.
         clusters: A label per episode of each arm; episodes of one stratum and label are not independent.
-        paired: Whether to compare as pairs. ``None`` decides: as pairs when at least half of the smaller
-            arm's keys are shared. What is not shared then counts against coverage.
+        paired: Whether to compare as pairs. ``None``: as pairs when at least half of the smaller arm's keys
+            are shared. Episodes whose key is not shared then count against coverage.
         level: Nominal coverage of the intervals.
         seed: Seed of resampling and of drawn permutations.
 
@@ -85,7 +82,7 @@ def _mostly_shared(keys_a: GroupLabels, keys_b: GroupLabels) -> bool:
 
 
 def _rows_by_key(values: FloatArray, keys: GroupLabels, arm: str) -> dict[Hashable, list[int]]:
-    """Rows of each key; a row without one stands under a name of its own that no other arm has."""
+    """Group the rows by key; a row without one has a key of its own that the other arm does not have."""
     if len(keys) != len(values):
         raise OptionError(f"There are {len(keys)} keys for {len(values)} episodes of {arm}; give one each.")
     rows: dict[Hashable, list[int]] = {}

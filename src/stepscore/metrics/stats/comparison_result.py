@@ -1,4 +1,4 @@
-"""What a comparison of two arms says: the difference, its interval, and what the sample could have shown."""
+"""The result of a comparison of two arms: difference, interval, test, and smallest detectable difference."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from stepscore.metrics.stats.significance import Significance
 from stepscore.types import Estimate
 
 POWER = 0.8
-"""Chance of showing it that makes a difference count as one the sample could show."""
+"""Probability of a significant result at the smallest detectable difference."""
 
 Interval = tuple[tuple[float, float], str]
-"""Ends, and how they were made or why they are NaN."""
+"""Ends of an interval, and its method or why they are NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Comparison:
     Attributes:
         difference: Mean of A minus mean of B.
         p_value: Two-sided; NaN where there is nothing to test.
-        test: The test that gave it.
+        test: Name of the test.
         probability_of_improvement: P(A > B) + P(A = B) / 2, of a pair, or of two episodes of one stratum.
-        smallest_detectable_difference: The true difference that a sample like this one would show with
+        smallest_detectable_difference: The true difference that a sample like this one would detect with
             probability 0.8, at ``alpha = 1 - level``; NaN where the spread is unknown.
-        n_a: Episodes of A that entered; pairs when paired.
-        n_b: Episodes of B that entered; pairs when paired.
+        n_a: Known episodes of A; pairs when paired.
+        n_b: Known episodes of B; pairs when paired.
         paired: Whether episodes were compared as pairs.
     """
 
@@ -57,13 +57,13 @@ def build_comparison(
     withheld: str,
     level: float,
 ) -> Comparison:
-    """A :class:`Comparison` from its parts.
+    """Build a :class:`Comparison` from its parts.
 
     Args:
-        samples: The pairs, or arm A and arm B.
-        difference: A minus B.
-        interval: Its interval.
-        significance: Its test.
+        samples: One sample of pairs, or the samples of arm A and arm B.
+        difference: Mean of A minus mean of B.
+        interval: Interval of the difference.
+        significance: Test of the difference.
         improvement: The probability of improvement, a mean of values in 0..1 over the units.
         detectable: The smallest detectable difference.
         withheld: Why the sample is too small for the interval of an improvement; empty when it is not.
@@ -87,7 +87,7 @@ def build_comparison(
 
 
 def bonett_price_interval(won: int, lost: int, pairs: int, level: float) -> Interval:
-    """Interval of a difference of paired rates (Bonett and Price 2012).
+    """Return the interval of a difference of paired rates (Bonett and Price 2012).
 
     ``d +- z SE`` after one pair won and one pair lost are added to the sample; see
     :func:`paired_rates_error`. It has a width even when no pair differs.
@@ -100,14 +100,15 @@ def bonett_price_interval(won: int, lost: int, pairs: int, level: float) -> Inte
 
 
 def paired_rates_error(won: int, lost: int, pairs: int) -> float:
-    """``sqrt((w + v - (w - v)^2) / (n + 2))`` with ``w = (won + 1)/(n + 2)``, ``v = (lost + 1)/(n + 2)``."""
+    """Return ``sqrt((w + v - (w - v)^2) / (n + 2))``, ``w = (won + 1)/(n + 2)``, ``v = (lost + 1)/(n + 2)``."""
     w, v = (won + 1) / (pairs + 2), (lost + 1) / (pairs + 2)
     return math.sqrt((w + v - (w - v) ** 2) / (pairs + 2))
 
 
 def newcombe_interval(rate_a: float, n_a: float, rate_b: float, n_b: float, level: float) -> Interval:
-    """Interval of a difference of independent rates from their Wilson intervals (Newcombe 1998, method 10).
+    """Return the interval of a difference of independent rates (Newcombe 1998, method 10).
 
+    From the Wilson intervals of both,
     ``lo = d - sqrt((p_a - lo_a)^2 + (hi_b - p_b)^2)``, ``hi = d + sqrt((hi_a - p_a)^2 + (p_b - lo_b)^2)``.
     Sample sizes may be effective ones.
     """
@@ -124,7 +125,7 @@ def newcombe_interval(rate_a: float, n_a: float, rate_b: float, n_b: float, leve
 def difference_interval(
     statistic: LinearStatistic, withheld: str, *, clustered: bool, level: float, seed: int
 ) -> Interval:
-    """Interval of a mean difference: cluster-robust t with clusters, BCa bootstrap without.
+    """Return the interval of a mean difference: cluster-robust t with clusters, BCa bootstrap without.
 
     Args:
         statistic: The difference.
@@ -143,9 +144,9 @@ def difference_interval(
 
 
 def detectable_difference(error: float, df: float, level: float) -> float:
-    """``(t_(1 - alpha/2) + t_power) SE``: shown with probability 0.8 by a test at ``alpha = 1 - level``.
+    """Return ``(t_(1 - alpha/2) + t_power) SE``, detected with probability 0.8 at ``alpha = 1 - level``.
 
-    NaN where the error is unknown or 0: a sample without spread does not say what it could show.
+    NaN where the error is unknown or 0: a sample without spread does not show what it could detect.
     """
     from scipy.special import stdtrit
 
@@ -155,6 +156,6 @@ def detectable_difference(error: float, df: float, level: float) -> float:
 
 
 def detectable_rate_difference(error: float, level: float) -> float:
-    """The same for rates, by normal quantiles; NaN where not even a difference of 1 would be shown."""
+    """Return the same for rates, by normal quantiles; NaN where not even a difference of 1 would be detected."""
     detectable = detectable_difference(error, math.inf, level)
     return detectable if detectable <= 1 else math.nan

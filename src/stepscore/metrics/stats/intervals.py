@@ -6,7 +6,7 @@
 | mean | stratified BCa bootstrap | cluster-robust t |
 | other | stratified BCa bootstrap | clustered BCa bootstrap |
 
-Where a sample is too small, or shows no variation to judge by, the ends are NaN and ``method`` says why.
+Where a sample is too small, or shows no variation, the ends are NaN and ``method`` states why.
 How often each interval covers the truth is measured in docs/intervals.md.
 """
 
@@ -33,14 +33,6 @@ from stepscore.metrics.stats.rate_intervals import (
 from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, pool_lonely
 from stepscore.types import Estimate
 
-__all__ = [
-    "clopper_pearson_interval",
-    "mean_estimate",
-    "rate_estimate",
-    "statistic_estimate",
-    "wilson_interval",
-]
-
 MIN_CLUSTERS = 10
 """Under this many clusters their spread is not known well enough for an interval."""
 
@@ -59,13 +51,13 @@ def rate_estimate(
     method: Literal["wilson", "clopper-pearson"] = "wilson",
     level: float = 0.95,
 ) -> Estimate:
-    """The share of episodes with outcome 1, with its interval.
+    """Estimate the share of episodes with outcome 1.
 
     Args:
-        outcomes: 0, 1 or NaN (unknown) per episode; booleans will do. Unknown ones are left out and counted
+        outcomes: 0, 1 or NaN (unknown) per episode; booleans work too. Unknown ones are left out and counted
             against coverage.
         clusters: A label per episode, e.g. its scene; episodes of one stratum and label are not independent.
-            With clusters of more than one episode the interval is cluster-robust whatever ``method`` says.
+            With clusters of more than one episode the interval is cluster-robust, whatever the ``method``.
         strata: A label per episode, e.g. its task. Without clusters it is not used: the interval then errs
             to the wide side, as a mixture of rates varies less than one rate.
         method: Interval for independent episodes: ``"wilson"`` covers ``level`` on average over rates,
@@ -104,7 +96,7 @@ def mean_estimate(
     resamples: int = bootstrap.RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
-    """The mean over episodes, with its interval.
+    """Estimate the mean over episodes.
 
     Args:
         values: A number or NaN (unknown) per episode. Values that are all 0 or 1 are a rate and get a rate's
@@ -117,7 +109,7 @@ def mean_estimate(
 
     Returns:
         The estimate; NaN ends under 10 clusters, under 5 independent episodes, and when all values are equal
-        (they say nothing of how much others would differ).
+        (which does not show how much others would differ).
 
     >>> mean_estimate([0.2, 0.4, 0.5]).method
     'too few episodes (3 < 5)'
@@ -148,7 +140,7 @@ def statistic_estimate(
     resamples: int = bootstrap.RESAMPLES,
     seed: int = 0,
 ) -> Estimate:
-    """Any statistic over episodes, with a BCa bootstrap interval that resamples episodes or their clusters.
+    """Estimate any statistic over episodes, by a BCa bootstrap that resamples episodes or their clusters.
 
     Args:
         func: Takes one array per column and returns a number; NaN where it is undefined. It must not depend
@@ -195,7 +187,7 @@ def statistic_estimate(
 
 
 def robust_t_interval(statistic: LinearStatistic, level: float) -> tuple[float, float]:
-    """``value +- t SE`` with the cluster-robust error and its degrees of freedom; NaN without an error."""
+    """Return ``value +- t SE`` with the cluster-robust error and its degrees of freedom; NaN without an error."""
     from scipy.special import stdtrit
 
     error = statistic.standard_error
@@ -206,14 +198,14 @@ def robust_t_interval(statistic: LinearStatistic, level: float) -> tuple[float, 
 
 
 def robust_score_interval(statistic: LinearStatistic, least: float, level: float) -> tuple[float, float]:
-    """Wilson's interval of a rate for ``p (1 - p) / SE^2`` episodes and a t quantile.
+    """Return Wilson's interval of a rate for ``p (1 - p) / SE^2`` episodes and a t quantile.
 
     The plain ``p +- t SE`` covers 91 % at a rate of 0.2 and 71 % at 0.05 in 20 correlated clusters; in
-    Wilson's form the same error and quantile keep to the level much further out.
+    Wilson's form the same error and quantile hold the level much further out.
 
     Args:
         statistic: A rate, or any mean of values in 0..1.
-        least: Sample size when units do not differ at all and so tell no more than how many they are.
+        least: Sample size to use when the units do not differ at all: their number.
         level: Nominal coverage.
     """
     from scipy.special import stdtrit
@@ -228,7 +220,7 @@ def robust_score_interval(statistic: LinearStatistic, least: float, level: float
 def linear_bca_interval(
     statistic: LinearStatistic, level: float, resamples: int, seed: int
 ) -> tuple[tuple[float, float], str]:
-    """BCa interval of a mean or difference of means that varies, and how it was made."""
+    """Return the BCa interval of a mean or difference of means that varies, and its method."""
     ends = bootstrap.bca_interval(
         statistic.value,
         bootstrap.linear_replicates(statistic, resamples, seed),
@@ -240,7 +232,7 @@ def linear_bca_interval(
 
 
 def too_small(sample: Sample) -> str:
-    """Why a sample is too small for a bootstrap interval; empty when it is not."""
+    """Return why a sample is too small for a bootstrap interval; empty when it is not."""
     if sample.clustered and sample.units < MIN_CLUSTERS:
         return f"too few clusters ({sample.units} < {MIN_CLUSTERS})"
     if sample.n < MIN_EPISODES:

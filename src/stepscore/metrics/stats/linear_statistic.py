@@ -1,4 +1,4 @@
-"""Means and differences of means as a sum of what each unit adds, with their variance.
+"""Means and differences of means as a sum of the units' contributions, with their variance.
 
 A mean over strata, a difference between two arms and a share of pairs won are all of the form
 ``T = sum_i c_i y_i`` with coefficients fixed by the design. Written as ``T = value + sum_u t_u`` with the
@@ -22,10 +22,10 @@ class LinearStatistic:
 
     Attributes:
         value: The estimate.
-        contributions: What each unit adds beyond its stratum's mean, shape (units,).
+        contributions: Contribution of each unit beyond its stratum's mean, shape (units,).
         coefficients: ``c_u``, the coefficient of each episode of the unit.
         sizes: Episodes in each unit.
-        stratum: Stratum of each unit, none of which is alone in its stratum unless it is the only unit.
+        stratum: Stratum of each unit; no unit is alone in its stratum unless it is the only one.
     """
 
     value: float
@@ -67,7 +67,7 @@ class LinearStatistic:
 
 
 def mean_of(sample: Sample, values: FloatArray | None = None) -> LinearStatistic:
-    """The mean of ``values`` (the sample's first column unless given) over all its episodes."""
+    """Return the mean of ``values`` (by default the sample's first column) over all its episodes."""
     column = sample.columns[0] if values is None else values
     if not sample.n:
         return weighted_sum(sample, column, np.empty(0))
@@ -76,7 +76,7 @@ def mean_of(sample: Sample, values: FloatArray | None = None) -> LinearStatistic
 
 
 def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -> LinearStatistic:
-    """``sum_i c_i y_i`` over the sample, where all episodes of a unit share its coefficient ``c_u``."""
+    """Return ``sum_i c_i y_i`` over the sample, where all episodes of a unit share its coefficient ``c_u``."""
     stratum = pool_lonely(sample.stratum)
     sizes = sample.sizes.astype(np.float64)
     totals = sample.totals(values)
@@ -97,7 +97,7 @@ def weighted_sum(sample: Sample, values: FloatArray, coefficients: FloatArray) -
 
 
 def difference_of(a: LinearStatistic, b: LinearStatistic) -> LinearStatistic:
-    """``a - b`` for two independent samples; their strata stay apart."""
+    """Return ``a - b`` for two independent samples; their strata stay separate."""
     return LinearStatistic(
         value=a.value - b.value,
         contributions=np.concatenate([a.contributions, -b.contributions]),

@@ -30,7 +30,7 @@ def compare_paired(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """A against B where ``a[i]`` and ``b[i]`` are a pair; a pair with an unknown value is left out.
+    """Compare A with B where ``a[i]`` and ``b[i]`` are a pair; a pair with an unknown value is left out.
 
     The difference is the mean of ``a - b``, with a BCa bootstrap interval, cluster-robust t when pairs come
     in clusters, or Bonett-Price for 0/1 outcomes. The test flips signs, a cluster's as one; for 0/1 outcomes

@@ -1,4 +1,4 @@
-"""Intervals of a rate from its counts."""
+"""Intervals of a rate, from the number of successes and of episodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_INTERVAL = (math.nan, math.nan)
 
 
 def wilson_interval(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a rate (Wilson 1927), as (lo, hi).
+    """Return Wilson's score interval of a rate (Wilson 1927), as (lo, hi).
 
     The rates ``p`` with ``|successes/n - p| <= z sqrt(p (1 - p) / n)``. It covers its level on average over
     rates, not at every rate. NaN ends when ``n`` is 0.
@@ -25,7 +25,7 @@ def wilson_interval(successes: float, n: float, level: float = 0.95) -> tuple[fl
 
 
 def clopper_pearson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """The exact interval of a rate (Clopper and Pearson 1934), as (lo, hi).
+    """Return the exact interval of a rate (Clopper and Pearson 1934), as (lo, hi).
 
     It covers at least its level at every rate and every ``n``, and is wider than Wilson's for it. NaN ends
     when ``n`` is 0.
@@ -45,7 +45,7 @@ def clopper_pearson_interval(successes: int, n: int, level: float = 0.95) -> tup
 
 
 def score_interval(rate: float, n: float, quantile: float) -> tuple[float, float]:
-    """Wilson's formula for an observed rate, a (possibly effective, not whole) sample size and a quantile."""
+    """Return Wilson's interval for an observed rate, a (possibly effective, not whole) sample size and a quantile."""
     if not n > 0:
         return NO_INTERVAL
     q = quantile**2 / n
@@ -55,14 +55,14 @@ def score_interval(rate: float, n: float, quantile: float) -> tuple[float, float
 
 
 def check_level(level: float) -> float:
-    """``level``, if it is one."""
+    """Return ``level``; raise OptionError unless it lies between 0 and 1."""
     if not 0 < level < 1:
         raise OptionError(f"level must lie between 0 and 1, e.g. 0.95; got {level}.")
     return level
 
 
 def percent_of(level: float) -> str:
-    """A level as a person reads it: ``"95%"``."""
+    """Format a level for people: ``"95%"``."""
     return f"{100 * check_level(level):g}%"
 
 

@@ -1,4 +1,4 @@
-"""What is resampled: episodes, or clusters of episodes, within strata.
+"""The sample that is resampled: episodes, or clusters of episodes, within strata.
 
 An episode is the unit. Episodes that share a cluster label within a stratum (one scene tried several times,
 the same seed given to two policies) are not independent, so the cluster is then the unit. Strata are the
@@ -21,7 +21,7 @@ from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
 
 GroupLabels = Sequence[Hashable] | NDArray[np.generic]
-"""One label an episode; in clusters, ``None``, NaN or an empty string means that the episode stands alone."""
+"""A stratum or cluster label per episode; ``None``, NaN or an empty string: the episode is in no cluster."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Sample:
     """The episodes whose values are known, sorted, with the unit and stratum each belongs to.
 
     Attributes:
-        columns: One or more values an episode, each of shape (n,).
+        columns: One or more values per episode, each of shape (n,).
         unit: The unit of each episode, shape (n,), non-decreasing, 0..units-1.
         stratum: The stratum of each unit, shape (units,), 0..strata-1.
-        total: Episodes offered, those with an unknown value included.
+        total: All episodes, those with an unknown value included.
     """
 
     columns: tuple[FloatArray, ...]
@@ -56,7 +56,7 @@ class Sample:
         return np.bincount(self.unit, minlength=self.units).astype(np.int64)
 
     def totals(self, values: FloatArray) -> FloatArray:
-        """Sum of ``values``, one an episode, within each unit."""
+        """Sum ``values``, one per episode, within each unit."""
         return np.bincount(self.unit, weights=values, minlength=self.units).astype(np.float64)
 
     @property
@@ -66,7 +66,7 @@ class Sample:
 
     @property
     def coverage(self) -> float:
-        """Known over offered; NaN when nothing was offered."""
+        """Known over all episodes; NaN without episodes."""
         return self.n / self.total if self.total else math.nan
 
 
@@ -75,7 +75,7 @@ def draw_sample(
     clusters: GroupLabels | None = None,
     strata: GroupLabels | None = None,
 ) -> Sample:
-    """The known rows of ``columns`` as a sorted :class:`Sample`.
+    """Build a sorted :class:`Sample` of the known rows of ``columns``.
 
     Args:
         columns: Values per episode; a row with NaN in any column is unknown and left out.
@@ -86,9 +86,9 @@ def draw_sample(
         OptionError: Columns or labels of different lengths, or an infinite value.
     """
     arrays = tuple(np.asarray(column, dtype=np.float64) for column in columns)
-    offered = len(arrays[0]) if arrays[0].ndim == 1 else -1
+    total = len(arrays[0]) if arrays[0].ndim == 1 else -1
     for array in arrays:
-        if array.ndim != 1 or len(array) != offered:
+        if array.ndim != 1 or len(array) != total:
             shapes = ", ".join(str(a.shape) for a in arrays)
             raise OptionError(
                 f"Values must be one number per episode, all of one length; got shapes {shapes}."
@@ -96,8 +96,8 @@ def draw_sample(
         if np.any(np.isinf(array)):
             raise OptionError("Values must be finite, or NaN where unknown; got an infinite value.")
     known = np.all([~np.isnan(array) for array in arrays], axis=0)
-    stratum_of_row = label_codes(strata, offered, "strata")[known]
-    cluster_of_row = label_codes(clusters, offered, "clusters", may_be_alone=True)[known]
+    stratum_of_row = label_codes(strata, total, "strata")[known]
+    cluster_of_row = label_codes(clusters, total, "clusters", may_be_alone=True)[known]
     arrays = tuple(array[known] for array in arrays)
 
     order = np.lexsort((*reversed(arrays), cluster_of_row, stratum_of_row))
@@ -109,14 +109,14 @@ def draw_sample(
         columns=tuple(array[order] for array in arrays),
         unit=np.cumsum(starts) - 1,
         stratum=stratum.astype(np.int64),
-        total=offered,
+        total=total,
     )
 
 
 def label_codes(
     labels: GroupLabels | None, length: int, name: str, *, may_be_alone: bool = False
 ) -> IntArray:
-    """GroupLabels as integers whose order depends on the labels alone.
+    """Convert labels to integers whose order depends on the labels alone.
 
     Missing labels are one stratum of their own, the last; with ``may_be_alone`` they are -1.
     """
@@ -138,16 +138,16 @@ def _fixed_order(label: Hashable) -> tuple[bool, float, str]:
 
 
 def is_missing(label: Hashable) -> bool:
-    """Whether a cluster label or key says nothing: ``None``, an empty string or NaN."""
+    """Return whether a cluster label or key is missing: ``None``, an empty string or NaN."""
     return label is None or label == "" or (isinstance(label, float) and math.isnan(label))
 
 
 def pool_lonely(stratum: IntArray) -> IntArray:
-    """Strata with every stratum of a single unit pooled with others, so that each has two units or more.
+    """Pool every stratum of a single unit with others, so that each has two units or more.
 
-    A single unit says nothing of the spread within its stratum. Such strata are pooled into one, and when
-    only one is lonely it joins the smallest other (collapsed strata; Cochran, Sampling Techniques, 5A.12).
-    The variance then also holds differences between the pooled strata: it errs to the wide side.
+    A single unit does not show the spread within its stratum. Such strata are pooled into one, and when there
+    is only one it joins the smallest other (collapsed strata; Cochran, Sampling Techniques, 5A.12). The
+    variance then also contains differences between the pooled strata, so intervals are rather too wide.
     """
     counts = np.bincount(stratum)
     lonely = np.flatnonzero(counts == 1)

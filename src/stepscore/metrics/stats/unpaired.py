@@ -1,4 +1,4 @@
-"""Comparison of two arms whose episodes are not the same, within the strata both have."""
+"""Comparison of two arms with different episodes, within the strata that both have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True)
 class Arms:
-    """Known episodes of two arms in the strata both have; stratum codes mean the same in either.
+    """Known episodes of two arms in the strata that both have; stratum codes are shared.
 
     Attributes:
         a: Arm A.
@@ -49,16 +49,16 @@ class Arms:
         return bool(np.all(np.isin(np.concatenate([self.a.columns[0], self.b.columns[0]]), (0.0, 1.0))))
 
     def adjusted(self, arm: Sample, values: FloatArray) -> LinearStatistic:
-        """The weighted mean of an arm's stratum means."""
+        """Return the weighted mean of an arm's stratum means."""
         return weighted_sum(arm, values, (self.weights / episodes_by_stratum(arm))[arm.stratum])
 
     def effective_size(self, arm: Sample) -> float:
-        """Episodes of a plain sample whose mean varies as much as the arm's adjusted mean."""
+        """Return the size of a plain sample whose mean varies as much as the arm's adjusted mean."""
         return 1.0 / float(np.sum(self.weights**2 / episodes_by_stratum(arm)))
 
 
 def episodes_by_stratum(sample: Sample) -> FloatArray:
-    """Episodes in each stratum of a sample."""
+    """Count the episodes in each stratum of a sample."""
     return np.bincount(sample.stratum, weights=sample.sizes).astype(np.float64)
 
 
@@ -71,10 +71,10 @@ def compare_unpaired(
     level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
-    """A against B when they did not meet the same episodes; strata that only one arm has are left out.
+    """Compare A with B when their episodes differ; strata that only one arm has are left out.
 
     Differences within strata are averaged with weights ``n_a n_b / (n_a + n_b)``, so that an arm gains
-    nothing by having met easier tasks. The interval is a BCa bootstrap, cluster-robust t with clusters, or
+    nothing from easier tasks. The interval is a BCa bootstrap, cluster-robust t with clusters, or
     Newcombe's for 0/1 outcomes. The test permutes episodes, or whole clusters, within strata; for 0/1
     outcomes in one stratum it is Boschloo's. The smallest detectable difference is
     ``(t_(1 - alpha/2) + t_0.8) SE``; for rates ``SE^2 = p (1 - p) (1/n_a + 1/n_b)``, where the pooled rate
@@ -85,7 +85,7 @@ def compare_unpaired(
         b: The same for B.
         strata: A label per episode of each arm, e.g. its task.
         clusters: A label per episode of each arm. Arms are taken as independent of each other: where scenes
-            are shared, give :func:`stepscore.metrics.stats.comparison.compare` keys instead.
+            are shared, give :func:`stepscore.metrics.stats.compare_samples` keys instead.
         level: Nominal coverage of the intervals.
         seed: Seed of resampling and of drawn permutations.
 
@@ -126,16 +126,16 @@ def _arms(
     values = [np.array(arm, dtype=np.float64) for arm in (a, b)]
     codes = [np.zeros(len(arm), dtype=np.int64) for arm in values]
     if strata is not None:
-        # Checked apart, coded together: a label has one code in both arms.
+        # Checked separately, coded together: a label has one code in both arms.
         for labels, arm in zip(strata, values, strict=True):
             label_codes(labels, len(arm), "strata")
         together = label_codes([*strata[0], *strata[1]], len(values[0]) + len(values[1]), "strata")
         codes = [together[: len(values[0])], together[len(values[0]) :]]
-    met = [code[~np.isnan(arm)] for code, arm in zip(codes, values, strict=True)]
+    known_codes = [code[~np.isnan(arm)] for code, arm in zip(codes, values, strict=True)]
     samples = []
     for arm, code, cluster in zip(values, codes, clusters or (None, None), strict=True):
-        # A stratum the other arm never met cannot be compared in: unknown, and counted against coverage.
-        comparable = np.where(np.isin(code, np.intersect1d(met[0], met[1])), arm, math.nan)
+        # A stratum that the other arm lacks cannot be compared: unknown, and counted against coverage.
+        comparable = np.where(np.isin(code, np.intersect1d(known_codes[0], known_codes[1])), arm, math.nan)
         samples.append(draw_sample(comparable, clusters=cluster, strata=code))
     n_a, n_b = (episodes_by_stratum(sample) for sample in samples)
     weights = n_a * n_b / (n_a + n_b)
@@ -157,7 +157,7 @@ def _test(arms: Arms, seed: int) -> Significance:
 
 
 def _improvement(arms: Arms) -> LinearStatistic:
-    """P(A > B) + P(A = B) / 2 within strata, as the sum of what each episode of either arm adds to it.
+    """Return P(A > B) + P(A = B) / 2 within strata, as the sum of the contributions of each arm's episodes.
 
     An episode's placement is the share of the other arm it beats (DeLong, DeLong and Clarke-Pearson 1988).
     """
@@ -173,7 +173,7 @@ def _improvement(arms: Arms) -> LinearStatistic:
 
 
 def _placements(values: FloatArray, others: FloatArray) -> FloatArray:
-    """For each value, the share of ``others`` below it, ties half."""
+    """Return the share of ``others`` below each value, ties half."""
     ordered = np.sort(others)
     below = np.searchsorted(ordered, values, side="left") + np.searchsorted(ordered, values, side="right")
     shares: FloatArray = below / (2.0 * len(others))
@@ -181,7 +181,7 @@ def _placements(values: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _pooled_rate_deviation(arms: Arms) -> float:
-    """``sqrt(p (1 - p))`` of both arms together, one success and one failure added: never a false 0."""
+    """Return ``sqrt(p (1 - p))`` of both arms together, one success and one failure added: never a false 0."""
     successes = float(np.sum(arms.a.columns[0]) + np.sum(arms.b.columns[0]))
     rate = (successes + 1) / (arms.a.n + arms.b.n + 2)
     return math.sqrt(rate * (1 - rate))
