@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,7 +26,7 @@ def elsewhere(make: Callable[..., Result], *arguments: object) -> Result:
         return thread.submit(make, *arguments).result()
 
 
-def absent(what: str) -> None:
+def absent(what: str) -> NoReturn:
     """Skip loudly on a person's machine; fail where everything is supposed to be there."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is required")

@@ -46,7 +46,7 @@ def write_numbered_run(folder: Path, codec: str) -> Path:
     recordings = [
         Recording(
             task="count",
-            steps=[
+            frames=[
                 dict.fromkeys(CAMERAS, numbered(e * FRAMES + i)) | {"action": np.zeros(2)}
                 for i in range(FRAMES)
             ],

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from stepscore.analysis import EpisodeMetrics
 from stepscore.episodes import Episode, open_episodes
 from stepscore.errors import EpisodeError, SourceError, UnknownNameError
-from stepscore.report.plots.curve_bands import duration_of
 from stepscore.runs import Run
 from stepscore.types import FloatArray, Verdict
 
@@ -101,6 +100,13 @@ def episode_data(runs: Sequence[Run], metrics: EpisodeMetrics, name: str) -> Epi
     if not duration > 0:
         raise EpisodeError(f"Episode {name} has neither a video nor a curve: there is nothing to draw.")
     return EpisodeData(row, duration, float(metrics.values["success_label"][places[0]]), tuple(judgements))
+
+
+def duration_of(row_duration: float | None, times: FloatArray) -> float:
+    """Return an episode's duration: as recorded, or the time of its curve's last point if it has no video."""
+    if row_duration is not None:
+        return row_duration
+    return float(times[-1]) if len(times) else float("nan")
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from stepscore.report.page.ranks import tied_ranks
 from stepscore.types import Estimate
+
+Better = Literal["higher", "lower"]
 
 
 def made(lo: float, value: float, hi: float) -> Estimate:
@@ -25,9 +28,9 @@ groups = st.lists(
 )
 
 
-def naive(estimates: list[Estimate | None], better: str) -> list[tuple[int, int] | None]:
+def naive(estimates: list[Estimate | None], better: Better) -> list[tuple[int, int] | None]:
     """Places a group takes in any order of the groups that no pair of separate intervals contradicts."""
-    known = [i for i, e in enumerate(estimates) if e is not None and not math.isnan(e.value)]
+    known = {i: e for i, e in enumerate(estimates) if e is not None and not math.isnan(e.value)}
 
     def surely_better(a: Estimate, b: Estimate) -> bool:
         return a.lo > b.hi if better == "higher" else a.hi < b.lo
@@ -35,14 +38,16 @@ def naive(estimates: list[Estimate | None], better: str) -> list[tuple[int, int]
     places: dict[int, set[int]] = {i: set() for i in known}
     for order in permutations(known):
         pairs = [(order[j], order[i]) for i in range(len(order)) for j in range(i + 1, len(order))]
-        if not any(surely_better(estimates[late], estimates[early]) for late, early in pairs):
+        if not any(surely_better(known[late], known[early]) for late, early in pairs):
             for place, i in enumerate(order, start=1):
                 places[i].add(place)
     return [(min(places[i]), max(places[i])) if i in places else None for i in range(len(estimates))]
 
 
 @given(groups, st.sampled_from(["higher", "lower"]))
-def test_ranks_are_the_places_that_the_intervals_allow(estimates: list[Estimate | None], better: str) -> None:
+def test_ranks_are_the_places_that_the_intervals_allow(
+    estimates: list[Estimate | None], better: Better
+) -> None:
     assert tied_ranks(estimates, better) == naive(estimates, better)
 
 
@@ -51,7 +56,7 @@ def test_touching_intervals_are_tied() -> None:
 
 
 @pytest.mark.parametrize(("better", "first"), [("higher", 1), ("lower", 0)])
-def test_the_good_direction_comes_first(better: str, first: int) -> None:
+def test_the_good_direction_comes_first(better: Better, first: int) -> None:
     found = tied_ranks([made(0.1, 0.2, 0.3), made(0.4, 0.5, 0.6)], better)
     assert found[first] == (1, 1)
     assert found[1 - first] == (2, 2)

@@ -67,7 +67,12 @@ def labels(*, success: bool) -> Labels:
 
 
 def made(policy: str, number: int, top: float, **fields: object) -> Episode:
-    known = {"policy": policy, "task": "open the drawer", "subgoals": GOALS, "metadata": {"top": top}}
+    known: dict[str, object] = {
+        "policy": policy,
+        "task": "open the drawer",
+        "subgoals": GOALS,
+        "metadata": {"top": top},
+    }
     known |= {"pair": f"scene {number}", "labels": labels(success=top == 1.0)}
     return episode(f"{policy}_{number}", **{**known, **fields})
 
@@ -176,8 +181,8 @@ class TestCurves:
         sizes = [len([line for line in axes.lines if line.get_label() != "median"]) for axes in figure.axes]
         assert sizes == [3, 1, 1, 3]
         line = figure.axes[1].lines[0]
-        np.testing.assert_allclose(line.get_xdata(), 100 * TIMES / 5.0)
-        np.testing.assert_allclose(line.get_ydata(), 100 * np.minimum(TIMES / 4.0, 0.4))
+        np.testing.assert_allclose(np.asarray(line.get_xdata(), float), 100 * TIMES / 5.0)
+        np.testing.assert_allclose(np.asarray(line.get_ydata(), float), 100 * np.minimum(TIMES / 4.0, 0.4))
 
     def test_of_very_many_some_are_drawn_and_the_band_is_of_all(self, tmp_path: Path) -> None:
         many = [made("bold", k, 0.2 + 0.7 * k / 249) for k in range(250)]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -126,7 +127,7 @@ class TestSheet:
         bars = [
             line for axes in figure.axes for line in axes.lines if line.get_color() == group_style(0).colour
         ]
-        assert [line.get_xdata()[0] for line in bars[1:]] == [1.5, 0]
+        assert [np.asarray(line.get_xdata())[0] for line in bars[1:]] == [1.5, 0]
 
     def test_two_judges_have_a_line_each(self, run: Run, rollouts: Path, tmp_path: Path) -> None:
         clock = stepscore.score(
@@ -147,7 +148,10 @@ class TestOverlay:
             stream = container.streams.video[0]
             assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
             assert container.duration == pytest.approx(1e6 * N / FPS)
-            decoded = [(float(f.time), f.to_ndarray(format="rgb24")) for f in container.decode(stream)]
+            decoded = [
+                (float(f.time), np.asarray(f.to_ndarray(format="rgb24"), np.uint8))
+                for f in container.decode(stream)
+            ]
         assert [time for time, _ in decoded] == pytest.approx(np.arange(N) / FPS)
         # The frames are 3:2, so 640 wide is 427 high; what comes below is the drawing.
         assert numbers_of(frame[:427] for _, frame in decoded) == list(range(N))
@@ -179,9 +183,12 @@ class TestOverlay:
     ) -> None:
         drawn: list[Frames] = []
         render = overlay_video._render
-        monkeypatch.setattr(
-            overlay_video, "_render", lambda canvas: drawn.append(render(canvas)) or drawn[-1]
-        )
+
+        def counted(canvas: Any) -> Frames:
+            drawn.append(render(canvas))
+            return drawn[-1]
+
+        monkeypatch.setattr(overlay_video, "_render", counted)
         for n in (2, 30):
             assert len(list(overlay_frames(episode, FakeView(n=n)))) == n
         assert len(drawn) == 4

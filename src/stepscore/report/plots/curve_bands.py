@@ -56,10 +56,3 @@ def median_band(curves: Sequence[Points], durations: Sequence[float], *, points:
     if np.any(enough):
         quartiles[:, enough] = np.nanquantile(grid[:, enough], [0.25, 0.5, 0.75], axis=0)
     return Band(at, quartiles[0], quartiles[1], quartiles[2], len(curves))
-
-
-def duration_of(row_duration: float | None, times: FloatArray) -> float:
-    """Return an episode's duration: as recorded, or the time of its curve's last point if it has no video."""
-    if row_duration is not None:
-        return row_duration
-    return float(times[-1]) if len(times) else float("nan")

@@ -10,7 +10,8 @@ import numpy as np
 
 from stepscore.analysis import EpisodeMetrics, episode_groups
 from stepscore.errors import OptionError
-from stepscore.report.plots.curve_bands import Band, Points, duration_of, median_band
+from stepscore.report.episode_data import duration_of
+from stepscore.report.plots.curve_bands import Band, Points, median_band
 from stepscore.report.plots.style import (
     BLUE,
     COLUMN_INCHES,
@@ -35,7 +36,7 @@ MIN_CURVES_FOR_BAND = 3
 _COLOURS = {"success": BLUE, "failure": RED, "outcome unknown": GREY}
 
 
-class Panel(NamedTuple):
+class CurvePanel(NamedTuple):
     """The curves of one group and outcome; their times are shares of the episode's duration."""
 
     curves: tuple[Points, ...]
@@ -56,7 +57,7 @@ class CurveGrid:
     source: str
     groups: tuple[str, ...]
     outcomes: tuple[str, ...]
-    panels: dict[tuple[int, int], Panel]
+    panels: dict[tuple[int, int], CurvePanel]
 
 
 def curve_grid(metrics: EpisodeMetrics, by: Sequence[str]) -> CurveGrid:
@@ -80,14 +81,14 @@ def curve_grid(metrics: EpisodeMetrics, by: Sequence[str]) -> CurveGrid:
     return CurveGrid(source, tuple(name for name, _ in rows), outcomes, panels)
 
 
-def _panel_of(metrics: EpisodeMetrics, members: Sequence[int]) -> Panel:
+def _panel_of(metrics: EpisodeMetrics, members: Sequence[int]) -> CurvePanel:
     curves = [metrics.curves[i] for i in members]
     durations = [
         duration_of(metrics.episodes[i]["duration_s"], times)
         for i, (times, _) in zip(members, curves, strict=True)
     ]
     shares = tuple((t / d if d > 0 else t, v) for (t, v), d in zip(curves, durations, strict=True))
-    return Panel(shares, median_band(curves, durations))
+    return CurvePanel(shares, median_band(curves, durations))
 
 
 def draw_curves(grid: CurveGrid, width: float = COLUMN_INCHES) -> Figure:
@@ -113,7 +114,7 @@ def draw_curves(grid: CurveGrid, width: float = COLUMN_INCHES) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, panel: Panel | None, colour: str) -> None:
+def _panel(axes: Axes, panel: CurvePanel | None, colour: str) -> None:
     if panel is None:
         axes.text(
             0.5, 0.5, "none", transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=SMALL

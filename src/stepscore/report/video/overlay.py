@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WIDTH, DPI = 640, 160
 
 
-class Panel(NamedTuple):
+class OverlayPanel(NamedTuple):
     """The drawing under the frames.
 
     Attributes:
@@ -80,7 +80,7 @@ def overlay_frames(episode: EpisodeData, view: View) -> Iterator[Frames]:
         yield image.copy()
 
 
-def draw_panel(episode: EpisodeData) -> Panel:
+def draw_panel(episode: EpisodeData) -> OverlayPanel:
     """Draw the panel under the frames, without and with everything that depends on time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -102,10 +102,12 @@ def draw_panel(episode: EpisodeData) -> Panel:
         before = _render(canvas)
         start, end = (float(axes.transData.transform((x, 0))[0]) for x in (0.0, episode.duration_s))
     readout = (round(head * DPI), round(0.06 * DPI))
-    return Panel(before, after, start, (end - start) / episode.duration_s, round((top - 0.02) * DPI), readout)
+    return OverlayPanel(
+        before, after, start, (end - start) / episode.duration_s, round((top - 0.02) * DPI), readout
+    )
 
 
-def panel_at(panel: Panel, time: float, *, done: bool) -> Frames:
+def panel_at(panel: OverlayPanel, time: float, *, done: bool) -> Frames:
     """Return the drawing as revealed at a timestamp, with a line there; all of it if ``done``."""
     x = round(panel.start_x + time * panel.second_x)
     drawing = panel.before.copy()
