@@ -59,13 +59,13 @@ def parse_steps(text: str) -> tuple[str, ...]:
 
 def _only(text: str, key: str, kind: type[M]) -> M:
     """Return the one object of an answer that has ``key``; the model's thinking is not part of the answer."""
-    found = [value for value in _objects(spoken(text)) if key in value]
-    if not found:
+    matches = [value for value in _objects(spoken(text)) if key in value]
+    if not matches:
         raise ModelError(f"The answer has no JSON object with {key!r}: {text[:200]!r}")
-    if any(value != found[0] for value in found):
+    if any(value != matches[0] for value in matches):
         raise ModelError(f"The answer has several JSON objects with {key!r} that differ: {text[:200]!r}")
     try:
-        return kind.model_validate(found[0])
+        return kind.model_validate(matches[0])
     except ValidationError as error:
         first = first_field_error(error)
         raise ModelError(f"The answer's {first.field} is wrong ({first.message}): {text[:200]!r}") from None

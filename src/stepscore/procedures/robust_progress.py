@@ -79,11 +79,11 @@ def robust_progress(
     if moved.shape != at.shape or np.any(~(moved >= 0)):
         raise OptionError(f"change must be {len(at)} numbers of at least 0, one for each frame.")
     names, points = list(shares), breakpoints(list(shares.values()))
-    found = visits(spans, names, at, succeeded=succeeded, reached=reached)
-    known = {**_completed_change(found, moved, names), **(usual or {})}
+    visited = visits(spans, names, at, succeeded=succeeded, reached=reached)
+    known = {**_completed_change(visited, moved, names), **(usual or {})}
     progress = np.empty(len(at))
-    level, filled, before = float(points[found[0].place]), 0, found[0].place
-    for visit in found:
+    level, filled, before = float(points[visited[0].place]), 0, visited[0].place
+    for visit in visited:
         low, high = float(points[visit.place]), float(points[visit.place + 1])
         progress[filled : visit.first] = level
         level = low if visit.place > before else min(level, high)
@@ -139,22 +139,22 @@ def visits(
     unknown = next((span.name for span in spans if span.name not in names), None)
     if unknown is not None:
         raise UnknownNameError("stage", unknown, names)
-    found: list[tuple[int, int, int]] = []
+    runs: list[tuple[int, int, int]] = []
     for span in sorted(spans, key=lambda span: span.start_s):
         place = list(names).index(span.name)
         first, end = (int(i) for i in first_frame_from(times, [span.start_s, span.end_s]))
-        if found and found[-1][0] == place and found[-1][2] == first:
-            found[-1] = (place, found[-1][1], end)
+        if runs and runs[-1][0] == place and runs[-1][2] == first:
+            runs[-1] = (place, runs[-1][1], end)
         else:
-            found.append((place, first, end))
+            runs.append((place, first, end))
     visited: list[Visit] = []
-    for number, (place, first, end) in enumerate(found):
-        following = found[number + 1] if number + 1 < len(found) else None
+    for number, (place, first, end) in enumerate(runs):
+        following = runs[number + 1] if number + 1 < len(runs) else None
         advances = following[0] > place if following else succeeded
         is_done = reached and place == len(names) - 1
         rested = is_done and following is not None and end < following[1]
         # After a time in which the task was done, its last stage again is that stage undone.
-        undone = number > 0 and (place < found[number - 1][0] or (is_done and place == found[number - 1][0]))
+        undone = number > 0 and (place < runs[number - 1][0] or (is_done and place == runs[number - 1][0]))
         visited.append(Visit(place, first, end, advances or rested, undone))
     last = [visit for visit in visited if visit.place == len(names) - 1]
     if reached and last and not any(visit.completed for visit in last):
@@ -173,17 +173,17 @@ def usual_change(
         change: The change at each frame of each episode.
         names: The stages of the procedure, in order.
     """
-    found: dict[str, list[float]] = {}
+    changes: dict[str, list[float]] = {}
     for visited, moved in zip(episodes, change, strict=True):
         for name, amount in _completed_change(visited, moved, names).items():
-            found.setdefault(name, []).append(amount)
-    return {name: float(np.median(amounts)) for name, amounts in found.items()}
+            changes.setdefault(name, []).append(amount)
+    return {name: float(np.median(amounts)) for name, amounts in changes.items()}
 
 
 def _completed_change(visited: Sequence[Visit], change: FloatArray, names: Sequence[str]) -> dict[str, float]:
     """Return the change of an episode's first completed run of each stage, one that undid nothing."""
-    found: dict[str, float] = {}
+    changes: dict[str, float] = {}
     for visit in visited:
         if visit.completed and not visit.undone:
-            found.setdefault(names[visit.place], float(change[visit.first : visit.end].sum()))
-    return found
+            changes.setdefault(names[visit.place], float(change[visit.first : visit.end].sum()))
+    return changes

@@ -100,17 +100,17 @@ def sarm_stage_tau(
     if top == 0:
         end = float(at[-1]) if last_s is None else last_s
         return np.minimum(np.clip(at / end, 0.0, 1.0), _LAST_TAU) if end > 0 else np.zeros(len(at))
-    found = np.zeros(len(at))
+    target = np.zeros(len(at))
     # From the last to the first, so that of two stages that share a timestamp the earlier is written last.
     for number in range(len(spans) - 1, -1, -1):
         span, place = spans[number], places[spans[number].name]
         inside = (at >= span.start_s) & (at <= span.end_s)
-        found[inside] = place + np.clip((at[inside] - span.start_s) / (span.end_s - span.start_s), 0.0, 1.0)
+        target[inside] = place + np.clip((at[inside] - span.start_s) / (span.end_s - span.start_s), 0.0, 1.0)
         if number + 1 < len(spans):
-            found[(at > span.end_s) & (at < spans[number + 1].start_s)] = place + 1.0
+            target[(at > span.end_s) & (at < spans[number + 1].start_s)] = place + 1.0
         else:
-            found[at > span.end_s] = top + _LAST_TAU
-    return np.where(found >= top + 1, top + _LAST_TAU, found)
+            target[at > span.end_s] = top + _LAST_TAU
+    return np.where(target >= top + 1, top + _LAST_TAU, target)
 
 
 def sarm_progress(

@@ -158,10 +158,10 @@ class SimEnv:
         kind, _, name = where.partition(":")
         if kind == "object":
             first = 3 * int(name)
-            found = np.asarray(self._env._get_pos_objects())[first : first + 3]
+            position = np.asarray(self._env._get_pos_objects())[first : first + 3]
         else:
-            found = getattr(self._env.data, kind)(name).xpos
-        return np.array(found, dtype=np.float64)
+            position = getattr(self._env.data, kind)(name).xpos
+        return np.array(position, dtype=np.float64)
 
     def _parts(self) -> list[str]:
         """Return each geom's part: the hand's own (``hand``, ``left``, ``right``), the task's, or empty."""
@@ -170,11 +170,11 @@ class SimEnv:
         roots |= {body: part for part, body in self.task.parts.items()}
         names = []
         for body in model.geom_bodyid:
-            found = ""
-            while body and not found:
-                found = roots.get(model.body(int(body)).name, "")
+            part = ""
+            while body and not part:
+                part = roots.get(model.body(int(body)).name, "")
                 body = model.body_parentid[body]
-            names.append(found)
+            names.append(part)
         return names
 
     def _touching(self) -> tuple[frozenset[str], frozenset[str]]:

@@ -296,13 +296,13 @@ def _parse(name: str) -> tuple[str, float]:
     kind, colon, text = name.partition(":")
     if kind not in POLICIES:
         raise UnknownNameError("simulated policy", name, POLICIES)
-    found = POLICIES[kind]
-    if found.value is None and colon:
+    policy = POLICIES[kind]
+    if policy.value is None and colon:
         raise OptionError(f"Policy {name!r}: {kind} takes no number.")
     try:
-        value = float(text) if colon else (found.value or 0.0)
+        value = float(text) if colon else (policy.value or 0.0)
     except ValueError:
         value = -1.0
     if not 0.0 <= value < np.inf:
-        raise OptionError(f"Policy {name!r}: expected {kind}:{found.unit} with a number of at least 0.")
+        raise OptionError(f"Policy {name!r}: expected {kind}:{policy.unit} with a number of at least 0.")
     return kind, value
