@@ -11,6 +11,7 @@ import numpy as np
 from stepscore.episodes import Episode
 from stepscore.episodes.view import ViewInfo
 from stepscore.judges import Judge
+from stepscore.models import Model, Request, Response
 from stepscore.types import FloatArray, Frames, Judgement
 
 
@@ -41,7 +42,7 @@ def rollout(frames: int = 0, fps: float = 10.0, id: str = "a/b", **fields: objec
     return Episode(id=id, instruction="push the cube", views=views, **fields)  # type: ignore[arg-type]
 
 
-async def no_model(request: object) -> object:
+async def no_model(request: Request, model: Model | None = None) -> Response:
     raise AssertionError("this judge must not ask a model")
 
 

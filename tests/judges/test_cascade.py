@@ -12,7 +12,7 @@ import stepscore
 from stepscore.analysis.agreement import judge_agreement
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
-from stepscore.judges import Ask, models_of
+from stepscore.judges import Ask, SingleModelJudge
 from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, Generate, Prompt, Turn
 from stepscore.models.mock import MockModel
@@ -24,7 +24,7 @@ OFF = CallOptions(cache=False)
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(SingleModelJudge):
     """A judge that asks its model once and then says what it was told to say of each episode."""
 
     model: MockModel
@@ -87,15 +87,17 @@ def test_both_judges_and_their_models_are_in_the_protocol() -> None:
 def test_the_models_of_all_its_judges_are_its_own() -> None:
     judge, small, big = cascade({"a": 0.5}, also=Fixed(third := MockModel("third"), {"a": 0.5}))
     assert judge.models == (small, third, big)
-    assert models_of(Cascade(judge, "constant")) == judge.models
-    assert models_of(Cascade("constant", "constant")) == ()
+    assert Cascade(judge, "constant").models == judge.models
+    assert Cascade("constant", "constant").models == ()
 
 
 def test_one_served_model_is_enough_to_judge_many_episodes_at_a_time(tmp_path: Path) -> None:
     for served, workers in ((False, 1), (True, 5)):
         judge = Cascade("constant", Fixed(MockModel("big", served=served), {"a": 0.9}))
         out = tmp_path / f"{served}"
-        run = stepscore.score([episode("a")], judge, out, call_options=CallOptions(cache=False, connections=5))
+        run = stepscore.score(
+            [episode("a")], judge, out, call_options=CallOptions(cache=False, connections=5)
+        )
         assert run.info["workers"] == workers
 
 

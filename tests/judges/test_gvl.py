@@ -299,7 +299,7 @@ def test_a_model_that_writes_nothing_is_refused() -> None:
         def capabilities(self) -> Capabilities:
             return Capabilities(generate=False, scores="exact")
 
-    with pytest.raises(CapabilityError, match="gvl needs an answer in words"):
+    with pytest.raises(CapabilityError, match="gvl needs generated text"):
         judged(Gvl(Silent("x")))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from stepscore.models import (
     DecodedMedia,
     Generate,
     Model,
+    PredictStages,
     PrefixScores,
     Prompt,
     Request,
@@ -78,24 +79,22 @@ class Here(Digest):
     async def answer(self, request: Request) -> Response:
         if isinstance(request, ScorePrefixes):
             return await self._prefixes(request)
+        assert not isinstance(request, PredictStages)
         turns = tuple(Turn(turn.role, tuple(spelled(turn.parts))) for turn in request.prompt.turns)
-        prompt = Prompt(turns, request.prompt.continued)
+        prompt = replace(request.prompt, turns=turns)
         if isinstance(request, Generate):
             return await super().answer(Generate(prompt, json=request.json))
         return await super().answer(Score(prompt, request.candidates))
 
     async def _prefixes(self, request: ScorePrefixes) -> PrefixScores:
-        (tail,), film = request.tails, request.film
+        (asked,), film = request.prompts, request.video
         assert isinstance(film, DecodedMedia)
+        text = asked.turns[0].parts[1]
         rows = []
         for length in request.lengths:
             clip = type(film.clip)(*(array[:length] for array in vars(film.clip).values()))
             seen = tuple(spelled((DecodedMedia(clip, video=True),)))
-            if "<|im_end|>" in tail:
-                prompt = Prompt((Turn("user", (*seen, tail.partition("<|im_end|>")[0])),))
-            else:
-                claim = tail.removesuffix(f" {CUE}")
-                prompt = Prompt((Turn("user", (*seen, claim)), Turn("assistant", (CUE,))), continued=True)
+            prompt = Prompt((Turn("user", (*seen, text)),), prefill="" if asked.template == "chat" else CUE)
             rows.append(self.score_now(prompt, request.candidates))
         return PrefixScores(np.array([rows]), tokens_in=100)
 

@@ -67,9 +67,9 @@ class TestStatements:
         def script(request: Request) -> object:
             assert isinstance(request, ScorePrefixes)
             assert request.candidates == (" True", " False")
-            said = [" ".join(tail.split()) for tail in request.tails]
+            said = [str(prompt.turns[0].parts[1]) for prompt in request.prompts]
             assert ["grasp the handle" in said[0], "the drawer is open" in said[1]] == [True, True]
-            assert len(request.tails) == 3, "the instruction goes along"
+            assert len(request.prompts) == 3, "the instruction goes along"
             return PrefixScores(np.array(next(told))[:, None, :])
 
         subject = episode(subgoals=GOALS, views={"top": FakeView(20), "wrist": FakeView(20)})

@@ -22,6 +22,7 @@ from stepscore.judges.topreward import TopReward, choose_prefixes
 from stepscore.metrics.calibration import MonotoneMap
 from stepscore.metrics.order import voc
 from stepscore.models import PrefixScores, Request, Response, ScorePrefixes
+from stepscore.models.chatml import split_at_video
 from stepscore.models.mock import MockModel
 from stepscore.runs.model_client import CallOptions
 from stepscore.types import Curve, Judgement
@@ -117,7 +118,7 @@ def test_frames_are_sampled_once_and_prefixes_end_at_their_last_shown_frame() ->
     model = scripted(lambda request: -1.0)
     curve = curve_of(TopReward(model, fps=2.0, prefixes=4), episode(views={"top": FakeView(601, 20.0)}))
     (request,) = requests(model)
-    film, lengths = request.film, request.lengths
+    film, lengths = request.video, request.lengths
     assert film.indices[0] == 0  # type: ignore[union-attr]
     assert film.indices[-1] == 600  # type: ignore[union-attr]
     assert len(film.indices) == 62  # type: ignore[union-attr]
@@ -184,31 +185,39 @@ def asked(instruction: str, **options: object) -> ScorePrefixes:
     return requests(model)[0]
 
 
+def rendered(request: ScorePrefixes) -> tuple[str, str]:
+    (prompt,) = request.prompts
+    return split_at_video(prompt)
+
+
 def test_the_upstream_form_is_the_published_text_in_a_turn_that_is_never_closed() -> None:
     request = asked("open the drawer")
-    assert request.head == "<|im_start|>user\n"
-    assert request.tails == (
+    assert rendered(request) == (
+        "<|im_start|>user\n",
         "The above video shows a robot manipulation trajectory that completes the following task: open the "
         "drawer Decide whether the above statement is True or not. The answer is:",
     )
+    assert request.prompts[0].prefill == " The answer is:"
     assert request.candidates == (" True", " False")
 
 
 def test_the_paper_form_has_no_markup_and_one_period_after_the_instruction() -> None:
     for instruction in ("open the drawer", "open the drawer. "):
         request = asked(instruction, form="paper")
-        assert request.head == ""
-        assert "following task: open the drawer. Decide whether" in request.tails[0]
+        head, tail = rendered(request)
+        assert head == ""
+        assert "following task: open the drawer. Decide whether" in tail
+        assert tail.endswith("The answer is:")
 
 
 def test_the_chat_form_scores_the_first_word_of_the_answer() -> None:
     request = asked("open the drawer", form="chat", target="Yes", other="No")
-    assert request.tails[0].endswith("The answer is:<|im_end|>\n<|im_start|>assistant\n")
+    assert rendered(request)[1].endswith("The answer is:<|im_end|>\n<|im_start|>assistant\n")
     assert request.candidates == ("Yes", "No")
 
 
 def test_braces_in_an_instruction_are_left_alone() -> None:
-    assert "task: put {video} on {instruction} Decide" in asked("put {video} on {instruction}").tails[0]
+    assert "task: put {video} on {instruction} Decide" in rendered(asked("put {video} on {instruction}"))[1]
 
 
 # The instruction's own likelihood
@@ -224,9 +233,9 @@ class Telling(MockModel):
 
 def likelihood(request: ScorePrefixes) -> PrefixScores:
     """Log-probability of a piece: its length, below a prefix's; deeper the more text stands before it."""
-    shape = (len(request.tails), len(request.lengths), len(request.candidates))
+    shape = (len(request.prompts), len(request.lengths), len(request.candidates))
     values = np.zeros(shape)
-    for s, tail in enumerate(request.tails):
+    for s, (_, tail) in enumerate(map(split_at_video, request.prompts)):
         for c, word in enumerate(request.candidates):
             values[s, :, c] = -len(tail) / 100 - len(word) + np.array(request.lengths) / 10
     return PrefixScores(values)
@@ -273,9 +282,9 @@ def test_views_are_fused_by_their_mean_log_odds_and_kept_beside_it() -> None:
     by_view = {"top": (-1.0, -2.0), "wrist": (-5.0, -1.0)}
 
     def script(request: ScorePrefixes) -> PrefixScores:
-        times = request.film.clip.timestamps if hasattr(request.film, "clip") else None
+        times = request.video.clip.timestamps if hasattr(request.video, "clip") else None
         assert times is None
-        yes, no = by_view[request.film.view]  # type: ignore[union-attr]
+        yes, no = by_view[request.video.view]  # type: ignore[union-attr]
         return PrefixScores(np.tile([yes, no], (1, len(request.lengths), 1)))
 
     both = episode(views={"top": FakeView(), "wrist": FakeView(100, 20.0, "w")})
@@ -283,14 +292,14 @@ def test_views_are_fused_by_their_mean_log_odds_and_kept_beside_it() -> None:
     curve = curve_of(TopReward(model), both)
     np.testing.assert_allclose(curve.progress, 1 / (1 + math.exp(1.5)))
     np.testing.assert_allclose(curve.channels["logp_true:wrist"], -5.0)
-    top, wrist = (request.film for request in requests(model))
+    top, wrist = (request.video for request in requests(model))
     np.testing.assert_allclose(np.array(wrist.indices) / 20, np.array(top.indices) / 10, atol=0.05)  # type: ignore[union-attr]
 
 
 def test_a_view_that_is_unknown_at_a_prefix_leaves_the_fused_point_unknown() -> None:
     def script(request: ScorePrefixes) -> PrefixScores:
         values = np.full((1, len(request.lengths), 2), -1.0)
-        if request.film.view == "wrist":  # type: ignore[union-attr]
+        if request.video.view == "wrist":  # type: ignore[union-attr]
             values[0, 0, 0] = np.nan
         return PrefixScores(values)
 
@@ -309,7 +318,7 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
 
     def brighter_is_truer(request: Request) -> object:
         assert isinstance(request, ScorePrefixes)
-        clip = request.film.clip  # type: ignore[union-attr]
+        clip = request.video.clip  # type: ignore[union-attr]
         assert clip.frames.shape[1:] == (168, 224, 3)
         means = clip.frames.mean(axis=(1, 2, 3)) / 255
         yes = [np.log(means[:length].mean()) for length in request.lengths]

@@ -11,6 +11,7 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from stepscore.episodes import Clip
+from stepscore.models import Prompt, Turn, VideoPrefix
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 from stepscore.types import FloatArray
@@ -42,6 +43,16 @@ def tails(*instructions: str) -> tuple[str, ...]:
     return tuple(TAIL.format(text) for text in instructions or INSTRUCTIONS[:1])
 
 
+def prompts(*tails: str) -> tuple[Prompt, ...]:
+    """Prompts that leave the user's turn open after these texts: ``HEAD``, the video, the text."""
+    return tuple(Prompt((Turn("user", (VideoPrefix(), tail)),), template="open") for tail in tails)
+
+
+def statements(*instructions: str) -> tuple[Prompt, ...]:
+    """Prompts of the tails of these instructions."""
+    return prompts(*tails(*instructions))
+
+
 def tokenizer(extra: tuple[str, ...] = ()) -> Tokenizer:
     """Byte-level BPE that splits text as Qwen's does, and knows the words of the prompts."""
     made = Tokenizer(models.BPE())
@@ -64,7 +75,8 @@ def tokenizer(extra: tuple[str, ...] = ()) -> Tokenizer:
 
 def vision_tokens(made: Tokenizer) -> VisionTokens:
     names = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
-    return VisionTokens(*(made.token_to_id(name) for name in names))
+    ids = made.get_vocab(with_added_tokens=True)
+    return VisionTokens(*(ids[name] for name in names))
 
 
 def enlarge(model: Any, gain: float = 3.0) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import CapabilityError, EpisodeError
-from stepscore.judges import Ask, get_judge
+from stepscore.judges import Ask, SingleModelJudge, get_judge
 from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, FrameRef, Generate, Prompt, Score, Turn, VideoFrames
 from stepscore.models.mock import MockModel
@@ -20,7 +20,7 @@ from tests.fakes import FakeView, episode
 
 
 @dataclass(frozen=True)
-class Asks:
+class Asks(SingleModelJudge):
     """A judge that asks two questions, with three pictures."""
 
     model: MockModel

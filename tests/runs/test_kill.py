@@ -29,6 +29,7 @@ class Slow:
 
     name = "slow"
     version = 1
+    models = ()
 
     def options(self) -> Mapping[str, object]:
         return {}

@@ -19,7 +19,7 @@ import stamina
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError
-from stepscore.judges import Ask
+from stepscore.judges import Ask, SingleModelJudge
 from stepscore.judges.cascade import Cascade
 from stepscore.models import (
     Answer,
@@ -34,6 +34,7 @@ from stepscore.models import (
     Scores,
     Turn,
     VideoFrames,
+    VideoPrefix,
 )
 from stepscore.models.api.openai import OpenAIModel
 from stepscore.models.api.vllm import VllmModel
@@ -47,7 +48,7 @@ from tests.models.api.servers import serving
 
 EVERY_FAULT = ["429", None, "500", "hang", "429-date", "cut", "garbled", "no-logprobs", "slow", "no-choices"]
 KEY = "sk-very-secret-0123456789"
-TAIL = "It shows the task. Is it True or not? The answer is:"
+CLAIM = "It shows the task. Is it True or not?"
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def no_waits() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Asker:
+class Asker(SingleModelJudge):
     """A judge that asks ``frames`` scores and one text of every episode, some of them at a time."""
 
     model: Model
@@ -277,8 +278,12 @@ class Prefixes(Asker):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         film = VideoFrames("top", (0, 10, 20, 30, 40, 49), 64)
-        tails = (f"{episode.id}: {TAIL}", f"{episode.id}, again: {TAIL}")
-        response = await ask(ScorePrefixes(film, (2, 4, 6), "<|im_start|>user\n", tails, (" True", " False")))
+        texts = (f"{episode.id}: {CLAIM}", f"{episode.id}, again: {CLAIM}")
+        prompts = tuple(
+            Prompt((Turn("user", (VideoPrefix(), text)),), prefill=" The answer is:", template="open")
+            for text in texts
+        )
+        response = await ask(ScorePrefixes(film, (2, 4, 6), prompts, (" True", " False")))
         assert isinstance(response, PrefixScores)
         assert response.logprobs.shape == (2, 3, 2)
         progress = 1 / (1 + np.exp(response.logprobs[0, :, 1] - response.logprobs[0, :, 0]))
@@ -357,8 +362,14 @@ def test_a_changed_goal_image_is_another_question(tmp_path: Path) -> None:
     assert len(model.seen) == 2
 
 
+class Modelless(Goals):
+    """A judge that asks and states no model."""
+
+    models = ()  # type: ignore[assignment]
+
+
 def test_a_judge_without_its_model_says_so(tmp_path: Path) -> None:
-    run = stepscore.score(many(1), Goals(None), out=tmp_path / "run")  # type: ignore[arg-type]
+    run = stepscore.score(many(1), Modelless(MockModel("x")), out=tmp_path / "run")
     assert "give it one (--model)" in run.judgements().column("error")[0].as_py()
 
 

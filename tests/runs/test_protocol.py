@@ -44,6 +44,7 @@ def test_nan_is_refused() -> None:
 def test_an_option_that_is_no_json_value_is_named() -> None:
     class Odd:
         name = "odd"
+        models = ()
         version = 1
 
         def options(self) -> Mapping[str, object]:

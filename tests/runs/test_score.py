@@ -31,6 +31,7 @@ class Counting:
     calls: int = 0
     name = "counting"
     version = 1
+    models = ()
 
     def options(self) -> Mapping[str, object]:
         return {}
@@ -120,7 +121,7 @@ def test_another_protocol_is_refused_with_the_difference(tmp_path: Path) -> None
 
 def test_a_folder_that_is_no_run_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(RunError, match="no run folder"):
+    with pytest.raises(RunError, match="not a run folder"):
         stepscore.score(many(2), Counting(), out=tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 

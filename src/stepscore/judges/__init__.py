@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.judges.base import Ask, Judge, episode_rng, models_of
+from stepscore.judges.base import Ask, Judge, SingleModelJudge, default_model, episode_rng, only_model
 from stepscore.judges.baselines import BASELINES
 from stepscore.judges.hop import Hop, Mode
 from stepscore.judges.procvlm import ProcVlm
@@ -26,13 +26,15 @@ __all__ = [
     "Judge",
     "Mode",
     "ProcVlm",
+    "SingleModelJudge",
     "StepEval",
     "TopReward",
+    "default_model",
     "described",
     "episode_rng",
     "get_judge",
     "judge_registry",
-    "models_of",
+    "only_model",
 ]
 
 judge_registry: Registry[Callable[..., Judge]] = Registry(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -19,43 +19,51 @@ from stepscore.types import Judgement
 
 
 class Ask(Protocol):
-    """Puts a request to the judge's model, or to another one, and gives its answer."""
+    """Sends a request to the judge's model, or to a named one, and returns the response."""
 
     async def __call__(self, request: Request, model: Model | None = None) -> Response:
-        """The model's answer; asked once, whatever happens to the run."""
+        """Return the response; no answered request is sent twice."""
 
 
 class Judge(Protocol):
-    """Looks at an episode and says how far it got. ``version`` rises when the same input may score anew."""
+    """Scores an episode. ``version`` rises when the same input may score differently."""
 
     name: str
     version: int
 
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Every model it may ask; its requests go to the first unless they name another. Empty for none."""
+
     def options(self) -> Mapping[str, object]:
-        """All that can change a number, as JSON values; it enters the protocol."""
+        """Return all that can change a number, as JSON values; it enters the protocol."""
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """The judgement of one episode. Raises EpisodeError when this episode cannot be judged."""
+        """Return the judgement of one episode. Raises EpisodeError when this episode cannot be judged."""
 
 
-@runtime_checkable
-class AsksSeveral(Protocol):
-    """A judge that asks other models than one of its own, for example through other judges."""
+class SingleModelJudge:
+    """Mixin for a judge that asks one model."""
+
+    model: Model
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """Every model it may ask."""
+        """Its model."""
+        return (self.model,)
 
 
-def models_of(judge: Judge) -> tuple[Model, ...]:
-    """The models a judge may ask: its ``models`` where it has them, else its ``model``; empty for neither."""
-    if isinstance(judge, AsksSeveral):
-        return tuple(judge.models)
-    model: Model | None = getattr(judge, "model", None)
-    return () if model is None else (model,)
+def default_model(judge: Judge) -> Model | None:
+    """Return the model that a judge's requests go to unless they name another."""
+    return judge.models[0] if judge.models else None
+
+
+def only_model(judge: Judge) -> Model | None:
+    """Return the model of a judge that asks exactly one; options describe the models of a judge that asks several."""
+    return judge.models[0] if len(judge.models) == 1 else None
 
 
 def episode_rng(episode: Episode, *salt: object) -> np.random.Generator:
-    """A random generator that depends on the episode's id and ``salt`` alone, not on the order of judging."""
+    """Return a random generator that depends on the episode's id and ``salt`` alone, not on the order of judging."""
     text = "\0".join([episode.id, *map(str, salt)])
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))

@@ -51,6 +51,7 @@ class LinearTime:
     points: int = 32
     name = "linear-time"
     version = 1
+    models = ()
 
     def __post_init__(self) -> None:
         _check_points(self.points)
@@ -82,6 +83,7 @@ class Constant:
     points: int = 32
     name = "constant"
     version = 1
+    models = ()
 
     def __post_init__(self) -> None:
         _check_points(self.points)
@@ -114,6 +116,7 @@ class RandomMonotone:
     seed: int = 0
     name = "random-monotone"
     version = 1
+    models = ()
 
     def __post_init__(self) -> None:
         _check_points(self.points)

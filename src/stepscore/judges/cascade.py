@@ -16,7 +16,7 @@ from functools import partial
 
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
-from stepscore.judges.base import Ask, Judge, models_of
+from stepscore.judges.base import Ask, Judge, default_model, only_model
 from stepscore.models import Model
 from stepscore.types import Judgement
 
@@ -58,7 +58,7 @@ class Cascade:
     def models(self) -> tuple[Model, ...]:
         """The models of its judges."""
         judges = [j for j in (self.first, self.also, self.second) if j is not None and not isinstance(j, str)]
-        return tuple(model for judge in judges for model in models_of(judge))
+        return tuple(model for judge in judges for model in judge.models)
 
     def options(self) -> Mapping[str, object]:
         """All that can change a number, the judges' own options and models included."""
@@ -105,7 +105,7 @@ def _named(text: str) -> Judge:
 
 def _described(judge: Judge | str) -> Mapping[str, object]:
     assert not isinstance(judge, str)
-    model = getattr(judge, "model", None)
+    model = only_model(judge)
     return {
         "name": judge.name,
         "version": judge.version,
@@ -116,5 +116,5 @@ def _described(judge: Judge | str) -> Mapping[str, object]:
 
 async def _ask_judge(judge: Judge | str, episode: Episode, ask: Ask) -> Judgement:
     assert not isinstance(judge, str)
-    model = getattr(judge, "model", None)
+    model = default_model(judge)
     return await judge.judge(episode, ask if model is None else partial(ask, model=model))

@@ -18,11 +18,11 @@ import numpy as np
 
 from stepscore.episodes import Clip, Episode, open_episodes, sample_frames
 from stepscore.errors import EpisodeError, OptionError
-from stepscore.judges.base import Ask, episode_rng
+from stepscore.judges.base import Ask, SingleModelJudge, episode_rng
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
 from stepscore.judges.common.percentages import stated_percentages
-from stepscore.judges.common.prompt_files import fill, read_sections
+from stepscore.judges.common.prompts import load_prompt
 from stepscore.metrics import voc
 from stepscore.models import Answer, DecodedMedia, FrameRef, Generate, Model, Part, Prompt, Turn
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
@@ -34,7 +34,7 @@ LEAST_KNOWN = 0.5
 
 
 @dataclass(frozen=True)
-class Gvl:
+class Gvl(SingleModelJudge):
     """Progress = the percentage the model states for a frame, over 100, back in order of time.
 
     One question an episode and view. Frames carry numbers, and a percentage counts only with its frame's
@@ -102,7 +102,9 @@ class Gvl:
             **{name: getattr(self, name) for name in names},
             "temperature": float(self.temperature),
             "context_digest": digest,
-            "prompt": dict(read_sections(f"gvl_{self.form}")),
+            "prompt": {
+                name: section.text for name, section in load_prompt(f"gvl_{self.form}").sections().items()
+            },
             "views": "each asked alone, mean of those that answered",
             "calibration": None if self.fitted is None else self.fitted.content(),
         }
@@ -154,10 +156,10 @@ class Gvl:
         frames: Sequence[FrameRef],
     ) -> Generate:
         """All of it as one user's turn; numbers go on from the examples to the frames asked about."""
-        texts = read_sections(f"gvl_{self.form}")
+        sections = load_prompt(f"gvl_{self.form}").sections()
 
-        def say(name: str, **values: object) -> str:
-            return fill(texts[name], instruction=instruction, **values) + "\n"
+        def say(name: str, **fields: object) -> str:
+            return sections[name].fill(instruction=instruction, **fields) + "\n"
 
         parts: list[Part] = [say("task"), *([say("examples")] if examples else []), say("order")]
         for picture in scene:

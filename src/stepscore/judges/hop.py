@@ -19,11 +19,11 @@ import numpy as np
 
 from stepscore.episodes import Episode, SampledFrames, resize_image, sample_frames
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.base import Ask
+from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_texts, require
 from stepscore.judges.common.framing import check_sampling, frame_refs
-from stepscore.judges.common.image_prompts import load_prompt
 from stepscore.judges.common.parsing import tagged_percent
+from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
 from stepscore.types import Curve, FloatArray, Frames, Judgement
 
@@ -37,7 +37,7 @@ GOAL = -1
 
 
 @dataclass(frozen=True)
-class Hop:
+class Hop(SingleModelJudge):
     """Progress from comparisons of two moments, r being the stated hop in -1..1 (``<score>+25%</score>``).
 
     ============  ==========================  ==========================================================

@@ -18,19 +18,19 @@ import numpy as np
 from stepscore.episodes import Episode, SampledFrames, frame_at, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.base import Ask
+from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_texts, require
 from stepscore.judges.common.framing import Layout, check_layout, check_sampling, image_parts
-from stepscore.judges.common.image_prompts import load_prompt
 from stepscore.judges.common.parsing import plain, remaining_actions, tagged_percent
+from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import Generate, Model, Prompt, Turn
-from stepscore.types import Answer, Curve, FloatArray, Judgement, Verdict
+from stepscore.types import Curve, FloatArray, Judgement, Verdict, VerdictAnswer
 
 CHOICES = {"template": ("auto", "published", "steps"), "progress": ("stated", "derived")}
 
 
 @dataclass(frozen=True)
-class ProcVlm:
+class ProcVlm(SingleModelJudge):
     """Remaining actions first, then progress, over a sliding window of frames.
 
     Several views stand in one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
@@ -188,7 +188,7 @@ def verdicts_of(done: FloatArray, subgoals: Sequence[Subgoal], times: FloatArray
     for subgoal, column in zip(subgoals, done.T, strict=True):
         ever, last = np.any(column == 1), column[-1]
         yes = bool(ever) if subgoal.mode == "ever" else last == 1
-        answer: Answer = "yes" if yes else ("no" if last == 0 else "unknown")
+        answer: VerdictAnswer = "yes" if yes else ("no" if last == 0 else "unknown")
         since = first_done(column, subgoal) if yes else None
         when = math.nan if since is None else float(times[since])
         why = "" if answer == "unknown" else _reason(answer, subgoal, last, when)
@@ -204,7 +204,7 @@ def first_done(column: FloatArray, subgoal: Subgoal) -> int:
     return int(undone[-1]) + 1 if len(undone) else 0
 
 
-def _reason(answer: Answer, subgoal: Subgoal, last: float, when: float) -> str:
+def _reason(answer: VerdictAnswer, subgoal: Subgoal, last: float, when: float) -> str:
     if answer == "no":
         return "among the remaining actions at the last moment"
     if last == 1:

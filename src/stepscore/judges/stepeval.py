@@ -17,12 +17,11 @@ import numpy as np
 from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.base import Ask
+from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_scores, ask_texts, require
 from stepscore.judges.common.framing import Layout, check_layout, check_sampling, image_parts
-from stepscore.judges.common.image_prompts import ImagePrompt, load_prompt, prompt_names
 from stepscore.judges.common.parsing import stated_verdict, stated_verdicts
-from stepscore.judges.common.prompt_files import read_prompt
+from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names
 from stepscore.judges.common.verdicts import settle, weigh
 from stepscore.judges.stepeval_statements import PROMPT, WORDS, statement_scores
 from stepscore.models import Generate, Model, Part, Prompt, Score, Scores, Turn
@@ -35,7 +34,7 @@ REPEAT_TEMPERATURE = 0.7
 
 
 @dataclass(frozen=True)
-class StepEval:
+class StepEval(SingleModelJudge):
     """A verdict per subgoal: yes, no or unknown, with score, time and reason.
 
     Several views are shown in one question, arranged by ``layout``; a subgoal with a view of its own points
@@ -218,14 +217,14 @@ class StepEval:
             return self.temperature
         return REPEAT_TEMPERATURE if self.repeats > 1 else 0.0
 
-    def _form(self) -> ImagePrompt:
+    def _form(self) -> PromptTemplate:
         if self.answer == "statement":
-            return ImagePrompt(PROMPT, read_prompt(PROMPT))
+            return load_prompt(PROMPT)
         if self.answer == "tokens":
             return load_prompt("stepeval_token")
         return load_prompt("stepeval_all" if self.strategy == "all-at-once" else "stepeval_one")
 
-    def _rules(self) -> ImagePrompt:
+    def _rules(self) -> PromptTemplate:
         if self.template in prompt_names(TEMPLATES):
             return load_prompt(TEMPLATES + self.template)
         path = Path(self.template)
@@ -233,7 +232,7 @@ class StepEval:
             raise UnknownNameError(
                 "template", self.template, prompt_names(TEMPLATES), hint="Or the path of a .txt file."
             )
-        return ImagePrompt(path.stem, path.read_text(encoding="utf-8").strip())
+        return PromptTemplate(path.stem, path.read_text(encoding="utf-8").strip())
 
 
 @dataclass(frozen=True, eq=False)

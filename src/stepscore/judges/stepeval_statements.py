@@ -10,8 +10,7 @@ import numpy as np
 
 from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
-from stepscore.judges.common.prompt_files import fill, read_prompt
-from stepscore.judges.topreward import USER
+from stepscore.judges.common.prompts import load_prompt, video_prompt
 from stepscore.models import PrefixScores, ScorePrefixes, VideoFrames
 from stepscore.types import FloatArray
 
@@ -32,14 +31,16 @@ async def statement_scores(
         size: Longer side of a frame in pixels; ``None`` for the recorded size.
         ask: Who is asked.
     """
-    prompt = read_prompt(PROMPT)
+    body, cue = load_prompt(PROMPT).split_last_sentence()
     # The instruction goes along: it says what the scene is about, to a model that needs to know.
-    said = [*(subgoal.name for subgoal in episode.subgoals), episode.instruction]
-    tails = tuple(fill(prompt, instruction=text.strip()) for text in said)
+    claims = [*(subgoal.name for subgoal in episode.subgoals), episode.instruction]
+    prompts = tuple(
+        video_prompt(body.fill(instruction=claim.strip()), prefill=cue, template="open") for claim in claims
+    )
     found: dict[str, FloatArray] = {}
     for view, indices in moments.indices.items():
-        film = VideoFrames(view, tuple(indices.tolist()), size)
-        response = await ask(ScorePrefixes(film, (len(indices),), USER, tails, WORDS))
+        video = VideoFrames(view, tuple(indices.tolist()), size)
+        response = await ask(ScorePrefixes(video, (len(indices),), prompts, WORDS))
         assert isinstance(response, PrefixScores)
         found[view] = np.asarray(response.logprobs, dtype=np.float64)[:-1, 0]
     fused = np.mean(list(found.values()), axis=0)

@@ -15,19 +15,18 @@ import numpy as np
 
 from stepscore.episodes import Episode, sample_frames, sample_indices
 from stepscore.errors import EpisodeError, OptionError
-from stepscore.judges.base import Ask
+from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
-from stepscore.judges.common.prompt_files import fill, read_prompt
+from stepscore.judges.common.prompts import PromptTemplate, load_prompt, video_prompt
 from stepscore.metrics import minmax, trailing_mean
-from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
+from stepscore.models import Model, PrefixScores, Prompt, ScorePrefixes, Template, VideoFrames
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 Form = Literal["upstream", "paper", "chat"]
 Variant = Literal["token", "instruction"]
-
-USER, ASSISTANT = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
-"""A user's turn and the start of the answer in ChatML, the markup of Qwen's models."""
+MARKUP: Mapping[Form, Template] = {"upstream": "open", "paper": "none", "chat": "chat"}
+"""How each form is rendered; see :class:`stepscore.models.Prompt`."""
 
 
 @runtime_checkable
@@ -39,7 +38,7 @@ class TellsPieces(Protocol):
 
 
 @dataclass(frozen=True)
-class TopReward:
+class TopReward(SingleModelJudge):
     """Progress = sigmoid(log P(True) - log P(False)) after each prefix of the video: absolute, uncalibrated.
 
     Channels: ``logp_true`` and ``logp_false``, the two words' log-probabilities; ``margin``, their
@@ -110,7 +109,7 @@ class TopReward:
         return {
             **{name: getattr(self, name) for name in names},
             "fps": float(self.fps),
-            "prompt": "{video}".join(self._texts("{instruction}")),
+            "prompt": "{video}" + self._template().text,
             "views": "each scored alone, log-odds averaged",
             "calibration": None if self.fitted is None else self.fitted.content(),
         }
@@ -130,8 +129,8 @@ class TopReward:
         times = moments.times[np.array(lengths) - 1]
         scored = {}
         for view, indices in moments.indices.items():
-            film = VideoFrames(view, tuple(indices.tolist()), self.size)
-            found = await self._score(film, lengths, episode.instruction, ask)
+            video = VideoFrames(view, tuple(indices.tolist()), self.size)
+            found = await self._score(video, lengths, episode.instruction, ask)
             scored[view] = np.where(np.isfinite(found), found, np.nan)
         curve = (_token_curve if self.variant == "token" else _instruction_curve)(times, scored)
         said = curve.channels["logp_true" if self.variant == "token" else "raw"]
@@ -142,33 +141,39 @@ class TopReward:
         )
 
     async def _score(
-        self, film: VideoFrames, lengths: tuple[int, ...], instruction: str, ask: Ask
+        self, video: VideoFrames, lengths: tuple[int, ...], instruction: str, ask: Ask
     ) -> FloatArray:
-        """One view's log-probabilities, shape (K, 2); (K, tokens) for the instruction's own."""
-        head, tail = self._texts(instruction)
+        """Score one view: log-probabilities (K, 2); (K, tokens) for the instruction's own."""
         if self.variant == "token":
-            both: FloatArray = (
-                await _scores(ScorePrefixes(film, lengths, head, (tail,), self._words()), ask)
-            )[0]
+            request = ScorePrefixes(video, lengths, (self._prompt(instruction),), self._words())
+            both: FloatArray = (await _scores(request, ask))[0]
             return both
         before, pieces = self._pieces(instruction)
-        said = [before + "".join(pieces[:number]) for number in range(len(pieces))]
-        found = np.full((len(lengths), len(pieces)), np.nan)
-        for group in self._askable_together(said, pieces):
+        texts = [before + "".join(pieces[:number]) for number in range(len(pieces))]
+        scored = np.full((len(lengths), len(pieces)), np.nan)
+        for group in self._askable_together(texts, pieces):
             words = tuple(dict.fromkeys(pieces[number] for number in group))
-            texts = tuple(said[number] for number in group)
-            scores = await _scores(ScorePrefixes(film, lengths, head, texts, words), ask)
+            prompts = tuple(video_prompt(texts[number], template=self._markup()) for number in group)
+            scores = await _scores(ScorePrefixes(video, lengths, prompts, words), ask)
             for row, number in enumerate(group):
-                found[:, number] = scores[row, :, words.index(pieces[number])]
-        return found
+                scored[:, number] = scores[row, :, words.index(pieces[number])]
+        return scored
 
-    def _texts(self, instruction: str) -> tuple[str, str]:
-        """What stands before the video and after it."""
-        text = read_prompt(f"topreward_{'paper' if self.form == 'paper' else 'upstream'}")
-        said = instruction.strip()
+    def _prompt(self, instruction: str) -> Prompt:
+        """Return the statement about the video; its last sentence is what True or False continues."""
         # The paper's sentence ends the instruction with a period of its own.
-        tail = fill(text, instruction=said.rstrip(". ") if self.form == "paper" else said)
-        return "" if self.form == "paper" else USER, tail + (ASSISTANT if self.form == "chat" else "")
+        text = instruction.strip().rstrip(". ") if self.form == "paper" else instruction.strip()
+        template = self._template()
+        if self.form == "chat":
+            return video_prompt(template.fill(instruction=text))
+        body, cue = template.split_last_sentence()
+        return video_prompt(body.fill(instruction=text), prefill=cue, template=self._markup())
+
+    def _template(self) -> PromptTemplate:
+        return load_prompt(f"topreward_{'paper' if self.form == 'paper' else 'upstream'}")
+
+    def _markup(self) -> Template:
+        return MARKUP[self.form]
 
     def _words(self) -> tuple[str, str]:
         space = "" if self.form == "chat" else " "
@@ -179,8 +184,7 @@ class TopReward:
 
         A model that does not tell its tokens is asked word by word; it refuses a word that is several tokens.
         """
-        text = self._texts("{instruction}")[1]
-        before = text[: text.index("{instruction}")].rstrip()
+        before = self._template().text.partition("{instruction}")[0].rstrip()
         words = instruction.strip().rstrip(". ").split()
         if not words:
             raise EpisodeError("variant=instruction needs an instruction, and this episode's is empty.")

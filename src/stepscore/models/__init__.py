@@ -12,7 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.models.base import Answer, Capabilities, Model, PrefixScores, Response, Scores, run_blocking
+from stepscore.models.base import (
+    Answer,
+    Capabilities,
+    Model,
+    PrefixScores,
+    Response,
+    Scores,
+    StagePrediction,
+    StagePredictions,
+    SyncMethods,
+    run_blocking,
+    unknown_response,
+)
+from stepscore.models.chatml import chatml_parts, split_at_video
 from stepscore.models.requests import (
     DecodedMedia,
     FrameRef,
@@ -20,13 +33,16 @@ from stepscore.models.requests import (
     GoalImage,
     MediaRef,
     Part,
+    PredictStages,
     Prompt,
     Request,
     Score,
     ScorePrefixes,
+    Template,
     TiledFrames,
     Turn,
     VideoFrames,
+    VideoPrefix,
     media_decoder,
     media_refs,
     resolve,
@@ -44,6 +60,7 @@ __all__ = [
     "MediaRef",
     "Model",
     "Part",
+    "PredictStages",
     "PrefixScores",
     "Prompt",
     "Request",
@@ -51,15 +68,23 @@ __all__ = [
     "Score",
     "ScorePrefixes",
     "Scores",
+    "StagePrediction",
+    "StagePredictions",
+    "SyncMethods",
+    "Template",
     "TiledFrames",
     "Turn",
     "VideoFrames",
+    "VideoPrefix",
+    "chatml_parts",
     "get_model",
     "media_decoder",
     "media_refs",
     "model_registry",
     "resolve",
     "run_blocking",
+    "split_at_video",
+    "unknown_response",
 ]
 
 model_registry: Registry[Callable[..., Model]] = Registry(

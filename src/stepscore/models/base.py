@@ -1,4 +1,4 @@
-"""What a model is: something that looks at pictures and answers, in words or in probabilities of words."""
+"""The interface of a model: it reads images and text, and returns text, token log-probabilities or stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-from stepscore.models.requests import Generate, Prompt, Request, Score, ScorePrefixes
+import numpy as np
+
+from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
 from stepscore.types import FloatArray
 
 
@@ -17,27 +19,29 @@ class Capabilities:
     """What a model can do.
 
     Attributes:
-        generate: Write text.
-        scores: Log-probabilities of chosen next tokens: ``"exact"`` for any token, ``"top"`` when only the
-            likeliest are told (others come back censored), ``"none"``.
-        images: Look at pictures.
-        videos: Look at several frames as a video with their times.
+        generate: Generate text.
+        scores: Log-probabilities of chosen next tokens: ``"exact"`` for any token, ``"top"`` when only the most
+            likely ones are returned (others come back censored), ``"none"``.
+        images: Read images.
+        videos: Read several frames as a video with their timestamps.
+        stages: Predict stages and progress (:class:`stepscore.models.PredictStages`).
         prefix_sharing: Whether growing prefixes of a video can share work and give the same numbers:
             ``"exact"``, ``"vision-only"`` (only what is computed per frame) or ``"none"``.
-        served: It answers over a connection; calls are paid, can fail, and can be made at the same time.
+        served: It answers over HTTP; calls may cost money, can fail, and can be made concurrently.
     """
 
     generate: bool = True
     scores: Literal["exact", "top", "none"] = "none"
     images: bool = True
     videos: bool = False
+    stages: bool = False
     prefix_sharing: Literal["exact", "vision-only", "none"] = "none"
     served: bool = False
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Text a model wrote. ``finish`` is ``"stop"``, or ``"length"`` where it was cut off."""
+    """Generated text. ``finish`` is ``"stop"``, or ``"length"`` where it was cut off."""
 
     text: str
     finish: str = "stop"
@@ -49,8 +53,8 @@ class Answer:
 class Scores:
     """Log-probability of each candidate as next token.
 
-    A censored one was not among the tokens the server told: its true value is at most the number given, and
-    it is never to be taken for it.
+    A censored one was not among the tokens the server returned: its true value is at most the number given, and
+    the number must not be used as its value.
     """
 
     logprobs: tuple[float, ...]
@@ -60,20 +64,46 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class PrefixScores:
-    """Log-probabilities by tail, prefix and candidate, shape (S, K, C); NaN where censored."""
+    """Log-probabilities by prompt, prefix and candidate, shape (S, K, C); NaN where censored."""
 
     logprobs: FloatArray
     tokens_in: int = 0
 
 
-Response = Answer | Scores | PrefixScores
+@dataclass(frozen=True, eq=False)
+class StagePrediction:
+    """The prediction of one head of a stage-aware reward model at n frames.
+
+    Attributes:
+        stages: Names of the task's K stages.
+        probabilities: Of each stage, (n, K).
+        shares: Completed share of the most likely stage, (n,).
+        progress: In 0..1, (n,).
+    """
+
+    stages: tuple[str, ...]
+    probabilities: FloatArray
+    shares: FloatArray
+    progress: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class StagePredictions:
+    """Stage predictions by head (``"sparse"``, ``"dense"``, ``"whole"``); empty where nothing is known."""
+
+    heads: Mapping[str, StagePrediction]
+    tokens_in: int = 0
+
+
+Response = Answer | Scores | PrefixScores | StagePredictions
 
 
 class Model(Protocol):
-    """Looks at pictures and answers. Picklable; loads on first use."""
+    """Answers requests. Picklable; loads on first use."""
 
-    name: str
-    """The model string, e.g. ``hf/Qwen/Qwen3-VL-8B-Instruct``."""
+    @property
+    def name(self) -> str:
+        """The model string, e.g. ``hf/Qwen/Qwen3-VL-8B-Instruct``."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -83,7 +113,7 @@ class Model(Protocol):
         """All of it that can change a number (name, weight digest, dtype, attention); enters the protocol."""
 
     async def answer(self, request: Request) -> Response:
-        """The answer to a resolved request.
+        """Return the response to a resolved request.
 
         Raises:
             TransientModelError: Worth another try (rate limit, time-out, cut connection).
@@ -91,33 +121,33 @@ class Model(Protocol):
         """
 
     def generate(self, request: Generate) -> Answer:
-        """The answer in words, for use outside a run."""
+        """Return generated text, for use outside a run."""
 
     def score(self, request: Prompt, candidates: Sequence[str]) -> Scores:
-        """The candidates' log-probabilities, for use outside a run."""
+        """Return the candidates' log-probabilities, for use outside a run."""
 
 
 T = TypeVar("T")
-R = TypeVar("R", Answer, Scores, PrefixScores)
+R = TypeVar("R", Answer, Scores, PrefixScores, StagePredictions)
 
 
 class SyncMethods:
-    """Gives a model plain, blocking methods on top of ``answer``, for use outside a run."""
+    """Blocking methods on top of a model's ``answer``, for use outside a run."""
 
     async def answer(self, request: Request) -> Response:
         """See :class:`Model`."""
         raise NotImplementedError
 
     def generate(self, request: Generate) -> Answer:
-        """The answer in words."""
+        """Return generated text."""
         return self._wait(request, Answer)
 
     def score(self, request: Prompt, candidates: Sequence[str]) -> Scores:
-        """The candidates' log-probabilities as the next token."""
+        """Return the candidates' log-probabilities as the next token."""
         return self._wait(Score(request, tuple(candidates)), Scores)
 
     def score_prefixes(self, request: ScorePrefixes) -> PrefixScores:
-        """The candidates' log-probabilities after every prefix."""
+        """Return the candidates' log-probabilities after every prefix."""
         return self._wait(request, PrefixScores)
 
     def _wait(self, request: Request, kind: type[R]) -> R:
@@ -127,10 +157,35 @@ class SyncMethods:
 
 
 def run_blocking(coroutine: Coroutine[object, object, T]) -> T:
-    """The result of a coroutine, also where the calling thread already runs a loop (a notebook)."""
+    """Return the result of a coroutine, also where the calling thread already runs a loop (a notebook)."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
+
+
+def unknown_response(request: Request, text: str = "") -> Response:
+    """Return the response in which nothing is known: NaN, censored scores, no stages; ``text`` for generated text."""
+    if isinstance(request, Generate):
+        return Answer(text)
+    if isinstance(request, Score):
+        n = len(request.candidates)
+        return Scores((0.0,) * n, (True,) * n)
+    if isinstance(request, PredictStages):
+        return StagePredictions({})
+    return PrefixScores(
+        np.full((len(request.prompts), len(request.lengths), len(request.candidates)), np.nan)
+    )
+
+
+def is_unknown(response: Response, text: str = "") -> bool:
+    """Return whether a response is what :func:`unknown_response` makes."""
+    if isinstance(response, Answer):
+        return response.text == text
+    if isinstance(response, Scores):
+        return all(response.censored)
+    if isinstance(response, StagePredictions):
+        return not response.heads
+    return bool(np.isnan(response.logprobs).all())

@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscore.models.base import Answer, Capabilities, PrefixScores, Response, Scores, SyncMethods
-from stepscore.models.requests import Generate, Request, Score
+from stepscore.models.base import (
+    Answer,
+    Capabilities,
+    PrefixScores,
+    Response,
+    Scores,
+    StagePredictions,
+    SyncMethods,
+    unknown_response,
+)
+from stepscore.models.requests import Generate, PredictStages, Request, Score
 
 
 @dataclass
@@ -53,7 +62,7 @@ class MockModel(SyncMethods):
         """The scripted answer; every request is kept in ``seen``."""
         self.seen.append(request)
         said = self.text if self.script is None else self.script(request)
-        if isinstance(said, Answer | Scores | PrefixScores):
+        if isinstance(said, Answer | Scores | PrefixScores | StagePredictions):
             return said
         if isinstance(request, Generate):
             return Answer(str(said), tokens_in=100, tokens_out=max(1, len(str(said)) // 4))
@@ -62,5 +71,7 @@ class MockModel(SyncMethods):
                 float(v) for v in np.broadcast_to(np.asarray(said, float), len(request.candidates))
             )
             return Scores(values, (False,) * len(values), tokens_in=100)
-        shape = (len(request.tails), len(request.lengths), len(request.candidates))
+        if isinstance(request, PredictStages):
+            return unknown_response(request)
+        shape = (len(request.prompts), len(request.lengths), len(request.candidates))
         return PrefixScores(np.broadcast_to(np.asarray(said, dtype=np.float64), shape).copy(), tokens_in=100)

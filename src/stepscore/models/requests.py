@@ -1,8 +1,8 @@
-"""What a judge asks of a model.
+"""What a judge asks of a model: generate text, score tokens, score growing prefixes of a video, predict stages.
 
-A request names its pictures (view, frame, size) instead of holding them. The engine looks the request up in
-the cache by those names, and decodes only what was never asked before. A model sees the resolved form, in
-which every name has become a :class:`DecodedMedia`.
+A request names its images (view, frame, size) instead of holding them. The engine looks the request up in the
+cache by those names, and decodes only what was never asked before. A model gets the resolved request, in which
+every :data:`MediaRef` has become :class:`DecodedMedia`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class GoalImage:
 
 @dataclass(frozen=True, slots=True)
 class TiledFrames:
-    """Several frames side by side in one picture, row by row, ``columns`` to a row."""
+    """Several frames side by side in one image, row by row, ``columns`` to a row."""
 
-    stills: tuple[FrameRef, ...]
+    frames: tuple[FrameRef, ...]
     columns: int
 
 
 @dataclass(frozen=True, slots=True)
 class VideoFrames:
-    """Frames of a view, in order, shown as a video with their times."""
+    """Frames of a view, in order, shown as a video with their timestamps."""
 
     view: str
     indices: tuple[int, ...]
@@ -56,19 +56,25 @@ MediaRef = FrameRef | GoalImage | TiledFrames | VideoFrames
 
 @dataclass(frozen=True, eq=False)
 class DecodedMedia:
-    """Pictures in hand: one frame as an image, or several as a video."""
+    """Decoded frames: one as an image, or several as a video."""
 
     clip: Clip
     video: bool = False
 
 
-Part = str | FrameRef | GoalImage | TiledFrames | VideoFrames | DecodedMedia
+@dataclass(frozen=True, slots=True)
+class VideoPrefix:
+    """Stands for the first frames of the video in the prompts of :class:`ScorePrefixes`."""
+
+
+Part = str | FrameRef | GoalImage | TiledFrames | VideoFrames | DecodedMedia | VideoPrefix
 Role = Literal["system", "user", "assistant"]
+Template = Literal["chat", "open", "none"]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a conversation: texts and pictures in order."""
+    """One turn of a conversation: texts and images in order."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -76,29 +82,34 @@ class Turn:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A conversation for the model to answer.
+    """A conversation for the model to continue. The backend writes the markup of its own chat template.
 
     Attributes:
-        turns: What was said, in order.
-        continued: The last turn is the assistant's and unfinished: the model goes on from its end.
+        turns: The turns in order.
+        prefill: Text the model continues: the beginning of the assistant's turn, unless ``template`` says
+            otherwise. Its leading space counts where it continues a text.
+        template: ``"chat"``: the turns, then the assistant's turn is opened. ``"open"``: the last turn is never
+            closed, and the prefill continues it (TOPReward's published code leaves the user's turn open).
+            ``"none"``: the texts and images alone, without markup.
     """
 
     turns: tuple[Turn, ...]
-    continued: bool = False
+    prefill: str = ""
+    template: Template = "chat"
 
 
 @dataclass(frozen=True)
 class Generate:
-    """Write an answer.
+    """Generate text.
 
     Attributes:
         prompt: What to answer.
         max_tokens: Length at which to stop.
-        temperature: 0 for the likeliest answer.
-        top_p: Share of probability to draw from.
+        temperature: 0 for greedy decoding.
+        top_p: Share of probability to sample from.
         seed: For servers that take one.
-        json: Ask for a JSON object where the model can be held to it.
-        repeat: Which of several equal questions this is; each is asked, and cached, on its own.
+        json: Ask for a JSON object where the model supports it.
+        repeat: Number among several equal requests; each is asked, and cached, on its own.
     """
 
     prompt: Prompt
@@ -112,7 +123,7 @@ class Generate:
 
 @dataclass(frozen=True)
 class Score:
-    """Log-probability of each candidate as the next text after the prompt (one token each)."""
+    """Log-probability of each candidate as the next token after the prompt (one token each)."""
 
     prompt: Prompt
     candidates: tuple[str, ...]
@@ -121,72 +132,97 @@ class Score:
 
 @dataclass(frozen=True)
 class ScorePrefixes:
-    r"""Log-probability of each candidate after growing prefixes of one video, for one or more texts.
+    """Log-probability of each candidate after growing prefixes of one video, under one or more prompts.
 
-    For every length k and tail s the model reads ``head``, the first ``lengths[k]`` frames of ``film``, then
-    ``tails[s]``; the candidates' log-probabilities as the next token are the answer.
+    For every length k and prompt s the model reads prompt s with the first ``lengths[k]`` frames of ``video`` in
+    the place of its :class:`VideoPrefix`; the candidates' log-probabilities as the next token are the response.
 
     Attributes:
-        film: The frames, sampled once for the whole episode, so that prefixes share them.
-        lengths: How many frames each prefix shows.
-        head: Text before the video, special tokens included (``"<|im_start|>user\n"``).
-        tails: Texts after it, one per instruction or question.
+        video: The frames, sampled once for the whole episode, so that prefixes share them.
+        lengths: Number of frames in each prefix.
+        prompts: One per instruction or question, alike up to the video.
         candidates: Words to score, one token each, the leading space included (``" True"``).
     """
 
-    film: VideoFrames | DecodedMedia
+    video: VideoFrames | DecodedMedia
     lengths: tuple[int, ...]
-    head: str
-    tails: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
     candidates: tuple[str, ...]
     repeat: int = 0
 
 
-Request = Generate | Score | ScorePrefixes
+@dataclass(frozen=True)
+class PredictStages:
+    """Stage and progress at frames of a video, by a trained stage-aware reward model (``sarm/``).
+
+    Attributes:
+        videos: The same timestamps in each of the checkpoint's views, in its order.
+        instruction: What the robot was asked to do.
+        task: The trained task whose stages count.
+        frames: Positions in the videos to score; ``None`` for all.
+        decode: How stage probabilities become progress: ``"argmax"`` or ``"expected"``.
+        state: The robot's state at each frame, where the checkpoint takes it.
+    """
+
+    videos: tuple[VideoFrames | DecodedMedia, ...]
+    instruction: str
+    task: str
+    frames: tuple[int, ...] | None = None
+    decode: str = "argmax"
+    state: tuple[tuple[float, ...], ...] | None = None
+
+
+Request = Generate | Score | ScorePrefixes | PredictStages
 
 
 def media_refs(request: Request) -> Iterator[MediaRef]:
-    """The pictures a request names, in order."""
-    if isinstance(request, ScorePrefixes):
-        if not isinstance(request.film, DecodedMedia):
-            yield request.film
-        return
-    for turn in request.prompt.turns:
-        for part in turn.parts:
-            if not isinstance(part, str | DecodedMedia):
-                yield part
+    """Yield the images and videos a request names, in order."""
+    parts = _media(request) if isinstance(request, ScorePrefixes | PredictStages) else _parts(request.prompt)
+    yield from (part for part in parts if isinstance(part, MediaRef))
 
 
-def resolve(request: Request, show: Callable[[MediaRef], DecodedMedia]) -> Request:
-    """The request with every name replaced by the pictures themselves."""
+def _media(request: ScorePrefixes | PredictStages) -> tuple[VideoFrames | DecodedMedia, ...]:
+    return (request.video,) if isinstance(request, ScorePrefixes) else request.videos
+
+
+def _parts(prompt: Prompt) -> Iterator[Part]:
+    return (part for turn in prompt.turns for part in turn.parts)
+
+
+def resolve(request: Request, decode: Callable[[MediaRef], DecodedMedia]) -> Request:
+    """Return the request with every reference replaced by decoded frames."""
+
+    def decoded(media: VideoFrames | DecodedMedia) -> DecodedMedia:
+        return media if isinstance(media, DecodedMedia) else decode(media)
+
     if isinstance(request, ScorePrefixes):
-        return (
-            request if isinstance(request.film, DecodedMedia) else replace(request, film=show(request.film))
-        )
+        return replace(request, video=decoded(request.video))
+    if isinstance(request, PredictStages):
+        return replace(request, videos=tuple(map(decoded, request.videos)))
     turns = tuple(
-        Turn(turn.role, tuple(p if isinstance(p, str | DecodedMedia) else show(p) for p in turn.parts))
+        Turn(turn.role, tuple(decode(part) if isinstance(part, MediaRef) else part for part in turn.parts))
         for turn in request.prompt.turns
     )
     return replace(request, prompt=replace(request.prompt, turns=turns))
 
 
 def media_decoder(episode: Episode) -> Callable[[MediaRef], DecodedMedia]:
-    """A function that decodes what a request names from an episode."""
+    """Return a function that decodes what a request names from an episode."""
 
-    def show(part: MediaRef) -> DecodedMedia:
+    def decode(part: MediaRef) -> DecodedMedia:
         if isinstance(part, VideoFrames):
             return DecodedMedia(episode.clip(part.view, indices=part.indices, size=part.size), video=True)
         if isinstance(part, FrameRef):
             return DecodedMedia(episode.clip(part.view, indices=[part.index], size=part.size))
         if isinstance(part, TiledFrames):
-            return DecodedMedia(_tiled([show(still).clip for still in part.stills], part.columns))
+            return DecodedMedia(_tiled([decode(frame).clip for frame in part.frames], part.columns))
         return DecodedMedia(_goal(episode, part))
 
-    return show
+    return decode
 
 
 def _tiled(clips: list[Clip], columns: int) -> Clip:
-    """One picture of several: cells as large as the largest, filled up with black."""
+    """Tile several frames into one image."""
     sheet = tile_images([clip.frames[0] for clip in clips], columns)
     return Clip(sheet[None], clips[0].timestamps[:1], clips[0].indices[:1])
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +19,7 @@ from stepscore.episodes import Episode, Label, Stage, sample_frames
 from stepscore.episodes.labels import TaskSubgoals
 from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError, RunError
 from stepscore.judges import Ask
-from stepscore.judges.common import fill, image_parts
+from stepscore.judges.common import image_parts, load_prompt
 from stepscore.models import Answer, Generate, Model, Part, Prompt, Turn
 from stepscore.models.calls import Call
 from stepscore.procedures.parse_stages import parse_stages, parse_steps
@@ -144,7 +143,7 @@ class _Annotator:
     async def annotate(self, episode: Episode) -> Annotation:
         """Return the episode's stages, or why there are none."""
         calls: list[Call] = []
-        ask = self._client.of(episode, calls)
+        ask = self._client.ask_about(episode, calls)
         plan: tuple[str, ...] = ()
         try:
             plan = stage_names(episode, self._vocabulary) or await self._plan(episode, ask)
@@ -167,7 +166,7 @@ class _Annotator:
 
     async def _draft(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
         images = image_parts(sample_frames(episode, count=PLAN_FRAMES), "interleaved", self._options.size)
-        question = _fill_prompt("stages_plan.txt", instruction=episode.instruction)
+        question = _fill_prompt("stages_plan", instruction=episode.instruction)
         return await self._ask_until_usable(ask, (*images, question), lambda text: (parse_steps(text), ""))
 
     async def _segment(
@@ -220,10 +219,11 @@ def _segment_question(episode: Episode, plan: Sequence[str], end: float, *, clos
     names = only if closed else "Use these names exactly; where something else happens, name it yourself."
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(plan, start=1))
     return _fill_prompt(
-        "stages_segment.txt", instruction=episode.instruction, steps=steps, names=names, end=f"{end:.2f}"
+        "stages_segment", instruction=episode.instruction, steps=steps, names=names, end=f"{end:.2f}"
     )
 
 
 def _fill_prompt(name: str, **fields: str) -> str:
     """Return a prompt of this room with its fields filled in."""
-    return fill(files("stepscore.procedures").joinpath("prompts", name).read_text(encoding="utf-8"), **fields)
+    # The file's last line break is part of these prompts, and so of the keys of cached answers.
+    return load_prompt(name, "stepscore.procedures").fill(**fields) + "\n"

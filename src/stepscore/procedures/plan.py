@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stepscore._files import write_text
 from stepscore.episodes import Episode, Subgoal
 from stepscore.errors import CapabilityError, ModelError, first_field_error
-from stepscore.judges.common import fill
+from stepscore.judges.common import load_prompt
 from stepscore.models import Answer, FrameRef, Generate, Model, Prompt, Turn, run_blocking
 from stepscore.runs import CallOptions, ModelClient
-from stepscore.types import Mode
+from stepscore.types import SuccessMode
 
 PLAN_FRAMES, FRAME_SIZE = 8, 336
 """Frames of the video in the request, and their longer side in pixels."""
@@ -37,7 +36,7 @@ class SubgoalDraft:
 
     instruction: str
     subgoals: tuple[Subgoal, ...]
-    success: Mode
+    success: SuccessMode
     model: str
 
 
@@ -45,12 +44,12 @@ class _PlannedSubgoal(BaseModel):
     model_config = ConfigDict(extra="ignore")
     name: str = Field(min_length=1)
     criterion: str = Field(min_length=1)
-    mode: Mode
+    mode: SuccessMode
 
 
 class _Plan(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    success: Mode = "holds"
+    success: SuccessMode = "holds"
     subgoals: list[_PlannedSubgoal] = Field(min_length=1)
 
 
@@ -81,7 +80,7 @@ def plan_subgoals(
     request = Generate(Prompt((Turn("user", _parts(instruction, episode)),)), max_tokens=1024, json=True)
     client = ModelClient(folder, call_options or CallOptions(), model)
     try:
-        answer = run_blocking(client.of(episode or Episode("plan", instruction), [])(request))
+        answer = run_blocking(client.ask_about(episode or Episode("plan", instruction), [])(request))
     finally:
         client.close()
     assert isinstance(answer, Answer)
@@ -99,9 +98,9 @@ def parse_plan(text: str) -> _Plan:
     """Parse the plan in an answer: its JSON object, alone or in a fenced block."""
     fenced = re.search(r"```(?:json)?\s*(\{.*?\})\s*```", text, re.DOTALL)
     bare = re.search(r"\{.*\}", text, re.DOTALL)
-    found = fenced.group(1) if fenced else (bare.group(0) if bare else "")
+    content = fenced.group(1) if fenced else (bare.group(0) if bare else "")
     try:
-        return _Plan.model_validate(json.loads(found))
+        return _Plan.model_validate(json.loads(content))
     except json.JSONDecodeError as error:
         raise ModelError(f"The answer states no plan ({error}): {text[:200]!r}") from None
     except ValidationError as error:
@@ -129,8 +128,8 @@ def write_subgoals(draft: SubgoalDraft, path: Path) -> None:
 
 
 def _parts(instruction: str, episode: Episode | None) -> tuple[str | FrameRef, ...]:
-    text = files("stepscore.procedures").joinpath("prompts", "plan.txt").read_text(encoding="utf-8")
-    question = fill(text, instruction=instruction)
+    # The file's last line break is part of the prompt, and so of the keys of cached answers.
+    question = load_prompt("plan", "stepscore.procedures").fill(instruction=instruction) + "\n"
     if episode is None:
         return (question,)
     view = episode.main_view

@@ -1,7 +1,6 @@
 """A run: one judge over many episodes, in a folder that survives being killed.
 
-:func:`score` makes or continues one, :func:`open_run` reads one, and ``measure`` turns it into per-episode
-metrics and grouped Estimates: the one source for tables, reports, filters and audits.
+:func:`score` makes or resumes one, :func:`open_run` reads one; :mod:`stepscore.analysis` turns it into numbers.
 """
 
 from stepscore.runs.dry_run import dry_run

@@ -1,7 +1,7 @@
-"""What a run would ask and cost, before anything is spent.
+"""A dry run: count the calls of a run, and estimate their cost, before any is made.
 
-The judge runs over every episode with a model that answers nothing; what it asks is counted. A judge whose
-next question depends on the answer may ask more or less than this in earnest.
+The judge runs over every episode with a model that answers unknown, and its requests are counted. A judge whose
+next request depends on the response may make more or fewer calls in the real run.
 """
 
 from __future__ import annotations
@@ -14,44 +14,42 @@ import numpy as np
 
 from stepscore.episodes import Episode
 from stepscore.errors import ModelError, StepScoreError
-from stepscore.judges import Judge, models_of
+from stepscore.judges import Judge, default_model
 from stepscore.models import (
-    Answer,
-    Generate,
     MediaRef,
     Model,
-    PrefixScores,
+    PredictStages,
+    Prompt,
     Request,
     Response,
-    Score,
     ScorePrefixes,
-    Scores,
     TiledFrames,
     media_refs,
     run_blocking,
+    unknown_response,
 )
 from stepscore.models.api import scores_one_by_one, single_requests
 from stepscore.models.calls import Call, CallCache, Price, call_key, most_tokens
 from stepscore.runs.local import RUN_STOPPING_ERRORS
 from stepscore.runs.model_client import CallOptions
 
-TOKEN_PIXELS = 28 * 28
-"""Pixels a vision model reads as one token, about (Qwen2-VL and later: 28 x 28 or 32 x 32)."""
+PIXELS_PER_TOKEN = 28 * 28
+"""Pixels that a vision model reads as one token, about (Qwen2-VL and later: 28 x 28 or 32 x 32)."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would take.
+    """The calls that a run would make.
 
     Attributes:
-        episodes: Episodes looked at.
-        failures: Those the judge cannot judge at all, and why.
-        calls: Calls it would make.
-        cached: Those whose answer is already kept.
-        images: Pictures it would show.
-        tokens_in: Tokens it would read, about.
-        tokens_out: Tokens it may write at most.
-        cost: What the calls not yet kept would cost, about; ``None`` where a price is not known.
+        episodes: Number of episodes.
+        failures: Episode id to error, for those that cannot be judged at all.
+        calls: Number of calls.
+        cached: Number of calls whose answer is in the cache.
+        images: Number of images sent.
+        tokens_in: Input tokens, about.
+        tokens_out: Output tokens at most.
+        cost: Cost of the calls that are not in the cache, about; ``None`` where a price is not known.
         price: Where the price is from.
     """
 
@@ -67,7 +65,7 @@ class DryRun:
 
     @property
     def failed(self) -> int:
-        """How many cannot be judged."""
+        """Number of episodes that cannot be judged."""
         return len(self.failures)
 
 
@@ -78,20 +76,26 @@ def dry_run(
     *,
     views: Sequence[str] | None = None,
 ) -> DryRun:
-    """Count what judging these episodes would ask. Decodes nothing and sends nothing.
+    """Count the calls that judging these episodes would make. Decodes nothing and sends nothing.
+
+    Args:
+        episodes: The episodes.
+        judge: The judge.
+        call_options: Prices and cache, as for the run itself.
+        views: Give the judge only these views.
 
     Raises:
-        CapabilityError: The model cannot do what the judge needs, as the run itself would say.
+        CapabilityError: The model cannot do what the judge needs, as in the run itself.
     """
     account = _Account(call_options)
-    for model in models_of(judge):
+    for model in judge.models:
         account.known(model)
     failures: dict[str, str] = {}
     try:
         for episode in episodes:
             try:
-                shown = episode if views is None else episode.with_views(views)
-                account.add(shown, run_blocking(_asked(shown, judge)))
+                selected = episode if views is None else episode.with_views(views)
+                account.add(selected, run_blocking(_requests_of(selected, judge)))
             except RUN_STOPPING_ERRORS:
                 raise
             except StepScoreError as error:
@@ -113,8 +117,8 @@ def dry_run(
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A model, what its answers are kept under (``None`` where no server can be reached to say it), its price."""
+class _PricedModel:
+    """A model, its description (``None`` where the server that would give it is not reached), and its price."""
 
     model: Model
     described: Mapping[str, object] | None
@@ -122,46 +126,46 @@ class _Known:
 
 
 class _Account:
-    """What is asked of each model, added up."""
+    """Totals of the calls to each model."""
 
     def __init__(self, call_options: CallOptions) -> None:
         self.totals = np.zeros(5, dtype=np.int64)
-        self._spending, self._cost = call_options, 0.0
+        self._options, self._cost = call_options, 0.0
         self._cache: CallCache | None = None
-        self._models: dict[int, _Known] = {}
+        self._models: dict[int, _PricedModel] = {}
 
     def close(self) -> None:
-        """Let go of the cache."""
+        """Close the cache."""
         if self._cache is not None:
             self._cache.close()
 
-    def known(self, model: Model) -> _Known:
-        """The model with its price, looked up once."""
-        if self._cache is None and self._spending.cache:
-            self._cache = CallCache(self._spending.cache_path)
+    def known(self, model: Model) -> _PricedModel:
+        """Return the model with its price, looked up once."""
+        if self._cache is None and self._options.cache:
+            self._cache = CallCache(self._options.cache_path)
         if id(model) not in self._models:
-            self._models[id(model)] = _Known(model, _described(model), self._spending.price(model))
+            self._models[id(model)] = _PricedModel(model, _described(model), self._options.price(model))
         return self._models[id(model)]
 
-    def add(self, episode: Episode, asked: Sequence[tuple[Request, Model | None]]) -> None:
-        """Count what was asked of one episode: all of it, or nothing where a model cannot be reached."""
-        sent = [(one, model) for request, model in asked for one in _sent(request, model)]
-        for request, model in sent:
+    def add(self, episode: Episode, requests: Sequence[tuple[Request, Model | None]]) -> None:
+        """Count the calls of one episode; none are in the cache where a model cannot be reached."""
+        calls = [(call, model) for request, model in requests for call in _calls_of(request, model)]
+        for request, model in calls:
             known = None if model is None else self.known(model)
             described = known.described if known is not None else None
             key = call_key(episode.fingerprint, request, described or {})
-            kept = described is not None and self._cache is not None and self._cache.get(key) is not None
-            tokens = about_tokens(episode, request)
-            self.totals += [1, kept, Call(episode.id, key, request).images, *tokens]
-            if not kept and known is not None and known.price is not None:
+            cached = described is not None and self._cache is not None and self._cache.get(key) is not None
+            tokens = estimate_tokens(episode, request)
+            self.totals += [1, cached, Call(episode.id, key, request).images, *tokens]
+            if not cached and known is not None and known.price is not None:
                 self._cost += known.price.of(*tokens)
 
     def cost(self) -> float | None:
-        """What the calls cost; ``None`` where one of the models has no price."""
+        """Return the cost of the calls; ``None`` where one of the models has no price."""
         return None if self._unpriced() else self._cost
 
     def price(self) -> str:
-        """Where the prices are from, or which is missing."""
+        """Return where the prices are from, or which is missing."""
         if missing := self._unpriced():
             return f"not known for {', '.join(missing)}: give --price-in and --price-out"
         sources = [known.price.source for known in self._models.values() if known.price is not None]
@@ -178,50 +182,49 @@ def _described(model: Model) -> dict[str, object] | None:
         return None
 
 
-def _sent(request: Request, model: Model | None) -> Sequence[Request]:
-    """The calls a request becomes: a server is asked for one prefix at a time."""
+def _calls_of(request: Request, model: Model | None) -> Sequence[Request]:
+    """Return the calls a request becomes: a server is asked for one prefix at a time."""
     if model is not None and isinstance(request, ScorePrefixes) and scores_one_by_one(model.capabilities):
         return single_requests(request)
     return [request]
 
 
-async def _asked(episode: Episode, judge: Judge) -> list[tuple[Request, Model | None]]:
-    """What a judge asks of one episode, and whom, when every answer is empty."""
+async def _requests_of(episode: Episode, judge: Judge) -> list[tuple[Request, Model | None]]:
+    """Return a judge's requests for one episode, each with its model, when every response is unknown."""
     requests: list[tuple[Request, Model | None]] = []
-    own: Model | None = getattr(judge, "model", None)
+    own = default_model(judge)
 
     async def ask(request: Request, model: Model | None = None) -> Response:
         requests.append((request, model or own))
         await asyncio.sleep(0)
-        if isinstance(request, Generate):
-            return Answer("")
-        if isinstance(request, Score):
-            unknown = (float("nan"),) * len(request.candidates)
-            return Scores(unknown, (True,) * len(request.candidates))
-        shape = (len(request.tails), len(request.lengths), len(request.candidates))
-        return PrefixScores(np.full(shape, np.nan))
+        return unknown_response(request)
 
     await judge.judge(episode, ask)
     return requests
 
 
-def about_tokens(episode: Episode, request: Request) -> tuple[int, int]:
-    """Tokens a request reads, about, and writes at most: a token is four bytes, or 28 x 28 pixels."""
-    pictures = sum(_picture_tokens(episode, part) for part in media_refs(request))
+def estimate_tokens(episode: Episode, request: Request) -> tuple[int, int]:
+    """Return a request's input tokens, about, and its output tokens at most: one is four bytes, or 28 x 28 pixels."""
+    image_tokens = sum(_image_tokens(episode, part) for part in media_refs(request))
     if isinstance(request, ScorePrefixes):
-        text = len(request.head) + sum(len(tail) for tail in request.tails) * len(request.lengths)
-        return pictures + text // 4, 0
-    parts = [part for turn in request.prompt.turns for part in turn.parts if isinstance(part, str)]
-    text = sum(len(part.encode()) for part in parts) // 4
-    return pictures + text, most_tokens(request)[1]
+        text = sum(map(_text_bytes, request.prompts)) * len(request.lengths)
+        return image_tokens + text // 4, 0
+    if isinstance(request, PredictStages):
+        return image_tokens, 0
+    return image_tokens + _text_bytes(request.prompt) // 4, most_tokens(request)[1]
 
 
-def _picture_tokens(episode: Episode, part: MediaRef) -> int:
+def _text_bytes(prompt: Prompt) -> int:
+    texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
+    return sum(len(text.encode()) for text in (*texts, prompt.prefill))
+
+
+def _image_tokens(episode: Episode, part: MediaRef) -> int:
     if isinstance(part, TiledFrames):
-        return sum(_picture_tokens(episode, still) for still in part.stills)
+        return sum(_image_tokens(episode, frame) for frame in part.frames)
     info = episode.views[part.view].info() if part.view in episode.views else None
     if info is None:
         return 0
     scale = 1.0 if part.size is None else part.size / max(info.width, info.height)
     count = len(getattr(part, "indices", (0,)))
-    return count * max(1, round(info.width * info.height * scale * scale / TOKEN_PIXELS))
+    return count * max(1, round(info.width * info.height * scale * scale / PIXELS_PER_TOKEN))

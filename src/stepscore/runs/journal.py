@@ -1,6 +1,6 @@
-"""The journal: one flushed line per finished episode. It alone holds the truth of a run.
+"""The journal: one flushed line per finished episode, from which all tables of a run are made.
 
-Killing the process at any moment loses at most the episodes in flight: a torn last line is dropped when the
+Killing the process at any time loses at most the episodes in flight: a torn last line is dropped when the
 journal is opened again. One process writes at a time; a lock, released by the system when the process dies,
 keeps a second one out.
 """
@@ -23,12 +23,12 @@ from stepscore.runs.protocol import canonical_json
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where an episode's latest lines are in the journal, and what decides whether it is done.
+    """An episode's latest lines in the journal, and what decides whether it is judged again.
 
     Attributes:
         judged_at: Byte offset of its latest judgement.
         described_at: Byte offset of its latest description.
-        key: Hash of what the judge looked at.
+        key: Hash of the judge's input, from :func:`input_key`.
         description: Hash of the description, so that changed labels are noticed.
         failed: Whether the judgement is an error.
     """
@@ -41,7 +41,7 @@ class Entry:
 
 
 class Journal:
-    """Append lines to a run's journal and find them again.
+    """A run's journal, open for appending.
 
     Use as a context manager; entering takes the lock and drops a torn last line.
     """
@@ -92,14 +92,14 @@ class Journal:
 
 
 def read_line(file: IO[bytes], offset: int) -> dict[str, Any]:
-    """The record at a byte offset."""
+    """Return the record at a byte offset."""
     file.seek(offset)
     record: dict[str, Any] = json.loads(file.readline())
     return record
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Byte offset and record of every whole line; a torn last line is left out."""
+    """Iterate over byte offset and record of every whole line; a torn last line is left out."""
     offset = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -117,7 +117,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def index(path: Path) -> dict[str, Entry]:
-    """The latest state of every episode in a journal; empty where there is none yet."""
+    """Return the latest state of every episode in a journal, by episode id; empty where there is no journal."""
     entries: dict[str, Entry] = {}
     if not path.is_file():
         return entries
@@ -134,17 +134,17 @@ def index(path: Path) -> dict[str, Entry]:
 
 
 def description_hash(row: Mapping[str, Any]) -> str:
-    """Short hash of an episode's row."""
+    """Return a short hash of an episode's row."""
     return hashlib.sha256(canonical_json(row).encode()).hexdigest()[:16]
 
 
 def _whole_lines(file: IO[bytes]) -> int:
-    """Length of the file up to its last newline."""
+    """Return the length of the file up to its last newline, in bytes."""
     size = file.seek(0, os.SEEK_END)
-    step = 1 << 16
+    chunk = 1 << 16
     end = size
     while end > 0:
-        start = max(0, end - step)
+        start = max(0, end - chunk)
         file.seek(start)
         at = file.read(end - start).rfind(b"\n")
         if at >= 0:

@@ -32,15 +32,22 @@ from stepscore.runs.records import episode_row, input_key, judgement_row, usage_
 from stepscore.types import Judgement, Usage
 
 RUN_STOPPING_ERRORS = (RunError, CapabilityError, MissingExtraError)
-"""What every further episode would meet too: it stops the run instead of becoming a row."""
+"""Errors that every further episode would raise too: they stop the run instead of becoming a row."""
 
 EpisodeWork = Callable[[Episode], Awaitable[None]]
-"""What is done with one episode."""
+"""A function that works on one episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedEpisode:
-    """An episode is finished: judged now, or found in the journal (``reused``)."""
+    """An episode that is finished.
+
+    Attributes:
+        episode_id: Its id.
+        reused: Whether it was found in the journal rather than judged now.
+        error: Why there is no judgement; ``None`` when there is one.
+        usage: What judging it took; ``None`` where it was reused.
+    """
 
     episode_id: str
     reused: bool
@@ -56,26 +63,26 @@ def run_local(
     *,
     views: Sequence[str] | None,
     workers: int,
-    asking: ModelClient,
+    client: ModelClient,
     on_done: Callable[[FinishedEpisode], None],
 ) -> None:
     """Judge what the journal does not hold yet, ``workers`` episodes at a time.
 
     Args:
-        episodes: What to judge; taken one by one, so that a lazy listing stays lazy.
-        judge: Who judges.
-        journal: Where each finished episode is written, open.
+        episodes: The episodes; taken one by one, so that a lazy listing stays lazy.
+        judge: The judge.
+        journal: The open journal to which each finished episode is written.
         entries: What the journal held at the start.
-        views: Let the judge see only these cameras; ``None`` for all.
+        views: Give the judge only these views; ``None`` for all.
         workers: Episodes in flight.
-        asking: Answers what the judge asks.
-        on_done: Called after each, in the calling thread.
+        client: Answers the judge's requests.
+        on_done: Called after each episode, in the calling thread.
 
     Raises:
         BudgetError: The budget was spent. Episodes that had their answers are written, no more are begun.
     """
     with ThreadPoolExecutor(max(workers, 1), thread_name_prefix="stepscore") as threads:
-        run = _LocalRun(judge, journal, entries, views, asking, threads, on_done)
+        run = _LocalRun(judge, journal, entries, views, client, threads, on_done)
         run_episodes(episodes, run.work, workers)
 
 
@@ -96,7 +103,7 @@ def run_episodes(episodes: Iterable[Episode], work: EpisodeWork, workers: int) -
     try:
         run_blocking(_run_workers(iter(episodes), work, workers))
     except* RUN_STOPPING_ERRORS as group:
-        # The workers run side by side, so their errors come in a group; the first says enough.
+        # The workers run concurrently, so their errors come in a group; the first says enough.
         raise _first(group) from None
 
 
@@ -133,29 +140,29 @@ class _LocalRun:
     journal: Journal
     entries: dict[str, Entry]
     views: Sequence[str] | None
-    asking: ModelClient
+    client: ModelClient
     threads: ThreadPoolExecutor
     on_done: Callable[[FinishedEpisode], None]
 
     async def work(self, episode: Episode) -> None:
         """Judge one episode and write it to the journal, unless it is there already."""
         started = time.perf_counter()
-        shown, wrong = _show(episode, self.views)
-        row = await asyncio.get_running_loop().run_in_executor(self.threads, episode_row, shown)
-        self.on_done(await self._finish(shown, row, wrong, started))
+        selected, view_error = _select_views(episode, self.views)
+        row = await asyncio.get_running_loop().run_in_executor(self.threads, episode_row, selected)
+        self.on_done(await self._finish(selected, row, view_error, started))
 
     async def _finish(
-        self, episode: Episode, row: dict[str, Any], wrong: str | None, started: float
+        self, episode: Episode, row: dict[str, Any], view_error: str | None, started: float
     ) -> FinishedEpisode:
-        """Judge one episode, or find that the journal has it already."""
+        """Judge one episode, unless the journal has it already."""
         key, entry = input_key(row), self.entries.get(episode.id)
         if entry is not None and not entry.failed and entry.key == key:
             if entry.description != description_hash(row):
-                # Labels or metadata changed; what the judge saw did not.
+                # Labels or metadata changed; the judge's input did not.
                 self.journal.append({"id": episode.id, "episode": row})
             return FinishedEpisode(episode.id, reused=True, error=None)
         calls: list[Call] = []
-        judgement = Judgement(error=wrong) if wrong else await self._judge(episode, calls)
+        judgement = Judgement(error=view_error) if view_error else await self._judge(episode, calls)
         usage = usage_of(calls, judgement.usage)
         self.journal.append(
             {
@@ -170,15 +177,15 @@ class _LocalRun:
         return FinishedEpisode(episode.id, reused=False, error=judgement.error, usage=usage)
 
     async def _judge(self, episode: Episode, calls: list[Call]) -> Judgement:
-        """The judgement, or one that holds the error: a bad episode never stops a run."""
+        """Return the judgement, or one that holds the error: a bad episode never stops a run."""
         try:
-            return await self.judge.judge(episode, self.asking.of(episode, calls))
+            return await self.judge.judge(episode, self.client.ask_about(episode, calls))
         except Exception as error:  # a judge is anyone's code
             return Judgement(error=error_text(error))
 
 
-def _show(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, str | None]:
-    """The episode with only these views, and what is wrong if it lacks one."""
+def _select_views(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, str | None]:
+    """Return the episode with only these views, and an error message if it lacks one."""
     try:
         return (episode if views is None else episode.with_views(views)), None
     except StepScoreError as error:

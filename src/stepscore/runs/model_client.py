@@ -1,4 +1,4 @@
-"""Between a run's judges and its models: decoding, the ledger, and how many calls go at a time."""
+"""The client through which a run's judges ask models: decoding, the ledger, and the number of calls at a time."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from stepscore.types import Usage
 
 @dataclass(frozen=True)
 class CallOptions:
-    """How a run may ask its models. None of it changes a number.
+    """Budget, prices, cache and connections of a run's calls. None of it changes a number.
 
     Attributes:
-        budget: Calls and money that may be spent, over all starts of the run.
-        price_in: Price per million tokens read; ``None`` leaves it to the table.
-        price_out: Price per million tokens written.
-        cache: Keep answers and use kept ones.
+        budget: The most calls and money, over all starts of the run.
+        price_in: Price per million input tokens; ``None`` takes it from the price table.
+        price_out: Price per million output tokens; ``None`` takes it from the price table.
+        cache: Whether answers are cached and taken from the cache.
         cache_path: The cache file; ``None`` for the user's.
-        connections: Calls under way at a time, for served models.
+        connections: Calls in flight at a time, for served models.
         timeout_s: Seconds after which a served call counts as lost.
-        retries: Attempts at one call.
+        retries: Most attempts at one call.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -47,11 +47,11 @@ class CallOptions:
     retries: int = 6
 
     def price(self, model: Model) -> Price | None:
-        """What the model's tokens cost; ``None`` where not known."""
+        """Return the price of the model's tokens; ``None`` where not known."""
         return price_of(model.name, self.price_in, self.price_out)
 
     def check(self, models: Iterable[Model]) -> None:
-        """OptionError where money is limited and one of the models has no price: every call would meet it."""
+        """Raise OptionError where money is limited and one of the models has no price."""
         for model in models:
             self.budget.check(model.name, self.price(model))
 
@@ -62,46 +62,52 @@ class CallOptions:
 
 @runtime_checkable
 class CacheHitListener(Protocol):
-    """A model that wants to know which of its answers came from the cache, to warn of them as it would itself."""
+    """A model that is informed of responses taken from the cache, to warn of them as it would of its own."""
 
     def on_cache_hit(self, response: Response) -> None:
-        """Told of an answer that it was not asked for again."""
+        """Called with each response that came from the cache."""
 
 
 class ModelClient:
-    """Answers the requests of a run's judges."""
+    """Answers the requests of a run's judges.
+
+    Args:
+        folder: The run folder; attempts are recorded in it.
+        call_options: Budget, prices, cache and connections.
+        default: The model for requests that name none; ``None`` where every request must.
+    """
 
     def __init__(self, folder: Path, call_options: CallOptions, default: Model | None) -> None:
         if call_options.connections < 1:
             raise OptionError(f"connections is {call_options.connections}; it must be at least 1.")
-        self._spending, self._default = call_options, default
+        self._options, self._default = call_options, default
         self._folder = folder
         self._attempts: Attempts | None = None
         self._cache: CallCache | None = None
         self._ledgers: dict[str, tuple[Ledger, dict[str, object]]] = {}
-        # By identity, the model held beside its description, so that no other can take its place.
+        # By identity; the model is kept with its description, so that no other can take its id.
         self._known: dict[int, tuple[Model, dict[str, object]]] = {}
         self._slots = asyncio.Semaphore(call_options.connections)
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
 
     def close(self) -> None:
-        """Let go of files and threads."""
+        """Close files and threads."""
         self._decoders.shutdown(wait=True)
         if self._attempts is not None:
             self._attempts.close()
         if self._cache is not None:
             self._cache.close()
 
-    def of(self, episode: Episode, calls: list[Call]) -> Ask:
-        """The ``ask`` handed to a judge for one episode; what is asked is noted in ``calls``."""
+    def ask_about(self, episode: Episode, calls: list[Call]) -> Ask:
+        """Return the ``ask`` for one episode; every call is appended to ``calls``."""
 
         async def ask(request: Request, model: Model | None = None) -> Response:
-            asked = model or self._default
-            if asked is None:
+            chosen = model or self._default
+            if chosen is None:
                 raise OptionError("This judge asks a model, and has none: give it one (--model).")
-            if isinstance(request, ScorePrefixes) and scores_one_by_one(asked.capabilities):
-                return await score_one_by_one(request, partial(self._ask_prefix, episode, asked, calls))
-            return await self._ask(episode, request, asked, calls)
+            if isinstance(request, ScorePrefixes) and scores_one_by_one(chosen.capabilities):
+                return await score_one_by_one(request, partial(self._ask_prefix, episode, chosen, calls))
+            return await self._ask(episode, request, chosen, calls)
 
         return ask
 
@@ -113,16 +119,16 @@ class ModelClient:
         return response
 
     async def _ask(self, episode: Episode, request: Request, model: Model, calls: list[Call]) -> Response:
-        """The answer to what is one call, to the ledger and to the server."""
+        """Return the response to a request that is one call."""
         ledger, described = self._ledger(model)
         call = Call(episode.id, call_key(episode.fingerprint, request, described), request)
         calls.append(call)
         try:
             response = await ledger.ask(
-                call, lambda: self._decode(episode, request), lambda shown: self._send(shown, model)
+                call, lambda: self._decode(episode, request), lambda decoded: self._send(decoded, model)
             )
         except BudgetError:
-            # What other questions are being answered is paid for: it is waited for, and kept.
+            # Calls in flight are paid for already: their answers are awaited and kept.
             await asyncio.gather(*(other.settled() for other, _ in self._ledgers.values()))
             raise
         if call.cached and isinstance(model, CacheHitListener):
@@ -133,16 +139,16 @@ class ModelClient:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._decoders, resolve, request, media_decoder(episode))
 
-    async def _send(self, shown: Request, model: Model) -> Response:
+    async def _send(self, decoded: Request, model: Model) -> Response:
         if not model.capabilities.served:
-            return await model.answer(shown)
+            return await model.answer(decoded)
         try:
-            return await asyncio.wait_for(model.answer(shown), self._spending.timeout_s)
+            return await asyncio.wait_for(model.answer(decoded), self._options.timeout_s)
         except TimeoutError:
-            raise TransientModelError(f"{model.name}: no answer in {self._spending.timeout_s:g} s.") from None
+            raise TransientModelError(f"{model.name}: no answer in {self._options.timeout_s:g} s.") from None
 
     def _ledger(self, model: Model) -> tuple[Ledger, dict[str, object]]:
-        """The model's ledger and description. Two models of one name and other options are two models."""
+        """Return the model's ledger and description. Two models of one name and other options are two models."""
         if id(model) not in self._known:
             self._known[id(model)] = (model, dict(model.describe()))
         described = self._known[id(model)][1]
@@ -152,30 +158,30 @@ class ModelClient:
         return self._ledgers[name]
 
     def _open(self, model: Model) -> Ledger:
-        call_options = self._spending
+        options = self._options
         if self._attempts is None:
             self._attempts = Attempts(self._folder / "attempts.sqlite")
-            self._cache = CallCache(call_options.cache_path) if call_options.cache else None
+            self._cache = CallCache(options.cache_path) if options.cache else None
         return Ledger(
             model.name,
             attempts=self._attempts,
-            price=call_options.price(model),
+            price=options.price(model),
             cache=self._cache,
-            budget=call_options.budget,
-            retries=call_options.retries,
+            budget=options.budget,
+            retries=options.retries,
             slots=self._slots if model.capabilities.served else None,
         )
 
 
-def usage_of(calls: Sequence[Call], said: Usage) -> Usage:
-    """What an episode's calls took, on top of what the judge itself reports. Unknown cost stays unknown."""
+def usage_of(calls: Sequence[Call], reported: Usage) -> Usage:
+    """Return the usage of an episode's calls, with the rest as the judge reported it. Unknown cost stays unknown."""
     if not calls:
-        return said
+        return reported
     costs = [call.cost for call in calls]
     known = [cost for cost in costs if cost is not None]
     rows = [call.row() for call in calls]
     return replace(
-        said,
+        reported,
         calls=len(calls),
         attempts=sum(call.attempts for call in calls),
         images=sum(call.images for call in calls),

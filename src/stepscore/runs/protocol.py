@@ -12,15 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stepscore.errors import OptionError
-from stepscore.judges import Judge
+from stepscore.judges import Judge, only_model
 
-LONGEST = 50
-"""Characters of a value in a message; a calibration map has thousands."""
+MAX_VALUE_CHARS = 50
+"""Characters of a value that a message shows; a calibration map has thousands."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a run was judged. Two runs with equal hashes may be put in one table."""
+    """The protocol of a run. Runs with equal hashes may be put in one table.
+
+    Attributes:
+        content: The protocol as JSON values.
+    """
 
     content: Mapping[str, object]
 
@@ -35,18 +39,18 @@ class Protocol:
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     def differences(self, other: Protocol) -> list[str]:
-        """Where two protocols differ, one sentence each: ``judge.options.points is 16, not 32``."""
+        """Return the differences from another protocol, each as ``judge.options.points is 16, not 32``."""
         mine, theirs = _flatten(self.content), _flatten(other.content)
         return [
-            f"{key} is {_show(mine, key)}, not {_show(theirs, key)}"
+            f"{key} is {_value_text(mine, key)}, not {_value_text(theirs, key)}"
             for key in sorted(mine.keys() | theirs.keys())
             if mine.get(key) != theirs.get(key)
         ]
 
 
 def protocol_of(judge: Judge, views: Sequence[str] | None = None) -> Protocol:
-    """The protocol of a judge looking at these views (``None``: each episode's own)."""
-    model = getattr(judge, "model", None)
+    """Return the protocol of a judge over these views (``None``: those of each episode)."""
+    model = only_model(judge)
     content: dict[str, object] = {
         "judge": {"name": judge.name, "version": judge.version, "options": dict(judge.options())},
         "model": None if model is None else dict(model.describe()),
@@ -59,7 +63,7 @@ def protocol_of(judge: Judge, views: Sequence[str] | None = None) -> Protocol:
 
 
 def canonical_json(value: object) -> str:
-    """One text per value: sorted keys, no spaces; NaN is refused."""
+    """Return the one JSON text of a value: sorted keys, no spaces; NaN is refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -70,6 +74,6 @@ def _flatten(value: object, prefix: str = "") -> dict[str, object]:
     return {prefix: value}
 
 
-def _show(flat: Mapping[str, object], key: str) -> str:
+def _value_text(flat: Mapping[str, object], key: str) -> str:
     text = json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MAX_VALUE_CHARS else text[: MAX_VALUE_CHARS - 1] + "…"

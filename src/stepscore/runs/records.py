@@ -1,4 +1,4 @@
-"""An episode and its judgement as one line of JSON, and back as rows of tables.
+"""Rows of the journal: an episode, its judgement and its usage as JSON values.
 
 NaN becomes null: JSON has no NaN, and null is how unknown reads everywhere else.
 """
@@ -18,11 +18,12 @@ from stepscore.runs.protocol import canonical_json
 from stepscore.types import FloatArray, Judgement, Usage
 
 Row = dict[str, Any]
-RESERVED = frozenset({"episode_id", "time_s", "progress"})
+RESERVED_COLUMNS = frozenset({"episode_id", "time_s", "progress"})
+"""Columns of the ``curves`` table, which no channel may be called."""
 
 
 def episode_row(episode: Episode) -> Row:
-    """What the ``episodes`` table keeps of an episode. Reads headers and fingerprints; decodes nothing.
+    """Return an episode's row of the ``episodes`` table. Reads headers and fingerprints; decodes nothing.
 
     An episode whose video cannot be opened still has a row: frame count, rate and duration are null there.
     """
@@ -82,15 +83,15 @@ def episode_row(episode: Episode) -> Row:
 
 
 def input_key(row: Row) -> str:
-    """Hash of what a judge looks at. When it changes, the episode is judged again."""
-    looked_at = [row["fingerprint"], row["instruction"]]
+    """Return a hash of the judge's input: when it changes, the episode is judged again."""
+    recording = [row["fingerprint"], row["instruction"]]
     goals = [[goal[part] for part in ("name", "criterion", "mode", "view")] for goal in row["subgoals"]]
     views = [view["name"] for view in row["views"]]
-    return hashlib.sha256(canonical_json([looked_at, goals, views]).encode()).hexdigest()[:16]
+    return hashlib.sha256(canonical_json([recording, goals, views]).encode()).hexdigest()[:16]
 
 
 def judgement_row(judgement: Judgement) -> Row:
-    """A judgement as JSON values."""
+    """Return a judgement as JSON values."""
     curve = judgement.curve
     row: Row = {
         "success_score": finite_or_none(judgement.success_score),
@@ -98,7 +99,7 @@ def judgement_row(judgement: Judgement) -> Row:
         "error": judgement.error,
     }
     if curve is not None:
-        taken = RESERVED & curve.channels.keys()
+        taken = RESERVED_COLUMNS & curve.channels.keys()
         if taken:
             raise OptionError(
                 f"A curve's channel may not be called {sorted(taken)[0]!r}; that is a column already."
@@ -126,7 +127,7 @@ def judgement_row(judgement: Judgement) -> Row:
 
 
 def usage_row(usage: Usage, calls: Sequence[Call], seconds: float) -> Row:
-    """What judging took, as JSON values; ``seconds`` is the engine's clock."""
+    """Return an episode's row of the ``usage`` table; ``seconds`` is the time it took to judge."""
     return {
         "seconds": round(seconds, 6),
         "calls": usage.calls,
@@ -141,10 +142,10 @@ def usage_row(usage: Usage, calls: Sequence[Call], seconds: float) -> Row:
 
 
 def finite_or_none(value: float) -> float | None:
-    """The value, or null where it is not finite."""
+    """Return the value, or ``None`` where it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 
 def finite_or_none_list(values: FloatArray | Iterable[float]) -> list[float | None]:
-    """The values, each null where it is not finite."""
+    """Return the values, each ``None`` where it is not finite."""
     return [v if math.isfinite(v) else None for v in map(float, values)]

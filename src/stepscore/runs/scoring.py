@@ -1,4 +1,4 @@
-"""Making or continuing a run."""
+"""Make or resume a run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,25 @@ from typing import Any
 from stepscore import __version__
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
-from stepscore.judges import Judge, models_of
+from stepscore.judges import Judge, default_model
 from stepscore.runs.journal import Journal, index
 from stepscore.runs.local import FinishedEpisode, run_local
 from stepscore.runs.model_client import CallOptions, ModelClient
 from stepscore.runs.protocol import Protocol, protocol_of
-from stepscore.runs.run import Run, open_run, read_info, write_info
+from stepscore.runs.run import FORMAT, Run, open_run, read_info, write_info
 from stepscore.runs.tables import write_tables
 
 
 @dataclass
 class Summary:
-    """How a run went: episodes judged now, found already judged, failed; and the seconds it took."""
+    """Counts of one start of a run.
+
+    Attributes:
+        judged: Episodes judged now.
+        reused: Episodes found in the journal.
+        failed: Episodes without a judgement.
+        seconds: Time it took.
+    """
 
     judged: int = 0
     reused: int = 0
@@ -33,7 +40,7 @@ class Summary:
     seconds: float = 0.0
 
     def count(self, done: FinishedEpisode) -> None:
-        """Add one finished episode."""
+        """Count one finished episode."""
         self.reused += done.reused
         self.judged += not done.reused
         self.failed += done.error is not None
@@ -49,27 +56,27 @@ def score(
     call_options: CallOptions | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> Run:
-    """Judge every episode and keep the results in a run folder; continue where the folder left off.
+    """Judge every episode and keep the results in a run folder; resume a run that is there.
 
-    Episodes already judged there are not judged again unless their pictures, instruction or subgoals changed;
+    Episodes already judged there are not judged again unless their video, instruction or subgoals changed;
     failed ones are tried again.
 
     Args:
         episodes: From :func:`stepscore.open_episodes`.
         judge: From :func:`stepscore.get_judge`.
         out: The run folder; made if it is not there.
-        views: Let the judge see only these cameras, in this order.
+        views: Give the judge only these views, in this order.
         workers: Episodes in flight at a time; by default one, or as many as there are connections to a
             served model. Results do not depend on it.
         call_options: Budget, prices, cache and connections, for judges that ask a model.
-        on_done: Called after each episode, for a progress bar.
+        on_done: Called after each episode, e.g. to advance a progress bar.
 
     Raises:
-        BudgetError: The budget is spent. What was judged is in the folder; a larger budget continues.
-        OptionError: Money is limited and a model's price is not known. Nothing was asked.
+        BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
+        OptionError: Money is limited and a model's price is not known. No call was made.
     """
     folder = Path(out)
-    call_options, models = call_options or CallOptions(), models_of(judge)
+    call_options, models = call_options or CallOptions(), judge.models
     call_options.check(models)
     protocol = protocol_of(judge, views)
     if workers is None:
@@ -78,23 +85,23 @@ def score(
     summary = Summary()
     started = time.monotonic()
 
-    def note(done: FinishedEpisode) -> None:
+    def count(done: FinishedEpisode) -> None:
         summary.count(done)
         if on_done is not None:
             on_done(done)
 
     with Journal(folder / "journal.jsonl") as journal:
         write_info(folder, info)
-        asking = ModelClient(folder, call_options, getattr(judge, "model", None))
+        client = ModelClient(folder, call_options, default_model(judge))
         try:
             todo, done = _unique(episodes), index(journal.path)
-            run_local(todo, judge, journal, done, views=views, workers=workers, asking=asking, on_done=note)
+            run_local(todo, judge, journal, done, views=views, workers=workers, client=client, on_done=count)
             info["status"] = "finished"
         except BudgetError:
             info["status"] = "stopped by the budget"
             raise
         finally:
-            asking.close()
+            client.close()
             summary.seconds = round(time.monotonic() - started, 3)
             info["last"] = vars(summary).copy()
             info["updated"] = _now()
@@ -106,12 +113,12 @@ def score(
 def _start(
     folder: Path, protocol: Protocol, episodes: Episodes | Sequence[Episode], workers: int
 ) -> dict[str, Any]:
-    """The content of ``run.json`` for this start; refuses a folder of another protocol or source."""
+    """Return the content of ``run.json`` for this start; refuse a folder of another protocol or source."""
     source = episodes.source if isinstance(episodes, Episodes) else ""
     before = read_info(folder)
     if before is None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(f"{folder} exists and is no run folder. Choose a new or empty folder: -o RUN")
+            raise RunError(f"{folder} exists and is not a run folder. Choose a new or empty folder: -o RUN")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -129,7 +136,7 @@ def _start(
                 "Choose another folder: -o RUN"
             )
     return {
-        "format": 1,
+        "format": FORMAT,
         "protocol": dict(protocol.content),
         "protocol_hash": protocol.hash,
         "source": source,
@@ -144,11 +151,11 @@ def _start(
 
 
 def _unique(episodes: Sequence[Episode]) -> Iterator[Episode]:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for episode in episodes:
-        if episode.id in seen:
+        if episode.id in ids:
             raise RunError(f"Two episodes are called {episode.id!r}; ids are unique within a run.")
-        seen.add(episode.id)
+        ids.add(episode.id)
         yield episode
 
 

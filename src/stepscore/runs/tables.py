@@ -21,13 +21,13 @@ from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, index, read_line
 
 TABLES = ("episodes", "judgements", "curves", "verdicts", "calls", "usage")
-BATCH = 512
+EPISODES_PER_BATCH = 512
 """Episodes in memory at a time, and in one row group."""
 
 _JOURNAL_BYTES = b"journal_bytes"
 
-_SPAN = pa.struct([("name", pa.string()), ("start_s", pa.float64()), ("end_s", pa.float64())])
-_GOAL = pa.struct(
+_STAGE = pa.struct([("name", pa.string()), ("start_s", pa.float64()), ("end_s", pa.float64())])
+_SUBGOAL = pa.struct(
     [
         ("name", pa.string()),
         ("criterion", pa.string()),
@@ -56,8 +56,8 @@ EPISODES = pa.schema(
         ("views", pa.list_(pa.struct([("name", pa.string()), ("location", pa.string())]))),
         ("success", pa.bool_()),
         ("success_mode", pa.string()),
-        ("stages", pa.list_(_SPAN)),
-        ("subgoals", pa.list_(_GOAL)),
+        ("stages", pa.list_(_STAGE)),
+        ("subgoals", pa.list_(_SUBGOAL)),
         ("metadata", pa.string()),
     ]
 )
@@ -114,13 +114,19 @@ CALLS = pa.schema(
 
 
 def curves_schema(channels: set[str]) -> pa.Schema:
-    """Columns of the ``curves`` table: time, progress, and a column per channel, by name."""
+    """Return the schema of the ``curves`` table: time, progress, and a column per channel, by name."""
     fixed = [("episode_id", pa.string()), ("time_s", pa.float64()), ("progress", pa.float64())]
     return pa.schema(fixed + [(name, pa.float64()) for name in sorted(channels)])
 
 
 def write_tables(folder: Path, judge: str, protocol: str) -> None:
-    """Make all tables anew from the folder's journal."""
+    """Write all tables from the folder's journal.
+
+    Args:
+        folder: The run folder.
+        judge: The judge's name.
+        protocol: The protocol's hash.
+    """
     journal = folder / "journal.jsonl"
     size = journal.stat().st_size
     entries = index(journal)
@@ -153,7 +159,7 @@ def write_tables(folder: Path, judge: str, protocol: str) -> None:
 
 
 def tables_are_current(folder: Path) -> bool:
-    """Whether the tables were made from the journal as it is now."""
+    """Return whether the tables were made from the journal as it is now."""
     if not all((folder / f"{name}.parquet").is_file() for name in TABLES):
         return False
     metadata = pq.read_schema(folder / "usage.parquet").metadata or {}
@@ -166,11 +172,11 @@ def _channels(lines: IO[bytes], entries: dict[str, Entry]) -> set[str]:
 
 
 def _batches(lines: IO[bytes], entries: dict[str, Entry]) -> Iterator[list[dict[str, Any]]]:
-    """Records by episode id, each with its latest description, so many at a time."""
+    """Iterate over the records in batches, by episode id, each with its latest description."""
     names = sorted(entries)
-    for start in range(0, len(names), BATCH):
+    for start in range(0, len(names), EPISODES_PER_BATCH):
         batch = []
-        for name in names[start : start + BATCH]:
+        for name in names[start : start + EPISODES_PER_BATCH]:
             entry = entries[name]
             record = read_line(lines, entry.judged_at)
             if entry.described_at != entry.judged_at:
@@ -182,7 +188,7 @@ def _batches(lines: IO[bytes], entries: dict[str, Entry]) -> Iterator[list[dict[
 def _tables_of(
     batch: list[dict[str, Any]], channels: set[str], judge: str, protocol: str
 ) -> dict[str, dict[str, list[Any]]]:
-    """Columns of every table for a batch of records."""
+    """Return the columns of every table for a batch of records."""
     ids = [record["id"] for record in batch]
     judgements = [_judgement(record, judge, protocol) for record in batch]
     verdicts = [(record["id"], verdict) for record in batch for verdict in record["judgement"]["verdicts"]]

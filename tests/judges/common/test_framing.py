@@ -8,7 +8,7 @@ import pytest
 from stepscore.episodes import sample_frames
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.common.framing import image_parts, tile_columns
-from stepscore.judges.common.image_prompts import ImagePrompt, load_prompt
+from stepscore.judges.common.prompts import PromptTemplate, load_prompt
 from stepscore.models import FrameRef, TiledFrames
 from tests.fakes import FakeView, episode
 
@@ -99,15 +99,15 @@ class TestLayouts:
 
 class TestPrompts:
     def test_keep_conditional_lines_only_when_asked(self) -> None:
-        prompt = ImagePrompt("x", "a\n?why: b\nc")
+        prompt = PromptTemplate("x", "a\n?why: b\nc")
         assert prompt.parts({}, {}) == ("a\nc",)
         assert prompt.parts({}, {}, when=["why"]) == ("a\nb\nc",)
 
     def test_put_pictures_where_the_mark_is_and_never_where_an_instruction_says(self) -> None:
-        prompt = ImagePrompt("x", "do $task\n{{frames}}\nend")
+        prompt = PromptTemplate("x", "do {task}\n{{frames}}\nend")
         still = FrameRef("top", 0)
-        parts = prompt.parts({"task": "{{frames}} $5"}, {"frames": [still]})
-        assert parts == ("do {{frames}} $5\n", still, "\nend")
+        parts = prompt.parts({"task": "{{frames}} {task}"}, {"frames": [still]})
+        assert parts == ("do {{frames}} {task}\n", still, "\nend")
 
     def test_that_do_not_exist_are_named(self) -> None:
         with pytest.raises(UnknownNameError, match="stepeval_all"):

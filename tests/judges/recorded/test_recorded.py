@@ -7,6 +7,7 @@ import pickle
 import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +42,7 @@ ROLLOUTS = {
 }
 
 
-def beside(
-    tmp_path: Path, text: str, name: str = "b.curve.csv", frames: int = 0, **fields: object
-) -> Episode:
+def beside(tmp_path: Path, text: str, name: str = "b.curve.csv", frames: int = 0, **fields: Any) -> Episode:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     return rollout(frames, recorded=(path,), **fields)

@@ -88,7 +88,10 @@ def test_a_film_that_goes_on_is_scored_as_the_whole_one(
         indices = range(at, min(at + step, n))
         if not indices:
             break
-        clips = {view: episode.clip(view, indices=indices, size=causal.eyes.side) for view in episode.views}
+        clips = {
+            view: episode.clip(view, indices=indices, size=causal.frame_encoder.side)
+            for view in episode.views
+        }
         parts.append(session.add(clips))
         at += step
     for name in ("progress", "share", "p_stage_1", "sparse"):
@@ -107,7 +110,8 @@ def test_what_comes_after_changes_nothing_before_it(
     times, all_frames = frames["corner"].timestamps, np.arange(16)
 
     def progress(model: SarmModel, views: list[np.ndarray]) -> np.ndarray:
-        return model.tell(times, model.see(views), "x", tiny_sarm.DRAWER, all_frames)["dense"].progress
+        features = model.encode_images(views)
+        return model.predict(times, features, "x", tiny_sarm.DRAWER, all_frames).heads["dense"].progress
 
     before, after = progress(causal, plain), progress(causal, mixed)
     np.testing.assert_allclose(before[:9], after[:9], atol=1e-6)
@@ -121,9 +125,10 @@ def test_every_frame_is_encoded_once(
     causal: SarmModel, episode: Episode, tmp_path: Path, monkeypatch
 ) -> None:  # type: ignore[no-untyped-def]
     seen: list[int] = []
-    plain = type(causal.eyes).see
+    encoder = type(causal.frame_encoder)
+    plain = encoder.encode_images
     monkeypatch.setattr(
-        type(causal.eyes), "see", lambda self, frames: (seen.append(len(frames)), plain(self, frames))[1]
+        encoder, "encode_images", lambda self, frames: (seen.append(len(frames)), plain(self, frames))[1]
     )
     found = curve_of(Sarm(causal), episode, tmp_path)
     assert sum(seen) == len(found["progress"]) * len(episode.views)
@@ -231,8 +236,8 @@ def test_another_encoder_than_it_was_trained_on_is_refused(place: Path, clip: st
     other = tiny.save(tmp_path, tiny.qwen3vl(made), made)
     folder = tiny_sarm.checkpoint(place / "moved", clip)
     with pytest.raises(ModelError, match="another encoder"):
-        _ = SarmModel(str(folder), encoder=f"hf/{other}").eyes
+        _ = SarmModel(str(folder), encoder=f"hf/{other}").frame_encoder
     (place / "clip2").mkdir()
     for path in Path(clip.removeprefix("hf/")).iterdir():
         (place / "clip2" / path.name).write_bytes(path.read_bytes())
-    assert SarmModel(str(folder), encoder=f"hf/{place / 'clip2'}").eyes.side == 32
+    assert SarmModel(str(folder), encoder=f"hf/{place / 'clip2'}").frame_encoder.side == 32

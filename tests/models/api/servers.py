@@ -104,7 +104,7 @@ def written(prompt: Prompt, seen: bytes) -> str:
 
 def digest(prompt: Prompt) -> bytes:
     """sha256 of a conversation: roles, joined texts, pixels."""
-    found = hashlib.sha256(repr(prompt.continued).encode())
+    found = hashlib.sha256(f"{prompt.template}\0{prompt.prefill}".encode())
     for turn in prompt.turns:
         found.update(f"\0{turn.role}\0".encode())
         for part in turn.parts:
@@ -195,7 +195,8 @@ class Served:
 
         Words that could grow together with the end of an unfinished answer are left out.
         """
-        spaced = self.grows and prompt.continued and not str(prompt.turns[-1].parts[-1])[-1:].isspace()
+        continued = prompt.prefill or (prompt.template != "chat" and str(prompt.turns[-1].parts[-1]))
+        spaced = self.grows and bool(continued) and not str(continued)[-1:].isspace()
         ids = {word: number for word, number in self.ids.items() if word.startswith(" ") or not spaced}
         scores = await self.model.answer(Score(prompt, tuple(ids)))
         assert isinstance(scores, Scores)
@@ -206,7 +207,9 @@ class Served:
 def prompt_of(body: Mapping[str, Any]) -> Prompt:
     """The conversation of a chat request."""
     turns = [Turn(message["role"], tuple(_parts(message["content"]))) for message in body["messages"]]
-    return Prompt(tuple(turns), continued=bool(body.get("continue_final_message")))
+    if body.get("continue_final_message"):
+        return Prompt(tuple(turns[:-1]), prefill="".join(map(str, turns[-1].parts)))
+    return Prompt(tuple(turns))
 
 
 def _parts(content: str | list[dict[str, Any]]) -> Iterator[Part]:
@@ -264,7 +267,7 @@ async def generate(served: Served, body: Mapping[str, Any]) -> dict[str, Any]:
     parts: list[Part] = [texts[0]]
     for image, text in zip(images, texts[1:], strict=True):
         parts += [image, text]
-    found, tokens_in = await served.logprobs(Prompt((Turn("user", tuple(parts)),), continued=True))
+    found, tokens_in = await served.logprobs(Prompt((Turn("user", tuple(parts)),), template="none"))
     told = [[value, number, None] for number, value in found if number in body["token_ids_logprob"]]
     meta = {"prompt_tokens": tokens_in, "completion_tokens": 1, "output_token_ids_logprobs": [told]}
     return {"text": served.words[found[0][0]], "meta_info": meta}
@@ -324,7 +327,7 @@ def make_app(served: Served) -> Any:
     async def openapi(request: HttpRequest) -> HttpResponse:
         if not served.spec.get("openapi", True):
             return refuse(404, "Not Found")
-        fields = {"messages": {}, **({"logprob_token_ids": {}} if "ids" not in served.spec else {})}
+        fields: dict[str, Any] = {"messages": {}, **({"logprob_token_ids": {}} if "ids" not in served.spec else {})}
         return JSONResponse({"components": {"schemas": {"ChatCompletionRequest": {"properties": fields}}}})
 
     async def stats(request: HttpRequest) -> HttpResponse:

@@ -14,13 +14,23 @@ import stamina
 
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, ModelError, OptionError, TransientModelError, UnknownNameError
-from stepscore.models import DecodedMedia, Generate, Prompt, Score, ScorePrefixes, Scores, Turn, get_model
+from stepscore.models import (
+    DecodedMedia,
+    Generate,
+    Prompt,
+    Score,
+    ScorePrefixes,
+    Scores,
+    Turn,
+    VideoPrefix,
+    get_model,
+)
 from stepscore.models.api.openai import OpenAIModel
 from stepscore.models.api.vllm import VllmModel
 from tests.models.api.servers import WORDS, Digest, Running, serving
 
 KEY = "sk-very-secret-0123456789"
-QUICK = {"attempts": 100, "cap": True}
+QUICK: dict[str, Any] = {"attempts": 100, "cap": True}
 
 
 @pytest.fixture(scope="module")
@@ -98,17 +108,16 @@ def test_told_words_have_their_score_and_others_a_bound(server: Running) -> None
 
 
 def test_prefixes_are_one_request_each_and_unknown_where_censored(server: Running) -> None:
-    tail = "It shows the task. Is it True or not? The answer is:"
-    request = ScorePrefixes(
-        DecodedMedia(clip(4), video=True), (1, 2, 4), "<|im_start|>user\n", (tail,), (" True", " False")
-    )
+    text, cue = "It shows the task. Is it True or not?", " The answer is:"
+    prompt = Prompt((Turn("user", (VideoPrefix(), text)),), prefill=cue, template="open")
+    request = ScorePrefixes(DecodedMedia(clip(4), video=True), (1, 2, 4), (prompt,), (" True", " False"))
     before = server.stats()["total"]
     found = ask(server).score_prefixes(request).logprobs[0]
     assert server.stats()["total"] - before == 3
     for row, length in zip(found, request.lengths, strict=True):
         times = [f"<{i / 2:.1f} seconds>" for i in range(length)]
         parts = [part for pair in zip(times, stills(4)[:length], strict=True) for part in pair]
-        exact = ask(server).score(user(*parts, tail), ("True", "False"))
+        exact = ask(server).score(user(*parts, text + cue), ("True", "False"))
         assert [None if np.isnan(v) else v for v in row] == [
             None if hidden else v for v, hidden in zip(exact.logprobs, exact.censored, strict=True)
         ]
@@ -119,8 +128,8 @@ def test_what_a_server_lacks_is_refused_by_name() -> None:
     assert mute.capabilities.scores == "none"
     with pytest.raises(CapabilityError, match="hf/, vllm/ and sglang/"):
         mute.score(user("a"), ("x",))
-    with pytest.raises(CapabilityError, match="cannot go on from an unfinished answer"):
-        mute.generate(Generate(Prompt((Turn("user", ("a",)), Turn("assistant", ("b",))), continued=True)))
+    with pytest.raises(CapabilityError, match="cannot continue an unfinished answer"):
+        mute.generate(Generate(Prompt((Turn("user", ("a",)),), prefill="b")))
 
 
 def test_a_reply_without_logprobs_is_no_number() -> None:

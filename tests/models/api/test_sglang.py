@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from stepscore.errors import OptionError, TransientModelError
-from stepscore.models import DecodedMedia, Generate, Prompt, ScorePrefixes, Turn, get_model
+from stepscore.models import (
+    DecodedMedia,
+    Generate,
+    Prompt,
+    ScorePrefixes,
+    Turn,
+    VideoPrefix,
+    get_model,
+)
 from stepscore.models.api.sglang import SglangModel
 from tests.models.api.servers import PLACE, WORDS, Digest, Running, serving
 from tests.models.api.test_openai import clip, stills, user
@@ -26,7 +34,7 @@ def ask(server: Running, **options: Any) -> SglangModel:
 
 def as_it_is(*parts: Any) -> Prompt:
     """A prompt without any template, as the tests' server reads what its native endpoint is sent."""
-    return Prompt((Turn("user", parts),), continued=True)
+    return Prompt((Turn("user", parts),), template="none")
 
 
 def test_any_token_has_its_exact_score(server: Running) -> None:
@@ -54,11 +62,13 @@ def test_the_native_request_is_the_documented_one(server: Running) -> None:
 
 def test_prefixes_keep_their_tokens_as_they_are(server: Running) -> None:
     film = DecodedMedia(clip(4), video=True)
-    request = ScorePrefixes(film, (3, 1), "<|im_start|>user\n", ("amid own words", "b:"), (" True", "yes"))
+    texts = ("amid own words", "b:")
+    prompts = tuple(Prompt((Turn("user", (VideoPrefix(), text)),), template="open") for text in texts)
+    request = ScorePrefixes(film, (3, 1), prompts, (" True", "yes"))
     before = server.stats()["total"]
     found = ask(server).score_prefixes(request)
     assert server.stats()["total"] - before == 4
-    for tail, rows in zip(request.tails, found.logprobs, strict=True):
+    for tail, rows in zip(texts, found.logprobs, strict=True):
         for length, row in zip(request.lengths, rows, strict=True):
             times = [f"<{i / 2:.1f} seconds>" for i in range(length)]
             parts = [part for pair in zip(times, stills(4)[:length], strict=True) for part in pair]
@@ -67,7 +77,7 @@ def test_prefixes_keep_their_tokens_as_they_are(server: Running) -> None:
 
 
 def test_an_unfinished_answer_is_left_open(server: Running) -> None:
-    prompt = Prompt((Turn("user", ("a",)), Turn("assistant", ("So:",))), continued=True)
+    prompt = Prompt((Turn("user", ("a",)),), prefill="So:")
     spelled = as_it_is("<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nSo:")
     assert ask(server).score(prompt, (" True",)).logprobs == Digest().score(spelled, (" True",)).logprobs
     assert ask(server).generate(Generate(prompt)) == Digest().generate(Generate(prompt))

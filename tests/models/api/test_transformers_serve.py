@@ -191,7 +191,9 @@ def test_scores_it_does_not_give_are_not_made_up(served: Served, tmp_path: Path)
     before = served.questions
     judge = stepscore.get_judge("topreward", model=model, prefixes=3, form="chat")
     with stamina.set_testing(True, attempts=100, cap=True):
-        run = stepscore.score(subjects(), judge, out=tmp_path, call_options=CallOptions(cache=False, retries=2))
+        run = stepscore.score(
+            subjects(), judge, out=tmp_path, call_options=CallOptions(cache=False, retries=2)
+        )
     for row in run.judgements().to_pylist():
         assert "without log-probabilities" in row["error"]
         assert row["success_score"] is None

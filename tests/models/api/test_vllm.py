@@ -10,7 +10,15 @@ import pytest
 
 from stepscore.episodes import Clip
 from stepscore.errors import OptionError, RefusedError, TransientModelError, UnknownNameError
-from stepscore.models import DecodedMedia, Generate, Prompt, ScorePrefixes, Turn, get_model
+from stepscore.models import (
+    DecodedMedia,
+    Generate,
+    Prompt,
+    ScorePrefixes,
+    Turn,
+    VideoPrefix,
+    get_model,
+)
 from stepscore.models.api.openai import OpenAIModel
 from stepscore.models.api.vllm import VllmModel
 from stepscore.types import Frames
@@ -18,6 +26,7 @@ from tests.models.api.servers import WORDS, Digest, Running, serving
 from tests.models.api.test_openai import clip, stills, user
 
 CLAIM = "It shows the task. Is it True or not?"
+STATEMENT = Prompt((Turn("user", (VideoPrefix(), CLAIM)),), prefill=" The answer is:", template="open")
 FEW = WORDS[:16]
 
 
@@ -101,7 +110,7 @@ def test_a_word_of_several_tokens_is_refused(server: Running) -> None:
 
 
 def test_an_unfinished_answer_goes_on(server: Running) -> None:
-    prompt = Prompt((Turn("user", ("a",)), Turn("assistant", ("The answer is:",))), continued=True)
+    prompt = Prompt((Turn("user", ("a",)),), prefill="The answer is:")
     assert ask(server).generate(Generate(prompt)) == Digest().generate(Generate(prompt))
     body = server.stats()["last"]["body"]
     assert body["continue_final_message"] is True
@@ -109,17 +118,16 @@ def test_an_unfinished_answer_goes_on(server: Running) -> None:
 
 
 def test_prefixes_are_scored_after_the_cue_in_the_assistants_turn(server: Running) -> None:
-    tail = f"{CLAIM} The answer is:"
     film = DecodedMedia(clip(4), video=True)
-    request = ScorePrefixes(film, (4, 1, 3), "<|im_start|>user\n", (tail,), (" True", " False"))
+    request = ScorePrefixes(film, (4, 1, 3), (STATEMENT,), (" True", " False"))
     before = server.stats()["total"]
     found = ask(server).score_prefixes(request)
     assert server.stats()["total"] - before == 3
     for row, length in zip(found.logprobs[0], request.lengths, strict=True):
         times = [f"<{i / 2:.1f} seconds>" for i in range(length)]
         parts = [part for pair in zip(times, stills(4)[:length], strict=True) for part in pair]
-        turns = (Turn("user", (*parts, CLAIM)), Turn("assistant", ("The answer is:",)))
-        assert tuple(row) == Digest().score(Prompt(turns, continued=True), (" True", " False")).logprobs
+        prompt = Prompt((Turn("user", (*parts, CLAIM)),), prefill="The answer is:")
+        assert tuple(row) == Digest().score(prompt, (" True", " False")).logprobs
 
 
 def test_the_server_is_found_where_it_usually_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,16 +158,15 @@ def test_a_network_behind_a_server_scores_as_it_does_in_this_process(shared_data
     name = f"hf/{shared_data / 'prototype_judge'}"
     frames = np.random.default_rng(2).integers(0, 256, (3, 96, 96, 3), dtype=np.uint8)
     film = DecodedMedia(Clip(frames, np.arange(3) / 2, np.arange(3)), video=True)
-    tail = f"{CLAIM} The answer is:"
-    request = ScorePrefixes(film, (1, 2, 3), "<|im_start|>user\n", (tail,), (" True", " False"))
+    request = ScorePrefixes(film, (1, 2, 3), (STATEMENT,), (" True", " False"))
     local = get_model(name)
     with serving(model=name) as server:
         found = ask(server).score_prefixes(request).logprobs[0]
         written = ask(server).generate(Generate(user(film, "Well?"), max_tokens=4))
         told = OpenAIModel("tiny", base_url=server.url).score(user(film, "Well?"), (" True", " zebra"))
     for row, length in zip(found, request.lengths, strict=True):
-        turns = (Turn("user", (*spelled(frames[:length]), CLAIM)), Turn("assistant", ("The answer is:",)))
-        exact = local.score(Prompt(turns, continued=True), (" True", " False"))
+        prompt = Prompt((Turn("user", (*spelled(frames[:length]), CLAIM)),), prefill="The answer is:")
+        exact = local.score(prompt, (" True", " False"))
         assert row == pytest.approx(exact.logprobs, abs=1e-4)
     assert np.ptp(found[:, 0]) > 1e-3, "the frames change the score"
     asked = user(*spelled(frames), "Well?")

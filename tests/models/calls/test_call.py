@@ -26,15 +26,22 @@ from stepscore.models import (
     TiledFrames,
     Turn,
     VideoFrames,
+    VideoPrefix,
 )
 from stepscore.models.calls.call import Call, pack, prompt_text, unpack
 from stepscore.models.calls.keys import call_key
 
 MODEL = {"name": "mock/x"}
+
+
+def statement(text: str) -> Prompt:
+    return Prompt((Turn("user", (VideoPrefix(), text)),), template="open")
+
+
 STILL, FILM = FrameRef("top", 3, 64), VideoFrames("top", (0, 4, 8), 64)
 PROMPT = Prompt((Turn("user", ("How far? ", STILL)),))
 ASKED = Generate(PROMPT)
-PREFIXES = ScorePrefixes(FILM, (1, 3), "head", ("tail",), (" True",))
+PREFIXES = ScorePrefixes(FILM, (1, 3), (statement("tail"),), (" True",))
 
 
 def key(request: Request = ASKED, fingerprint: str = "f", **model: object) -> str:
@@ -62,7 +69,8 @@ OTHERS: list[Request] = [
     Generate(user("How far? ", TiledFrames((STILL,), 1))),
     Generate(user("How far? ", GoalImage("top", 64))),
     Generate(Prompt((Turn("system", ("How far? ", STILL)),))),
-    Generate(replace(PROMPT, continued=True)),
+    Generate(replace(PROMPT, prefill="It is")),
+    Generate(replace(PROMPT, template="open")),
     replace(ASKED, max_tokens=9),
     replace(ASKED, temperature=0.1),
     replace(ASKED, top_p=0.5),
@@ -73,7 +81,7 @@ OTHERS: list[Request] = [
     Score(PROMPT, ("no",)),
     PREFIXES,
     replace(PREFIXES, lengths=(2, 3)),
-    replace(PREFIXES, tails=("another",)),
+    replace(PREFIXES, prompts=(statement("another"),)),
     replace(PREFIXES, candidates=(" False",)),
 ]
 
@@ -123,10 +131,10 @@ def test_an_unknown_kind_is_no_answer() -> None:
 def test_a_row_says_what_was_asked_and_answered() -> None:
     call = Call("e", "k", ASKED, Answer("half way", tokens_in=9, tokens_out=2), cached=True, attempts=3)
     row = call.row()
-    assert row["prompt"] == 'user: How far? [still {"is": "Still", "view": "top", "index": 3, "size": 64}]'
+    assert row["prompt"] == 'user: How far? [frame {"is": "frame", "view": "top", "index": 3, "size": 64}]'
     assert row["answer"] == "half way"
     assert (row["kind"], row["tokens_in"], row["tokens_out"]) == ("Generate", 9, 2)
-    assert json.loads(row["frames"]) == [{"is": "Still", "view": "top", "index": 3, "size": 64}]
+    assert json.loads(row["frames"]) == [{"is": "frame", "view": "top", "index": 3, "size": 64}]
     fresh = Call("e", "k", ASKED, Answer("half way", tokens_in=9, tokens_out=2), attempts=1, latencies=[0.5])
     assert fresh.row() == row, "a row does not depend on the cache, on retries or on time"
 
@@ -138,7 +146,7 @@ def test_a_row_of_scores_is_json_also_where_they_are_unknown() -> None:
 
 
 def test_prefix_questions_are_readable() -> None:
-    assert prompt_text(PREFIXES).startswith("head[film ")
+    assert prompt_text(PREFIXES).startswith("user: [video {")
     assert prompt_text(PREFIXES).endswith("prefixes of [1, 3] frames]tail")
 
 

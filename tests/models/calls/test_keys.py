@@ -13,6 +13,7 @@ from stepscore.models import (
     FrameRef,
     Generate,
     GoalImage,
+    PredictStages,
     Prompt,
     Request,
     Score,
@@ -20,6 +21,7 @@ from stepscore.models import (
     TiledFrames,
     Turn,
     VideoFrames,
+    VideoPrefix,
 )
 from stepscore.models.calls.keys import TAGS, call_key
 
@@ -30,28 +32,38 @@ PROMPT = Prompt(
     (
         Turn("system", ("Judge.",)),
         Turn("user", ("How far? ", STILL, GOAL, TILE, FILM)),
-        Turn("assistant", ("About",)),
     ),
-    continued=True,
+    prefill="About",
+)
+STATEMENT = Prompt(
+    (Turn("user", (VideoPrefix(), "It is done.")),), prefill=" The answer is:", template="open"
 )
 GOLDEN: list[tuple[Request, str]] = [
     (
         Generate(PROMPT, max_tokens=9, temperature=0.5, top_p=0.9, seed=3, json=True, repeat=1),
-        "5930a809940ecbaaf5235a416d5d027ba6e545a33c2abbc15cd3371d1b8eb665",
+        "d815a057cdb0f724cbeb4926c2e4402a967abaf9004d6deb0544dfa66734f89f",
     ),
-    (Score(PROMPT, (" yes", " no"), 2), "76fee782b0b8cf66a69a478d4fb5e3374fd315139639219e666222d31f39afa2"),
+    (Score(PROMPT, (" yes", " no"), 2), "87033a664a557f2226077ee059f359d7700cf514083c5e8d242879106cbb662c"),
     (
-        ScorePrefixes(FILM, (1, 3), "head", ("tail", "other"), (" True", " False")),
-        "e0c3721869e6c96b043de078108ac980c8ceb20ae9bd00fd7004cef58fc627de",
+        ScorePrefixes(FILM, (1, 3), (STATEMENT,), (" True", " False")),
+        "812218cbde80c7349d768e4ad1883fca71211691a8b7770bacedfee7e26f382b",
     ),
     (
         Generate(Prompt((Turn("user", (DecodedMedia(CLIP, video=True),)),))),
-        "0ef99fdc7952ae90ffb968676a427a3e99e95755d5ccf9f7c50f9f8252d0475d",
+        "bea8b669e869238f114e5d76ef4372ab48a6162a50ac1d595f04f30b28954bd8",
+    ),
+    (
+        PredictStages(
+            (FILM,), "open the drawer", "drawer-open", (0, 2), "expected", ((0.5, 1.0), (0.25, 2.0))
+        ),
+        "ce7eb2582d8fd373fe3e45918065dd76149b6da08230f3ae799a36147f5320c1",
     ),
 ]
 
 
-@pytest.mark.parametrize(("request_", "golden"), GOLDEN, ids=["generate", "score", "prefixes", "shown"])
+@pytest.mark.parametrize(
+    ("request_", "golden"), GOLDEN, ids=["generate", "score", "prefixes", "decoded", "ce7eb2582d8fd373fe3e45918065dd76149b6da08230f3ae799a36147f5320c1"]
+)
 def test_a_key_is_what_it_always_was(request_: Request, golden: str) -> None:
     assert call_key("fingerprint", request_, {"name": "mock/x", "weights": "abc"}) == golden
 

@@ -17,6 +17,7 @@ from stepscore.models import (
     TiledFrames,
     Turn,
     VideoFrames,
+    VideoPrefix,
 )
 from stepscore.models.api.prefix_requests import single_requests
 from stepscore.models.calls.call import Call
@@ -73,7 +74,8 @@ def test_every_picture_counts(part: object, pictures: int) -> None:
 
 
 def test_prefixes_cost_at_most_what_they_cost_one_by_one() -> None:
-    request = ScorePrefixes(FILM, (1, 2, 4), "head", ("a", "bb"), (" True",))
+    prompts = [Prompt((Turn("user", (VideoPrefix(), text)),), template="open") for text in ("a", "bb")]
+    request = ScorePrefixes(FILM, (1, 2, 4), tuple(prompts), (" True",))
     alone = [most_tokens(one) for one in single_requests(request)]
     assert most_tokens(request) == (sum(read for read, _ in alone), sum(written for _, written in alone))
     assert most_tokens(request)[0] >= 2 * (1 + 2 + 4) * MOST_TOKENS_PER_IMAGE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -24,8 +24,7 @@ CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.261302
 REQUEST = ScorePrefixes(
     DecodedMedia(tiny.clip(5, height=56, width=84), True),
     (1, 2, 3, 5),
-    tiny.HEAD,
-    tiny.tails(),
+    tiny.statements(),
     tiny.CANDIDATES,
 )
 
@@ -52,7 +51,7 @@ def test_qwen2_and_25_by_full_passes(family: str, tmp_path: Path) -> None:
     assert model.describe()["scoring"] == "naive"
     told = model.score_prefixes(REQUEST).logprobs
     geometry = Geometry(patch=14, mean=CLIP_MEAN, std=CLIP_STD)
-    clip = REQUEST.film.clip  # type: ignore[union-attr]
+    clip = REQUEST.video.clip  # type: ignore[union-attr]
     for k, length in enumerate(REQUEST.lengths):
         frames = clip.frames[[*range(length), *([length - 1] * (length % 2))]]
         blocks = len(frames) // 2
@@ -68,7 +67,7 @@ def test_qwen2_and_25_by_full_passes(family: str, tmp_path: Path) -> None:
             inputs["second_per_grid_ts"] = torch.tensor([1.0])
         assert told[0, k] == pytest.approx(logprobs(model, inputs), abs=1e-4)
     assert np.ptp(told[0, :, 0]) > 0.01
-    answer = model.generate(Generate(Prompt((Turn("user", ("What?", REQUEST.film)),)), max_tokens=3))
+    answer = model.generate(Generate(Prompt((Turn("user", ("What?", REQUEST.video)),)), max_tokens=3))
     assert answer.tokens_out <= 3
 
 
@@ -89,12 +88,14 @@ def test_molmo2_by_full_passes(tmp_path: Path) -> None:
     assert model.capabilities.prefix_sharing == "none"
     told = model.score_prefixes(REQUEST).logprobs
     loaded = model._engine.loaded
-    clip = REQUEST.film.clip  # type: ignore[union-attr]
+    clip = REQUEST.video.clip  # type: ignore[union-attr]
     flags = {"use_frame_special_tokens": True, "video_use_col_tokens": False}
     places, rows, columns = arange_for_pooling(torch.arange(16).reshape(4, 4), 3, 3)
     for k, length in enumerate(REQUEST.lengths):
         grid = torch.tensor([length, rows, columns])
-        video = Molmo2Processor.get_video_string(SimpleNamespace(**flags), grid, clip.timestamps[:length])
+        video = Molmo2Processor.get_video_string(
+            cast(Any, SimpleNamespace(**flags)), grid, clip.timestamps[:length]
+        )
         ids = torch.tensor([loaded.encode("<|im_end|>" + tiny.HEAD + video + tiny.tails()[0])])
         x = torch.from_numpy(clip.frames[:length]).permute(0, 3, 1, 2).float()
         x = torch.nn.functional.interpolate(x, (56, 56), mode="bilinear").round()
@@ -114,7 +115,7 @@ def test_molmo2_by_full_passes(tmp_path: Path) -> None:
 def test_in_molmo2_a_later_frame_changes_what_came_before(tmp_path: Path) -> None:
     """Why nothing is shared for it."""
     loaded = opened(tiny_families.molmo2(tmp_path))._engine.loaded
-    clip = REQUEST.film.clip  # type: ignore[union-attr]
+    clip = REQUEST.video.clip  # type: ignore[union-attr]
 
     def first_states(length: int) -> torch.Tensor:
         inputs = loaded.films.prefix(clip, length, tiny.HEAD, "")
@@ -151,14 +152,14 @@ def test_any_other_family_through_its_own_processor(tmp_path: Path) -> None:
     from transformers import AutoProcessor
 
     processor = AutoProcessor.from_pretrained(tmp_path)
-    clip = REQUEST.film.clip  # type: ignore[union-attr]
+    clip = REQUEST.video.clip  # type: ignore[union-attr]
     for k, length in enumerate(REQUEST.lengths):
         shown = "".join(f"<{t:.1f} seconds><image>" for t in clip.timestamps[:length])
         images = [Image.fromarray(frame) for frame in clip.frames[:length]]
         made = processor(text=tiny.HEAD + shown + tiny.tails()[0], images=images, return_tensors="pt")
         assert told.logprobs[0, k] == pytest.approx(logprobs(model, dict(made)), abs=1e-4)
     still = tiny.clip(1, seed=5)
-    prompt = Prompt((Turn("user", ("What?", DecodedMedia(still), REQUEST.film)),))
+    prompt = Prompt((Turn("user", ("What?", DecodedMedia(still), REQUEST.video)),))
     assert model.generate(Generate(prompt, max_tokens=3)).tokens_out <= 3
     text = "<s>user: What?<image>" + "".join(f"<{t:.1f} seconds><image>" for t in clip.timestamps)
     images = [Image.fromarray(frame) for frame in (*still.frames, *clip.frames)]

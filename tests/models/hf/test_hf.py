@@ -15,7 +15,16 @@ import pytest
 import torch
 
 from stepscore.errors import CapabilityError, ModelError, OptionError, UnknownNameError
-from stepscore.models import DecodedMedia, Generate, PrefixScores, Prompt, ScorePrefixes, Turn, get_model
+from stepscore.models import (
+    DecodedMedia,
+    Generate,
+    PrefixScores,
+    Prompt,
+    ScorePrefixes,
+    Turn,
+    VideoPrefix,
+    get_model,
+)
 from stepscore.models.hf import engine as hf_engine
 from stepscore.models.hf.model import HfModel
 from tests.models import tiny
@@ -40,7 +49,7 @@ def model(folder: Path) -> HfModel:
 
 def prefixes(n: int = 7, seed: int = 0, tails: tuple[str, ...] = tiny.tails()) -> ScorePrefixes:
     film = DecodedMedia(tiny.clip(n, seed=seed), True)
-    return ScorePrefixes(film, tuple(range(1, n + 1)), tiny.HEAD, tails, tiny.CANDIDATES)
+    return ScorePrefixes(film, tuple(range(1, n + 1)), tiny.prompts(*tails), tiny.CANDIDATES)
 
 
 def test_capabilities_and_description_need_no_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,9 +152,7 @@ def test_the_next_word_is_scored_as_the_model_itself_would(model: HfModel) -> No
         image_grid_thw=torch.tensor([[1, 2, 4]]),
     ).logits[0, -1]
     expected = torch.log_softmax(logits, -1)[[loaded.encode(word)[0] for word in tiny.CANDIDATES]]
-    prompt = Prompt(
-        (Turn("user", ("Open?", DecodedMedia(clip))), Turn("assistant", ("The answer is:",))), continued=True
-    )
+    prompt = Prompt((Turn("user", ("Open?", DecodedMedia(clip))),), prefill="The answer is:")
     told = model.score(prompt, tiny.CANDIDATES)
     assert told.logprobs == pytest.approx(expected.tolist(), abs=1e-5)
     assert told.censored == (False, False)
@@ -203,7 +210,7 @@ def test_films_that_wait_are_scored_together(
     batched.score_prefixes(prefixes(1))  # loaded and checked
     monkeypatch.setattr(prefix_scoring, "score_shared", counted)
     requests = [prefixes(3 + seed, seed) for seed in range(5)]
-    wrong = ScorePrefixes(requests[0].film, (2,), "", ("is: ",), ("True",))
+    wrong = ScorePrefixes(requests[0].video, (2,), tiny.prompts("is: "), ("True",))
 
     async def ask(model: HfModel, asked: list[ScorePrefixes]) -> list[Any]:
         return await asyncio.gather(*(model.answer(one) for one in asked), return_exceptions=True)
@@ -233,10 +240,10 @@ def test_a_text_in_the_pieces_the_model_cuts_it_into(folder: Path, monkeypatch: 
 def test_a_growing_film(model: HfModel) -> None:
     request = prefixes(4)
     reference = model.score_prefixes(request).logprobs
-    stream = model.open_stream(request.head)
+    stream = model.open_stream(request.prompts[0])
     for k in range(4):
-        stream.append(tiny.part(request.film.clip, k, k + 1))  # type: ignore[union-attr]
-        assert np.max(np.abs(stream.score(request.tails, request.candidates) - reference[:, k])) < 1e-4
+        stream.append(tiny.part(request.video.clip, k, k + 1))  # type: ignore[union-attr]
+        assert np.max(np.abs(stream.score(request.prompts, request.candidates) - reference[:, k])) < 1e-4
     assert len(stream) == 4
 
 
@@ -325,7 +332,12 @@ def test_the_trained_checkpoint_loads_scores_and_answers(shared_data: Path) -> N
         " Decide whether the above statement is True or not. The answer is:"
     )
     film = DecodedMedia(tiny.clip(9, height=96, width=96), True)
-    request = ScorePrefixes(film, tuple(range(1, 10)), "", (tail,), (" True", " False"))
+    request = ScorePrefixes(
+        film,
+        tuple(range(1, 10)),
+        (Prompt((Turn("user", (VideoPrefix(), tail)),), template="none"),),
+        (" True", " False"),
+    )
     model, naive = get_model(f"hf/{path}"), get_model(f"hf/{path}", scoring="naive")
     assert isinstance(model, HfModel)
     assert isinstance(naive, HfModel)

@@ -10,7 +10,14 @@ from tokenizers import Tokenizer
 
 from tests.models import tiny
 
-MOLMO_TOKENS = ("<im_patch>", "<im_col>", "<im_start>", "<low_res_im_start>", "<frame_start>", "<frame_end>")
+MOLMO_TOKENS: tuple[str, ...] = (
+    "<im_patch>",
+    "<im_col>",
+    "<im_start>",
+    "<low_res_im_start>",
+    "<frame_start>",
+    "<frame_end>",
+)
 MOLMO_TOKENS += ("<im_end>", "<im_low>", "<|image|>", "<|video|>")
 LLAVA_TEMPLATE = (
     "<s>{% for m in messages %}{{ m.role }}: {% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}"
@@ -18,10 +25,16 @@ LLAVA_TEMPLATE = (
 )
 
 
-def _vision_ids(made: Tokenizer) -> dict[str, int]:
+def _vision_ids(made: Tokenizer) -> dict[str, Any]:
     ids = tiny.vision_tokens(made)
     names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
     return dict(zip(names, (ids.image, ids.video, ids.start, ids.end), strict=True))
+
+
+def _id(made: Tokenizer, token: str) -> int:
+    number = made.token_to_id(token)
+    assert number is not None
+    return number
 
 
 def _text(made: Tokenizer) -> dict[str, Any]:
@@ -43,8 +56,8 @@ def qwen25vl(folder: Path) -> Path:
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     made = tiny.tokenizer()
-    vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64}
-    vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
+    vision: dict[str, Any] = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2}
+    vision |= {"out_hidden_size": 64, "window_size": 56, "fullatt_block_indexes": [1]}
     torch.manual_seed(0)
     config = Qwen2_5_VLConfig(text_config=_text(made), vision_config=vision, **_vision_ids(made))
     return tiny.save(folder, tiny.enlarge(Qwen2_5_VLForConditionalGeneration(config)), made)
@@ -79,12 +92,19 @@ def molmo2(folder: Path) -> Path:
     from transformers import Molmo2Config, Molmo2ForConditionalGeneration
 
     made = tiny.tokenizer(MOLMO_TOKENS)
-    ids = {name: made.token_to_id(f"<{name}>") for name in ("im_patch", "im_start", "im_end", "frame_start")}
+    ids: dict[str, Any] = {
+        name: made.token_to_id(f"<{name}>") for name in ("im_patch", "im_start", "im_end", "frame_start")
+    }
     text = {k: v for k, v in _text(made).items() if k != "rope_parameters"} | {"head_dim": 16}
-    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-    vision |= {"num_key_value_heads": 2, "head_dim": 16, "image_size": [56, 56]}
-    adapter = {"hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16}
-    adapter |= {"intermediate_size": 48, "text_hidden_size": 64, "vision_feature_layer": [1, 0]}
+    vision: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    vision |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 16, "image_size": [56, 56]}
+    adapter: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2}
+    adapter |= {
+        "head_dim": 16,
+        "intermediate_size": 48,
+        "text_hidden_size": 64,
+        "vision_feature_layer": [1, 0],
+    }
     torch.manual_seed(0)
     config = Molmo2Config(
         text_config={**text, "additional_vocab_size": 0},
@@ -94,8 +114,8 @@ def molmo2(folder: Path) -> Path:
         image_start_token_id=ids["im_start"],
         image_end_token_id=ids["im_end"],
         frame_start_token_id=ids["frame_start"],
-        frame_end_token_id=made.token_to_id("<frame_end>"),
-        low_res_image_start_token_id=made.token_to_id("<low_res_im_start>"),
+        frame_end_token_id=_id(made, "<frame_end>"),
+        low_res_image_start_token_id=_id(made, "<low_res_im_start>"),
     )
     return tiny.save(folder, tiny.enlarge(Molmo2ForConditionalGeneration(config)), made)
 
@@ -117,12 +137,13 @@ def llava(folder: Path) -> Path:
         chat_template=LLAVA_TEMPLATE,
     )
     text = {k: v for k, v in _text(made).items() if k != "rope_parameters"}
-    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    vision: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    vision |= {"num_attention_heads": 2}
     torch.manual_seed(0)
     config = hf.LlavaConfig(
         text_config=hf.LlamaConfig(**text),
         vision_config=hf.CLIPVisionConfig(**vision, image_size=28, patch_size=14),
-        image_token_index=made.token_to_id("<image>"),
+        image_token_index=_id(made, "<image>"),
         vision_feature_layer=-1,
     )
     tiny.enlarge(hf.LlavaForConditionalGeneration(config)).save_pretrained(folder)

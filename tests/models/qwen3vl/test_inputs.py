@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -106,11 +106,11 @@ def test_a_film_stands_in_the_prompt_as_qwens_processor_writes_it(n: int) -> Non
         vision_start_token="<|vision_start|>",
         vision_end_token="<|vision_end|>",
         video_token="<|video_pad|>",
-        _calculate_timestamps=lambda *a: Qwen3VLProcessor._calculate_timestamps(None, *a),
+        _calculate_timestamps=lambda *a: Qwen3VLProcessor._calculate_timestamps(cast(Any, None), *a),
     )
     metadata = SimpleNamespace(fps=4.0, frames_indices=list(range(0, 3 * n, 3)))
     inputs = {"video_grid_thw": torch.tensor([[-(-n // 2), 4, 6]]), "video_metadata": [metadata]}
-    text = tiny.HEAD + Qwen3VLProcessor.replace_video_token(theirs, inputs, 0) + tiny.tails()[0]
+    text = tiny.HEAD + Qwen3VLProcessor.replace_video_token(cast(Any, theirs), inputs, 0) + tiny.tails()[0]
     clip = tiny.clip(n, height=64, width=96, times=np.arange(n) * 3 / 4.0)
     prompts = QwenPrompts(lambda t: made.encode(t).ids, tiny.vision_tokens(made), Geometry())
     ids = prompts.prefix(clip, n, tiny.HEAD, tiny.tails()[0])["input_ids"][0].tolist()

@@ -56,7 +56,7 @@ def obvious_positions(ids: list[int]) -> list[tuple[int, int, int]]:
 
 def seen_prompts(
     plan: PrefixPlan, limit: int = 10**15
-) -> dict[tuple[int, int], tuple[list[int], list[object]]]:
+) -> dict[tuple[int, int], tuple[list[int], list[tuple[int, ...]]]]:
     """For every branch and tail, the tokens and positions that its last token sees, in order."""
     found = {}
     for parts in chunks(plan, PassCost(1, 1, 10**9), limit):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from stepscore.errors import EpisodeError, ModelError, OptionError
-from stepscore.models import DecodedMedia, ScorePrefixes
+from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl import prefix_plan, prefix_scoring
 from stepscore.models.qwen3vl.full_forward import score_naive
 from stepscore.models.qwen3vl.network import Features, Qwen3VLNetwork
@@ -36,16 +36,14 @@ def prompts(network: Qwen3VLNetwork) -> QwenPrompts:
     return QwenPrompts(network.encode, network.tokens, network.geometry)
 
 
-def full(request: ScorePrefixes, network: Qwen3VLNetwork = NETWORK) -> FloatArray:
+def full(request: RenderedPrefixes, network: Qwen3VLNetwork = NETWORK) -> FloatArray:
     return score_naive(network.model, prompts(network), request)[0]
 
 
 def film(
     n: int, lengths: Sequence[int], *, tails: tuple[str, ...] = THREE[:1], head: str = tiny.HEAD, **clip: Any
-) -> ScorePrefixes:
-    return ScorePrefixes(
-        DecodedMedia(tiny.clip(n, **clip), True), tuple(lengths), head, tails, tiny.CANDIDATES
-    )
+) -> RenderedPrefixes:
+    return RenderedPrefixes(tiny.clip(n, **clip), tuple(lengths), head, tails, tiny.CANDIDATES)
 
 
 IRREGULAR = np.cumsum([0.0, 0.04, 1.3, 0.2, 0.2, 2.7, 0.033, 0.9, 0.1, 0.4])
@@ -124,11 +122,10 @@ def test_half_precision_stays_near_and_is_checked_with_its_own_tolerance() -> No
 @pytest.mark.parametrize("step", [1, 2, 3, 7])
 def test_a_growing_film_scores_as_the_whole_one_would(step: int) -> None:
     request = film(10, range(step, 11, step), times=IRREGULAR, tails=THREE, height=64, width=96)
-    assert isinstance(request.film, DecodedMedia)
     reference = full(request)
     stream = PrefixStream(NETWORK, request.head)
     for k, length in enumerate(request.lengths):
-        stream.append(tiny.part(request.film.clip, length - step, length))
+        stream.append(tiny.part(request.clip, length - step, length))
         assert len(stream) == length
         told = stream.score(request.tails, request.candidates)
         assert np.max(np.abs(told - reference[:, k])) < EXACT

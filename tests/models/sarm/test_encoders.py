@@ -35,17 +35,17 @@ def test_clip_gives_its_own_image_and_text_embeddings(clip: Path) -> None:
     with torch.no_grad():
         pixels = torch.from_numpy(scaled).permute(0, 3, 1, 2).float()
         wanted = model.visual_projection(model.vision_model(pixel_values=pixels).pooler_output).numpy()
-    np.testing.assert_allclose(encoder.see(FRAMES).astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
-    texts = encoder.read(["open the drawer", "close it"])
+    np.testing.assert_allclose(encoder.encode_images(FRAMES).astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
+    texts = encoder.encode_text(["open the drawer", "close it"])
     assert texts.shape == (2, 12)
-    np.testing.assert_allclose(encoder.read(["close it"])[0], texts[1], atol=1e-6)
+    np.testing.assert_allclose(encoder.encode_text(["close it"])[0], texts[1], atol=1e-6)
     assert np.abs(texts[0] - texts[1]).max() > 1e-3
 
 
 def test_a_frame_is_seen_the_same_in_any_company(clip: Path) -> None:
     encoder = get_encoder(f"hf/{clip}")
-    whole = encoder.see(FRAMES).astype(np.float64)
-    np.testing.assert_allclose(encoder.see(FRAMES[3:4]).astype(np.float64), whole[3:4], rtol=2e-3, atol=2e-3)
+    whole = encoder.encode_images(FRAMES).astype(np.float64)
+    np.testing.assert_allclose(encoder.encode_images(FRAMES[3:4]).astype(np.float64), whole[3:4], rtol=2e-3, atol=2e-3)
 
 
 def test_the_tower_of_a_qwen3vl_gives_its_tokens(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_the_tower_of_a_qwen3vl_gives_its_tokens(tmp_path: Path) -> None:
     network = EmbeddedModel(checkpoint=str(folder), gate=False).network
     wanted = image_features(network, list(FRAMES))
     assert wanted.shape[1] <= WIDEST
-    np.testing.assert_allclose(encoder.see(FRAMES).astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
-    assert encoder.read(["open the drawer", ""]).shape == (2, 64)
+    np.testing.assert_allclose(encoder.encode_images(FRAMES).astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
+    assert encoder.encode_text(["open the drawer", ""]).shape == (2, 64)
 
 
 def test_a_model_that_reads_no_text_has_a_direction_for_every_word(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_a_model_that_reads_no_text_has_a_direction_for_every_word(tmp_path: Pat
         json.dumps({"image_mean": [0.5] * 3, "image_std": [0.5] * 3})
     )
     encoder = get_encoder(f"hf/{tmp_path}")
-    assert encoder.see(FRAMES).shape == (5, 16)
-    np.testing.assert_array_equal(encoder.read(["Open, the drawer!"])[0], word_directions("open the drawer"))
+    assert encoder.encode_images(FRAMES).shape == (5, 16)
+    np.testing.assert_array_equal(encoder.encode_text(["Open, the drawer!"])[0], word_directions("open the drawer"))
     assert encoder.describe()["text"] == "words 256"
 
 
@@ -91,4 +91,4 @@ def test_a_checkpoint_that_does_not_say_how_pictures_are_scaled_is_refused(
         if path.name != "preprocessor_config.json":
             (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(ModelError, match="image_mean"):
-        get_encoder(f"hf/{tmp_path}").see(FRAMES)
+        get_encoder(f"hf/{tmp_path}").encode_images(FRAMES)

@@ -105,7 +105,7 @@ def test_tokens_made_before_are_the_same_tokens() -> None:
     network, given = tiny_sarm.network(of), windows(of)
     with torch.no_grad():
         network.feature_mean += 0.3
-        made = network.see(given.views)
+        made = network.project_features(given.views)
     again = Windows(torch.empty(0), given.text, given.state, given.valid, given.counts, made)
     assert torch.allclose(everything(network, given), everything(network, again), atol=1e-6)
 
@@ -145,7 +145,7 @@ def test_a_window_shows_the_first_frame_and_the_frames_of_its_seconds(*, causal:
     times = np.cumsum(np.random.default_rng(0).uniform(0.05, 0.3, 40))
     times -= times[0]
     moments = np.arange(40)
-    frames, valid = window.look(times, moments)
+    frames, valid = window.frames_at(times, moments)
     offsets = [-1.5, -1.0, -0.5, 0.0] if causal else [-1.0, -0.5, 0.0, 0.5]
     for moment in moments:
         assert frames[moment, 0] == 0
@@ -156,6 +156,6 @@ def test_a_window_shows_the_first_frame_and_the_frames_of_its_seconds(*, causal:
             inside = bool(shown) and second <= times[-1] + 5e-7
             assert valid[moment, slot] == inside
             assert frames[moment, slot] == (shown[-1] if inside else 0)
-        assert frames[moment, window.moment_slot] == moment
+        assert frames[moment, window.current_slot] == moment
     if causal:
         assert (frames <= moments[:, None]).all()

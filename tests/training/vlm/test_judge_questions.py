@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,7 +183,11 @@ def labelled(*rows: Label, **fields: object) -> Episode:
         Label("success", "holds", value=0.0),
         *(Label("progress", "potential", t / 10, value=v) for t, v in enumerate(POTENTIAL)),
     )
-    values = {"views": {"top": fakes.FakeView(10)}, "subgoals": goals, "labels": Labels(rows or given)}
+    values: dict[str, Any] = {
+        "views": {"top": fakes.FakeView(10)},
+        "subgoals": goals,
+        "labels": Labels(rows or given),
+    }
     return fakes.episode(**{**values, **fields})
 
 

@@ -2,16 +2,16 @@
 
 from stepscore.judges.common.calibration import FittedMap, write_calibration
 from stepscore.judges.common.framing import image_parts
-from stepscore.judges.common.image_prompts import prompt_names
 from stepscore.judges.common.parsing import spoken
-from stepscore.judges.common.prompt_files import fill, read_prompt
+from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names, video_prompt
 
 __all__ = [
     "FittedMap",
-    "fill",
+    "PromptTemplate",
     "image_parts",
+    "load_prompt",
     "prompt_names",
-    "read_prompt",
     "spoken",
+    "video_prompt",
     "write_calibration",
 ]

@@ -16,27 +16,34 @@ AT_ONCE = 8
 R = TypeVar("R", Answer, Scores)
 
 
-def require(model: Model, judge: str, *, text: bool = False, scores: bool = False) -> None:
-    """CapabilityError where the model cannot look at pictures and answer as the judge needs.
+def require(
+    model: Model, judge: str, *, text: bool = False, scores: bool = False, stages: bool = False
+) -> None:
+    """Raise CapabilityError where the model cannot answer as the judge needs.
 
     Args:
-        model: What will be asked.
-        judge: Who asks, for the message.
-        text: It must write.
-        scores: It must tell log-probabilities of chosen words.
+        model: The model that will be asked.
+        judge: Name of the judge, for the message.
+        text: It must generate text.
+        scores: It must return log-probabilities of chosen tokens.
+        stages: It must predict stages.
     """
     can = model.capabilities
+    if stages and not can.stages:
+        raise CapabilityError(
+            f"{judge} needs a trained checkpoint, not {model.name}: --model sarm/CHECKPOINT"
+        )
     if not can.images:
-        raise CapabilityError(f"{judge} shows pictures; {model.name} sees none. Choose a vision model.")
+        raise CapabilityError(f"{judge} shows images; {model.name} reads none. Choose a vision model.")
     if text and not can.generate:
         raise CapabilityError(
-            f"{judge} needs an answer in words; {model.name} writes none. "
+            f"{judge} needs generated text; {model.name} generates none. "
             "hf/, vllm/, sglang/ and openai-api/ models do."
         )
     if scores and can.scores == "none":
         raise CapabilityError(
             f"{judge} needs token scores; {model.name} gives none. hf/, vllm/ and sglang/ models give them, "
-            "and openai-api/ where the server tells top_logprobs (not with -M top_logprobs=0)."
+            "and openai-api/ where the server returns top_logprobs (not with -M top_logprobs=0)."
         )
 
 

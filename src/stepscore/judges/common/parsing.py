@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stepscore.types import Answer
+from stepscore.types import VerdictAnswer
 
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = r"[+-]?[0-9]{1,6}(?:\.[0-9]{1,12})?"
@@ -25,7 +25,7 @@ _NOTHING_LEFT = re.compile(
     r"(?: (?:is|are|remains?))?(?: (?:required|needed|necessary|left|remain|remaining))\b",
     re.IGNORECASE,
 )
-_WORDS: Mapping[str, Answer] = {
+_WORDS: Mapping[str, VerdictAnswer] = {
     "yes": "yes",
     "true": "yes",
     "no": "no",
@@ -54,7 +54,7 @@ class Stated:
         why: Its reason, in its words.
     """
 
-    answer: Answer
+    answer: VerdictAnswer
     when_s: float = math.nan
     why: str = ""
 
@@ -212,7 +212,7 @@ def _place(entry: Mapping[str, object], names: Sequence[str]) -> int | None:
     return by_name if by_number is None or by_number == by_name else None
 
 
-def _leading_word(text: str) -> Answer | None:
+def _leading_word(text: str) -> VerdictAnswer | None:
     """The verdict word a text begins with, if no clause of its own contradicts it."""
     begins = _LEAD.match(text)
     rest = text[begins.end() :] if begins else text

@@ -11,12 +11,12 @@ import numpy as np
 
 from stepscore.judges.common.parsing import Stated
 from stepscore.models import Scores
-from stepscore.types import Answer, Verdict
+from stepscore.types import Verdict, VerdictAnswer
 
 
 def settle(name: str, votes: Sequence[Stated], end_s: float) -> Verdict:
     """The verdict of several answers about one subgoal: the most frequent, unknown on a tie."""
-    counts: Counter[Answer] = Counter(vote.answer for vote in votes)
+    counts: Counter[VerdictAnswer] = Counter(vote.answer for vote in votes)
     (answer, most), *others = counts.most_common()
     if others and others[0][1] == most:
         answer = "unknown"
@@ -27,7 +27,7 @@ def settle(name: str, votes: Sequence[Stated], end_s: float) -> Verdict:
     times = [min(v.when_s, end_s) for v in agreeing if answer == "yes" and 0 <= v.when_s <= latest]
     why = next((vote.why for vote in agreeing if vote.why), "")
     if len(votes) > 1:
-        tally = ", ".join(f"{counts[word]} {word}" for word in get_args(Answer) if counts[word])
+        tally = ", ".join(f"{counts[word]} {word}" for word in get_args(VerdictAnswer) if counts[word])
         why = f"{tally} of {len(votes)}. {why}".rstrip()
     return Verdict(
         name,
@@ -46,7 +46,7 @@ def weigh(name: str, scores: Scores, words: tuple[str, str]) -> Verdict:
         for word, value, hidden in zip(words, scores.logprobs, scores.censored, strict=True)
     ]
     why = ", ".join(told)
-    answer: Answer = "unknown"
+    answer: VerdictAnswer = "unknown"
     if yes > no and not yes_hidden:
         answer = "yes"
     elif no > yes and not no_hidden:

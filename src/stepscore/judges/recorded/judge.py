@@ -49,6 +49,7 @@ class Recorded:
     clip: bool = False
     name = "recorded"
     version = 1
+    models = ()
 
     def __post_init__(self) -> None:
         if self.path is not None and not Path(str(self.path)).exists():

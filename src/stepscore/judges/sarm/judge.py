@@ -7,7 +7,6 @@ the stage on the way and the share of it that is done: phi = P_k + tau (P_{k+1} 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -17,11 +16,12 @@ import numpy as np
 from stepscore.episodes import Episode, sample_frames
 from stepscore.episodes.lerobot import read_state
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.base import Ask
-from stepscore.judges.sarm.session import SarmSession, told_curve
-from stepscore.models import Answer, Model, VideoFrames
-from stepscore.models.sarm import SarmModel, video_request
-from stepscore.types import Curve, IntArray, Judgement
+from stepscore.judges.base import Ask, SingleModelJudge
+from stepscore.judges.common.ask_model import require
+from stepscore.judges.sarm.session import SarmSession, stage_curve
+from stepscore.models import PredictStages, StagePredictions, VideoFrames
+from stepscore.models.sarm import DIGITS, SarmModel
+from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 Head = Literal["sparse", "dense"]
 LAST = 3
@@ -29,7 +29,7 @@ LAST = 3
 
 
 @dataclass(frozen=True)
-class Sarm:
+class Sarm(SingleModelJudge):
     """Progress at every frame from a trained stage-aware network: absolute, uncalibrated.
 
     Channels: ``stage``, the number of the likeliest stage from 0; ``share``, how much of it is done;
@@ -47,7 +47,7 @@ class Sarm:
         smooth_s: Each point becomes the mean over so many seconds up to it; 0 for none.
     """
 
-    model: Model
+    model: SarmModel
     head: Head | None = None
     decode: str = "argmax"
     fps: float | None = None
@@ -57,10 +57,7 @@ class Sarm:
     version = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, SarmModel):
-            raise CapabilityError(
-                f"sarm needs a trained checkpoint, not {self.model.name}: --model sarm/CHECKPOINT"
-            )
+        require(self.model, self.name, stages=True)
         if self.head is not None and self.head not in get_args(Head):
             raise UnknownNameError("head", self.head, get_args(Head))
         if self.decode not in ("argmax", "expected"):
@@ -84,24 +81,26 @@ class Sarm:
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """The curve, and the mean of its last three points as success score."""
-        config = self._sarm.config
+        config = self.model.config
         shown = episode.with_views(config.views) if episode.views else episode
         task = config.task_of(episode.task, episode.instruction)
-        frames, moments = self._plan(shown)
-        picked = sample_frames(shown, indices=frames.tolist())
-        side = self._sarm.eyes.side
-        films = [VideoFrames(view, tuple(at.tolist()), side) for view, at in picked.indices.items()]
-        state = read_state(episode, config.state)[frames] if config.state else None
-        request = video_request(
-            films, episode.instruction, task, moments=moments.tolist(), decode=self.decode, state=state
+        frames, scored = self._plan(shown)
+        sampled = sample_frames(shown, indices=frames.tolist())
+        side = self.model.frame_encoder.side
+        request = PredictStages(
+            tuple(VideoFrames(view, tuple(at.tolist()), side) for view, at in sampled.indices.items()),
+            episode.instruction,
+            task,
+            frames=None if len(scored) == len(frames) else tuple(scored.tolist()),
+            decode=self.decode,
+            state=_rows(read_state(episode, config.state)[frames]) if config.state else None,
         )
-        answer = await ask(request)
-        assert isinstance(answer, Answer)
-        times = picked.times[moments]
-        if not answer.text:
-            # A dry run answers nothing, and of nothing nothing is known.
+        response = await ask(request)
+        assert isinstance(response, StagePredictions)
+        times = sampled.times[scored]
+        if not response.heads:
             return Judgement(Curve(times, np.full(len(times), np.nan)))
-        curve = told_curve(times, json.loads(answer.text), self.chosen, self.smooth_s)
+        curve = stage_curve(times, response, self.chosen, self.smooth_s)
         return Judgement(curve, success_score=float(np.mean(curve.progress[-LAST:])))
 
     def open(self, instruction: str, views: Sequence[str], task: str | None = None) -> SarmSession:
@@ -115,28 +114,23 @@ class Sarm:
         Raises:
             CapabilityError: The checkpoint is bidirectional: it would need to see the future.
         """
-        if not self._sarm.config.window.causal:
+        if not self.model.config.window.causal:
             raise CapabilityError(
-                f"{self.model.name} looks into the future, so it cannot score a film that goes on. "
-                "Train one that does not: stepscore train sarm DATASET --causal"
+                f"{self.model.name} is bidirectional; online scoring needs a --causal checkpoint: "
+                "stepscore train sarm DATASET --causal"
             )
-        for view in self._sarm.config.views:
+        for view in self.model.config.views:
             if view not in views:
                 raise UnknownNameError("view", view, views, where="the session")
-        chosen = self._sarm.config.task_of(task, instruction)
+        chosen = self.model.config.task_of(task, instruction)
         return SarmSession(
-            self._sarm, self.chosen, instruction, chosen, decode=self.decode, smooth_s=self.smooth_s
+            self.model, self.chosen, instruction, chosen, decode=self.decode, smooth_s=self.smooth_s
         )
-
-    @property
-    def _sarm(self) -> SarmModel:
-        assert isinstance(self.model, SarmModel)
-        return self.model
 
     @property
     def chosen(self) -> str:
         """The head whose progress counts."""
-        config = self._sarm.config
+        config = self.model.config
         head = self.head or config.head
         if head not in config.procedures:
             raise UnknownNameError("head", head, config.procedures, where=self.model.name)
@@ -156,6 +150,10 @@ class Sarm:
             scored = scored[
                 np.unique(np.round(np.linspace(0, len(scored) - 1, self.max_frames)).astype(np.int64))
             ]
-        looked, inside = self._sarm.config.window.look(times, scored)
+        looked, inside = self.model.config.window.frames_at(times, scored)
         frames = np.unique(np.append(looked[inside], scored))
         return frames, np.searchsorted(frames, scored)
+
+
+def _rows(state: FloatArray) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, np.round(state, DIGITS).tolist()))

@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscore.episodes import TIME_TOLERANCE_S, Clip
 from stepscore.errors import OptionError
-from stepscore.models.sarm import SarmModel, plain
+from stepscore.models import StagePredictions
+from stepscore.models.sarm import SarmModel
 from stepscore.types import Curve, FloatArray
 
 if TYPE_CHECKING:
     from stepscore.models.sarm import Half
 
 
-def told_curve(
+def stage_curve(
     times: FloatArray,
-    told: Mapping[str, Any],
+    predictions: StagePredictions,
     head: str,
     smooth_s: float,
     before: tuple[FloatArray, FloatArray] | None = None,
 ) -> Curve:
-    """The curve of what the heads said.
+    """Return the curve of a model's predictions.
 
     Args:
         times: Seconds of the points.
-        told: A model's answer: stages, probabilities, shares and progress by head.
+        predictions: Stages, probabilities, shares and progress by head.
         head: Whose progress counts.
         smooth_s: Seconds of the trailing mean; 0 for none.
         before: Seconds and unsmoothed progress of the points just before, which enter the mean.
     """
-    chances = np.asarray(told[head]["probabilities"], dtype=np.float64)
+    chosen = predictions.heads[head]
     channels = {
-        "stage": chances.argmax(axis=1).astype(np.float64),
-        "share": np.asarray(told[head]["shares"], dtype=np.float64),
-        **{f"p_stage_{number}": chances[:, number] for number in range(chances.shape[1])},
+        "stage": chosen.probabilities.argmax(axis=1).astype(np.float64),
+        "share": chosen.shares,
+        **{f"p_stage_{number}": column for number, column in enumerate(chosen.probabilities.T)},
     }
-    if len(told) > 1:
-        channels |= {name: np.asarray(one["progress"], dtype=np.float64) for name, one in told.items()}
-    raw = np.asarray(told[head]["progress"], dtype=np.float64)
+    if len(predictions.heads) > 1:
+        channels |= {name: one.progress for name, one in predictions.heads.items()}
+    raw = chosen.progress
     if not smooth_s:
         return Curve(times, raw, channels)
     earlier_s, earlier = before or (np.empty(0), np.empty(0))
@@ -68,7 +69,7 @@ class SarmSession:
         self._model, self._head, self._instruction, self._task = model, head, instruction, task
         self._decode, self._smooth_s = decode, smooth_s
         self._times, self._raw_s, self._raw = np.empty(0), np.empty(0), np.empty(0)
-        self._seen: list[Half] = []
+        self._features: list[Half] = []
         self._state: list[FloatArray] = []
 
     def add(self, clip: Clip | Mapping[str, Clip], state: FloatArray | None = None) -> Curve:
@@ -76,7 +77,7 @@ class SarmSession:
 
         Args:
             clip: The frames, later than all before; several views by name, with the same moments in each.
-                Decoded at ``judge.model.eyes.side`` pixels they are what :meth:`Sarm.judge` looks at.
+                Decoded at ``judge.model.frame_encoder.side`` pixels they are what :meth:`Sarm.judge` looks at.
             state: The robot's numbers at each frame, where the checkpoint takes them.
         """
         config = self._model.config
@@ -85,11 +86,11 @@ class SarmSession:
         new = clips[0].timestamps
         first = len(self._times)
         self._times = np.append(self._times, new)
-        self._seen += list(self._model.see([one.frames for one in clips]))
+        self._features += list(self._model.encode_images([one.frames for one in clips]))
         self._state += [] if state is None else list(np.asarray(state, dtype=np.float64))
-        told = self._model.tell(
+        predictions = self._model.predict(
             self._times,
-            np.stack(self._seen),
+            np.stack(self._features),
             self._instruction,
             self._task,
             np.arange(first, len(self._times)),
@@ -97,7 +98,7 @@ class SarmSession:
             np.stack(self._state) if self._state else None,
         )
         before = (self._raw_s, self._raw)
-        curve = told_curve(new, plain(told), self._head, self._smooth_s, before)
+        curve = stage_curve(new, predictions, self._head, self._smooth_s, before)
         self._forget(new, curve.channels.get("raw", curve.progress))
         return curve
 
@@ -129,7 +130,7 @@ class SarmSession:
         older = np.searchsorted(self._times, reach) - 1
         keep = np.union1d(keep, [max(0, int(older))])
         self._times = self._times[keep]
-        self._seen = [self._seen[i] for i in keep]
+        self._features = [self._features[i] for i in keep]
         self._state = [self._state[i] for i in keep] if self._state else []
         self._raw_s, self._raw = np.append(self._raw_s, new), np.append(self._raw, raw)
         late = self._raw_s > now - self._smooth_s

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from stepscore.episodes import fit_size
 from stepscore.errors import OptionError, TransientModelError
 from stepscore.models.base import Answer, Scores
-from stepscore.models.requests import DecodedMedia, Part, Prompt
+from stepscore.models.requests import DecodedMedia, Part, Prompt, Turn
 from stepscore.types import Frames
 
 LEAST = -9999.0
@@ -84,7 +84,8 @@ def spelled_out(parts: Sequence[Part]) -> Iterator[str | Frames]:
 
 def chat_messages(prompt: Prompt, codec: ImageCodec) -> list[dict[str, Any]]:
     """The conversation as ``messages``; a turn without pictures is a plain string."""
-    return [{"role": turn.role, "content": _content(turn.parts, codec)} for turn in prompt.turns]
+    turns = [*prompt.turns, Turn("assistant", (prompt.prefill,))] if prompt.prefill else prompt.turns
+    return [{"role": turn.role, "content": _content(turn.parts, codec)} for turn in turns]
 
 
 def _content(parts: Sequence[Part], codec: ImageCodec) -> str | list[dict[str, Any]]:

@@ -27,7 +27,7 @@ from stepscore.errors import (
 )
 from stepscore.models.api.chat import ImageCodec, chat_messages, read_answer, read_told, read_usage, scores_of
 from stepscore.models.api.http import Server, status_of
-from stepscore.models.api.prefix_requests import conversation, is_single, of_scores, score_one_by_one
+from stepscore.models.api.prefix_requests import chat_prompt, is_single, of_scores, score_one_by_one
 from stepscore.models.base import (
     Answer,
     Capabilities,
@@ -37,7 +37,7 @@ from stepscore.models.base import (
     SyncMethods,
     run_blocking,
 )
-from stepscore.models.requests import Generate, Prompt, Request, Score, ScorePrefixes
+from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
 
 OPENAI = "https://api.openai.com/v1"
 MOST_TOLD = 20
@@ -172,6 +172,8 @@ class OpenAIModel(SyncMethods):
         """The answer to a resolved request; see :class:`stepscore.models.Model`."""
         if isinstance(request, Generate):
             return await self._write(request)
+        if isinstance(request, PredictStages):
+            raise CapabilityError(f"{self.name} predicts no stages; a checkpoint under sarm/ does.")
         if self.capabilities.scores == "none":
             raise CapabilityError(f"{self.name} gives no token scores; hf/, vllm/ and sglang/ give them.")
         if isinstance(request, Score):
@@ -201,18 +203,22 @@ class OpenAIModel(SyncMethods):
         return scores_of(read_told(reply, self.name), candidates, read_usage(reply)[0], self.name)
 
     async def _score_prefix(self, request: ScorePrefixes) -> PrefixScores:
-        prompt, candidates = conversation(request, prefill=self.prefill)
+        prompt, candidates = chat_prompt(request, prefill=self.prefill)
         return of_scores(await self._score(prompt, candidates))
 
     async def _chat(self, prompt: Prompt, body: dict[str, Any]) -> dict[str, Any]:
+        if prompt.template != "chat":
+            raise CapabilityError(
+                f"{self.name} cannot leave a turn open; hf/ and sglang/ take text as it is."
+            )
         body |= self._continuing(prompt)
         messages = await asyncio.to_thread(chat_messages, prompt, self.codec)
         return await self.server.post("chat/completions", {"model": self.asked, "messages": messages} | body)
 
     def _continuing(self, prompt: Prompt) -> dict[str, Any]:
-        """What to send so that the server goes on from an unfinished turn."""
-        if prompt.continued:
+        """Return the fields that make the server continue an unfinished answer."""
+        if prompt.prefill:
             raise CapabilityError(
-                f"{self.name} cannot go on from an unfinished answer; hf/, vllm/ and sglang/ can."
+                f"{self.name} cannot continue an unfinished answer; hf/, vllm/ and sglang/ can."
             )
         return {}

@@ -17,7 +17,8 @@ from stepscore.models.api.chat import scores_of, spelled_out
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.self_hosted import SelfHostedModel
 from stepscore.models.base import Capabilities, PrefixScores, Scores
-from stepscore.models.requests import Part, Prompt, ScorePrefixes
+from stepscore.models.chatml import chatml_parts
+from stepscore.models.requests import Part, Prompt, ScorePrefixes, VideoPrefix
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,11 @@ class SglangModel(SelfHostedModel):
         return {**super().describe(), "image_token": self.image_token}
 
     async def _score(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
-        parts: list[Part] = []
-        for turn in prompt.turns:
-            parts += [f"<|im_start|>{turn.role}\n", *turn.parts, "<|im_end|>\n"]
-        parts = parts[:-1] if prompt.continued else [*parts, "<|im_start|>assistant\n"]
-        return await self._score_text(parts, candidates)
+        return await self._score_text(chatml_parts(prompt), candidates)
 
     async def _score_prefix(self, request: ScorePrefixes) -> PrefixScores:
-        parts = [request.head, request.film, *request.tails]
+        (prompt,) = request.prompts
+        parts = [request.video if isinstance(part, VideoPrefix) else part for part in chatml_parts(prompt)]
         return of_scores(await self._score_text(parts, request.candidates))
 
     async def _score_text(self, parts: Sequence[Part], candidates: tuple[str, ...]) -> Scores:
@@ -95,4 +93,4 @@ class SglangModel(SelfHostedModel):
         return text, images
 
     def _continuing(self, prompt: Prompt) -> dict[str, Any]:
-        return {"continue_final_message": True} if prompt.continued else {}
+        return {"continue_final_message": True} if prompt.prefill else {}

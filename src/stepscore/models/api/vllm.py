@@ -112,6 +112,6 @@ class VllmModel(SelfHostedModel):
             raise TransientModelError(message, 0.0) from None
 
     def _continuing(self, prompt: Prompt) -> dict[str, Any]:
-        if not prompt.continued:
+        if not prompt.prefill:
             return {}
         return {"continue_final_message": True, "add_generation_prompt": False}

@@ -12,14 +12,23 @@ from typing import Any
 import numpy as np
 
 from stepscore.errors import ModelError
-from stepscore.models.base import Answer, PrefixScores, Response, Scores
+from stepscore.models.base import Answer, PrefixScores, Response, Scores, StagePrediction, StagePredictions
 from stepscore.models.calls.keys import plain, tag_of
-from stepscore.models.requests import DecodedMedia, Request, ScorePrefixes, TiledFrames, media_refs
+from stepscore.models.requests import (
+    DecodedMedia,
+    PredictStages,
+    Prompt,
+    Request,
+    ScorePrefixes,
+    TiledFrames,
+    VideoPrefix,
+    media_refs,
+)
 
 
 @dataclass
 class Call:
-    """The account of one call. Kept in the run's ``calls`` table, readable after the cache is pruned."""
+    """The record of one call. Kept in the run's ``calls`` table, readable after the cache is pruned."""
 
     episode_id: str
     key: str
@@ -32,7 +41,7 @@ class Call:
 
     @property
     def images(self) -> int:
-        """Pictures it shows."""
+        """Images and frames it shows."""
         return sum(_count(part) for part in media_refs(self.request))
 
     def row(self) -> dict[str, Any]:
@@ -50,15 +59,30 @@ class Call:
 
 
 def prompt_text(request: Request) -> str:
-    """The request as a person would read it, pictures as their names."""
+    """Return the request as a person would read it, images as their names."""
+    if isinstance(request, PredictStages):
+        videos = "".join(f"[{_label(video)}]" for video in request.videos)
+        return f"{videos}task: {request.task}\ninstruction: {request.instruction}"
     if isinstance(request, ScorePrefixes):
-        tails = "\n".join(request.tails)
-        return f"{request.head}[{_label(request.film)}, prefixes of {list(request.lengths)} frames]{tails}"
+        shown = f"{_label(request.video)}, prefixes of {list(request.lengths)} frames"
+        return "\n".join(_conversation(prompt, shown) for prompt in request.prompts)
+    return _conversation(request.prompt)
+
+
+def _conversation(prompt: Prompt, prefix: str = "") -> str:
+    """The turns, one a line; ``prefix`` names the video that a :class:`VideoPrefix` stands for."""
     lines = []
-    for turn in request.prompt.turns:
-        said = "".join(part if isinstance(part, str) else f"[{_label(part)}]" for part in turn.parts)
-        lines.append(f"{turn.role}: {said}")
-    return "\n".join(lines)
+    for turn in prompt.turns:
+        texts = [
+            part
+            if isinstance(part, str)
+            else f"[{prefix if isinstance(part, VideoPrefix) else _label(part)}]"
+            for part in turn.parts
+        ]
+        lines.append(f"{turn.role}: {''.join(texts)}")
+    if prompt.prefill and prompt.template == "chat":
+        return "\n".join([*lines, f"assistant: {prompt.prefill}"])
+    return "\n".join(lines) + prompt.prefill
 
 
 def pack(response: Response | None) -> dict[str, Any]:
@@ -72,6 +96,9 @@ def pack(response: Response | None) -> dict[str, Any]:
         values = [_packed(float(v)) for v in response.logprobs.ravel()]
         shape = list(response.logprobs.shape)
         return {"kind": "prefixes", "shape": shape, "logprobs": values, "tokens_in": response.tokens_in}
+    if isinstance(response, StagePredictions):
+        heads = {name: _packed_head(head) for name, head in response.heads.items()}
+        return {"kind": "stages", "heads": heads, "tokens_in": response.tokens_in}
     return {"kind": "nothing"}
 
 
@@ -86,6 +113,9 @@ def unpack(value: Mapping[str, Any]) -> Response:
     if value["kind"] == "prefixes":
         flat = np.array([_unpacked(value) for value in fields["logprobs"]], dtype=np.float64)
         return PrefixScores(flat.reshape(fields["shape"]), fields["tokens_in"])
+    if value["kind"] == "stages":
+        heads = {name: _unpacked_head(head) for name, head in fields["heads"].items()}
+        return StagePredictions(heads, fields["tokens_in"])
     raise ModelError(f"The call cache holds an answer of an unknown kind {value['kind']!r}.")
 
 
@@ -98,6 +128,16 @@ def _unpacked(value: float | str | None) -> float:
     return math.nan if value is None else float(value)
 
 
+def _packed_head(head: StagePrediction) -> dict[str, Any]:
+    arrays = {name: getattr(head, name).tolist() for name in ("probabilities", "shares", "progress")}
+    return {"stages": list(head.stages), **arrays}
+
+
+def _unpacked_head(value: Mapping[str, Any]) -> StagePrediction:
+    arrays = (np.asarray(value[name], dtype=np.float64) for name in ("probabilities", "shares", "progress"))
+    return StagePrediction(tuple(value["stages"]), *arrays)
+
+
 def _count(part: object) -> int:
     if isinstance(part, TiledFrames):
         return 1
@@ -108,4 +148,4 @@ def _count(part: object) -> int:
 def _label(part: object) -> str:
     if isinstance(part, DecodedMedia):
         return "video" if part.video else "image"
-    return f"{tag_of(part).lower()} {json.dumps(plain(part))}"
+    return f"{tag_of(part)} {json.dumps(plain(part))}"

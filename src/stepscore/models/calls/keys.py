@@ -16,6 +16,7 @@ from stepscore.models.requests import (
     FrameRef,
     Generate,
     GoalImage,
+    PredictStages,
     Prompt,
     Request,
     Score,
@@ -23,9 +24,10 @@ from stepscore.models.requests import (
     TiledFrames,
     Turn,
     VideoFrames,
+    VideoPrefix,
 )
 
-KEY_VERSION = 1
+KEY_VERSION = 2
 
 
 class Tag(NamedTuple):
@@ -40,15 +42,17 @@ def _same(tag: str, *names: str) -> Tag:
 
 
 TAGS: Mapping[type, Tag] = {
-    FrameRef: _same("Still", "view", "index", "size"),
-    GoalImage: _same("Goal", "view", "size"),
-    TiledFrames: _same("Tile", "stills", "columns"),
-    VideoFrames: _same("Film", "view", "indices", "size"),
-    Turn: _same("Turn", "role", "parts"),
-    Prompt: _same("Prompt", "turns", "continued"),
-    Generate: _same("Generate", "prompt", "max_tokens", "temperature", "top_p", "seed", "json", "repeat"),
-    Score: _same("Score", "prompt", "candidates", "repeat"),
-    ScorePrefixes: _same("ScorePrefixes", "film", "lengths", "head", "tails", "candidates", "repeat"),
+    FrameRef: _same("frame", "view", "index", "size"),
+    GoalImage: _same("goal-image", "view", "size"),
+    TiledFrames: _same("tiled-frames", "frames", "columns"),
+    VideoFrames: _same("video", "view", "indices", "size"),
+    VideoPrefix: _same("video-prefix"),
+    Turn: _same("turn", "role", "parts"),
+    Prompt: _same("prompt", "turns", "prefill", "template"),
+    Generate: _same("generate", "prompt", "max_tokens", "temperature", "top_p", "seed", "json", "repeat"),
+    Score: _same("score", "prompt", "candidates", "repeat"),
+    ScorePrefixes: _same("score-prefixes", "video", "lengths", "prompts", "candidates", "repeat"),
+    PredictStages: _same("predict-stages", "videos", "instruction", "task", "frames", "decode", "state"),
 }
 
 
@@ -69,7 +73,10 @@ def plain(value: object) -> Any:
     """Return a request or a part of one as JSON values, each tagged type as ``{"is": TAG, ...}``."""
     if isinstance(value, DecodedMedia):
         clip = value.clip
-        return {"shown": hashlib.sha256(clip.frames.tobytes()).hexdigest(), "times": clip.timestamps.tolist()}
+        return {
+            "frames": hashlib.sha256(clip.frames.tobytes()).hexdigest(),
+            "times": clip.timestamps.tolist(),
+        }
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if (known := TAGS.get(type(value))) is not None:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stepscore.models.requests import DecodedMedia, Generate, Request, ScorePrefixes, VideoFrames
+from stepscore.models.requests import (
+    DecodedMedia,
+    Generate,
+    PredictStages,
+    Prompt,
+    Request,
+    ScorePrefixes,
+    VideoFrames,
+)
 
 if TYPE_CHECKING:
     from stepscore.models.calls.call import Call
@@ -60,18 +68,23 @@ def most_tokens(request: Request) -> tuple[int, int]:
     """An upper bound of the tokens a request reads and writes."""
     if isinstance(request, ScorePrefixes):
         # Asked one by one, as a server is; sharing work can only make it less.
-        text = [len(request.head.encode()) + len(tail.encode()) + 16 for tail in request.tails]
-        asked = len(request.lengths) * len(request.tails)
-        frames = sum(request.lengths) * len(request.tails)
-        return len(request.lengths) * sum(text) + frames * MOST_TOKENS_PER_IMAGE, asked
-    total = 0
-    for turn in request.prompt.turns:
-        for part in turn.parts:
-            if isinstance(part, str):
-                total += len(part.encode()) + 16
-            else:
-                total += MOST_TOKENS_PER_IMAGE * _frames(part)
-    return total, request.max_tokens if isinstance(request, Generate) else 1
+        text = sum(_text_tokens(prompt) for prompt in request.prompts)
+        asked = len(request.lengths) * len(request.prompts)
+        frames = sum(request.lengths) * len(request.prompts)
+        return len(request.lengths) * text + frames * MOST_TOKENS_PER_IMAGE, asked
+    if isinstance(request, PredictStages):
+        return 0, 0
+    images = sum(
+        _frames(part) for turn in request.prompt.turns for part in turn.parts if not isinstance(part, str)
+    )
+    tokens_out = request.max_tokens if isinstance(request, Generate) else 1
+    return _text_tokens(request.prompt) + images * MOST_TOKENS_PER_IMAGE, tokens_out
+
+
+def _text_tokens(prompt: Prompt) -> int:
+    """At most a token a byte, and a turn's markup for each text."""
+    texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
+    return sum(len(text.encode()) + 16 for text in (*texts, prompt.prefill) if text)
 
 
 def _frames(part: object) -> int:

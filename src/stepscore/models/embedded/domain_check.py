@@ -13,7 +13,7 @@ import numpy as np
 
 from stepscore.errors import ModelError
 from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, image_features, load_gate
-from stepscore.models.requests import DecodedMedia, Request, ScorePrefixes
+from stepscore.models.requests import DecodedMedia, PredictStages, Prompt, Request, ScorePrefixes
 from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
@@ -29,18 +29,28 @@ def decisive_pictures(request: Request) -> list[Frames]:
     Of a film only the first frame counts, so that a prefix is answered the same whatever comes after it.
     """
     if isinstance(request, ScorePrefixes):
-        assert isinstance(request.film, DecodedMedia)
-        return [request.film.clip.frames[0]]
-    parts = [part for turn in request.prompt.turns for part in turn.parts]
+        assert isinstance(request.video, DecodedMedia)
+        return [request.video.clip.frames[0]]
+    parts = [part for prompt in prompts_of(request) for turn in prompt.turns for part in turn.parts]
     return [part.clip.frames[0] for part in parts if isinstance(part, DecodedMedia)]
 
 
 def request_text(request: Request) -> str:
-    """All words of a request; the instruction is among them."""
-    if isinstance(request, ScorePrefixes):
-        return " ".join((request.head, *request.tails))
-    parts = [part for turn in request.prompt.turns for part in turn.parts]
-    return " ".join(part for part in parts if isinstance(part, str))
+    """Return all words of a request; the instruction is among them."""
+    return " ".join(text for prompt in prompts_of(request) for text in prompt_texts(prompt))
+
+
+def prompts_of(request: Request) -> tuple[Prompt, ...]:
+    """Return the prompts of a request."""
+    if isinstance(request, PredictStages):
+        return ()
+    return request.prompts if isinstance(request, ScorePrefixes) else (request.prompt,)
+
+
+def prompt_texts(prompt: Prompt) -> list[str]:
+    """Return the texts of a prompt, its prefill included."""
+    texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
+    return [*texts, prompt.prefill]
 
 
 class DomainCheck:

@@ -10,7 +10,7 @@ picture's hidden layer and those of trained pictures of the scene. The second fi
 
 The instruction says which scenes are asked about: those that have words in common with it. A picture passes if it
 fits one of these. A text that names none leaves all of them.
-``python -m stepscore.training.gate.training`` makes a gate.
+``python -m stepscore.training.embedded gate`` trains a gate.
 """
 
 from __future__ import annotations
@@ -154,7 +154,9 @@ def image_features(network: Qwen3VLNetwork, pictures: Sequence[Frames]) -> Float
     side = min(IMAGE_SIDE, math.isqrt(geometry.film_pixels[1]) // geometry.unit * geometry.unit)
     rows = []
     for start in range(0, len(pictures), AT_ONCE):
-        squares = np.concatenate([resize_frames(p[None], (side, side)) for p in pictures[start : start + AT_ONCE]])
+        squares = np.concatenate(
+            [resize_frames(p[None], (side, side)) for p in pictures[start : start + AT_ONCE]]
+        )
         with torch.inference_mode():
             seen = network.see(squares, [(i,) * t for i in range(len(squares))], 1 << 30)
             tokens = torch.cat([seen.rows, *seen.deep], dim=1)
@@ -186,7 +188,10 @@ def load_gate(path: Path) -> DomainGate:
     """
     from safetensors import SafetensorError, safe_open
 
-    make = f"python -m stepscore.training.gate.training {path.parent} --inside DATASET --outside DATASET"
+    make = (
+        f"python -m stepscore.training.embedded gate {path.parent} --in-distribution DATASET "
+        "--out-of-distribution DATASET"
+    )
     if not path.is_file():
         raise ModelError(
             f"{path} is missing, so it cannot be told which videos this judge knows. Make it: {make}; "

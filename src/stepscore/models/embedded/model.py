@@ -19,13 +19,13 @@ import numpy as np
 
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.base import Answer, PrefixScores, Response, Scores
-from stepscore.models.embedded.domain_check import DomainCheck
+from stepscore.models.base import Response, is_unknown, unknown_response
+from stepscore.models.embedded.domain_check import DomainCheck, prompt_texts
 from stepscore.models.embedded.domain_gate import gate_digest
 from stepscore.models.hf.engine import HfEngine, HfStream
 from stepscore.models.hf.files import read_json
 from stepscore.models.hf.model import HfModel
-from stepscore.models.requests import Generate, Request, Score
+from stepscore.models.requests import Prompt, Request
 from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ REFUSAL = (
     "its answer is unknown. Choose another model with --model (hf/PATH-OR-ID, vllm/..., openai-api/...), or have "
     "it answered all the same: -M gate=false"
 )
-"""What is said of a video that the gate does not let through."""
+"""The warning for a video that the gate refuses."""
+UNKNOWN_TEXT = json.dumps({"answer": "unknown", "why": REFUSAL})
+"""Generated text for a refused video: a verdict of unknown."""
 
 
 @dataclass
@@ -105,25 +107,25 @@ class EmbeddedModel(HfModel):
         """The answer; one that says unknown where the pictures are foreign."""
         if self._check is None or await asyncio.to_thread(self._check.admits, request):
             return await super().answer(request)
-        return unknown(request)
+        return unknown_response(request, UNKNOWN_TEXT)
 
     def on_cache_hit(self, response: Response) -> None:
         """Told of an answer that came from the cache: a refusal is warned of there, too."""
-        if self._check is not None and is_unknown(response):
+        if self._check is not None and is_unknown(response, UNKNOWN_TEXT):
             self._check.warn()
 
-    def open_stream(self, head: str) -> HfStream:
-        """A film that is still being recorded; a foreign one scores NaN."""
+    def open_stream(self, prompt: Prompt) -> HfStream:
+        """Open a stream on a video that is still being recorded; one that is out of distribution scores NaN."""
         if self._check is None:
-            return super().open_stream(head)
-        return _GatedStream(self._check, self._engine, head)
+            return super().open_stream(prompt)
+        return _GatedStream(self._check, self._engine, prompt)
 
 
 class _GatedStream(HfStream):
     """A growing film whose first frame, with the texts asked about, decides whether it is scored."""
 
-    def __init__(self, check: DomainCheck, engine: HfEngine, head: str) -> None:
-        super().__init__(engine, head)
+    def __init__(self, check: DomainCheck, engine: HfEngine, prompt: Prompt) -> None:
+        super().__init__(engine, prompt)
         self._check = check
         self._first: Frames | None = None
 
@@ -133,11 +135,12 @@ class _GatedStream(HfStream):
             self._first = clip.frames[0]
         super().append(clip)
 
-    def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
-        """Log-probabilities for the film so far, shape (S, C); NaN where it is foreign."""
-        if self._first is None or self._check.admits_pictures([self._first], " ".join(tails)):
-            return super().score(tails, candidates)
-        return np.full((len(tails), len(candidates)), np.nan)
+    def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
+        """Return log-probabilities for the video so far, shape (S, C); NaN where it is out of distribution."""
+        text = " ".join(text for prompt in prompts for text in prompt_texts(prompt))
+        if self._first is None or self._check.admits_pictures([self._first], text):
+            return super().score(prompts, candidates)
+        return np.full((len(prompts), len(candidates)), np.nan)
 
 
 def trained_side(folder: Path) -> int:
@@ -147,22 +150,3 @@ def trained_side(folder: Path) -> int:
     """
     vision = read_json(folder / "config.json")["vision_config"]
     return math.isqrt(int(vision["num_position_embeddings"])) * int(vision["patch_size"])
-
-
-def unknown(request: Request) -> Response:
-    """The answer that says nothing: NaN for prefixes, "at most 1" for words, a verdict of unknown in text."""
-    if isinstance(request, Generate):
-        return Answer(json.dumps({"answer": "unknown", "why": REFUSAL}))
-    if isinstance(request, Score):
-        n = len(request.candidates)
-        return Scores((0.0,) * n, (True,) * n)
-    return PrefixScores(np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan))
-
-
-def is_unknown(response: Response) -> bool:
-    """Whether this is what :func:`unknown` answers."""
-    if isinstance(response, Answer):
-        return response.text == json.dumps({"answer": "unknown", "why": REFUSAL})
-    if isinstance(response, Scores):
-        return all(response.censored)
-    return bool(np.isnan(response.logprobs).all())

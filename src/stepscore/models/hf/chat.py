@@ -12,10 +12,11 @@ from torch import Tensor
 
 from stepscore.errors import ModelError
 from stepscore.models.base import Answer, Scores
+from stepscore.models.chatml import chatml_parts
 from stepscore.models.qwen3vl.full_forward import next_logprobs
 from stepscore.models.qwen3vl.prefix_plan import target_ids
 from stepscore.models.qwen3vl.prompts import QwenPrompts
-from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score, Turn
+from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score
 
 
 class Chat(Protocol):
@@ -34,7 +35,8 @@ class QwenChat:
 
     def inputs(self, prompt: Prompt) -> tuple[Mapping[str, Tensor], str]:
         """See :class:`Chat`."""
-        text = chat_text(prompt, self.tokenizer) if self.tokenizer.chat_template else chatml(prompt)
+        templated = prompt.template == "chat" and self.tokenizer.chat_template
+        text = chat_text(prompt, self.tokenizer) if templated else "".join(map(_mark, chatml_parts(prompt)))
         parts = self._with_pictures(text, shown_in(prompt))
         last = parts[-1]
         return self.prompts.inputs(parts), last if isinstance(last, str) else ""
@@ -59,32 +61,22 @@ def shown_in(prompt: Prompt) -> list[DecodedMedia]:
     return [part for turn in prompt.turns for part in turn.parts if isinstance(part, DecodedMedia)]
 
 
-def split_continued(prompt: Prompt) -> tuple[tuple[Turn, ...], str]:
-    """The finished turns, and the beginning of the answer where the last turn is to be continued."""
-    if not prompt.continued:
-        return prompt.turns, ""
-    last = prompt.turns[-1] if prompt.turns else None
-    if last is None or last.role != "assistant" or not all(isinstance(part, str) for part in last.parts):
-        raise ModelError("A prompt to be continued ends with a turn of the assistant that has only text.")
-    return prompt.turns[:-1], "".join(str(part) for part in last.parts)
-
-
 def chat_text(prompt: Prompt, templated: Any) -> str:
-    """The prompt by a tokenizer's or processor's chat template, up to where the answer begins."""
-    turns, begun = split_continued(prompt)
-    messages = [{"role": turn.role, "content": [_content(part) for part in turn.parts]} for turn in turns]
+    """Return the prompt by a tokenizer's or processor's chat template, the prefill included.
+
+    Raises:
+        ModelError: The template fails, or the prompt leaves a turn open, which no chat template writes.
+    """
+    if prompt.template != "chat":
+        raise ModelError(f"A chat template cannot write a prompt of template={prompt.template!r}.")
+    messages = [
+        {"role": turn.role, "content": [_content(part) for part in turn.parts]} for turn in prompt.turns
+    ]
     try:
         text = templated.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # templates are programs of others; they raise anything
         raise ModelError(f"The checkpoint's chat template failed: {type(error).__name__}: {error}") from error
-    return str(text) + begun
-
-
-def chatml(prompt: Prompt) -> str:
-    """The prompt as ChatML, for Qwen checkpoints without a template."""
-    turns, begun = split_continued(prompt)
-    said = "".join(f"<|im_start|>{t.role}\n{''.join(map(_mark, t.parts))}<|im_end|>\n" for t in turns)
-    return f"{said}<|im_start|>assistant\n{begun}"
+    return str(text) + prompt.prefill
 
 
 def _content(part: object) -> dict[str, str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscore.episodes import Clip
-from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
+from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError, StepScoreError
 from stepscore.models.base import PrefixScores, Response
+from stepscore.models.chatml import render_prefixes, split_at_video
 from stepscore.models.hf.files import (
     checkpoint_folder,
     config_digest,
@@ -18,7 +19,7 @@ from stepscore.models.hf.files import (
     weights_digest,
 )
 from stepscore.models.hf.worker_thread import ComputeThread
-from stepscore.models.requests import Generate, Request, Score, ScorePrefixes
+from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
 from stepscore.types import FloatArray
 
 if TYPE_CHECKING:
@@ -148,26 +149,29 @@ class HfEngine:
             ) from error
 
     def _one(self, loaded: Loaded, request: Request) -> Response | Exception:
-        from stepscore.models.hf import chat as hf_chat
-        from stepscore.models.qwen3vl import full_forward as full_passes
-        from stepscore.models.qwen3vl import prefix_scoring
+        from stepscore.models.hf import chat
+        from stepscore.models.qwen3vl import full_forward, prefix_scoring
 
         try:
             if isinstance(request, ScorePrefixes):
                 if loaded.network is None or self.options.scoring == "naive":
-                    values, tokens = full_passes.score_naive(loaded.model, loaded.films, request)
-                    return PrefixScores(values, tokens)
+                    rendered = render_prefixes(request)
+                    return PrefixScores(*full_forward.score_naive(loaded.model, loaded.films, rendered))
                 if self.options.scoring == "shared":
                     return self._shared(loaded, [request])[0]
-                film = prefix_scoring.planned(loaded.network, request)
-                values = prefix_scoring.score_incremental(loaded.network, film, self.limit)
-                return PrefixScores(values, film.plan.tokens)
+                video = prefix_scoring.planned(loaded.network, render_prefixes(request))
+                values = prefix_scoring.score_incremental(loaded.network, video, self.limit)
+                return PrefixScores(values, video.plan.tokens)
+            if isinstance(request, PredictStages):
+                raise CapabilityError(
+                    f"{self.options.name} predicts no stages; a checkpoint under sarm/ does."
+                )
             if isinstance(loaded.chat, ModelError):
                 raise loaded.chat
             if isinstance(request, Generate):
-                return hf_chat.generate(loaded.model, loaded.tokenizer, loaded.chat, request)
+                return chat.generate(loaded.model, loaded.tokenizer, loaded.chat, request)
             assert isinstance(request, Score)
-            return hf_chat.score(loaded.model, loaded.encode, loaded.chat, request)
+            return chat.score(loaded.model, loaded.encode, loaded.chat, request)
         except StepScoreError as error:
             return error
 
@@ -179,7 +183,7 @@ class HfEngine:
         films: list[Planned | StepScoreError] = []
         for request in requests:
             try:
-                films.append(planned(loaded.network, request))
+                films.append(planned(loaded.network, render_prefixes(request)))
             except StepScoreError as error:
                 films.append(error)
         ready = [film for film in films if isinstance(film, Planned)]
@@ -190,11 +194,12 @@ class HfEngine:
 class HfStream:
     """A growing film, computed on the model's thread: append frames, score, append."""
 
-    def __init__(self, engine: HfEngine, head: str) -> None:
+    def __init__(self, engine: HfEngine, prompt: Prompt) -> None:
         self._engine = engine
-        self._stream = engine.thread.run(lambda: self._open(head))
+        self._head = split_at_video(prompt)[0]
+        self._stream = engine.thread.run(self._open)
 
-    def _open(self, head: str) -> PrefixStream:
+    def _open(self) -> PrefixStream:
         options, network = self._engine.options, self._engine.loaded.network
         if network is None or options.scoring != "shared":
             raise CapabilityError(
@@ -203,7 +208,7 @@ class HfStream:
             )
         from stepscore.models.qwen3vl.prefix_stream import PrefixStream
 
-        return PrefixStream(network, head, self._engine.limit)
+        return PrefixStream(network, self._head, self._engine.limit)
 
     def __len__(self) -> int:
         """Frames appended so far."""
@@ -213,6 +218,15 @@ class HfStream:
         """Add frames at the end."""
         self._engine.thread.run(lambda: self._stream.append(clip))
 
-    def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
-        """Log-probability of each candidate after each text, for the film so far; shape (S, C)."""
-        return self._engine.thread.run(lambda: self._stream.score(tails, candidates))
+    def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
+        """Return the log-probability of each candidate after each prompt, for the video so far; shape (S, C).
+
+        Raises:
+            OptionError: A prompt differs before the video from the one the stream was opened with.
+        """
+        split = [split_at_video(prompt) for prompt in prompts]
+        if any(head != self._head for head, _ in split):
+            raise OptionError(
+                "The prompts of a stream are alike up to the video; open another stream for others."
+            )
+        return self._engine.thread.run(lambda: self._stream.score([tail for _, tail in split], candidates))

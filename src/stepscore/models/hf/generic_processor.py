@@ -7,7 +7,7 @@ video and most video processors need torchvision.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class StockPrompts:
         if not getattr(self.processor, "chat_template", None):
             raise ModelError("The checkpoint has no chat template, so it cannot be asked in words.")
         turns = tuple(Turn(turn.role, tuple(_stills(turn.parts))) for turn in prompt.turns)
-        text = chat_text(Prompt(turns, prompt.continued), self.processor)
+        text = chat_text(replace(prompt, turns=turns), self.processor)
         pictures = [shown.clip for shown in shown_in(Prompt(turns))]
         tail = text.rsplit(self.mark(), 1)[-1] if pictures else text
         return self._processed(text, pictures), tail

@@ -12,7 +12,7 @@ from stepscore.models.base import Capabilities, Response, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
 from stepscore.models.hf.families import QWEN_FILMS, SHARED
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
-from stepscore.models.requests import Request
+from stepscore.models.requests import Prompt, Request
 
 DTYPES = ("float32", "bfloat16", "float16")
 ATTENTIONS = ("sdpa", "eager", "flash_attention_2")
@@ -107,10 +107,11 @@ class HfModel(SyncMethods):
         """The text of each token the model cuts a text into; joined they are the text. Loads no weights."""
         return self._engine.pieces(text)
 
-    def open_stream(self, head: str) -> HfStream:
-        """A film that is still being recorded: append frames, score, append.
+    def open_stream(self, prompt: Prompt) -> HfStream:
+        """Open a stream on a video that is still being recorded: append frames, score, append.
 
         Args:
-            head: Text before the film, as in :class:`stepscore.models.ScorePrefixes`.
+            prompt: As in :class:`stepscore.models.ScorePrefixes`; the prompts scored later are like it up to the
+                video.
         """
-        return HfStream(self._engine, head)
+        return HfStream(self._engine, prompt)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from stepscore.episodes import Clip
+from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.inputs import Encode
 from stepscore.models.qwen3vl.prefix_plan import target_ids
-from stepscore.models.requests import DecodedMedia, ScorePrefixes
 from stepscore.types import FloatArray, IntArray
 
 
@@ -31,15 +31,14 @@ class Prompts(Protocol):
         """The inputs for a head, the first frames of a film, and a text after them."""
 
 
-def score_naive(model: Any, prompts: Prompts, request: ScorePrefixes) -> tuple[FloatArray, int]:
-    """Log-probabilities (S, K, C) of a resolved request by K * S full passes, and the tokens they read."""
-    assert isinstance(request.film, DecodedMedia)
+def score_naive(model: Any, prompts: Prompts, request: RenderedPrefixes) -> tuple[FloatArray, int]:
+    """Return log-probabilities (S, K, C) by K * S full forward passes, and the number of tokens they read."""
     targets = target_ids(prompts.encode, request.tails, request.candidates)
     told = np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan)
     tokens = 0
     for k, length in enumerate(request.lengths):
         for s, tail in enumerate(request.tails):
-            inputs = prompts.prefix(request.film.clip, length, request.head, tail)
+            inputs = prompts.prefix(request.clip, length, request.head, tail)
             told[s, k] = next_logprobs(model, inputs, targets[s])
             tokens += inputs["input_ids"].shape[1]
     return told, tokens

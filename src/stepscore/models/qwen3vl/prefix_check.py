@@ -16,10 +16,10 @@ import torch
 
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
+from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.full_forward import Prompts, score_naive
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 from stepscore.models.qwen3vl.prefix_scoring import planned, score_incremental, score_shared
-from stepscore.models.requests import DecodedMedia, ScorePrefixes
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.25, torch.bfloat16: 0.5}
 """Nats by which sharing may differ from full passes. Half precision rounds each way of computing differently;
@@ -47,8 +47,8 @@ def check_sharing(network: Qwen3VLNetwork, prompts: Prompts, name: str, scoring:
     """
     unit = network.geometry.unit
     frames = np.random.default_rng(0).integers(0, 256, (len(TIMES), 2 * unit, 3 * unit, 3), dtype=np.uint8)
-    film = DecodedMedia(Clip(frames, TIMES, np.arange(len(TIMES))), video=True)
-    request = ScorePrefixes(film, LENGTHS, "A robot:\n", TAILS, (_next_word(network),))
+    clip = Clip(frames, TIMES, np.arange(len(TIMES)))
+    request = RenderedPrefixes(clip, LENGTHS, "A robot:\n", TAILS, (_next_word(network),))
     reference, _ = score_naive(network.model, prompts, request)
     ready = planned(network, request)
     found = score_shared(network, [ready])[0] if scoring == "shared" else score_incremental(network, ready)

@@ -21,6 +21,7 @@ from transformers.cache_utils import Cache
 
 from stepscore.episodes import Clip, resize_frames
 from stepscore.errors import ModelError
+from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.inputs import fitted_size
 from stepscore.models.qwen3vl.network import Block, Features, Qwen3VLNetwork, shared
 from stepscore.models.qwen3vl.prefix_batches import Parts, Suffixes, chunks, suffixes_of
@@ -32,7 +33,6 @@ from stepscore.models.qwen3vl.prefix_plan import (
     joined,
     plan_shared_prefixes,
 )
-from stepscore.models.requests import DecodedMedia, ScorePrefixes
 from stepscore.types import FloatArray, Frames
 
 LIMIT = 1 << 30
@@ -47,10 +47,9 @@ class Planned:
     plan: PrefixPlan
 
 
-def planned(network: Qwen3VLNetwork, request: ScorePrefixes) -> Planned:
-    """The frames and the plan of a resolved request."""
-    assert isinstance(request.film, DecodedMedia)
-    clip = request.film.clip
+def planned(network: Qwen3VLNetwork, request: RenderedPrefixes) -> Planned:
+    """Return the frames of a request at their fitted size, and its plan."""
+    clip = request.clip
     frames, layout = fitted(network, clip, request.head)
     plan = plan_shared_prefixes(layout, clip.timestamps, request.lengths, request.tails, request.candidates)
     check_length(network, plan.branches[-1])

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from stepscore.models.sarm.encoders import FrameEncoder as FrameEncoder
     from stepscore.models.sarm.encoders import Half as Half
     from stepscore.models.sarm.encoders import get_encoder as get_encoder
+    from stepscore.models.sarm.model import DIGITS as DIGITS
     from stepscore.models.sarm.model import SarmModel as SarmModel
-    from stepscore.models.sarm.model import plain as plain
-    from stepscore.models.sarm.model import video_request as video_request
     from stepscore.models.sarm.network import SarmNetwork as SarmNetwork
     from stepscore.models.sarm.network import SarmShape as SarmShape
     from stepscore.models.sarm.network import Windows as Windows
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from stepscore.models.sarm.window import Window as Window
 
 __all__ = [
+    "DIGITS",
     "Decode",
     "EncodedVideo",
     "Flags",
@@ -43,15 +43,14 @@ __all__ = [
     "Window",
     "Windows",
     "get_encoder",
-    "plain",
     "save_checkpoint",
     "score_video",
-    "video_request",
 ]
 
 __getattr__ = lazy_attributes(
     __name__,
     {
+        "DIGITS": "model",
         "Decode": "checkpoint",
         "EncodedVideo": "scoring",
         "Flags": "window",
@@ -67,9 +66,7 @@ __getattr__ = lazy_attributes(
         "Window": "window",
         "Windows": "network",
         "get_encoder": "encoders",
-        "plain": "model",
         "save_checkpoint": "checkpoint",
         "score_video": "scoring",
-        "video_request": "model",
     },
 )

@@ -41,7 +41,7 @@ AT_ONCE = 32
 
 
 class FrameEncoder(Protocol):
-    """Turns frames and texts into numbers, without learning."""
+    """A frozen encoder of frames and texts."""
 
     name: str
 
@@ -52,11 +52,11 @@ class FrameEncoder(Protocol):
     def describe(self) -> Mapping[str, object]:
         """All of it that can change a number, as JSON values."""
 
-    def see(self, frames: Frames) -> Half:
-        """Numbers of each frame, (n, features)."""
+    def encode_images(self, frames: Frames) -> Half:
+        """Encode frames, (n, features)."""
 
-    def read(self, texts: Sequence[str]) -> Float32:
-        """Numbers of each text, (n, width)."""
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        """Encode texts, (n, width)."""
 
 
 def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
@@ -66,7 +66,7 @@ def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
 
         return QwenEncoder(name, str(FOLDER), device)
     if not name.startswith("hf/") or name == "hf/":
-        raise OptionError(f"{name!r} is no encoder. Valid: embedded, hf/PATH-OR-ID (a vision model).")
+        raise OptionError(f"Unknown encoder {name!r}. Valid: embedded, hf/PATH-OR-ID (a vision model).")
     checkpoint = name.removeprefix("hf/")
     folder = checkpoint_folder(checkpoint, remote_code=False)
     family = read_json(folder / "config.json").get("model_type")
@@ -113,7 +113,7 @@ class QwenEncoder:
             self.name, self._folder, {"side": self.side, "widest": WIDEST, "text": "embeddings"}
         )
 
-    def see(self, frames: Frames) -> Half:
+    def encode_images(self, frames: Frames) -> Half:
         """The tower's tokens of each frame, cell by cell, deepstack included."""
         import torch
 
@@ -129,7 +129,7 @@ class QwenEncoder:
         pooled = torch.nn.functional.adaptive_avg_pool2d(cells.permute(0, 3, 1, 2), finest)
         return _half(pooled.permute(0, 2, 3, 1).reshape(len(frames), -1).numpy())
 
-    def read(self, texts: Sequence[str]) -> Float32:
+    def encode_text(self, texts: Sequence[str]) -> Float32:
         """The mean of each text's token embeddings."""
         import torch
 
@@ -193,7 +193,7 @@ class VisionEncoder:
         text = "text features" if self._reads else f"words {WORD_WIDTH}"
         return _described(self.name, self._folder, {"side": self.side, "text": text})
 
-    def see(self, frames: Frames) -> Half:
+    def encode_images(self, frames: Frames) -> Half:
         """The image embedding of each frame, or the pooled output where there is none."""
         import torch
 
@@ -217,7 +217,7 @@ class VisionEncoder:
     def _tokenizer(self) -> Any:
         return load_tokenizer(Path(self._folder), remote_code=False)
 
-    def read(self, texts: Sequence[str]) -> Float32:
+    def encode_text(self, texts: Sequence[str]) -> Float32:
         """The text embedding of each text, or the mean of its words' directions where the model reads none."""
         if not self._reads:
             return np.stack([word_directions(text) for text in texts])

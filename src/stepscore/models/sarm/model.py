@@ -1,13 +1,12 @@
 """``sarm/CHECKPOINT``: a stage-aware reward model trained by ``stepscore train sarm``.
 
-It answers one kind of request, the one the judge ``sarm`` puts (:func:`video_request`): films of all its views and
-an instruction in, stages and progress at every frame out, as JSON. It writes no text and scores no words.
+It answers one kind of request, :class:`stepscore.models.PredictStages`: videos of all its views and an instruction
+in, stages and progress at every frame out. It generates no text and scores no tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,47 +17,18 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError
-from stepscore.models.base import Answer, Capabilities, Response, SyncMethods
-from stepscore.models.requests import DecodedMedia, Generate, Prompt, Request, Turn, VideoFrames
+from stepscore.models.base import Capabilities, Response, StagePrediction, StagePredictions, SyncMethods
+from stepscore.models.requests import DecodedMedia, PredictStages, Request
 from stepscore.models.sarm.checkpoint import Decode, SarmConfig, checkpoint_digest, load_network, read_config
 from stepscore.types import FloatArray, Frames, IntArray
 
 if TYPE_CHECKING:
     from stepscore.models.sarm.encoders import Float32, FrameEncoder, Half
     from stepscore.models.sarm.network import SarmNetwork
-    from stepscore.models.sarm.scoring import EncodedVideo, StagePrediction
 
 DIGITS = 6
-"""Decimals of an answer."""
-TEXTS_KEPT = 256
-
-
-def video_request(
-    films: Sequence[VideoFrames],
-    instruction: str,
-    task: str,
-    *,
-    moments: Sequence[int],
-    decode: str,
-    state: FloatArray | None = None,
-) -> Generate:
-    """The request the judge puts: stages and progress at some frames of a film.
-
-    Args:
-        films: The same moments in each of the checkpoint's views, in its order.
-        instruction: What the robot was told.
-        task: The trained task whose stages count.
-        moments: Which of the films' frames are to be scored.
-        decode: See :func:`stepscore.models.sarm.scoring.score_film`.
-        state: The robot's numbers at each frame, where the checkpoint takes them.
-    """
-    asked: dict[str, object] = {"instruction": instruction, "task": task, "decode": decode}
-    # "all" keeps what is logged of the usual case short.
-    asked["moments"] = "all" if list(moments) == list(range(len(films[0].indices))) else list(moments)
-    if state is not None:
-        asked["state"] = np.round(state, DIGITS).tolist()
-    text = json.dumps(asked, ensure_ascii=False, sort_keys=True)
-    return Generate(Prompt((Turn("user", (text, *films)),)), max_tokens=1, json=True)
+"""Decimals of a prediction and of the robot's state, so that a cached response equals a new one."""
+MAX_CACHED_TEXTS = 256
 
 
 @dataclass
@@ -91,12 +61,12 @@ class SarmModel(SyncMethods):
 
     @property
     def capabilities(self) -> Capabilities:
-        """It looks at films, and neither writes nor scores words."""
-        return Capabilities(generate=False, scores="none", videos=True)
+        """It predicts stages from videos."""
+        return Capabilities(generate=False, scores="none", videos=True, stages=True)
 
     @cached_property
     def config(self) -> SarmConfig:
-        """What the checkpoint is; reads no weights."""
+        """The checkpoint's config; reads no weights."""
         return read_config(self._folder)
 
     @property
@@ -104,11 +74,11 @@ class SarmModel(SyncMethods):
         return Path(self.checkpoint).expanduser()
 
     @cached_property
-    def eyes(self) -> FrameEncoder:
+    def frame_encoder(self) -> FrameEncoder:
         """The encoder it was trained on.
 
         Raises:
-            ModelError: What is found under its name is another one.
+            ModelError: The encoder found under its name is another one.
         """
         try:
             from stepscore.models.sarm.encoders import get_encoder
@@ -116,8 +86,8 @@ class SarmModel(SyncMethods):
             raise MissingExtraError(f"The model {self.name}", "local") from error
         trained = self.config.encoder
         found = get_encoder(self.encoder or str(trained["name"]), self.device)
-        told = {key: value for key, value in found.describe().items() if key != "name"}
-        changed = [key for key, value in told.items() if trained.get(key) != value]
+        described = {key: value for key, value in found.describe().items() if key != "name"}
+        changed = [key for key, value in described.items() if trained.get(key) != value]
         if changed:
             raise ModelError(
                 f"{self.name} was trained on another encoder than {found.name} is now (its {', '.join(changed)} "
@@ -147,76 +117,60 @@ class SarmModel(SyncMethods):
         }
 
     async def answer(self, request: Request) -> Response:
-        """Stages and progress as JSON, to what :func:`video_request` makes."""
+        """Return stages and progress for a :class:`stepscore.models.PredictStages`."""
         return await asyncio.to_thread(self._answer, request)
 
-    def _answer(self, request: Request) -> Answer:
-        turns = request.prompt.turns if isinstance(request, Generate) else ()
-        parts = turns[0].parts if len(turns) == 1 else ()
-        films = [part for part in parts if isinstance(part, DecodedMedia)]
-        if not parts or not isinstance(parts[0], str) or len(films) != len(self.config.views):
+    def _answer(self, request: Request) -> StagePredictions:
+        if not isinstance(request, PredictStages) or len(request.videos) != len(self.config.views):
             raise CapabilityError(f"{self.name} answers the judge sarm alone. Choose it: --judge sarm")
-        asked = json.loads(parts[0])
-        n = len(films[0].clip)
-        moments = np.arange(n) if asked["moments"] == "all" else np.asarray(asked["moments"], dtype=np.int64)
-        state = np.asarray(asked["state"], dtype=np.float64) if "state" in asked else None
-        seen = self.see([film.clip.frames for film in films])
-        times = films[0].clip.timestamps
-        told = self.tell(times, seen, asked["instruction"], asked["task"], moments, asked["decode"], state)
-        return Answer(json.dumps(plain(told)))
+        clips = [video.clip for video in request.videos if isinstance(video, DecodedMedia)]
+        frames = (
+            np.arange(len(clips[0])) if request.frames is None else np.asarray(request.frames, dtype=np.int64)
+        )
+        state = None if request.state is None else np.asarray(request.state, dtype=np.float64)
+        features = self.encode_images([clip.frames for clip in clips])
+        return self.predict(
+            clips[0].timestamps, features, request.instruction, request.task, frames, request.decode, state
+        )
 
-    def see(self, views: Sequence[Frames]) -> Half:
-        """What the encoder sees in frames of every view, (n, views, features): each frame is seen once."""
+    def encode_images(self, views: Sequence[Frames]) -> Half:
+        """Encode frames of every view, each once; shape (n, views, features)."""
         with self._lock:
-            return np.stack([self.eyes.see(frames) for frames in views], axis=1)
+            return np.stack([self.frame_encoder.encode_images(frames) for frames in views], axis=1)
 
-    def read(self, instruction: str) -> Float32:
-        """What the encoder reads in a text; kept."""
+    def encode_text(self, instruction: str) -> Float32:
+        """Encode an instruction; cached."""
         if instruction not in self._texts:
-            if len(self._texts) >= TEXTS_KEPT:
+            if len(self._texts) >= MAX_CACHED_TEXTS:
                 self._texts.clear()
             with self._lock:
-                self._texts[instruction] = self.eyes.read([instruction])[0]
+                self._texts[instruction] = self.frame_encoder.encode_text([instruction])[0]
         text: Float32 = self._texts[instruction]
         return text
 
-    def tell(
+    def predict(
         self,
         times: FloatArray,
-        seen: Half,
+        features: Half,
         instruction: str,
         task: str,
-        moments: IntArray,
+        frames: IntArray,
         decode: str = "argmax",
         state: FloatArray | None = None,
-    ) -> dict[str, StagePrediction]:
-        """What each head says of some frames of a film that has been seen; see ``score_video``."""
-        from stepscore.models.sarm.scoring import score_video
+    ) -> StagePredictions:
+        """Predict stages and progress at some frames of an encoded video; see ``score_video``."""
+        from stepscore.models.sarm.scoring import EncodedVideo, score_video
 
         if decode not in get_args(Decode):
             raise OptionError(f"decode is {decode!r}. Valid: {', '.join(get_args(Decode))}.")
-        film = _encoded(times, seen, state, self.read(instruction), task)
+        # The state enters the request with so many decimals; online it is rounded alike.
+        rounded = None if state is None else np.round(state, DIGITS)
+        video = EncodedVideo(times, features, rounded, self.encode_text(instruction), task)
         with self._lock:
-            return score_video(self.network, self.config, film, moments, cast(Decode, decode))
+            heads = score_video(self.network, self.config, video, frames, cast(Decode, decode))
+        return StagePredictions({name: _rounded(head) for name, head in heads.items()})
 
 
-def _encoded(
-    times: FloatArray, seen: Half, state: FloatArray | None, text: Float32, task: str
-) -> EncodedVideo:
-    from stepscore.models.sarm.scoring import EncodedVideo
-
-    # What was logged is what was scored: the state goes through the request in so many decimals.
-    return EncodedVideo(times, seen, None if state is None else np.round(state, DIGITS), text, task)
-
-
-def plain(told: Mapping[str, StagePrediction]) -> dict[str, dict[str, object]]:
-    """What the heads said as JSON values, in six decimals."""
-    return {
-        head: {
-            "stages": list(one.stages),
-            "probabilities": np.round(one.probabilities, DIGITS).tolist(),
-            "shares": np.round(one.shares, DIGITS).tolist(),
-            "progress": np.round(one.progress, DIGITS).tolist(),
-        }
-        for head, one in told.items()
-    }
+def _rounded(head: StagePrediction) -> StagePrediction:
+    arrays = (np.round(array, DIGITS) for array in (head.probabilities, head.shares, head.progress))
+    return StagePrediction(head.stages, *arrays)

@@ -62,13 +62,13 @@ class Windows:
     """A batch of windows.
 
     Attributes:
-        views: What the encoder saw, (B, T, V, features).
-        text: What it read, one text a window, (B, text).
-        state: The robot's numbers, (B, T, state); ``None`` without.
-        valid: Which slots are no padding, (B, T).
-        counts: Stages of each window's task, by head, (B,) each.
-        tokens: What :meth:`SarmNetwork.see` made of ``views``, where that was done before: a frame that many windows
-            show is then looked at once.
+        views: Encoded frames, (B, T, V, features).
+        text: Encoded text, one a window, (B, text).
+        state: The robot's state, (B, T, state); ``None`` without.
+        valid: Which slots are not padding, (B, T).
+        counts: Number of stages of each window's task, by head, (B,) each.
+        tokens: Output of :meth:`SarmNetwork.project_features` for ``views``, where it was computed before: a frame
+            that many windows share is then projected once.
     """
 
     views: Tensor
@@ -101,8 +101,8 @@ class SarmNetwork(nn.Module):
         )
         self.progress_heads = nn.ModuleDict({name: nn.Linear(shape.width, 1) for name in shape.stages})
 
-    def see(self, views: Tensor) -> tuple[Tensor, Tensor]:
-        """The tokens of frames, (..., V, width), for the one and the other network."""
+    def project_features(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        """Project encoded frames to the tokens of both networks, (..., V, width) each."""
         scaled = (views - self.feature_mean) / self.feature_std
         return self.stage_trunk.view(scaled), self.progress_trunk.view(scaled)
 
@@ -127,8 +127,8 @@ class SarmNetwork(nn.Module):
                 serves every head.
         """
         places = [F.one_hot(stages[name], k) for name, k in self.shape.stages.items()]
-        told = torch.cat(places, dim=-1).to(windows.text.dtype)
-        hidden = self.progress_trunk(self._tokens(windows, 1), windows, self._state(windows), told)
+        one_hot = torch.cat(places, dim=-1).to(windows.text.dtype)
+        hidden = self.progress_trunk(self._tokens(windows, 1), windows, self._state(windows), one_hot)
         return {name: torch.sigmoid(head(hidden)[..., 0]) for name, head in self.progress_heads.items()}
 
     def _tokens(self, windows: Windows, network: int) -> Tensor:

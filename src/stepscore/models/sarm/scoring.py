@@ -1,7 +1,7 @@
-"""From what the encoder saw in a film to stages and progress at its frames.
+"""From the encoded frames of a video to stages and progress at some of them.
 
-Every frame was encoded once; the windows of all moments look the same numbers up. What is read is the slot that
-holds the moment.
+Every frame was encoded once; the windows of all scored frames share the features. The prediction is read at the
+slot of the window that holds the scored frame.
 """
 
 from __future__ import annotations
@@ -13,42 +13,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stepscore.models.base import StagePrediction
 from stepscore.models.sarm.checkpoint import Decode, Procedure, SarmConfig
 from stepscore.models.sarm.encoders import Float32, Half
 from stepscore.models.sarm.network import SarmNetwork, Windows
 from stepscore.types import FloatArray, IntArray
 
-AT_ONCE = 128
-"""Windows in one pass."""
-
-
-@dataclass(frozen=True, eq=False)
-class StagePrediction:
-    """What a head says of some moments.
-
-    Attributes:
-        stages: Names of the task's K stages.
-        probabilities: Of each stage, (n, K).
-        shares: How much of the likeliest stage is done, (n,).
-        progress: In 0..1, (n,).
-    """
-
-    stages: tuple[str, ...]
-    probabilities: FloatArray
-    shares: FloatArray
-    progress: FloatArray
+MAX_WINDOWS_PER_PASS = 128
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedVideo:
-    """A film as the encoder saw it.
+    """An encoded video.
 
     Attributes:
-        times: Seconds of its frames, (n,).
-        features: What was seen, (n, views, features).
-        state: The robot's numbers, (n, state); ``None`` where the checkpoint takes none.
-        text: What was read, (text,).
-        task: Under which trained task it is scored.
+        times: Timestamps of its frames in seconds, (n,).
+        features: Of each frame and view, (n, views, features).
+        state: The robot's state at each frame, (n, state); ``None`` where the checkpoint takes none.
+        text: Features of the instruction, (text,).
+        task: The trained task under which it is scored.
     """
 
     times: FloatArray
@@ -59,27 +42,27 @@ class EncodedVideo:
 
 
 def score_video(
-    network: SarmNetwork, config: SarmConfig, film: EncodedVideo, moments: IntArray, decode: Decode
+    network: SarmNetwork, config: SarmConfig, video: EncodedVideo, frames: IntArray, decode: Decode
 ) -> dict[str, StagePrediction]:
-    """What each head says of some frames of a film.
+    """Predict stage and progress at some frames of a video, by head.
 
     Args:
-        network: The network, in evaluation.
-        config: What it is.
-        film: What was seen.
-        moments: Frames to score.
+        network: In evaluation mode.
+        config: Of the network's checkpoint.
+        video: The encoded frames.
+        frames: Positions in the video to score.
         decode: ``"argmax"``: progress of the likeliest stage, phi = P_k + tau_k (P_{k+1} - P_k), as published;
             ``"expected"``: the mean of that over all stages by their probability, which does not jump where two
             stages are equally likely.
     """
-    tokens = _tokens(network, film)
+    tokens = _tokens(network, video)
     parts = [
-        _score(network, config, film, tokens, moments[start : start + AT_ONCE], decode)
-        for start in range(0, len(moments), AT_ONCE)
+        _score(network, config, video, tokens, frames[start : start + MAX_WINDOWS_PER_PASS], decode)
+        for start in range(0, len(frames), MAX_WINDOWS_PER_PASS)
     ]
     return {
         head: StagePrediction(
-            config.procedures[head][film.task].stages,
+            config.procedures[head][video.task].stages,
             *(np.concatenate([part[head][field] for part in parts]) for field in range(3)),
         )
         for head in config.procedures
@@ -87,12 +70,16 @@ def score_video(
 
 
 @torch.inference_mode()
-def _tokens(network: SarmNetwork, film: EncodedVideo) -> tuple[Tensor, Tensor]:
-    """Every frame's tokens for both networks, (n, views, width)."""
+def _tokens(network: SarmNetwork, video: EncodedVideo) -> tuple[Tensor, Tensor]:
+    """Return every frame's tokens for both networks, (n, views, width)."""
     device = network.feature_mean.device
     parts = [
-        network.see(torch.from_numpy(film.features[start : start + AT_ONCE].astype(np.float32)).to(device))
-        for start in range(0, len(film.features), AT_ONCE)
+        network.project_features(
+            torch.from_numpy(video.features[start : start + MAX_WINDOWS_PER_PASS].astype(np.float32)).to(
+                device
+            )
+        )
+        for start in range(0, len(video.features), MAX_WINDOWS_PER_PASS)
     ]
     first, second = (torch.cat(tokens) for tokens in zip(*parts, strict=True))
     return first, second
@@ -102,44 +89,44 @@ def _tokens(network: SarmNetwork, film: EncodedVideo) -> tuple[Tensor, Tensor]:
 def _score(
     network: SarmNetwork,
     config: SarmConfig,
-    film: EncodedVideo,
+    video: EncodedVideo,
     tokens: tuple[Tensor, Tensor],
-    moments: IntArray,
+    scored: IntArray,
     decode: Decode,
 ) -> Mapping[str, tuple[FloatArray, FloatArray, FloatArray]]:
-    frames, valid = config.window.look(film.times, moments)
-    device, n = network.feature_mean.device, len(moments)
+    frames, valid = config.window.frames_at(video.times, scored)
+    device, n = network.feature_mean.device, len(scored)
     state = None
-    if film.state is not None:
-        state = torch.from_numpy(film.state[frames].astype(np.float32)).to(device)
-    shown = torch.from_numpy(frames).to(device)
+    if video.state is not None:
+        state = torch.from_numpy(video.state[frames].astype(np.float32)).to(device)
+    places = torch.from_numpy(frames).to(device)
     windows = Windows(
         torch.empty(0),
-        torch.from_numpy(film.text).to(device).expand(n, -1),
+        torch.from_numpy(video.text).to(device).expand(n, -1),
         state,
         torch.from_numpy(valid).to(device),
         {
-            head: torch.full((n,), len(tasks[film.task].stages), device=device)
+            head: torch.full((n,), len(tasks[video.task].stages), device=device)
             for head, tasks in config.procedures.items()
         },
-        (tokens[0][shown], tokens[1][shown]),
+        (tokens[0][places], tokens[1][places]),
     )
-    at = config.window.moment_slot
-    told = {
-        head: logs[..., : len(config.procedures[head][film.task].stages)].exp()
+    at = config.window.current_slot
+    probabilities = {
+        head: logs[..., : len(config.procedures[head][video.task].stages)].exp()
         for head, logs in network.stages(windows).items()
     }
-    likeliest = {head: chances.argmax(-1) for head, chances in told.items()}
+    likeliest = {head: chances.argmax(-1) for head, chances in probabilities.items()}
     shares = network.shares(windows, likeliest)
     found = {}
-    for head, chances in told.items():
-        procedure, share = config.procedures[head][film.task], shares[head][:, at]
+    for head, chances in probabilities.items():
+        procedure, share = config.procedures[head][video.task], shares[head][:, at]
         if decode == "argmax" or len(procedure.stages) == 1:
             progress = _placed(procedure, likeliest[head][:, at], share)
         else:
             progress = torch.zeros_like(share)
             for stage in range(len(procedure.stages)):
-                # The moment's own slot is in the stage supposed; the others stay where they most likely were.
+                # The scored frame's slot takes the supposed stage; the others keep their most likely one.
                 supposed = likeliest[head].clone()
                 supposed[:, at] = stage
                 part = network.shares(windows, {**likeliest, head: supposed})[head][:, at]

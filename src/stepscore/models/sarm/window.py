@@ -1,9 +1,9 @@
-"""Which frames SARM looks at around a moment: the episode's first frame, then a window of frames in time.
+"""SARM's window of observations: the episode's first frame, then frames around the current one.
 
 A window has slots. Slot 0 is the anchor, the episode's first frame. Slots 1..n hold frames ``gap_s`` seconds
-apart: up to the moment itself (causal), or on both sides of it (bidirectional). A slot whose second lies outside
-the episode is padding: it is seen by no one and counts in no loss. In training further slots may follow, in which
-the film is played backwards (rewind).
+apart: up to the current frame (causal), or on both sides of it (bidirectional). A slot whose time lies outside the
+episode is padding: it is masked in attention and in every loss. In training further slots may follow, in which the
+video is played backwards (rewind).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Window:
     Attributes:
         frames: Frames beside the anchor (n).
         gap_s: Seconds between two of them.
-        causal: Whether the last of them is the moment itself, or the middle one.
-        rewind: Further slots for a rewound film; used in training alone.
+        causal: Whether the last of them is the current frame, or the middle one.
+        rewind: Further slots for a rewound video; used in training alone.
     """
 
     frames: int = 8
@@ -50,29 +50,29 @@ class Window:
         return 1 + self.frames + self.rewind
 
     @property
-    def moment_slot(self) -> int:
-        """The slot that holds the moment a window is about."""
+    def current_slot(self) -> int:
+        """The slot of the current frame, whose stage and progress are predicted."""
         return self.frames if self.causal else 1 + self.frames // 2
 
     @property
     def reach_s(self) -> float:
-        """Seconds before the moment that a window may look back, the anchor aside."""
-        return (self.moment_slot - 1) * self.gap_s
+        """Seconds before the current frame that a window reaches back, the anchor aside."""
+        return (self.current_slot - 1) * self.gap_s
 
-    def look(self, times: FloatArray, moments: IntArray) -> tuple[IntArray, Flags]:
-        """The frame in each slot of the windows around some frames, and which slots are no padding.
+    def frames_at(self, times: FloatArray, scored: IntArray) -> tuple[IntArray, Flags]:
+        """Return the frame in each slot of the windows around some frames, and which slots are not padding.
 
-        A slot shows the last frame recorded by its second. Both arrays have shape (moments, 1 + frames); a padded
-        slot names frame 0.
+        A slot shows the last frame recorded by its time. Both arrays have shape (scored, 1 + frames); a padded slot
+        names frame 0.
 
         Args:
             times: Seconds of all frames, strictly increasing.
-            moments: Frames the windows are about.
+            scored: The current frame of each window.
         """
-        offsets = (np.arange(1, self.frames + 1) - self.moment_slot) * self.gap_s
-        wanted = times[moments][:, None] + offsets
+        offsets = (np.arange(1, self.frames + 1) - self.current_slot) * self.gap_s
+        wanted = times[scored][:, None] + offsets
         shown = frame_at(times, wanted)
         inside = (wanted >= times[0] - TIME_TOLERANCE_S) & (wanted <= times[-1] + TIME_TOLERANCE_S)
-        anchor = np.zeros((len(moments), 1), dtype=np.int64)
+        anchor = np.zeros((len(scored), 1), dtype=np.int64)
         frames = np.concatenate([anchor, np.where(inside, shown, 0)], axis=1).astype(np.int64)
         return frames, np.concatenate([np.ones_like(anchor, dtype=np.bool_), inside], axis=1)
