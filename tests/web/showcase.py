@@ -74,7 +74,6 @@ class Watcher(SingleModelJudge):
     name: str = "watcher"
     noise: float = 0.0
     version: int = 1
-    models = ()
     model: MockModel = field(
         default_factory=lambda: MockModel("vision", script=lambda _: "The block moves.\n<b>yes</b>")
     )
