@@ -8,17 +8,17 @@
     ├── MissingExtraError     an optional dependency is not installed
     ├── SourceError           a source cannot be read at all
     │   └── ManifestError     a manifest, labels or subgoals file is wrong; names file, line and field
-    ├── EpisodeError          one episode cannot be used; the run goes on without it
-    │   ├── VideoError        its pictures cannot be read
+    ├── EpisodeError          one episode cannot be used; the run continues without it
+    │   ├── VideoError        its video cannot be read
     │   └── CurveError        its recorded curve cannot be read
     ├── ModelError            a model cannot be loaded, or does not answer
-    │   ├── TransientModelError     worth another try: time-out, cut connection, garbled answer
+    │   ├── TransientModelError     worth another attempt: timeout, lost connection, invalid response
     │   │   └── RefusedError  the server will not answer now (rate limit); nothing was billed
-    │   ├── StatusError       the server refused the request for good
+    │   ├── StatusError       the server refused the request; another attempt would not help
     │   └── CapabilityError   the model lacks what the judge needs
-    └── RunError              a run folder cannot be written, continued or read
+    └── RunError              a run folder or another result cannot be written, resumed or read
         ├── ProtocolMismatchError   the folder holds results of another protocol
-        └── BudgetError       the budget is spent; a later start continues
+        └── BudgetError       the budget is spent; a later start with a larger one resumes
 
 A message says what was wrong, where, what is allowed, and the command that repairs it.
 The command line prints it without a traceback.
@@ -45,9 +45,9 @@ class UnknownNameError(StepScoreError):
     """A name that is not among the valid ones.
 
     Args:
-        kind: What was named, e.g. ``"judge"`` or ``"view"``.
+        kind: What the name is of, e.g. ``"judge"`` or ``"view"``.
         name: The name as given.
-        valid: The names that would have been accepted.
+        valid: The valid names.
         where: Where it was looked up, e.g. an episode id; may be empty.
         hint: The command that lists the valid names; may be empty.
     """
@@ -60,10 +60,8 @@ class UnknownNameError(StepScoreError):
         parts = [f"Unknown {kind} {name!r}{f' in {where}' if where else ''}."]
         if close:
             parts.append(f"Did you mean {close[0]!r}?")
-        shown = difflib.get_close_matches(name, choices, n=MAX_CHOICES_LISTED, cutoff=0.0)[
-            :MAX_CHOICES_LISTED
-        ]
-        listed = ", ".join(choices if len(choices) <= MAX_CHOICES_LISTED else shown) or "(none)"
+        closest = difflib.get_close_matches(name, choices, n=MAX_CHOICES_LISTED, cutoff=0.0)
+        listed = ", ".join(choices if len(choices) <= MAX_CHOICES_LISTED else closest) or "(none)"
         more = f" and {len(choices) - MAX_CHOICES_LISTED} more" if len(choices) > MAX_CHOICES_LISTED else ""
         parts.append(f"Valid: {listed}{more}.")
         if hint:
@@ -105,11 +103,11 @@ class ManifestError(SourceError):
 
 
 class EpisodeError(StepScoreError):
-    """One episode cannot be used. It becomes a row with this message; the run goes on."""
+    """One episode cannot be used. It becomes a row with this message, and the run continues."""
 
 
 class VideoError(EpisodeError):
-    """An episode's pictures cannot be read."""
+    """An episode's video cannot be read."""
 
 
 class CurveError(EpisodeError):
@@ -121,11 +119,11 @@ class ModelError(StepScoreError):
 
 
 class TransientModelError(ModelError):
-    """A call failed in a way worth another try.
+    """A call failed in a way that is worth another attempt.
 
     Args:
-        message: What happened.
-        retry_after: Seconds the server asked to wait; ``None`` where it did not say.
+        message: The message.
+        retry_after: Seconds to wait as requested by the server; ``None`` where it requested nothing.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -134,11 +132,11 @@ class TransientModelError(ModelError):
 
 
 class RefusedError(TransientModelError):
-    """The server answered that it will not answer now. Nothing was billed."""
+    """The server refuses to answer now, e.g. by a rate limit. Nothing was billed."""
 
 
 class StatusError(ModelError):
-    """The server refused the request for good; ``status`` says how."""
+    """The server refused the request; ``status`` is the HTTP status."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -150,7 +148,7 @@ class CapabilityError(ModelError):
 
 
 class RunError(StepScoreError):
-    """A run folder cannot be written, continued or read."""
+    """A run folder or another result cannot be written, resumed or read."""
 
 
 class ProtocolMismatchError(RunError):
@@ -158,7 +156,7 @@ class ProtocolMismatchError(RunError):
 
 
 class BudgetError(RunError):
-    """The budget is spent. What was answered is kept; a later start with a larger budget continues."""
+    """The budget is spent. Answers are kept; a later start with a larger budget resumes the run."""
 
 
 class FieldError(NamedTuple):

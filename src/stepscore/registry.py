@@ -1,7 +1,7 @@
-"""One Registry: names to things, loaded on first use.
+"""One Registry: names of judges, models, readers and metrics, each loaded on first use.
 
-Each room has one table of built-ins whose values are ``"module:attribute"`` strings, so that listing
-names imports nothing. Others join by an entry point of the room's group, or in a script by decorator::
+Each package has one table of built-ins whose values are ``"module:attribute"`` strings, so that listing
+names imports nothing. Others are added by an entry point of the registry's group, or in a script by decorator::
 
     @judge_registry.register("mine")
     class Mine: ...
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names of one kind of thing and where each is found.
+    """The names of one kind of object, and where each is found.
 
     Args:
-        kind: What is registered, for messages: ``"judge"``.
+        kind: What is registered, for messages, e.g. ``"judge"``.
         builtins: Name to ``"package.module:attribute"``.
         group: Entry-point group through which other packages add theirs, e.g. ``"stepscore.judges"``.
     """
@@ -35,32 +35,32 @@ class Registry(Generic[T]):
         self._scanned = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """A decorator that adds a thing under ``name`` for this process; a taken name is an error."""
+        """Return a decorator that adds an object under ``name`` for this process; a taken name is an error."""
 
-        def add(thing: T) -> T:
+        def add(target: T) -> T:
             self._scan()
             if name in self._targets:
                 raise OptionError(f"A {self.kind} named {name!r} is already registered; choose another name.")
-            self._targets[name] = thing
-            return thing
+            self._targets[name] = target
+            return target
 
         return add
 
     def names(self) -> list[str]:
-        """All names, sorted; imports none of the things."""
+        """Return all names, sorted; nothing is imported."""
         self._scan()
         return sorted(self._targets)
 
     def get(self, name: str) -> T:
-        """The thing called ``name``; an unknown name answers with the closest one."""
+        """Return the object called ``name``, imported on first use; the error for an unknown name has the closest."""
         self._scan()
         if name not in self._targets:
             raise UnknownNameError(self.kind, name, self._targets, hint=f"Run: stepscore ls {self.kind}s")
         target = self._targets[name]
         if isinstance(target, str):
             module, _, attribute = target.partition(":")
-            thing: T = getattr(import_module(module), attribute)
-            self._targets[name] = target = thing
+            loaded: T = getattr(import_module(module), attribute)
+            self._targets[name] = target = loaded
         return target
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
