@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stepscore.episodes import open_episodes, reader_registry
 from stepscore.episodes.episode import Episode
-from stepscore.episodes.sampling import sample_indices
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
 from tests.episodes.layout import lay
@@ -134,6 +131,14 @@ def test_a_view_is_named_unless_there_is_one() -> None:
     assert Episode("e", "x").info is None
 
 
+def test_the_main_view_is_the_first() -> None:
+    views = {"top": FakeView(), "wrist": FakeView(n=20)}
+    assert Episode("e", "x", views=views).main_view == "top"
+    assert Episode("e", "x", views=views).with_views(["wrist", "top"]).main_view == "wrist"
+    with pytest.raises(EpisodeError, match="Episode e has no video"):
+        _ = Episode("e", "x").main_view
+
+
 def test_a_clip_carries_frames_times_and_numbers(tmp_path: Path) -> None:
     write_video(tmp_path / "a.mp4", 20, fps=10)
     (episode,) = open_episodes(tmp_path)
@@ -142,6 +147,8 @@ def test_a_clip_carries_frames_times_and_numbers(tmp_path: Path) -> None:
     assert np.allclose(clip.timestamps, [0.0, 0.5, 1.9])
     assert len(episode.clip(fps=2.0)) == 4
     assert episode.clip(count=3, size=48).frames.shape == (3, 32, 48, 3)
+    assert repr(clip) == "Clip(3 frames, 96x64, 0.00-1.90 s, indices 0-19)"
+    assert repr(episode.clip(indices=[4])) == "Clip(1 frame, 96x64, 0.40-0.40 s, indices 4-4)"
 
 
 def test_the_fingerprint_changes_with_the_images_and_not_with_the_name(tmp_path: Path) -> None:
@@ -150,62 +157,3 @@ def test_the_fingerprint_changes_with_the_images_and_not_with_the_name(tmp_path:
     write_video(tmp_path / "c" / "v.mp4", 6)
     prints = [episode.fingerprint for episode in open_episodes(tmp_path)]
     assert prints[0] == prints[1] != prints[2]
-
-
-TIMES = st.lists(st.floats(0.001, 2.0), min_size=0, max_size=30).map(lambda gaps: np.cumsum([0.0, *gaps]))
-
-
-@given(TIMES, st.integers(1, 40))
-def test_a_count_spreads_evenly_from_first_to_last(at: np.ndarray, count: int) -> None:
-    picked = sample_indices(at, "e", count=count)
-    assert len(picked) == min(count, len(at))
-    assert picked[0] == 0
-    assert count == 1 or picked[-1] == len(at) - 1
-    gaps = np.diff(picked)
-    assert len(gaps) == 0 or (gaps.min() >= 1 and gaps.max() - gaps.min() <= 2)
-
-
-@given(TIMES, st.lists(st.floats(0.0, 1.0), min_size=1, max_size=10))
-def test_a_time_picks_the_frame_shown_then(at: np.ndarray, shares: list[float]) -> None:
-    wanted = [share * float(at[-1]) for share in shares]
-    picked = sample_indices(at, "e", times=wanted)
-    shown = [max((i for i, t in enumerate(at) if t <= time + 5e-7), default=0) for time in wanted]
-    assert picked.tolist() == shown
-
-
-@pytest.mark.parametrize(
-    ("n", "native", "fps"), [(30, 10.0, 10.0), (31, 30.0, 10.0), (7, 5.0, 2.0), (9, 29.97, 29.97)]
-)
-def test_a_rate_picks_the_frame_at_each_of_its_ticks(n: int, native: float, fps: float) -> None:
-    at = np.arange(n) / native
-    ticks = [k / fps for k in range(10 * n) if k / fps <= at[-1] + 1e-6]
-    shown = [int(np.floor(tick * native + 1e-5)) for tick in ticks]
-    assert sample_indices(at, "e", fps=fps).tolist() == shown
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({}, "exactly one of count, indices, times and fps .got none"),
-        ({"count": 2, "fps": 1.0}, "got count, fps"),
-        ({"count": 0}, "count is 0"),
-        ({"indices": [0, 5]}, r"frames 0\.\.4; index 5"),
-        ({"indices": [-1]}, "index -1"),
-        ({"times": [0.6]}, r"runs from 0 to 0\.500 s; 0\.6 s"),
-        ({"times": [-0.1]}, "-0.1 s is not in it"),
-        ({"times": [float("nan")]}, "must be finite"),
-        ({"fps": 0.0}, "fps is 0.0"),
-        ({"fps": float("inf")}, "fps is inf"),
-        ({"fps": float("nan")}, "fps is nan"),
-    ],
-)
-def test_frames_that_cannot_be_had_are_refused(asked: dict[str, object], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        sample_indices(np.arange(5) / 10, "episode e", **asked)  # type: ignore[arg-type]
-
-
-def test_the_time_at_which_the_last_frame_ends_is_still_its() -> None:
-    assert sample_indices(np.arange(5) / 10, "e", times=[0.5]).tolist() == [4]
-    assert sample_indices(np.zeros(1), "e", times=[7.0]).tolist() == [0]
-    with pytest.raises(EpisodeError, match="no frames"):
-        sample_indices(np.zeros(0), "e", count=1)

@@ -175,15 +175,13 @@ def sample_frames(
 
     Args:
         episode: An episode with at least one view.
-        count: So many frames, evenly from the first to the last; a single one is the last.
+        count: This many frames, evenly from the first to the last; a single one is the last.
         fps: One frame every 1/fps seconds, and the last frame.
         times: The frames shown at these seconds, and no others.
         indices: These frames of the main view, and no others.
         most: With ``fps``: where there would be more, this many evenly spread ones instead.
     """
     where = f"episode {episode.id}"
-    if not episode.views:
-        raise EpisodeError(f"Episode {episode.id} has no video to look at.")
     main = episode.main_view
     timestamps = episode.views[main].timestamps()
     picked = sample_indices(timestamps, where, count=count, fps=fps, times=times, indices=indices)
@@ -203,7 +201,7 @@ def _same_times(episode: WithViews, view: str, times: FloatArray) -> IntArray:
         end = f"ends at {own[-1]:.2f} s" if len(own) else "has no frames"
         main = episode.main_view
         raise EpisodeError(
-            f"Episode {episode.id}: the view {view!r} {end}, and {main!r} goes on to {times[-1]:.2f} s. "
+            f"Episode {episode.id}: the view {view!r} {end}, and {main!r} continues to {times[-1]:.2f} s. "
             f"Leave it out: --views {main}"
         )
     return frame_at(own, times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ ROWS = [
 ]
 
 
-def write(path: Path, rows: list[dict[str, object]]) -> Path:
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     if path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist([{c: row.get(c) for c in COLUMNS} for row in rows]), path)
     elif path.suffix == ".jsonl":

@@ -37,7 +37,7 @@ def test_an_opposite_that_cannot_be_told_is_an_error_with_a_remedy() -> None:
         "open the drawer, close it",
         "open it then go",
     ):
-        with pytest.raises(OptionError, match="has several steps"):
+        with pytest.raises(OptionError, match="has several actions"):
             opposite_instruction_of(instruction)
     mapping = {"push the puck to the goal": "pull the puck back"}
     assert opposite_instruction_of("Push the puck to the goal", mapping) == "pull the puck back"

@@ -19,7 +19,7 @@ class Painted(FakeView):
 
     n: object = None  # type: ignore[assignment]
 
-    def info(self):  # type: ignore[no-untyped-def]
+    def info(self):
         image = np.asarray(self.n)
         return FakeView(1).info()._replace(width=image.shape[1], height=image.shape[0])
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscore.episodes import Episode, Subgoal
+from stepscore.episodes.perturbations.image_perturbations import Darker, Recompressed, Shifted, Zoomed
 from stepscore.episodes.perturbations.perturb import (
     PERTURBATIONS,
     cut,
@@ -27,6 +28,7 @@ from stepscore.episodes.perturbations.perturb import (
     slow_down,
     zoom,
 )
+from stepscore.episodes.perturbations.retimed_view import Cut, Frozen, Paused, Reversed, Slowed
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import FloatArray, Frames
@@ -198,7 +200,7 @@ class Uneven(FakeView):
 
     n: object = None  # type: ignore[assignment]
 
-    def info(self):  # type: ignore[no-untyped-def]
+    def info(self):
         return FakeView(1).info()._replace(n_frames=len(self.n), duration_s=self.n[-1] + 0.1)  # type: ignore[arg-type,index]
 
     def timestamps(self) -> FloatArray:
@@ -294,3 +296,22 @@ def test_another_instruction_is_of_another_task_and_depends_on_id_and_seed_alone
     assert other_instruction(own, "wash up").subgoals == ()
     assert one.id == f"{own.id}~other-instruction-{one.id[-8:]}"
     assert one.fingerprint == others[-1].fingerprint
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "stored"),
+    [
+        (Frozen(last=False), "Frozen(last=False)"),
+        (Reversed(), "Reversed()"),
+        (Cut(2.5), "Cut(to_s=2.5)"),
+        (Slowed(2.0), "Slowed(factor=2.0)"),
+        (Paused(1.0, 0.5), "Paused(at_s=1.0, seconds=0.5)"),
+        (Shifted(2, -1), "Shifted(dx=2, dy=-1, fill='edge')"),
+        (Zoomed(1.15), "Zoomed(factor=1.15)"),
+        (Darker(0.5), "Darker(factor=0.5)"),
+        (Recompressed(40), "Recompressed(quality=40)"),
+    ],
+)
+def test_the_text_that_enters_a_digest_is_stored(perturbation: object, stored: str) -> None:
+    """Caches hold answers under these texts: a renamed class or field would ask all of them again."""
+    assert repr(perturbation) == stored

@@ -8,6 +8,7 @@ import pickle
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tests.episodes.layout import lay
 from tests.media import number_of, numbered, write_video
 
 
-def read(path: Path, **options: int) -> Episodes:
+def read(path: Path, **options: Any) -> Episodes:
     return open_episodes(path, reader="folder", **options)
 
 

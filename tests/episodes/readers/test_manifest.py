@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def as_csv(entries: list[dict[str, object]]) -> str:
 WRITERS = {"jsonl": as_jsonl, "yaml": as_yaml, "yml": as_yaml, "csv": as_csv}
 
 
-def manifest(root: Path, *entries: dict[str, object], suffix: str = "jsonl") -> Episodes:
+def manifest(root: Path, *entries: Mapping[str, object], suffix: str = "jsonl") -> Episodes:
     lay(root, f"manifest.{suffix}", content=WRITERS[suffix](list(entries)))
     return open_episodes(root, reader="folder")
 

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stepscore.episodes.image_ops import fit_size
-from stepscore.episodes.sampling import check_indices
 from stepscore.episodes.video.image_files import ImageSequenceView
 from stepscore.errors import OptionError, VideoError
 from tests.media import numbered, numbers_of
@@ -124,26 +122,3 @@ def test_images_may_be_kept_elsewhere(paths: tuple[Path, ...]) -> None:
     view = ImageSequenceView(Kept(tuple(path.read_bytes() for path in paths)), 2.0)
     assert numbers_of(view.read([4, 1])) == [4, 1]
     assert view.location() == "memory"
-
-
-@pytest.mark.parametrize(
-    ("width", "height", "size", "expected"),
-    [
-        (640, 480, None, (640, 480)),
-        (640, 480, 320, (320, 240)),
-        (480, 640, 320, (240, 320)),
-        (65, 47, 32, (32, 23)),
-        (1000, 1, 10, (10, 1)),
-        (10, 10, 30, (30, 30)),
-    ],
-)
-def test_the_longer_side_gets_the_size(
-    width: int, height: int, size: int | None, expected: tuple[int, int]
-) -> None:
-    assert fit_size(width, height, size) == expected
-
-
-def test_indices_become_whole_numbers() -> None:
-    np.testing.assert_array_equal(check_indices([2, 0], 3, "here"), [2, 0])
-    with pytest.raises(OptionError, match=r"here has frames 0..2; index 3"):
-        check_indices([3], 3, "here")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stepscore.episodes.episode import file_digest
 from stepscore.episodes.video import packets
 from stepscore.episodes.video import video_view as video
 from stepscore.episodes.video.packets import index_video, packet_index
@@ -32,7 +35,7 @@ from tests.media import (
     write_video,
 )
 
-FORMATS = {
+FORMATS: dict[str, dict[str, Any]] = {
     "h264.mp4": {"codec": "h264"},
     "b_frames.mp4": {"codec": "h264", "b_frames": 3},
     "short_gop.mp4": {"codec": "h264", "b_frames": 3, "gop": 3, "options": {"x264-params": "b-adapt=0"}},
@@ -292,6 +295,8 @@ def test_frames_that_an_edit_list_cuts_away_are_not_counted(folder: Path) -> Non
         copy = taken.add_stream_from_template(stream, opaque=True)
         for packet in given_.demux(stream):
             if packet.size:
+                assert packet.pts is not None
+                assert packet.dts is not None
                 packet.pts, packet.dts = packet.pts - 5 * 512, packet.dts - 5 * 512
                 packet.stream = copy
                 taken.mux(packet)
@@ -326,7 +331,7 @@ def test_a_video_of_no_keyframes_has_no_frames(folder: Path) -> None:
         VideoView(path).info()
 
 
-CUTS = {
+CUTS: dict[str, dict[str, Any]] = {
     "cut.mp4": {"container_options": {"movflags": "faststart"}, "b_frames": 2},
     "cut_av1.mp4": {"codec": "av1", "gop": 2, "container_options": {"movflags": "faststart"}},
     "cut.mkv": {"b_frames": 2},
@@ -358,6 +363,7 @@ def test_a_frame_that_cannot_be_decoded_is_an_error_and_not_another_frame(folder
     content = bytearray(path.read_bytes())
     position, size, is_key = found[20]
     assert is_key
+    assert position is not None
     content[position : position + size] = bytes(size)
     path.write_bytes(content)
     view = VideoView(path)
@@ -450,6 +456,19 @@ def test_views_travel_to_other_processes_and_tell_spans_apart(two_gops: Path) ->
     assert pickle.loads(pickle.dumps(part)) == part
     assert pickle.loads(pickle.dumps(whole)).digest() == whole.digest()
     assert part.digest() != whole.digest() != VideoView(two_gops, FileSpan(0.0, 20, 30.0)).digest()
+
+
+def test_digests_do_not_depend_on_the_names_of_classes(two_gops: Path) -> None:
+    """Caches hold answers under these bytes: a renamed class or field must not change them."""
+
+    def expected(span: str) -> bytes:
+        return hashlib.sha256(file_digest(two_gops) + span.encode()).digest()
+
+    assert VideoView(two_gops).digest() == expected("None")
+    part = VideoView(two_gops, FileSpan(0.5, 20, 30.0))
+    assert part.digest() == expected("Span(start_s=0.5, n_frames=20, fps=30.0)")
+    first = VideoView(two_gops, FileSpan(None, 20, 30.0))
+    assert first.digest() == expected("Span(start_s=None, n_frames=20, fps=30.0)")
 
 
 def test_real_rollouts_are_read_as_a_full_decode_reads_them(shared_data: Path) -> None:

@@ -1,54 +1,17 @@
-"""Judges show frames of the same second from every camera, and always the last one."""
+"""How the frames of several cameras stand in a prompt."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from stepscore.episodes import sample_frames
-from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.errors import UnknownNameError
 from stepscore.judges.common.framing import image_parts, tile_columns
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt
 from stepscore.models import FrameRef, TiledFrames
 from tests.fakes import FakeView, episode
 
 TWO = {"top": FakeView(50, 10.0), "wrist": FakeView(150, 30.0)}
-
-
-class TestMoments:
-    def test_are_spread_evenly_from_the_first_frame_to_the_last(self) -> None:
-        moments = sample_frames(episode(), count=5)
-        assert moments.indices["top"].tolist() == [0, 12, 24, 37, 49]
-        assert moments.times.tolist() == pytest.approx([0.0, 1.2, 2.4, 3.7, 4.9])
-
-    def test_by_rate_end_with_the_last_frame(self) -> None:
-        assert sample_frames(episode(), fps=1.0).times.tolist() == pytest.approx([0, 1, 2, 3, 4, 4.9])
-
-    def test_by_rate_are_thinned_evenly_to_the_cap(self) -> None:
-        capped = sample_frames(episode(), fps=10.0, most=4)
-        assert capped.indices["top"].tolist() == sample_frames(episode(), count=4).indices["top"].tolist()
-
-    def test_a_single_one_is_the_last(self) -> None:
-        assert sample_frames(episode(), count=1).indices["top"].tolist() == [49]
-
-    def test_are_all_frames_of_a_short_episode(self) -> None:
-        assert len(sample_frames(episode(views={"top": FakeView(3)}), count=16)) == 3
-
-    def test_show_the_same_second_in_every_camera(self) -> None:
-        moments = sample_frames(episode(views=TWO), count=7)
-        at = {view: TWO[view].timestamps()[moments.indices[view]] for view in TWO}
-        assert np.all(np.abs(at["top"] - at["wrist"]) < 1 / 30 + 1e-9)
-        assert np.all(at["wrist"] <= at["top"] + 1e-9)
-
-    def test_of_a_camera_that_ended_early_are_refused(self) -> None:
-        with pytest.raises(EpisodeError, match=r"'wrist' ends at 0.90 s.*--views top"):
-            sample_frames(episode(views={"top": FakeView(50), "wrist": FakeView(10)}), count=4)
-
-    def test_need_a_video_and_a_sane_number(self) -> None:
-        with pytest.raises(EpisodeError, match="no video"):
-            sample_frames(episode(views={}), count=4)
-        with pytest.raises(OptionError):
-            sample_frames(episode(), count=0)
 
 
 class TestLayouts:

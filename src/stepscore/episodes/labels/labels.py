@@ -14,7 +14,7 @@ progress   the potential's name    start_s = the timestamp                     0
 
 A later row overrides an earlier one of the same episode, kind, name and start, whoever wrote it. Of labels
 joined to a source that has some of its own, new stages replace all earlier ones, and new progress of a name
-replaces all earlier progress of that name; progress of several names stands side by side, and is read by name.
+replaces all earlier progress of that name; progress of several names is kept apart and read by name.
 """
 
 from __future__ import annotations

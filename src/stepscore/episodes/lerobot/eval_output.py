@@ -34,7 +34,7 @@ _RULES = (
     "Id: the video's path below the source without suffix; a recording's path, then its episode.",
     "Task: <group>_<id>, as eval_info.json has them. It holds no instruction: videos get the group's name; "
     "recordings have their own.",
-    "Success: metrics.successes in eval_info.json, true when the simulator said so at some time.",
+    "Success: metrics.successes in eval_info.json, true when the simulator reported success at some time.",
 )
 
 

@@ -39,7 +39,7 @@ def opposite_instruction_of(instruction: str, opposites: Mapping[str, str] = OPP
     """Return the opposite instruction.
 
     An entry that is the whole instruction goes before a verb. Otherwise the instruction must begin with an
-    entry (after "please") and be a single step, without "and", "then", comma or semicolon.
+    entry (after "please") and be a single action, without "and", "then", comma or semicolon.
 
     Args:
         instruction: The robot's instruction. A capital letter at its beginning is kept.
@@ -58,7 +58,7 @@ def opposite_instruction_of(instruction: str, opposites: Mapping[str, str] = OPP
     verbs = "|".join(re.escape(verb) for verb in sorted(both, key=lambda verb: (-len(verb), verb)))
     found = re.match(rf"\s*(?:please\s+)?({verbs})\b", instruction, re.IGNORECASE) if both else None
     if found is None or _SEVERAL_ACTIONS.search(instruction):
-        why = "has several steps" if found else "does not begin with a verb that has a known opposite"
+        why = "has several actions" if found else "does not begin with a verb that has a known opposite"
         raise OptionError(
             f"The instruction {instruction!r} {why}. Known: {', '.join(sorted(both))}. "
             "Give it: opposites={'the instruction': 'its opposite'}."

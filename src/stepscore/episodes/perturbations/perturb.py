@@ -56,7 +56,7 @@ def cut(episode: Episode, to_s: float | None = None, *, share: float | None = No
         share: Keep this share of the main view's duration, above 0 and at most 1.
     """
     if (to_s is None) == (share is None):
-        raise OptionError("Give one of to_s and share to say where to cut.")
+        raise OptionError("Give exactly one of to_s and share.")
     labelled = _episode_labels(episode)
     if share is not None and not 0 < share <= 1:
         raise OptionError(f"share is {share}; it must be above 0 and at most 1.")
@@ -158,7 +158,7 @@ def other_instruction(
         seed: Random seed; the draw depends on it and the episode's id alone.
     """
     if (text is None) == (not among):
-        raise OptionError("Give one of text and among to say what the other instruction is.")
+        raise OptionError("Give exactly one of text and among.")
     subgoals: tuple[Subgoal, ...] = ()
     if text is None:
         drawn = _draw_other(episode, among, seed)
