@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from typer.testing import CliRunner
 
 from stepscore.cli.app import app
+from stepscore.cli.training import train
 from stepscore.episodes import open_episodes
 from stepscore.episodes.labels.labels import read_labels
 from stepscore.errors import OptionError, SourceError, UnknownNameError
@@ -159,7 +161,7 @@ def test_every_frame_is_encoded_once_and_never_again(place: Path, tmp_path: Path
     n = len(episode.views["corner"].timestamps())
     assert sum(frames) == 2 * n
     np.testing.assert_array_equal(first, again)
-    plain = encoder.see(episode.clip("corner", indices=[5], size=encoder.side).frames)
+    plain = encoder.encode_images(episode.clip("corner", indices=[5], size=encoder.side).frames)
     np.testing.assert_allclose(first[5, 1].astype(float), plain[0].astype(float), rtol=2e-3, atol=2e-3)
     changed = encode_episode(episode, views, encoder, tmp_path, augmentation=1)
     assert changed.shape == first.shape
@@ -307,6 +309,16 @@ def test_sizes_that_are_not_stated_are_the_networks_own(
     shape = run.network.shape
     assert (shape.width, shape.layers, shape.attention_heads) == (24, 2, 3)
     assert run.model_config.window.frames == Window().frames
+
+
+def test_the_help_states_the_sizes_that_a_network_has_by_default() -> None:
+    (command,) = (c for c in train.app.registered_commands if c.name == "sarm")
+    assert command.callback is not None
+    parameters = inspect.signature(command.callback, eval_str=True).parameters
+    defaults = {"n_obs_steps": Window.frames, "hidden_dim": SarmShape.width, "n_layers": SarmShape.layers}
+    for name, value in {**defaults, "n_heads": SarmShape.attention_heads}.items():
+        assert f"({value})" in parameters[name].annotation.__metadata__[0].help
+        assert parameters[name].default is None, "the network's own default holds"
 
 
 def test_a_checkpoint_holds_the_training_config_under_the_names_it_always_had(

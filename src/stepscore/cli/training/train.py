@@ -196,9 +196,7 @@ def sarm(
     ] = SarmTrainConfig.language_perturbation_prob,
     n_obs_steps: Annotated[
         int | None,
-        typer.Option(
-            "--n-obs-steps", help="Frames of a window beside the episode's first; default: Window's."
-        ),
+        typer.Option("--n-obs-steps", help="Frames of a window beside the episode's first (8)."),
     ] = None,
     frame_gap_s: Annotated[
         float | None,
@@ -210,18 +208,14 @@ def sarm(
     ] = None,
     hidden_dim: Annotated[
         int | None,
-        typer.Option(
-            "--hidden-dim", help="Hidden dim of the transformers; default: SarmShape's. The paper's is 768."
-        ),
+        typer.Option("--hidden-dim", help="Hidden dim of the transformers (128); the paper's is 768."),
     ] = None,
     n_layers: Annotated[
-        int | None, typer.Option("--n-layers", help="Layers of each; default: SarmShape's. The paper's is 8.")
+        int | None, typer.Option("--n-layers", help="Layers of each transformer (3); the paper's is 8.")
     ] = None,
     n_heads: Annotated[
         int | None,
-        typer.Option(
-            "--n-heads", help="Attention heads of a layer; default: SarmShape's. The paper's is 12."
-        ),
+        typer.Option("--n-heads", help="Attention heads of a layer (4); the paper's is 12."),
     ] = None,
     n_augmentations: Annotated[
         int,
