@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_the_pooled_concordance_is_that_of_all_held_out_points(run: Run, tmp_pat
     labels = progress_file(tmp_path / "l.csv", many())
     made = calibrate(run, labels=labels)
     fitted_on = set(made.fitted.fit["episodes"])
-    table = {row["episode_id"]: [] for row in run.episodes().to_pylist()}
+    table: dict[str, list[Any]] = {row["episode_id"]: [] for row in run.episodes().to_pylist()}
     for row in run.curves().to_pylist():
         table[row["episode_id"]].append((row["time_s"], row["progress"]))
     said, truth = [], []

@@ -22,7 +22,7 @@ from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges import Ask
 from stepscore.metrics import compute_opd, voc
-from stepscore.metrics.stats.intervals import wilson_interval
+from stepscore.metrics.stats import wilson_interval
 from stepscore.runs import Run
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import episode
@@ -89,10 +89,10 @@ def test_each_episodes_numbers_are_those_of_the_pure_functions(run: Run) -> None
 
 def test_unknown_stays_unknown_and_is_counted(run: Run) -> None:
     found = rows(run, "policy")
-    assert np.isnan(found[None, "MP"]["value"])  # type: ignore[arg-type]
+    assert np.isnan(found[None, "MP"]["value"])  # type: ignore[call-overload]
     assert found[None, "MP"]["coverage"] == 0.0
     assert found[None, "coverage"]["value"] == pytest.approx(0.9)
-    assert np.isnan(found[None, "success_label"]["value"])  # type: ignore[arg-type]
+    assert np.isnan(found[None, "success_label"]["value"])  # type: ignore[call-overload]
 
 
 def test_rates_have_wilson_intervals(run: Run) -> None:
