@@ -1,17 +1,98 @@
-"""What the docs show is run."""
+"""What the docs show is run, and uses public names alone."""
 
 from __future__ import annotations
 
+import ast
+import doctest
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+import stepscore
+from stepscore.testing import write_toy_rollouts
 from tests.paths import ROOT
+from tests.test_house import MODULES, PACKAGES, face_of
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PUBLIC_MODULES = {"stepscore.errors", "stepscore.types", "stepscore.testing"}
+ENTRY_POINTS = {"stepscore.judges", "stepscore.models", "stepscore.readers", "stepscore.metrics"}
 
 
 def python_blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def shown_code(text: str) -> Iterator[str]:
+    """Every python block and doctest of a page."""
+    for kind, block in re.findall(r"```(python|pycon)\n(.*?)```", text, re.DOTALL):
+        if kind == "python":
+            yield block
+        else:
+            yield "".join(example.source for example in doctest.DocTestParser().get_examples(block))
+
+
+def used_names(code: str) -> Iterator[str]:
+    """The full name of everything of stepscore that some code imports or reaches by attributes."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "stepscore":
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("stepscore."))
+        elif isinstance(node, ast.Attribute) and ast.unparse(node).startswith("stepscore."):
+            yield ast.unparse(node)
+
+
+def is_public(name: str) -> bool:
+    """Whether a dotted name is a package, or something in the ``__all__`` of one; its own attributes count too."""
+    parts = name.split(".")
+    for n in range(1, len(parts)):
+        home, member = ".".join(parts[:n]), parts[n]
+        if home in PUBLIC_MODULES:
+            return not member.startswith("_")
+        if home in PACKAGES and member in face_of(home):
+            return True
+    return name in PACKAGES | PUBLIC_MODULES | ENTRY_POINTS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_uses_public_names_alone(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    names = {name for code in shown_code(text) for name in used_names(code)}
+    names |= set(re.findall(r"`(stepscore(?:\.[A-Za-z_]\w*)+)[`(]", text))
+    assert not sorted(name for name in names if not is_public(name))
+
+
+def test_private_names_are_found() -> None:
+    code = "from stepscore.runs.journal import Journal\nimport stepscore\nstepscore.score(1)\nstepscore.nothing\n"
+    private = {name for name in used_names(code) if not is_public(name)}
+    assert private == {"stepscore.runs.journal.Journal", "stepscore.nothing"}
+    assert is_public("stepscore.runs.Run.curves")
+    assert is_public("stepscore.errors.RunError")
+
+
+def test_every_package_that_offers_names_lists_them() -> None:
+    for package in PACKAGES:
+        statements = ast.parse(MODULES[package].read_text(encoding="utf-8")).body
+        assert len(statements) == 1 or face_of(package), f"{package} has no __all__"
+    assert (ROOT / "src" / "stepscore" / "py.typed").exists()
+
+
+def test_the_lines_that_read_a_run_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    episodes = stepscore.open_episodes(write_toy_rollouts(tmp_path / "rollouts", scenes=3))
+    stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "runs" / "a")
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_blocks("docs/runs.md")
+    exec(block, {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Run('runs/a', episodes=27, judge='recorded', model=None")
+    assert lines[1].startswith("{'policy': 'hasty'} success_label ")
+    assert len(lines) == 1 + 5 + 2 * 3
 
 
 def test_the_extensions_shown_work_and_are_short(tmp_path: Path) -> None:

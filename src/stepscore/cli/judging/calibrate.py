@@ -32,7 +32,7 @@ def calibrate(
 ) -> None:
     """Fit a monotone map from a judge's score to labelled progress, and measure it on other episodes.
 
-    Apply it with `stepscore judge ... -J calibration=MAP`: same judge, options and model.
+    Apply it with `stepscore judge ... --calibration MAP`: same judge, options and model.
     """
     from stepscore.analysis import calibrate as fit
     from stepscore.judges.common import write_calibration
@@ -44,7 +44,7 @@ def calibrate(
         print_json(_rows(result))
     else:
         _print(result)
-    err().print(f"Map: {out}\nApply it: stepscore judge SOURCE ... -J calibration={out}", soft_wrap=True)
+    err().print(f"Map: {out}\nApply it: stepscore judge SOURCE ... --calibration {out}", soft_wrap=True)
 
 
 def _rows(result: CalibrationResult) -> dict[str, Any]:

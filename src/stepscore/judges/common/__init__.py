@@ -1,6 +1,11 @@
 """What several judges share: prompts, frame layout, asking a model, parsing answers, verdicts, calibration."""
 
-from stepscore.judges.common.calibration import FittedMap, write_calibration
+from stepscore.judges.common.calibration import (
+    FittedMap,
+    check_calibration,
+    read_calibration,
+    write_calibration,
+)
 from stepscore.judges.common.framing import image_parts
 from stepscore.judges.common.parsing import spoken
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names, video_prompt
@@ -8,9 +13,11 @@ from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_
 __all__ = [
     "FittedMap",
     "PromptTemplate",
+    "check_calibration",
     "image_parts",
     "load_prompt",
     "prompt_names",
+    "read_calibration",
     "spoken",
     "video_prompt",
     "write_calibration",
