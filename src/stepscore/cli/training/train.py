@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stepscore.cli.tables import err, out, print_json
+from stepscore.cli.training import sarm_options
 from stepscore.training.sarm import SarmJob, SarmTrainConfig
 from stepscore.training.vlm import VlmJob
 
@@ -134,107 +135,30 @@ def vlm(
 
 @app.command("sarm")
 def sarm(
-    datasets: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DATASET...", help="Rollouts with stage or progress labels, success and failure."
-        ),
-    ],
+    datasets: sarm_options.Datasets,
     folder: Folder,
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", metavar="FILE", help="Labels; default: DATASET/labels.parquet."),
-    ] = None,
-    sparse_labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--sparse-labels", metavar="FILE", help="With --mode dual: labels of the sparse stages."
-        ),
-    ] = None,
-    encoder: Annotated[
-        str,
-        typer.Option("--encoder", help="Frozen encoder: embedded, or hf/PATH-OR-ID of a vision model."),
-    ] = SarmJob.encoder,
-    mode: Annotated[
-        str,
-        typer.Option("--mode", help="single (no stages), dense (stages), dual (sparse and dense stages)."),
-    ] = SarmJob.mode,
-    progress: Annotated[
-        str | None,
-        typer.Option(
-            "--progress",
-            metavar="NAME",
-            help="Labelled progress to train on; or stages, or linear (frame index).",
-        ),
-    ] = None,
-    causal: Annotated[
-        bool,
-        typer.Option("--causal", help="Windows of past frames alone, for online use; else bidirectional."),
-    ] = False,
-    views: Annotated[
-        str | None, typer.Option("--views", help="Cameras, comma-separated; default: all.")
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", metavar="COLUMN", help="Columns of the robot's state to train on too, comma-separated."
-        ),
-    ] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Optimizer steps.")] = SarmTrainConfig.steps,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", help="Windows in a step.")
-    ] = SarmTrainConfig.batch_size,
-    lr: Annotated[float, typer.Option("--lr", help="Peak learning rate.")] = SarmTrainConfig.lr,
-    rewind_prob: Annotated[
-        float, typer.Option("--rewind-prob", help="Share of windows that end with frames played backwards.")
-    ] = SarmTrainConfig.rewind_prob,
-    language_perturbation_prob: Annotated[
-        float,
-        typer.Option(
-            "--language-perturbation-prob", help="Share of windows with another or a random instruction."
-        ),
-    ] = SarmTrainConfig.language_perturbation_prob,
-    n_obs_steps: Annotated[
-        int | None,
-        typer.Option("--n-obs-steps", help="Frames of a window beside the episode's first (8)."),
-    ] = None,
-    frame_gap_s: Annotated[
-        float | None,
-        typer.Option(
-            "--frame-gap-s",
-            metavar="S",
-            help="Seconds between them; default: the window spans half the median episode.",
-        ),
-    ] = None,
-    hidden_dim: Annotated[
-        int | None,
-        typer.Option("--hidden-dim", help="Hidden dim of the transformers (128); the paper's is 768."),
-    ] = None,
-    n_layers: Annotated[
-        int | None, typer.Option("--n-layers", help="Layers of each transformer (3); the paper's is 8.")
-    ] = None,
-    n_heads: Annotated[
-        int | None,
-        typer.Option("--n-heads", help="Attention heads of a layer (4); the paper's is 12."),
-    ] = None,
-    n_augmentations: Annotated[
-        int,
-        typer.Option(
-            "--n-augmentations",
-            help="Augmented copies of every episode (shifted camera, other light) to train on besides.",
-        ),
-    ] = SarmJob.n_augmentations,
+    labels: sarm_options.Labels = None,
+    sparse_labels: sarm_options.SparseLabels = None,
+    encoder: sarm_options.Encoder = SarmJob.encoder,
+    mode: sarm_options.Mode = SarmJob.mode,
+    progress: sarm_options.Progress = None,
+    causal: sarm_options.Causal = False,
+    views: sarm_options.Views = None,
+    state: sarm_options.State = None,
+    steps: sarm_options.Steps = SarmTrainConfig.steps,
+    batch_size: sarm_options.BatchSize = SarmTrainConfig.batch_size,
+    lr: sarm_options.Lr = SarmTrainConfig.lr,
+    rewind_prob: sarm_options.RewindProb = SarmTrainConfig.rewind_prob,
+    language_perturbation_prob: sarm_options.LanguagePerturbationProb = SarmTrainConfig.language_perturbation_prob,
+    n_obs_steps: sarm_options.NObsSteps = None,
+    frame_gap_s: sarm_options.FrameGapS = None,
+    hidden_dim: sarm_options.HiddenDim = None,
+    n_layers: sarm_options.NLayers = None,
+    n_heads: sarm_options.NHeads = None,
+    n_augmentations: sarm_options.NAugmentations = SarmJob.n_augmentations,
     eval_datasets: EvalDatasets = None,
-    val_fraction: Annotated[
-        float,
-        typer.Option("--val-fraction", help="Without --eval-dataset: share of scenes kept for evaluation."),
-    ] = SarmJob.val_fraction,
-    features_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--features-dir", metavar="DIR", help="Folder of encoded frames; default: in the checkpoint."
-        ),
-    ] = None,
+    val_fraction: sarm_options.ValFraction = SarmJob.val_fraction,
+    features_dir: sarm_options.FeaturesDir = None,
     max_minutes: MaxMinutes = None,
     seed: Seed = SarmTrainConfig.seed,
     threads: Threads = SarmJob.threads,

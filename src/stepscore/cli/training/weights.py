@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from stepscore.cli import options
 from stepscore.cli.tables import err, print_json
+from stepscore.cli.training import weights_options as flags
+from stepscore.cli.training.weights_options import Failures, Method, SuccessBy
 from stepscore.cli.training.weights_tables import as_row, how_to_train, print_weights
 from stepscore.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
     from stepscore.curation import EpisodeSelection, RunFrames, Weighting
     from stepscore.runs import Run
-
-
-class Method(StrEnum):
-    """How frames are weighted."""
-
-    RABC = "rabc"
-    AWR = "awr"
-    FILTER = "filter"
-
-
-class Failures(StrEnum):
-    """Whether failed episodes are kept."""
-
-    KEEP = "keep"
-    DROP = "drop"
-
-
-class SuccessBy(StrEnum):
-    """Where success comes from."""
-
-    LABEL = "label"
-    JUDGE = "judge"
-
 
 FORMS = {Method.RABC: ("lerobot", "corrected"), Method.AWR: ("topreward", "logistic"), Method.FILTER: ()}
 """The forms of each method; the first is the published one, and the default."""
@@ -56,86 +32,32 @@ OPTIONS_OF_FORM = {
 
 def weights(
     run: options.RunFolder,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Parquet: progress for LeRobot, or weights.")
-    ],
-    method: Annotated[Method, typer.Option("--method", help="How frames are weighted.")],
-    form: Annotated[
-        str | None,
-        typer.Option("--form", help="rabc: lerobot or corrected. awr: topreward or logistic."),
-    ] = None,
-    chunk_size: Annotated[
-        int | None,
-        typer.Option("--chunk-size", metavar="N", help="Actions in a chunk of the policy. rabc needs it."),
-    ] = None,
-    kappa: Annotated[
-        float | None,
-        typer.Option("--kappa", help="lerobot: gain of progress from which the weight is 1 (0.01)."),
-    ] = None,
-    fallback_weight: Annotated[
-        float | None, typer.Option("--fallback-weight", help="lerobot: weight of unknown frames (1).")
-    ] = None,
-    share: Annotated[
-        float | None,
-        typer.Option("--share", help="corrected: share of the steady pace from which the weight is 1 (0.5)."),
-    ] = None,
-    pace: Annotated[
-        str | None, typer.Option("--pace", help="corrected: steady pace of the episode, or of its task.")
-    ] = None,
-    noise: Annotated[
-        float | None,
-        typer.Option("--noise", help="corrected: noise of the judge's progress; estimated if not given."),
-    ] = None,
-    done: Annotated[
-        float | None, typer.Option("--done", help="Progress from which the task counts as done (0.95).")
-    ] = None,
-    tau: Annotated[
-        float | None, typer.Option("--tau", help="topreward: weight of a step without change (2).")
-    ] = None,
-    delta_max: Annotated[float | None, typer.Option("--delta-max", help="awr: largest weight (2).")] = None,
-    subtract_mean: Annotated[
-        bool, typer.Option("--subtract-mean", help="topreward: subtract the dataset's mean change first.")
-    ] = False,
-    temperature: Annotated[
-        float | None,
-        typer.Option("--temperature", help="logistic: above 1, weights are closer together (1)."),
-    ] = None,
-    top: Annotated[
-        float | None, typer.Option("--top", metavar="SHARE", help="Keep this share of the episodes.")
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="METRIC", help="Metric to rank them by; see `stepscore ls metrics`."),
-    ] = None,
-    per_task: Annotated[bool, typer.Option("--per-task", help="Keep the share of each task.")] = False,
-    failures: Annotated[
-        Failures, typer.Option("--failures", help="Drop failed episodes, or keep them marked.")
-    ] = Failures.KEEP,
-    success_by: Annotated[
-        SuccessBy, typer.Option("--success-by", help="Success by label, or by the judge.")
-    ] = SuccessBy.LABEL,
-    stalls: Annotated[
-        float | None,
-        typer.Option(
-            "--drop-stalls", metavar="SECONDS", help="Weight 0 where progress stalls for this long."
-        ),
-    ] = None,
-    still: Annotated[
-        float | None, typer.Option("--still", help="Largest change of progress within a stall (0.01).")
-    ] = None,
-    channel: Annotated[str, typer.Option("--channel", help="Channel of the curve to use.")] = "progress",
-    dense: Annotated[
-        str | None, typer.Option("--dense-channel", help="Channel written as LeRobot's progress_dense.")
-    ] = None,
-    revision: Annotated[
-        str, typer.Option("--revision", help="OPD of --by: paper, v1.0, v1.5, robust.")
-    ] = "v1.0",
-    policy_type: Annotated[
-        str, typer.Option("--policy-type", help="LeRobot's --policy.type in the printed command.")
-    ] = "smolvla",
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Plot the weights (.svg or .png).")
-    ] = None,
+    out: flags.Out,
+    method: flags.MethodOption,
+    form: flags.Form = None,
+    chunk_size: flags.ChunkSize = None,
+    kappa: flags.Kappa = None,
+    fallback_weight: flags.FallbackWeight = None,
+    share: flags.Share = None,
+    pace: flags.Pace = None,
+    noise: flags.Noise = None,
+    done: flags.Done = None,
+    tau: flags.Tau = None,
+    delta_max: flags.DeltaMax = None,
+    subtract_mean: flags.SubtractMean = False,
+    temperature: flags.Temperature = None,
+    top: flags.Top = None,
+    by: flags.By = None,
+    per_task: flags.PerTask = False,
+    failures: flags.FailuresOption = Failures.KEEP,
+    success_by: flags.SuccessByOption = SuccessBy.LABEL,
+    stalls: flags.Stalls = None,
+    still: flags.Still = None,
+    channel: flags.Channel = "progress",
+    dense: flags.Dense = None,
+    revision: flags.Revision = "v1.0",
+    policy_type: flags.PolicyType = "smolvla",
+    plot: flags.Plot = None,
     json: options.Json = False,
 ) -> None:
     """Turn a run into training weights, and show their distribution before anything is trained.

@@ -1,0 +1,103 @@
+"""The options of ``stepscore weights``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Method(StrEnum):
+    """How frames are weighted."""
+
+    RABC = "rabc"
+    AWR = "awr"
+    FILTER = "filter"
+
+
+class Failures(StrEnum):
+    """Whether failed episodes are kept."""
+
+    KEEP = "keep"
+    DROP = "drop"
+
+
+class SuccessBy(StrEnum):
+    """Where success comes from."""
+
+    LABEL = "label"
+    JUDGE = "judge"
+
+
+Out = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help="Parquet: progress for LeRobot, or weights.")
+]
+MethodOption = Annotated[Method, typer.Option("--method", help="How frames are weighted.")]
+Form = Annotated[
+    str | None,
+    typer.Option("--form", help="rabc: lerobot or corrected. awr: topreward or logistic."),
+]
+ChunkSize = Annotated[
+    int | None,
+    typer.Option("--chunk-size", metavar="N", help="Actions in a chunk of the policy. rabc needs it."),
+]
+Kappa = Annotated[
+    float | None,
+    typer.Option("--kappa", help="lerobot: gain of progress from which the weight is 1 (0.01)."),
+]
+FallbackWeight = Annotated[
+    float | None, typer.Option("--fallback-weight", help="lerobot: weight of unknown frames (1).")
+]
+Share = Annotated[
+    float | None,
+    typer.Option("--share", help="corrected: share of the steady pace from which the weight is 1 (0.5)."),
+]
+Pace = Annotated[
+    str | None, typer.Option("--pace", help="corrected: steady pace of the episode, or of its task.")
+]
+Noise = Annotated[
+    float | None,
+    typer.Option("--noise", help="corrected: noise of the judge's progress; estimated if not given."),
+]
+Done = Annotated[
+    float | None, typer.Option("--done", help="Progress from which the task counts as done (0.95).")
+]
+Tau = Annotated[float | None, typer.Option("--tau", help="topreward: weight of a step without change (2).")]
+DeltaMax = Annotated[float | None, typer.Option("--delta-max", help="awr: largest weight (2).")]
+SubtractMean = Annotated[
+    bool, typer.Option("--subtract-mean", help="topreward: subtract the dataset's mean change first.")
+]
+Temperature = Annotated[
+    float | None,
+    typer.Option("--temperature", help="logistic: above 1, weights are closer together (1)."),
+]
+Top = Annotated[float | None, typer.Option("--top", metavar="SHARE", help="Keep this share of the episodes.")]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="METRIC", help="Metric to rank them by; see `stepscore ls metrics`."),
+]
+PerTask = Annotated[bool, typer.Option("--per-task", help="Keep the share of each task.")]
+FailuresOption = Annotated[
+    Failures, typer.Option("--failures", help="Drop failed episodes, or keep them marked.")
+]
+SuccessByOption = Annotated[
+    SuccessBy, typer.Option("--success-by", help="Success by label, or by the judge.")
+]
+Stalls = Annotated[
+    float | None,
+    typer.Option("--drop-stalls", metavar="SECONDS", help="Weight 0 where progress stalls for this long."),
+]
+Still = Annotated[
+    float | None, typer.Option("--still", help="Largest change of progress within a stall (0.01).")
+]
+Channel = Annotated[str, typer.Option("--channel", help="Channel of the curve to use.")]
+Dense = Annotated[
+    str | None, typer.Option("--dense-channel", help="Channel written as LeRobot's progress_dense.")
+]
+Revision = Annotated[str, typer.Option("--revision", help="OPD of --by: paper, v1.0, v1.5, robust.")]
+PolicyType = Annotated[
+    str, typer.Option("--policy-type", help="LeRobot's --policy.type in the printed command.")
+]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Plot the weights (.svg or .png).")]
