@@ -108,7 +108,7 @@ def evaluate(args: argparse.Namespace, sizes: SplitSizes, sets: Path) -> str:
     features_dir = args.features_dir or args.out / "encoded"
     training = Training(args.out, args.encoder, features_dir, train_config, args.threads)
     demonstrations = training_sets(sets, sizes)
-    about = {
+    about: dict[str, object] = {
         "encoder": dict(training.frame_encoder.describe()),
         "judge": {"name": args.judge, "digest": judge_digest(args)},
         "train_config": dataclasses.asdict(train_config),

@@ -100,6 +100,7 @@ def write_video(
     with av.open(str(path), "w", options=container_options or {}) as container:
         sound = container.add_stream("aac", rate=16000) if audio else None
         stream = container.add_stream(encoder, rate=fps, options=given)
+        assert isinstance(stream, av.VideoStream)
         stream.width, stream.height = size
         stream.pix_fmt = pix_fmt or usual_pix_fmt
         if time_base:
@@ -144,10 +145,12 @@ def repeat(source: Path, target: Path, times: int) -> Path:
                 copy = copy or taken.add_stream_from_template(stream, opaque=True)
                 for packet in given.demux(stream):
                     if packet.size:
+                        assert packet.pts is not None
+                        assert packet.dts is not None
                         packet.pts, packet.dts = packet.pts + offset, packet.dts + offset
                         packet.stream = copy
                         taken.mux(packet)
-                offset += stream.duration
+                offset += stream.duration or 0
     return target
 
 
@@ -161,4 +164,4 @@ def cut(source: Path, target: Path, share: float) -> Path:
 def decode_all(path: Path) -> list[Image]:
     """Every frame as a plain sequential decode gives it: the oracle for keyframe seeks."""
     with av.open(str(path)) as container:
-        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+        return [np.asarray(frame.to_ndarray(format="rgb24"), np.uint8) for frame in container.decode(video=0)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stepscore.metrics.stats.intervals import mean_estimate, statistic_estimate
+from stepscore.metrics.stats import mean_estimate, statistic_estimate
 from stepscore.types import Estimate
 
 BASELINES = ("length alone", "linear time", "constant")
@@ -58,8 +58,13 @@ class Figure:
     def of_row(cls, row: Mapping[str, Any]) -> Figure:
         """Return the figure of a :meth:`row`."""
         estimate = Estimate(
-            **{end: _known(row[end]) for end in ("value", "lo", "hi", "coverage")},
-            **{name: row[name] for name in ("n", "clusters", "method")},
+            value=_known(row["value"]),
+            lo=_known(row["lo"]),
+            hi=_known(row["hi"]),
+            coverage=_known(row["coverage"]),
+            n=row["n"],
+            clusters=row["clusters"],
+            method=row["method"],
         )
         baselines = {name: _known(value) for name, value in row["baselines"].items()}
         return cls(row["group"], row["name"], estimate, row["target"], row["at_most"], baselines, row["note"])

@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.embedded.rows import Scored, Statement, truth_of
 from stepscore.episodes import Episode
 from stepscore.episodes.view import View, ViewInfo
-from stepscore.judges.common.prompt_files import fill, read_prompt
-from stepscore.judges.topreward import USER, TopReward, choose_prefixes
+from stepscore.judges.common import PromptTemplate, load_prompt, video_prompt
+from stepscore.judges.topreward import TopReward, choose_prefixes
 from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
 from stepscore.models.requests import Request, media_decoder, resolve
 from stepscore.types import FloatArray, Frames
@@ -106,7 +106,7 @@ class Scorer:
     model: Model
     judge: TopReward
     max_episodes: int = 8
-    _tail: str = field(default_factory=lambda: read_prompt("topreward_upstream"))
+    _template: PromptTemplate = field(default_factory=lambda: load_prompt("topreward_upstream"))
 
     def score(
         self, work: Sequence[tuple[Episode, Sequence[Variant]]], on_rows: Callable[[list[Scored]], None]
@@ -167,9 +167,10 @@ class Scorer:
         self, episode: Episode, video: VideoFrames, lengths: tuple[int, ...], texts: Sequence[str]
     ) -> FloatArray:
         """Return the log-odds of True by text and prefix, shape (S, K)."""
-        tails = tuple(fill(self._tail, instruction=text) for text in texts)
+        filled = (self._template.fill(instruction=text) for text in texts)
+        prompts = tuple(video_prompt(text, template="open") for text in filled)
         words = (f" {self.judge.target}", f" {self.judge.other}")
-        request: Request = ScorePrefixes(video, lengths, USER, tails, words)
+        request: Request = ScorePrefixes(video, lengths, prompts, words)
         answer = await self.model.answer(resolve(request, media_decoder(episode)))
         assert isinstance(answer, PrefixScores)
         return answer.logprobs[..., 0] - answer.logprobs[..., 1]

@@ -230,8 +230,8 @@ def trained_instructions() -> list[str]:
 
 def opposite_instructions() -> dict[str, str]:
     """Return, for each trained task that has one, the instruction of the task that undoes it in the same scene."""
-    by_world = {get_task(task).world: task for task in TRAINED}
-    undoing = {task: by_world.get(get_task(task).opposite) for task in TRAINED}
+    by_env = {get_task(task).env_name: task for task in TRAINED}
+    undoing = {task: by_env.get(get_task(task).opposite) for task in TRAINED}
     return {task: get_task(other).instruction for task, other in undoing.items() if other is not None}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ NOTES = {
     "success's is its own.",
 }
 SPEEDS = (0.5, 0.75, 1.5, 2.0)
-SHIFT = {"dx": 16, "dy": 8}
+SHIFT: Mapping[str, Any] = {"dx": 16, "dy": 8}
 """Pixels of 224 by which the image is shifted."""
 
 Judge = Callable[[Video], Prediction]

@@ -17,7 +17,7 @@ from transformers import Qwen3VLForConditionalGeneration  # noqa: F401 - librari
 from stepscore.cli.general.demo import ROLLOUTS
 from stepscore.episodes import Episode, open_episodes
 from stepscore.judges import get_judge
-from stepscore.models import Request, Response
+from stepscore.models import Model, Request, Response
 from stepscore.models.base import run_blocking
 from stepscore.models.embedded.model import FOLDER, EmbeddedModel
 from stepscore.models.requests import media_decoder, resolve
@@ -26,19 +26,19 @@ EPISODES, LONG = 8, 38
 """Rollouts that are judged, and the frames that topreward's 16 prefixes take."""
 
 
-def judged(model: EmbeddedModel, episode: Episode) -> float:
+def judged(embedded: EmbeddedModel, episode: Episode) -> float:
     """Processor time that topreward's questions about an episode take, without decoding."""
     took = 0.0
 
-    async def ask(request: Request, other: object = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Response:
         nonlocal took
         resolved = resolve(request, media_decoder(episode))
         started = time.process_time()
-        response = await model.answer(resolved)
+        response = await embedded.answer(resolved)
         took += time.process_time() - started
         return response
 
-    judgement = run_blocking(get_judge("topreward", model=model).judge(episode, ask))
+    judgement = run_blocking(get_judge("topreward", model=embedded).judge(episode, ask))
     assert judgement.curve is not None
     assert len(judgement.curve) == 16
     return took

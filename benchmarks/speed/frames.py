@@ -73,7 +73,7 @@ def decode_everything(path: Path) -> Iterator[Frames]:
         # The same as the reader: one thread, so that CPU seconds compare like with like.
         container.streams.video[0].codec_context.thread_count = 1
         for frame in container.decode(video=0):
-            yield frame.to_ndarray(format="rgb24")
+            yield np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
 
 
 def frames_benchmark(episodes: int, width: int, height: int, repeats: int) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def curves(count: int, steps: int) -> FloatArray:
 def doubling(revision: str, steps: int, repeats: int) -> float:
     """How many times as long a curve of twice the steps takes."""
     short, long = curves(1, steps)[0], curves(1, 2 * steps)[0]
-    once, twice = (seconds(lambda p=p: opd_prefixes(p, revision), repeats) for p in (short, long))
+    once, twice = (seconds(partial(opd_prefixes, p, revision), repeats) for p in (short, long))
     return twice / once
 
 

@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from transformers import AutoModelForImageTextToText, Qwen3VLConfig
 
 from stepscore.episodes import Clip
-from stepscore.models import DecodedMedia, ScorePrefixes
+from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.full_forward import score_naive
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
@@ -89,13 +89,12 @@ def network() -> Qwen3VLNetwork:
     return Qwen3VLNetwork(model, encode, TOKENS, Geometry())
 
 
-def request(k: int, instructions: tuple[str, ...]) -> ScorePrefixes:
+def request(k: int, instructions: tuple[str, ...]) -> RenderedPrefixes:
     frames = np.random.default_rng(0).integers(0, 256, (FRAMES, SIDE, SIDE, 3), dtype=np.uint8)
-    video = DecodedMedia(Clip(frames, np.arange(FRAMES) / 2, np.arange(FRAMES)), video=True)
+    clip = Clip(frames, np.arange(FRAMES) / 2, np.arange(FRAMES))
     lengths = tuple(int(n) for n in np.linspace(FRAMES / k, FRAMES, k))
-    return ScorePrefixes(
-        video, lengths, HEAD, tuple(TAIL.format(i) for i in instructions), (" True", " False")
-    )
+    tails = tuple(TAIL.format(i) for i in instructions)
+    return RenderedPrefixes(clip, lengths, HEAD, tails, (" True", " False"))
 
 
 def seconds(work: Callable[[], Any]) -> float:

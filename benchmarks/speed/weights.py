@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore.curation import RunFrames, Weighting, awr, corrected_rabc, logistic_awr, rabc
+from stepscore.curation import RunFrames, Weighting, corrected_rabc, lerobot_rabc, logistic_awr, topreward_awr
 from stepscore.curation.files import write_lerobot_progress, write_weights
 from stepscore.curation.frames import EpisodeFrames
 
@@ -45,9 +45,9 @@ def made_frames() -> RunFrames:
 
 def main() -> None:
     forms: dict[str, Callable[[RunFrames], Weighting]] = {
-        "rabc lerobot": lambda frames: rabc(frames, chunk_size=50),
+        "rabc lerobot": lambda frames: lerobot_rabc(frames, chunk_size=50),
         "rabc corrected": lambda frames: corrected_rabc(frames, chunk_size=50),
-        "awr topreward": awr,
+        "awr topreward": topreward_awr,
         "awr logistic": logistic_awr,
     }
     slow = False
@@ -58,9 +58,9 @@ def main() -> None:
             began = time.process_time()
             weighting = weigh(frames)
             if weighting.by_lerobot:
-                write_lerobot_progress(path, frames, made_by={})
+                write_lerobot_progress(path, frames, provenance={})
             else:
-                write_weights(path, weighting, made_by={})
+                write_weights(path, weighting, provenance={})
             took = time.process_time() - began
             slow |= took > LIMIT_S
             print(f"{name:<16}{len(frames):>10,} frames {took:>6.2f} s")

@@ -17,16 +17,17 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from stepscore.metrics.stats.comparison import compare_paired, compare_unpaired
-from stepscore.metrics.stats.comparison_result import bonett_price_interval, newcombe_interval
-from stepscore.metrics.stats.intervals import (
+from stepscore.metrics.stats import (
     clopper_pearson_interval,
+    compare_paired,
+    compare_unpaired,
     mean_estimate,
     rate_estimate,
-    robust_t_interval,
     statistic_estimate,
     wilson_interval,
 )
+from stepscore.metrics.stats.comparison_result import bonett_price_interval, newcombe_interval
+from stepscore.metrics.stats.intervals import robust_t_interval
 from stepscore.metrics.stats.linear_statistic import mean_of
 from stepscore.metrics.stats.sample import draw_sample
 from stepscore.types import Estimate

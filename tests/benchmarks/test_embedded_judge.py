@@ -48,7 +48,7 @@ def scored(
         0.2 * len(p),
         float(done[-1]),
         float(done.max()),
-        0.2 * np.arange(1, len(p) + 1),
+        0.2 * np.arange(1.0, len(p) + 1),
         np.array(potential),
         Statement(judged, done),
         subgoals or {},

@@ -73,7 +73,7 @@ def test_wrong_options_say_what_is_right(measures: EpisodeMetrics) -> None:
         {"top": 0.5, "by": "n"},
     ):
         with pytest.raises(OptionError):
-            select_episodes(measures, **wrong)  # type: ignore[arg-type]
+            select_episodes(measures, **wrong)
     with pytest.raises(UnknownNameError, match="keep"):
         select_episodes(measures, failures="mark")  # type: ignore[arg-type]
 

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from stepscore.cli.app import app
 from stepscore.curation import FrameWeights, run_frames
@@ -219,7 +218,7 @@ class TestWhatIsShown:
         assert "plain behaviour cloning" in result.stderr
 
     @pytest.mark.parametrize("name", ["w.svg", "w.png"])
-    def test_the_picture_is_drawn_and_is_the_same_again(self, truth: Path, tmp_path: Path, name: str) -> None:
+    def test_the_plot_is_drawn_and_is_the_same_again(self, truth: Path, tmp_path: Path, name: str) -> None:
         pytest.importorskip("matplotlib")
         call_it = (truth, "--method", "awr", "-o", tmp_path / "w.parquet", "--plot", tmp_path / name)
         assert str(tmp_path / name) in made(*call_it)["files"]

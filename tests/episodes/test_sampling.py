@@ -44,7 +44,7 @@ def test_sums_of_a_frame_duration_meet_the_frame() -> None:
 def test_index_and_time_samplers_are_two_halves_of_one() -> None:
     at = np.arange(30) / 10
     assert sample_by_index(30, "e", count=4).tolist() == sample_indices(at, "e", count=4).tolist()
-    assert sample_by_index(30, "e", indices=np.array([3, 0])).tolist() == [3, 0]
+    assert sample_by_index(30, "e", indices=np.array([3, 0])).tolist() == [3, 0]  # type: ignore[arg-type]
     assert sample_by_time(at, "e", fps=2.0).tolist() == sample_indices(at, "e", fps=2.0).tolist()
     assert sample_by_time(at, "e", times=[0.35]).tolist() == [3]
 

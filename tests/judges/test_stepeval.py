@@ -205,7 +205,7 @@ class TestRepeats:
         assert math.isnan(self.votes("unknown", "unknown").score)
 
     def test_each_repeat_is_a_question_of_its_own_with_its_own_seed(self, tmp_path: Path) -> None:
-        run, model = judged(tmp_path, lambda request: BOTH if request.repeat else "garbage", repeats=3)
+        run, model = judged(tmp_path, lambda request: BOTH if request.repeat else "garbage", repeats=3)  # type: ignore[union-attr]
         assert answers(run) == ["yes", "no"]
         assert sorted((r.repeat, r.seed, r.temperature) for r in model.seen) == [  # type: ignore[union-attr]
             (0, 0, 0.7),
@@ -251,7 +251,7 @@ class TestOptions:
 
     def test_every_template_and_strategy_is_another_protocol(self) -> None:
         judges = [
-            StepEval(MockModel("x"), template=template, strategy=strategy)  # type: ignore[arg-type]
+            StepEval(MockModel("x"), template=template, strategy=strategy)
             for template in ("default", "strict", "evidence")
             for strategy in ("all-at-once", "per-subgoal", "sequential")
         ]

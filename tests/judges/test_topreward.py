@@ -123,7 +123,7 @@ def test_frames_are_sampled_once_and_prefixes_end_at_their_last_shown_frame() ->
     assert film.indices[-1] == 600  # type: ignore[union-attr]
     assert len(film.indices) == 62  # type: ignore[union-attr]
     assert lengths == (8, 26, 44, 62)
-    np.testing.assert_allclose(curve.times, [film.indices[n - 1] / 20 for n in lengths])  # type: ignore[union-attr]
+    np.testing.assert_allclose(curve.times, [film.indices[n - 1] / 20 for n in lengths])  # type: ignore[arg-type,union-attr]
 
 
 @given(
@@ -293,7 +293,7 @@ def test_views_are_fused_by_their_mean_log_odds_and_kept_beside_it() -> None:
     np.testing.assert_allclose(curve.progress, 1 / (1 + math.exp(1.5)))
     np.testing.assert_allclose(curve.channels["logp_true:wrist"], -5.0)
     top, wrist = (request.video for request in requests(model))
-    np.testing.assert_allclose(np.array(wrist.indices) / 20, np.array(top.indices) / 10, atol=0.05)  # type: ignore[union-attr]
+    np.testing.assert_allclose(np.array(wrist.indices) / 20, np.array(top.indices) / 10, atol=0.05)  # type: ignore[arg-type,union-attr]
 
 
 def test_a_view_that_is_unknown_at_a_prefix_leaves_the_fused_point_unknown() -> None:
@@ -393,7 +393,7 @@ def test_a_map_of_another_judge_model_or_option_is_refused(tmp_path: Path) -> No
         ({"model": "hf/other"}, "fitted with hf/other, not mock/a"),
         ({"options": {**plain.options(), "form": "paper"}}, "fitted with form='paper', not 'upstream'"),
     ):
-        path = map_for(plain, tmp_path / "map.json", **changes)  # type: ignore[arg-type]
+        path = map_for(plain, tmp_path / "map.json", **changes)
         with pytest.raises(OptionError, match=message):
             replace(plain, calibration=path)
     with pytest.raises(OptionError, match="No calibration map"):

@@ -1,4 +1,4 @@
-"""Fingerprints: the planted way of failing gets its name, and each rule is parted from its neighbours."""
+"""Failure modes: a planted one is found, and each rule is separated from its neighbours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shaped(*knots: tuple[float, float], samples: int = 120) -> np.ndarray:
     return np.interp(np.linspace(0, 1, samples), times, progress)
 
 
-# Planted mechanisms
+# Planted failure modes
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +58,11 @@ def name_of(*knots: tuple[float, float]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("moment", "name"),
+    ("lost_at", "name"),
     [(0.1, "early collapse"), (0.35, "early collapse"), (0.45, "regression"), (0.9, "regression")],
 )
-def test_when_it_is_lost_parts_early_collapse_from_regression(moment, name):
-    assert name_of((moment, 0.6), (moment + 0.03, 0.2), (1, 0.2)) == name
+def test_when_it_is_lost_separates_early_collapse_from_regression(lost_at, name):
+    assert name_of((lost_at, 0.6), (lost_at + 0.03, 0.2), (1, 0.2)) == name
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_retrying_is_an_inefficient_success():
 # What comes back
 
 
-def test_a_fingerprint_shows_its_evidence_and_its_rule():
+def test_a_failure_mode_has_its_evidence_and_its_rule():
     found = failure_mode(shaped((0.6, 0.7), (0.65, 0.3), (1, 0.3)), success=False)
     assert found.evidence["peak"] == pytest.approx(0.7, abs=0.03)
     assert found.evidence["final"] == pytest.approx(0.3)

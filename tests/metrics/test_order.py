@@ -169,7 +169,7 @@ class TestKendall:
 
     def test_another_variant_is_refused(self):
         with pytest.raises(OptionError, match="expected 'a' or 'b'"):
-            kendall_tau([1, 2], [1, 2], "c")
+            kendall_tau([1, 2], [1, 2], "c")  # type: ignore[arg-type]
 
 
 class TestCCC:
@@ -238,7 +238,7 @@ class TestInput:
             voc(["high", "low"])
 
     def test_none_is_unknown(self):
-        assert voc([0.1, None, 0.3]) == 1.0
+        assert voc([0.1, None, 0.3]) == 1.0  # type: ignore[arg-type]
 
     def test_known_share_asks_every_series(self):
         assert known_share([1, NAN, 3, 4], [1, 2, NAN, 4]) == 0.5

@@ -1,4 +1,4 @@
-"""Pairs of moments, judged by the sign of the change."""
+"""Pairs of timestamps, judged by the sign of the change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def naive_row(pairs, lo, hi):
     """Count every pair by hand; a tie is half right and half a call of falling."""
     inside = [(t, j) for t, j in pairs if t != 0 and lo <= abs(t) < hi]
     known = [(t, j) for t, j in inside if not math.isnan(j)]
-    credit = {True: [], False: []}
+    credit: dict[bool, list[float]] = {True: [], False: []}
     calls = hits = 0.0
     for t, j in known:
         called_falling = 0.5 if j == 0 else float(j < 0)

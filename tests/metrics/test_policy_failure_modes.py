@@ -1,8 +1,11 @@
-"""A policy's fingerprints: shares, stability across tasks, and z-scores over policies."""
+"""A policy's failure modes: shares, stability across tasks, and z-scores over policies."""
 
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -51,3 +54,22 @@ def test_z_scores_are_unknown_where_they_would_mean_nothing():
     assert gap["c"]["MP"] == pytest.approx(1.0)
     assert math.isnan(gap["d"]["MP"])
     assert policy_z_scores({}) == {}
+
+
+def test_stability_is_the_same_to_the_last_digit_in_every_process():
+    code = (
+        "from stepscore.metrics import failure_mode_stability as f;"
+        "names = ['early collapse', 'regression', 'last mile', 'stagnation', 'inefficient success'];"
+        "print(repr(f({'a': [*names, 'none', 'none'], 'b': [*names[:2], 'none']})))"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert len(printed) == 1

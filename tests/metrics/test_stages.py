@@ -38,7 +38,7 @@ def naive_trace(spans, t, weights):
 
 
 @st.composite
-def annotations(draw):
+def stage_spans(draw):
     edges = sorted(draw(st.lists(st.integers(0, 100), min_size=2, max_size=10)))
     edges = edges[: len(edges) // 2 * 2]
     return [(f"s{i}", a / 10, b / 10) for i, (a, b) in enumerate(zip(edges[::2], edges[1::2], strict=True))]
@@ -57,14 +57,14 @@ class TestTruthTrace:
         # LeRobot's example: shares .1, .3, .6 and half of the second stage give .25.
         assert truth_trace(SPANS, [3.5], weights=[0.1, 0.3, 0.6]) == pytest.approx([0.25])
 
-    @given(annotations(), st.lists(st.integers(-10, 110).map(lambda i: i / 10), min_size=1, max_size=20))
+    @given(stage_spans(), st.lists(st.integers(-10, 110).map(lambda i: i / 10), min_size=1, max_size=20))
     def test_is_the_naive_one(self, spans, times):
         weights = np.arange(1, len(spans) + 1) / sum(range(1, len(spans) + 1))
         for given_weights, used in [(None, [1 / len(spans)] * len(spans)), (weights, weights)]:
             expected = [naive_trace(spans, t, used) for t in times]
             assert truth_trace(spans, times, given_weights) == pytest.approx(expected, abs=1e-9)
 
-    @given(annotations())
+    @given(stage_spans())
     def test_rises_from_zero_to_exactly_one(self, spans):
         trace = truth_trace(spans, np.linspace(-1, 11, 200))
         assert (np.diff(trace) >= -1e-12).all()

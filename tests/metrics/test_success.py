@@ -185,4 +185,4 @@ class TestThreshold:
 
     def test_another_criterion_is_refused(self):
         with pytest.raises(OptionError, match="expected one of balanced_accuracy, mcc, accuracy"):
-            best_threshold([0.1, 0.9], [0, 1], "f1")
+            best_threshold([0.1, 0.9], [0, 1], "f1")  # type: ignore[arg-type]

@@ -84,6 +84,6 @@ def test_curves_that_stop_halfway_keep_a_high_order_and_a_full_scale() -> None:
         lambda: trailing_mean([1.0], last=0),
     ],
 )
-def test_a_wrong_option_is_refused(wrong) -> None:  # type: ignore[no-untyped-def]
+def test_a_wrong_option_is_refused(wrong) -> None:
     with pytest.raises(OptionError):
         wrong()

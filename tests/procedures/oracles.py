@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stepscore.types import FloatArray
+
 Span = tuple[str, int, int]
 
 
-def procvlm(sub_tasks: Sequence[str], similarity: Sequence[float]) -> list[float]:
+def procvlm(sub_tasks: Sequence[str], similarity: Sequence[float] | FloatArray) -> list[float]:
     """ProcVLM's label, written from its definition in words."""
     stage_of: list[int | None] = []
     number = -1

@@ -365,7 +365,7 @@ def test_a_changed_goal_image_is_another_question(tmp_path: Path) -> None:
 class Modelless(Goals):
     """A judge that asks and states no model."""
 
-    models = ()  # type: ignore[assignment]
+    models = ()
 
 
 def test_a_judge_without_its_model_says_so(tmp_path: Path) -> None:

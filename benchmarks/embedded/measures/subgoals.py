@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.embedded.figures import Figure, Units, over_points
 from benchmarks.embedded.rows import Scored
-from stepscore.metrics.stats.intervals import mean_estimate
+from stepscore.metrics.stats import mean_estimate
 from stepscore.types import Estimate, FloatArray
 
 GROUP = "Subgoal verdicts"

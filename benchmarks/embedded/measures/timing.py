@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks.embedded.figures import Figure
-from stepscore.metrics.stats.intervals import mean_estimate
+from stepscore.metrics.stats import mean_estimate
 
 GROUP = "Time"
 VIDEOS, LONG = 8, 32

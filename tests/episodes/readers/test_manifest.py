@@ -72,7 +72,7 @@ WRITERS = {"jsonl": as_jsonl, "yaml": as_yaml, "yml": as_yaml, "csv": as_csv}
 
 
 def manifest(root: Path, *entries: Mapping[str, object], suffix: str = "jsonl") -> Episodes:
-    lay(root, f"manifest.{suffix}", content=WRITERS[suffix](list(entries)))
+    lay(root, f"manifest.{suffix}", content=WRITERS[suffix]([dict(entry) for entry in entries]))
     return open_episodes(root, reader="folder")
 
 

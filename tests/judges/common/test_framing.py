@@ -37,7 +37,7 @@ class TestLayouts:
 
     def test_one_camera_looks_the_same_in_all(self) -> None:
         moments = sample_frames(episode(), count=3)
-        layouts = [image_parts(moments, each, 64) for each in ("separate", "interleaved", "tiled")]  # type: ignore[arg-type]
+        layouts = [image_parts(moments, each, 64) for each in ("separate", "interleaved", "tiled")]
         assert layouts[0] == layouts[1] == layouts[2]
 
     def test_labels_tell_frame_time_and_camera(self) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tests.judges.fake_view import rollout
 FILE = Path("x.csv")
 
 
-def rows(n: int, **stated: np.ndarray) -> RecordedCurve:
+def rows(n: int, **stated: Any) -> RecordedCurve:
     return RecordedCurve(np.linspace(0, 1, n), rows=np.arange(1, n + 1), **stated)
 
 

@@ -122,13 +122,13 @@ def test_what_comes_after_changes_nothing_before_it(
 
 
 def test_every_frame_is_encoded_once(
-    causal: SarmModel, episode: Episode, tmp_path: Path, monkeypatch
-) -> None:  # type: ignore[no-untyped-def]
+    causal: SarmModel, episode: Episode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[int] = []
     encoder = type(causal.frame_encoder)
     plain = encoder.encode_images
     monkeypatch.setattr(
-        encoder, "encode_images", lambda self, frames: (seen.append(len(frames)), plain(self, frames))[1]
+        encoder, "encode_images", lambda self, frames: seen.append(len(frames)) or plain(self, frames)
     )
     found = curve_of(Sarm(causal), episode, tmp_path)
     assert sum(seen) == len(found["progress"]) * len(episode.views)

@@ -8,6 +8,7 @@ import json
 import math
 import statistics
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ CSV_COLUMNS = {
     "STR": "STR",
 }
 CENT = 0.005 + 1e-9  # published values are percent, rounded to two decimals
-EXACT = {"abs": 1e-12, "nan_ok": True}
+EXACT: dict[str, Any] = {"abs": 1e-12, "nan_ok": True}
 CURVES = st.lists(st.integers(0, 200).map(lambda k: k / 200) | st.floats(0, 1), min_size=1, max_size=40)
 RAW = st.lists(st.integers(-400, 400).map(lambda k: k / 200), min_size=1, max_size=40)
 SETTINGS = [("paper", None), ("v1.0", None), ("v1.5", None), ("v1.5", "published"), ("robust", None)]

@@ -267,7 +267,7 @@ def test_under_five_episodes_a_mean_has_no_interval():
     ("call", "message"),
     [
         (lambda: rate_estimate([0.5, 1]), "mean_estimate"),
-        (lambda: rate_estimate([1], method="wald"), "clopper-pearson"),
+        (lambda: rate_estimate([1], method="wald"), "clopper-pearson"),  # type: ignore[arg-type]
         (lambda: mean_estimate([0.1, 0.2], level=95), "0.95"),
         (lambda: mean_estimate([0.1, 0.2], clusters=["a"]), "1 clusters labels for 2 episodes"),
         (lambda: mean_estimate([0.1, math.inf]), "finite"),

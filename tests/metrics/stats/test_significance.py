@@ -154,6 +154,6 @@ def test_an_unknown_p_value_stays_unknown_and_is_not_counted():
 
 def test_wrong_corrections_and_p_values_are_refused():
     with pytest.raises(OptionError, match="bh, by, holm"):
-        adjust_p_values([0.1], method="bonferroni")
+        adjust_p_values([0.1], method="bonferroni")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"0\.\.1"):
         adjust_p_values([1.2])
