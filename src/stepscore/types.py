@@ -58,7 +58,7 @@ class Curve:
         known = self.progress[~np.isnan(self.progress)]
         if np.any((known < 0) | (known > 1)):
             raise ValueError(
-                "Curve progress must lie in 0..1 or be NaN; keep other values in the 'raw' channel."
+                "Curve progress must be in 0..1 or be NaN; keep other values in the 'raw' channel."
             )
 
     def __len__(self) -> int:

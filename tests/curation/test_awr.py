@@ -57,7 +57,7 @@ def test_the_logistic_form_rises_with_the_change_and_stays_off_its_bounds(given_
     assert np.all(np.diff(found.weights[known][order]) >= 0)
 
 
-def test_the_logistic_form_tells_rises_apart_and_does_not_depend_on_their_scale() -> None:
+def test_the_logistic_form_distinguishes_rises_and_does_not_depend_on_their_scale() -> None:
     rises = np.array([0.01, 0.02, 0.06])
     found = logistic_weights(rises).weights
     assert np.all(np.diff(found) > 0.1)

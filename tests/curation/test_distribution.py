@@ -1,4 +1,4 @@
-"""A user sees what the weights do before training, and is told when they do nothing."""
+"""A summary of the weights before training, with a warning when they do nothing."""
 
 from __future__ import annotations
 

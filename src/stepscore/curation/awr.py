@@ -70,7 +70,7 @@ def logistic_weights(
     Args:
         changes: Change of progress from each frame's curve point to the next; NaN for unknown.
         delta_max: Upper bound of the weights, never reached.
-        temperature: Above 1 the weights lie closer together, below 1 farther apart.
+        temperature: Above 1 the weights are closer together, below 1 farther apart.
     """
     if not (delta_max > 0 and temperature > 0):
         raise OptionError(f"delta_max is {delta_max} and temperature {temperature}; both must be above 0.")

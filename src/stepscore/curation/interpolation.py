@@ -84,7 +84,7 @@ def _frame_axis(times: FloatArray, n_frames: int, fps: float) -> tuple[FloatArra
 def _on_points(
     points: FloatArray, frames: FloatArray
 ) -> tuple[IntArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Return the nearest point of every frame, and whether the frame lies on it."""
+    """Return the nearest point of every frame, and whether the frame is on it."""
     right = np.clip(np.searchsorted(points, frames), 0, len(points) - 1)
     left = np.maximum(right - 1, 0)
     nearest = np.where(np.abs(points[left] - frames) < np.abs(points[right] - frames), left, right)

@@ -75,14 +75,14 @@ def fit_calibration(scores: ArrayLike, truth: ArrayLike, weights: ArrayLike | No
     if not np.all(np.isfinite(x)):
         raise OptionError("A score is infinite; set it to NaN if it is unknown.")
     if np.any((y < 0) | (y > 1)):
-        raise OptionError(f"truth spans {y.min():g}..{y.max():g}; labelled progress lies in 0..1.")
+        raise OptionError(f"truth spans {y.min():g}..{y.max():g}; labelled progress is in 0..1.")
     if not (np.all(np.isfinite(w)) and np.all(w > 0)):
         raise OptionError("weights must be finite and above 0.")
     levels, level_of = np.unique(x, return_inverse=True)
     total = np.bincount(level_of, weights=w).astype(np.float64)
     means = np.bincount(level_of, weights=w * y) / total
     fitted: FloatArray = isotonic_regression(means, weights=total).x
-    # A level inside a block lies on the line between the block's ends, so that it needs no knot.
+    # A level inside a block is on the line between the block's ends, so that it needs no knot.
     inner = np.zeros(len(levels), dtype=bool)
     inner[1:-1] = (fitted[1:-1] == fitted[:-2]) & (fitted[1:-1] == fitted[2:])
     return MonotoneMap(tuple(levels[~inner].tolist()), tuple(np.clip(fitted[~inner], 0, 1).tolist()))

@@ -42,7 +42,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """Sign agreement on the pairs whose absolute true change lies in [lo, hi).
+    """Sign agreement on the pairs whose absolute true change is in [lo, hi).
 
     Attributes:
         lo: Smallest absolute true change.

@@ -65,11 +65,12 @@ def failure_mode_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
     tables = [_shares(known) for names in names_by_task.values() if (known := _known(names))]
     if len(tables) < 2:
         return math.nan
-    apart = [
-        sum(abs(a.get(name, 0.0) - b.get(name, 0.0)) for name in a.keys() | b.keys()) / 2
+    # A union of keys has no fixed order, so that a plain sum would differ in its last digit between processes.
+    distances = [
+        math.fsum(abs(a.get(name, 0.0) - b.get(name, 0.0)) for name in a.keys() | b.keys()) / 2
         for a, b in combinations(tables, 2)
     ]
-    return 1.0 - sum(apart) / len(apart)
+    return 1.0 - sum(distances) / len(distances)
 
 
 def policy_z_scores(
@@ -77,7 +78,7 @@ def policy_z_scores(
     *,
     lower_is_better: Iterable[str] = LOWER_IS_BETTER,
 ) -> dict[str, dict[str, float]]:
-    """Return how many standard deviations each policy lies from the mean of the policies, better upwards.
+    """Return how many standard deviations each policy is from the mean of the policies, better upwards.
 
     z = (x - mean) / sd with the sample standard deviation (n - 1) over the policies whose value is known; the
     sign is reversed for metrics where lower is better. After the diagnosis figure of PRM-as-a-Judge.
@@ -97,7 +98,7 @@ def policy_z_scores(
         column = np.array([values.get(metric, math.nan) for values in values_by_policy.values()], dtype=float)
         known = column[~np.isnan(column)]
         spread = float(np.std(known, ddof=1)) if len(known) >= 3 else 0.0
-        # Equal values may differ by rounding in their mean; that is no spread.
+        # Equal values may differ by rounding in their mean; that is not spread.
         flat = spread <= 1e-12 * max(1.0, float(np.abs(known).max(initial=0.0)))
         sign = -1.0 if metric in reversed_metrics else 1.0
         for policy, value in zip(values_by_policy, column, strict=True):

@@ -44,7 +44,7 @@ class TraceError:
 
 @dataclass(frozen=True)
 class BoundaryRise:
-    """The part of a curve's rise that lies close to stage boundaries.
+    """The part of a curve's rise close to stage boundaries.
 
     Attributes:
         boundaries: Times of the boundaries, shape (m,).

@@ -63,7 +63,7 @@ def compute_opd(
 
     Args:
         progress: The samples in order, shape (T,). NaN is unknown: one makes every metric NaN, and
-            ``coverage`` says how many there were. ``paper`` and ``v1.0`` compute on values outside 0..1 as
+            ``coverage`` is the share that is known. ``paper`` and ``v1.0`` compute on values outside 0..1 as
             they are (pass the ``raw`` channel), ``v1.5`` clips them, ``robust`` refuses them.
         revision: ``"paper"``, ``"v1.0"``, ``"v1.5"`` or ``"robust"``; see the module's table.
         times: Timestamp of each sample in seconds, strictly increasing. The three published revisions use it

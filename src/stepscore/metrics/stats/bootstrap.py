@@ -7,7 +7,7 @@ Three choices make it hold its level on the small samples of robot evaluation:
   where the plain bootstrap is too narrow by (n - 1) / n in every stratum, a half for two episodes a task
   (Hesterberg, "Unbiasing the Bootstrap", 2004).
 - The end points of BCa (Efron 1987) are placed by quantiles of Student's t in place of the normal's, since
-  the spread is itself estimated (Hesterberg, "What Teachers Should Know About the Bootstrap", 2015).
+  the spread is itself estimated (Hesterberg, The American Statistician 69, 371-386, 2015).
 - The acceleration is that of a stratified sample (Davison and Hinkley, "Bootstrap Methods", 1997, 5.3.2).
 
 docs/intervals.md has the coverage, beside that of a plain BCa bootstrap.
@@ -119,7 +119,7 @@ def statistic_acceleration(func: Callable[..., float], sample: Sample) -> float:
 def bca_interval(
     value: float, replicates: FloatArray, *, acceleration: float, df: float, level: float
 ) -> tuple[float, float]:
-    """Return the ends of the BCa interval; NaN where the estimate lies outside all of its replicates.
+    """Return the ends of the BCa interval; NaN where the estimate is outside all of its replicates.
 
     ``z0 = Phi^-1(share of replicates below the estimate, ties half)`` and each end is the quantile at
     ``Phi(z0 + (z0 + q) / (1 - a (z0 + q)))`` with ``q`` the t quantile of the level's tail.

@@ -244,7 +244,7 @@ def _bca_note(
     ends: tuple[float, float], level: float, resamples: int, seed: int, undefined: int = 0
 ) -> tuple[tuple[float, float], str]:
     if math.isnan(ends[0]):
-        return ends, "the estimate lies outside its own resamples"
+        return ends, "the estimate lies outside its own resamples"  # stored name
     left_out = f", {undefined} undefined" if undefined else ""
     return ends, f"BCa bootstrap {percent_of(level)} ({resamples} resamples{left_out}, seed {seed})"
 

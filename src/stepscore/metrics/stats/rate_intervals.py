@@ -55,9 +55,9 @@ def score_interval(rate: float, n: float, quantile: float) -> tuple[float, float
 
 
 def check_level(level: float) -> float:
-    """Return ``level``; raise OptionError unless it lies between 0 and 1."""
+    """Return ``level``; raise OptionError unless it is between 0 and 1."""
     if not 0 < level < 1:
-        raise OptionError(f"level must lie between 0 and 1, e.g. 0.95; got {level}.")
+        raise OptionError(f"level must be between 0 and 1, e.g. 0.95; got {level}.")
     return level
 
 

@@ -166,7 +166,7 @@ def adjust_p_values(p_values: ArrayLike, *, method: Literal["bh", "by", "holm"] 
     if method not in ("bh", "by", "holm"):
         raise OptionError(f"Unknown correction {method!r}. Valid: bh, by, holm.")
     if np.any((p < 0) | (p > 1)):
-        raise OptionError("P-values must lie in 0..1, or be NaN where there was nothing to test.")
+        raise OptionError("P-values must be in 0..1, or be NaN where there was nothing to test.")
     adjusted = np.full(p.shape, math.nan)
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
