@@ -19,8 +19,7 @@ from stepscore.metrics.order import ccc
 from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray
 
-StageSpan = tuple[str, float, float]
-"""Name, start and end of a stage, in seconds."""
+StageSpan = tuple[str, float, float]  # name, start and end in seconds
 
 
 @dataclass(frozen=True, slots=True)
