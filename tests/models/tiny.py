@@ -80,7 +80,7 @@ def vision_tokens(made: Tokenizer) -> VisionTokens:
 
 
 def enlarge(model: Any, gain: float = 3.0) -> Any:
-    """Larger weights, so that in a random model attention, pictures and positions matter."""
+    """Larger weights, so that in a random model attention, images and positions matter."""
     with torch.no_grad():
         for name, weights in model.named_parameters():
             if weights.ndim >= 2 and "embed_tokens" not in name and "pos_embed" not in name:

@@ -1,4 +1,4 @@
-"""What looks at pictures and answers.
+"""What looks at images and answers.
 
 A judge puts requests (``request.py``) to a model (``model.py``); every call goes through the ledger, which
 keeps answers, attempts and money. Each backend is one file, found by the first part of the model string:

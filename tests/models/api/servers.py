@@ -221,7 +221,7 @@ def _parts(content: str | list[dict[str, Any]]) -> Iterator[Part]:
 
 
 def shown(url: str) -> DecodedMedia:
-    """The picture of a data URL."""
+    """The image of a data URL."""
     head, _, packed = url.partition(",")
     assert head in ("data:image/png;base64", "data:image/jpeg;base64"), head
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(packed))).convert("RGB"), np.uint8)
@@ -261,7 +261,7 @@ def completion(
 
 
 async def generate(served: Served, body: Mapping[str, Any]) -> dict[str, Any]:
-    """SGLang's native generate: the prompt as it is, pictures at their places."""
+    """SGLang's native generate: the prompt as it is, images at their places."""
     texts, images = body["text"].split(PLACE), [shown(url) for url in body.get("image_data", [])]
     assert len(texts) == len(images) + 1
     parts: list[Part] = [texts[0]]
@@ -327,7 +327,10 @@ def make_app(served: Served) -> Any:
     async def openapi(request: HttpRequest) -> HttpResponse:
         if not served.spec.get("openapi", True):
             return refuse(404, "Not Found")
-        fields: dict[str, Any] = {"messages": {}, **({"logprob_token_ids": {}} if "ids" not in served.spec else {})}
+        fields: dict[str, Any] = {
+            "messages": {},
+            **({"logprob_token_ids": {}} if "ids" not in served.spec else {}),
+        }
         return JSONResponse({"components": {"schemas": {"ChatCompletionRequest": {"properties": fields}}}})
 
     async def stats(request: HttpRequest) -> HttpResponse:
@@ -358,7 +361,7 @@ async def misbehave(fault: str, authorization: str, reply: dict[str, Any]) -> An
     if fault == "500":
         return HttpResponse(f"internal error for {authorization}", 500)
     if fault == "400":
-        return JSONResponse({"error": {"message": f"No pictures for {authorization}."}}, 400)
+        return JSONResponse({"error": {"message": f"No images for {authorization}."}}, 400)
     if fault == "hang":
         await asyncio.sleep(30)
     if fault == "cut":

@@ -27,7 +27,7 @@ def frames(n: int = 3, height: int = 12, width: int = 20) -> Frames:
     return np.random.default_rng(0).integers(0, 256, (n, height, width, 3), dtype=np.uint8)
 
 
-def film(n: int = 3) -> DecodedMedia:
+def video(n: int = 3) -> DecodedMedia:
     return DecodedMedia(Clip(frames(n), np.array([0.0, 0.55, 12.04])[:n], np.arange(n)), video=True)
 
 
@@ -42,7 +42,7 @@ def test_jpeg_is_smaller_the_lower_its_quality() -> None:
     assert ImageCodec("jpeg").data_url(frames()[0]).startswith("data:image/jpeg;base64,")
 
 
-def test_large_pictures_are_made_smaller_and_small_ones_left() -> None:
+def test_large_images_are_made_smaller_and_small_ones_left() -> None:
     assert shown(ImageCodec(max_side=10).data_url(frames()[0])).clip.frames.shape[1:3] == (6, 10)
     assert shown(ImageCodec(max_side=20).data_url(frames()[0])).clip.frames.shape[1:3] == (12, 20)
 
@@ -60,18 +60,18 @@ def test_a_wrong_codec_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_video_is_one_image_a_frame_each_after_its_time() -> None:
-    prompt = Prompt((Turn("system", ("Be brief.",)), Turn("user", ("Look: ", film(), "Well?"))))
+    prompt = Prompt((Turn("system", ("Be brief.",)), Turn("user", ("Look: ", video(), "Well?"))))
     system, user = chat_messages(prompt, ImageCodec())
     assert system == {"role": "system", "content": "Be brief."}
     texts = [item["text"] for item in user["content"] if item["type"] == "text"]
     assert texts == ["Look: <0.0 seconds>", "<0.6 seconds>", "<12.0 seconds>", "Well?"]
-    pictures = [shown(item["image_url"]["url"]) for item in user["content"] if item["type"] == "image_url"]
-    assert np.array_equal(np.concatenate([picture.clip.frames for picture in pictures]), frames())
+    images = [shown(item["image_url"]["url"]) for item in user["content"] if item["type"] == "image_url"]
+    assert np.array_equal(np.concatenate([image.clip.frames for image in images]), frames())
 
 
 def test_prefixes_of_a_video_begin_alike() -> None:
     def content(n: int) -> Any:
-        return chat_messages(Prompt((Turn("user", (film(n),)),)), ImageCodec())[0]["content"]
+        return chat_messages(Prompt((Turn("user", (video(n),)),)), ImageCodec())[0]["content"]
 
     assert content(3)[: len(content(2))] == content(2)
 

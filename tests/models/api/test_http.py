@@ -63,7 +63,7 @@ def test_every_fault_has_its_error(met: dict[str, ModelError], fault: str, kind:
 
 def test_the_servers_words_and_waits_are_told(met: dict[str, ModelError]) -> None:
     assert "Slow down" in str(met["429"])
-    assert "No pictures for" in str(met["400"])
+    assert "No images for" in str(met["400"])
     waits = [met[fault].retry_after for fault in ("429", "429-date", "500")]  # type: ignore[attr-defined]
     assert waits == [0.0, 0.0, None]
 

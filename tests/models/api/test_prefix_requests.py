@@ -30,11 +30,11 @@ from stepscore.models.api.prefix_requests import (
 CLAIM = "The video shows: open the drawer Decide whether the above statement is True or not."
 CUE = " The answer is:"
 OPEN = CLAIM + CUE
-FILM = DecodedMedia(Clip(np.zeros((2, 4, 4, 3), np.uint8), np.arange(2) / 2, np.arange(2)), video=True)
+VIDEO = DecodedMedia(Clip(np.zeros((2, 4, 4, 3), np.uint8), np.arange(2) / 2, np.arange(2)), video=True)
 
 
-def single(*candidates: str, prompt: Prompt, film: Any = FILM) -> ScorePrefixes:
-    return ScorePrefixes(film, (2,), (prompt,), candidates)
+def single(*candidates: str, prompt: Prompt, video: Any = VIDEO) -> ScorePrefixes:
+    return ScorePrefixes(video, (2,), (prompt,), candidates)
 
 
 def asked(text: str, prefill: str = "", template: Template = "open", *before: Turn) -> Prompt:
@@ -45,13 +45,13 @@ def asked(text: str, prefill: str = "", template: Template = "open", *before: Tu
 def test_a_turn_left_open_is_prefilled_where_the_server_can(template: Template) -> None:
     request = single(" True", " False", prompt=asked(CLAIM, CUE, template))
     prompt, words = chat_prompt(request, prefill=True)
-    assert prompt == Prompt((Turn("user", (FILM, CLAIM)),), "The answer is:")
+    assert prompt == Prompt((Turn("user", (VIDEO, CLAIM)),), "The answer is:")
     assert words == (" True", " False")
 
 
 def test_elsewhere_the_answer_begins_a_turn_and_loses_its_space() -> None:
     prompt, words = chat_prompt(single(" True", " False", prompt=asked(CLAIM, CUE)), prefill=False)
-    assert prompt == Prompt((Turn("user", (FILM, OPEN)),))
+    assert prompt == Prompt((Turn("user", (VIDEO, OPEN)),))
     assert words == ("True", "False")
 
 
@@ -59,17 +59,17 @@ def test_elsewhere_the_answer_begins_a_turn_and_loses_its_space() -> None:
 def test_a_whole_chat_is_asked_as_it_is(prefill: bool) -> None:
     system = Turn("system", ("Be honest.",))
     prompt, words = chat_prompt(single("True", prompt=asked(OPEN, "", "chat", system)), prefill=prefill)
-    assert prompt == Prompt((system, Turn("user", (FILM, OPEN))))
+    assert prompt == Prompt((system, Turn("user", (VIDEO, OPEN))))
     assert words == ("True",)
 
 
 def test_an_answer_already_begun_goes_on_or_returns_to_the_user() -> None:
     request = single(" True", prompt=asked(CLAIM, "It is", "chat"))
     prompt, words = chat_prompt(request, prefill=True)
-    assert prompt == Prompt((Turn("user", (FILM, CLAIM)),), "It is")
+    assert prompt == Prompt((Turn("user", (VIDEO, CLAIM)),), "It is")
     assert words == (" True",)
     prompt, words = chat_prompt(request, prefill=False)
-    assert prompt == Prompt((Turn("user", (FILM, f"{CLAIM}\nIt is")),))
+    assert prompt == Prompt((Turn("user", (VIDEO, f"{CLAIM}\nIt is")),))
     assert words == ("True",)
 
 
@@ -106,7 +106,7 @@ def test_a_server_is_asked_each_prefix_once_and_shorter_ones_first() -> None:
 
 
 def test_decoded_frames_are_cut_as_named_ones_are() -> None:
-    cut = single_requests(ScorePrefixes(FILM, (1, 2), (asked("a"),), ("x",)))
+    cut = single_requests(ScorePrefixes(VIDEO, (1, 2), (asked("a"),), ("x",)))
     assert [len(one.video.clip) for one in cut] == [1, 2]  # type: ignore[union-attr]
     assert all(one.video.video for one in cut)  # type: ignore[union-attr]
 

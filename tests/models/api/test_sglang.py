@@ -61,10 +61,10 @@ def test_the_native_request_is_the_documented_one(server: Running) -> None:
 
 
 def test_prefixes_keep_their_tokens_as_they_are(server: Running) -> None:
-    film = DecodedMedia(clip(4), video=True)
+    video = DecodedMedia(clip(4), video=True)
     texts = ("amid own words", "b:")
     prompts = tuple(Prompt((Turn("user", (VideoPrefix(), text)),), template="open") for text in texts)
-    request = ScorePrefixes(film, (3, 1), prompts, (" True", "yes"))
+    request = ScorePrefixes(video, (3, 1), prompts, (" True", "yes"))
     before = server.stats()["total"]
     found = ask(server).score_prefixes(request)
     assert server.stats()["total"] - before == 4

@@ -151,7 +151,7 @@ def test_it_answers_as_the_same_network_does_in_this_process(served: Served) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "calls", "pictures"),
+    ("name", "options", "calls", "images"),
     [
         ("gvl", {"frames": 4}, 4, 20),
         ("gvl", {"frames": 4, "form": "json"}, 4, 20),
@@ -160,7 +160,7 @@ def test_it_answers_as_the_same_network_does_in_this_process(served: Served) -> 
     ids=["gvl", "gvl in JSON", "stepeval"],
 )
 def test_a_run_on_answers_that_say_nothing_is_complete_and_knows_nothing(
-    name: str, options: dict[str, Any], calls: int, pictures: int, served: Served, tmp_path: Path
+    name: str, options: dict[str, Any], calls: int, images: int, served: Served, tmp_path: Path
 ) -> None:
     judge = stepscore.get_judge(name, model=served.model(), max_tokens=WRITTEN, **options)
     before = served.questions
@@ -177,7 +177,7 @@ def test_a_run_on_answers_that_say_nothing_is_complete_and_knows_nothing(
     else:
         assert len(run.verdicts()) == 4
     used = {key: sum(run.usage().column(key).to_pylist()) for key in ("calls", "attempts", "images")}
-    assert used == {"calls": calls, "attempts": calls, "images": pictures}
+    assert used == {"calls": calls, "attempts": calls, "images": images}
     assert served.questions - before == calls
     kept = run.calls().to_pylist()
     assert len(kept) == calls

@@ -118,8 +118,8 @@ def test_an_unfinished_answer_goes_on(server: Running) -> None:
 
 
 def test_prefixes_are_scored_after_the_cue_in_the_assistants_turn(server: Running) -> None:
-    film = DecodedMedia(clip(4), video=True)
-    request = ScorePrefixes(film, (4, 1, 3), (STATEMENT,), (" True", " False"))
+    video = DecodedMedia(clip(4), video=True)
+    request = ScorePrefixes(video, (4, 1, 3), (STATEMENT,), (" True", " False"))
     before = server.stats()["total"]
     found = ask(server).score_prefixes(request)
     assert server.stats()["total"] - before == 3
@@ -157,13 +157,13 @@ def spelled(frames: Frames) -> Iterator[str | DecodedMedia]:
 def test_a_network_behind_a_server_scores_as_it_does_in_this_process(shared_data: Path) -> None:
     name = f"hf/{shared_data / 'prototype_judge'}"
     frames = np.random.default_rng(2).integers(0, 256, (3, 96, 96, 3), dtype=np.uint8)
-    film = DecodedMedia(Clip(frames, np.arange(3) / 2, np.arange(3)), video=True)
-    request = ScorePrefixes(film, (1, 2, 3), (STATEMENT,), (" True", " False"))
+    video = DecodedMedia(Clip(frames, np.arange(3) / 2, np.arange(3)), video=True)
+    request = ScorePrefixes(video, (1, 2, 3), (STATEMENT,), (" True", " False"))
     local = get_model(name)
     with serving(model=name) as server:
         found = ask(server).score_prefixes(request).logprobs[0]
-        written = ask(server).generate(Generate(user(film, "Well?"), max_tokens=4))
-        told = OpenAIModel("tiny", base_url=server.url).score(user(film, "Well?"), (" True", " zebra"))
+        written = ask(server).generate(Generate(user(video, "Well?"), max_tokens=4))
+        told = OpenAIModel("tiny", base_url=server.url).score(user(video, "Well?"), (" True", " zebra"))
     for row, length in zip(found, request.lengths, strict=True):
         prompt = Prompt((Turn("user", (*spelled(frames[:length]), CLAIM)),), prefill="The answer is:")
         exact = local.score(prompt, (" True", " False"))

@@ -38,10 +38,10 @@ def statement(text: str) -> Prompt:
     return Prompt((Turn("user", (VideoPrefix(), text)),), template="open")
 
 
-STILL, FILM = FrameRef("top", 3, 64), VideoFrames("top", (0, 4, 8), 64)
+STILL, VIDEO = FrameRef("top", 3, 64), VideoFrames("top", (0, 4, 8), 64)
 PROMPT = Prompt((Turn("user", ("How far? ", STILL)),))
 ASKED = Generate(PROMPT)
-PREFIXES = ScorePrefixes(FILM, (1, 3), (statement("tail"),), (" True",))
+PREFIXES = ScorePrefixes(VIDEO, (1, 3), (statement("tail"),), (" True",))
 
 
 def key(request: Request = ASKED, fingerprint: str = "f", **model: object) -> str:
@@ -133,7 +133,7 @@ def test_a_row_says_what_was_asked_and_answered() -> None:
     row = call.row()
     assert row["prompt"] == 'user: How far? [frame {"is": "frame", "view": "top", "index": 3, "size": 64}]'
     assert row["answer"] == "half way"
-    assert (row["kind"], row["tokens_in"], row["tokens_out"]) == ("Generate", 9, 2)
+    assert (row["kind"], row["tokens_in"], row["tokens_out"]) == ("generate", 9, 2)
     assert json.loads(row["frames"]) == [{"is": "frame", "view": "top", "index": 3, "size": 64}]
     fresh = Call("e", "k", ASKED, Answer("half way", tokens_in=9, tokens_out=2), attempts=1, latencies=[0.5])
     assert fresh.row() == row, "a row does not depend on the cache, on retries or on time"
@@ -150,13 +150,13 @@ def test_prefix_questions_are_readable() -> None:
     assert prompt_text(PREFIXES).endswith("prefixes of [1, 3] frames]tail")
 
 
-def test_pictures_are_counted() -> None:
+def test_images_are_counted() -> None:
     tile = TiledFrames((STILL, STILL, STILL), 2)
-    assert Call("e", "k", Generate(user(STILL, FILM, tile, GoalImage("top")))).images == 1 + 3 + 1 + 1
+    assert Call("e", "k", Generate(user(STILL, VIDEO, tile, GoalImage("top")))).images == 1 + 3 + 1 + 1
     assert Call("e", "k", PREFIXES).images == 3
 
 
-def test_pictures_in_hand_are_known_by_their_pixels() -> None:
+def test_images_in_hand_are_known_by_their_pixels() -> None:
     def shown(value: int) -> Request:
         frames = np.full((1, 2, 2, 3), value, np.uint8)
         return Generate(user(DecodedMedia(Clip(frames, np.zeros(1), np.zeros(1, np.int64)))))

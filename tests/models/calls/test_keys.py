@@ -25,13 +25,13 @@ from stepscore.models import (
 )
 from stepscore.models.calls.keys import TAGS, call_key
 
-STILL, GOAL, FILM = FrameRef("top", 3, 64), GoalImage("wrist"), VideoFrames("top", (0, 4, 8), 64)
+STILL, GOAL, VIDEO = FrameRef("top", 3, 64), GoalImage("wrist"), VideoFrames("top", (0, 4, 8), 64)
 TILE = TiledFrames((STILL, FrameRef("wrist", 5)), 2)
 CLIP = Clip(np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3), np.array([0.0, 0.5]), np.array([0, 5]))
 PROMPT = Prompt(
     (
         Turn("system", ("Judge.",)),
-        Turn("user", ("How far? ", STILL, GOAL, TILE, FILM)),
+        Turn("user", ("How far? ", STILL, GOAL, TILE, VIDEO)),
     ),
     prefill="About",
 )
@@ -45,7 +45,7 @@ GOLDEN: list[tuple[Request, str]] = [
     ),
     (Score(PROMPT, (" yes", " no"), 2), "87033a664a557f2226077ee059f359d7700cf514083c5e8d242879106cbb662c"),
     (
-        ScorePrefixes(FILM, (1, 3), (STATEMENT,), (" True", " False")),
+        ScorePrefixes(VIDEO, (1, 3), (STATEMENT,), (" True", " False")),
         "812218cbde80c7349d768e4ad1883fca71211691a8b7770bacedfee7e26f382b",
     ),
     (
@@ -54,7 +54,7 @@ GOLDEN: list[tuple[Request, str]] = [
     ),
     (
         PredictStages(
-            (FILM,), "open the drawer", "drawer-open", (0, 2), "expected", ((0.5, 1.0), (0.25, 2.0))
+            (VIDEO,), "open the drawer", "drawer-open", (0, 2), "expected", ((0.5, 1.0), (0.25, 2.0))
         ),
         "ce7eb2582d8fd373fe3e45918065dd76149b6da08230f3ae799a36147f5320c1",
     ),
@@ -62,7 +62,9 @@ GOLDEN: list[tuple[Request, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("request_", "golden"), GOLDEN, ids=["generate", "score", "prefixes", "decoded", "ce7eb2582d8fd373fe3e45918065dd76149b6da08230f3ae799a36147f5320c1"]
+    ("request_", "golden"),
+    GOLDEN,
+    ids=["generate", "score", "prefixes", "decoded", "stages"],
 )
 def test_a_key_is_what_it_always_was(request_: Request, golden: str) -> None:
     assert call_key("fingerprint", request_, {"name": "mock/x", "weights": "abc"}) == golden

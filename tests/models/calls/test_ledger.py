@@ -77,7 +77,7 @@ def test_an_attempt_is_written_before_it_is_sent(tmp_path: Path) -> None:
     assert rows(tmp_path) == [("k", None, "answered")]
 
 
-def test_every_retry_is_an_attempt_and_pictures_are_decoded_once(tmp_path: Path) -> None:
+def test_every_retry_is_an_attempt_and_images_are_decoded_once(tmp_path: Path) -> None:
     fake, one = Fake([TransientModelError("cut"), RefusedError("429", 0.0)]), call()
     assert ask(ledger(tmp_path), one, fake) == Answer("half way", tokens_in=20, tokens_out=5)
     assert (fake.seen, one.attempts, fake.prepared, len(one.latencies)) == (3, 3, 1, 1)

@@ -23,7 +23,7 @@ from stepscore.models.api.prefix_requests import single_requests
 from stepscore.models.calls.call import Call
 from stepscore.models.calls.prices import LISTED, MOST_TOKENS_PER_IMAGE, TABLE, Price, most_tokens, price_of
 
-FILM = VideoFrames("top", (0, 3, 6, 9))
+VIDEO = VideoFrames("top", (0, 3, 6, 9))
 
 
 def user(*parts: object) -> Prompt:
@@ -51,7 +51,7 @@ def test_a_price_is_per_million_tokens() -> None:
     assert Price(2.0, 8.0, "").of(500_000, 250_000) == pytest.approx(3.0)
 
 
-def test_the_most_a_call_reads_is_bounded_by_bytes_and_pictures() -> None:
+def test_the_most_a_call_reads_is_bounded_by_bytes_and_images() -> None:
     text = "Wie weit? 走"
     tokens_in, tokens_out = most_tokens(Generate(user(text, FrameRef("top", 1)), max_tokens=40))
     assert tokens_in >= len(text.encode()) + MOST_TOKENS_PER_IMAGE
@@ -60,22 +60,22 @@ def test_the_most_a_call_reads_is_bounded_by_bytes_and_pictures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "pictures"),
+    ("part", "images"),
     [
         (FrameRef("top", 1), 1),
         (GoalImage("top"), 1),
         (TiledFrames((FrameRef("top", 1), FrameRef("top", 2)), 2), 1),
-        (FILM, 4),
+        (VIDEO, 4),
         (DecodedMedia(Clip(np.zeros((3, 2, 2, 3), np.uint8), np.arange(3.0), np.arange(3)), video=True), 3),
     ],
 )
-def test_every_picture_counts(part: object, pictures: int) -> None:
-    assert most_tokens(Generate(user(part)))[0] == pictures * MOST_TOKENS_PER_IMAGE
+def test_every_image_counts(part: object, images: int) -> None:
+    assert most_tokens(Generate(user(part)))[0] == images * MOST_TOKENS_PER_IMAGE
 
 
 def test_prefixes_cost_at_most_what_they_cost_one_by_one() -> None:
     prompts = [Prompt((Turn("user", (VideoPrefix(), text)),), template="open") for text in ("a", "bb")]
-    request = ScorePrefixes(FILM, (1, 2, 4), tuple(prompts), (" True",))
+    request = ScorePrefixes(VIDEO, (1, 2, 4), tuple(prompts), (" True",))
     alone = [most_tokens(one) for one in single_requests(request)]
     assert most_tokens(request) == (sum(read for read, _ in alone), sum(written for _, written in alone))
     assert most_tokens(request)[0] >= 2 * (1 + 2 + 4) * MOST_TOKENS_PER_IMAGE

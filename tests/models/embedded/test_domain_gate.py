@@ -11,7 +11,7 @@ import pytest
 
 from stepscore.errors import ModelError, OptionError
 from stepscore.models import DecodedMedia, Generate, Prompt, Score, ScorePrefixes, Turn
-from stepscore.models.embedded.domain_check import decisive_pictures, request_text
+from stepscore.models.embedded.domain_check import decisive_images, request_text
 from stepscore.models.embedded.domain_gate import (
     GATE_FILE,
     DomainGate,
@@ -187,21 +187,21 @@ class TestFiles:
             load_gate(tmp_path / GATE_FILE)
 
 
-class TestWhichPicturesDecide:
-    def test_a_film_is_decided_by_its_first_frame_alone(self) -> None:
-        film = DecodedMedia(tiny.clip(5), True)
-        request = ScorePrefixes(film, (2, 5), tiny.statements(), tiny.CANDIDATES)
-        (picture,) = decisive_pictures(request)
-        np.testing.assert_array_equal(picture, film.clip.frames[0])
+class TestWhichImagesDecide:
+    def test_a_video_is_decided_by_its_first_frame_alone(self) -> None:
+        video = DecodedMedia(tiny.clip(5), True)
+        request = ScorePrefixes(video, (2, 5), tiny.statements(), tiny.CANDIDATES)
+        (image,) = decisive_images(request)
+        np.testing.assert_array_equal(image, video.clip.frames[0])
 
-    def test_of_a_conversation_every_picture_counts(self) -> None:
+    def test_of_a_conversation_every_image_counts(self) -> None:
         stills = tuple(DecodedMedia(tiny.clip(1, seed=seed)) for seed in range(3))
         prompt = Prompt((Turn("user", ("Look: ", *stills, " Is it open?")),))
         for request in (Generate(prompt), Score(prompt, (" Yes", " No"))):
-            assert len(decisive_pictures(request)) == 3
+            assert len(decisive_images(request)) == 3
             assert request_text(request).split() == ["Look:", "Is", "it", "open?"]
 
-    def test_the_words_of_a_film_stand_after_it(self) -> None:
+    def test_the_words_of_a_video_stand_after_it(self) -> None:
         request = ScorePrefixes(
             DecodedMedia(tiny.clip(5), True), (2, 5), tiny.prompts("open it", "close it"), tiny.CANDIDATES
         )

@@ -68,13 +68,13 @@ def model(folder: Path) -> EmbeddedModel:
     return made
 
 
-def film(kind: str, n: int = 4, seed: int = 20) -> DecodedMedia:
+def video(kind: str, n: int = 4, seed: int = 20) -> DecodedMedia:
     frames = np.stack([p.pixels for p in scenes.images(kind, n, seed)])
     return DecodedMedia(Clip(frames, np.arange(n) / 2, np.arange(n)), True)
 
 
 def prefixes(kind: str) -> ScorePrefixes:
-    return ScorePrefixes(film(kind), (2, 4), tiny.statements(), tiny.CANDIDATES)
+    return ScorePrefixes(video(kind), (2, 4), tiny.statements(), tiny.CANDIDATES)
 
 
 def stills(kind: str) -> Prompt:
@@ -162,16 +162,16 @@ class TestAnswers:
         free = EmbeddedModel(checkpoint=str(folder), gate=False)
         assert np.isfinite(free.score_prefixes(prefixes("other")).logprobs).all()
 
-    def test_a_question_without_pictures_is_answered(self, model: EmbeddedModel) -> None:
+    def test_a_question_without_images_is_answered(self, model: EmbeddedModel) -> None:
         said = model.generate(Generate(Prompt((Turn("user", ("Hello?",)),)), max_tokens=2))
         assert isinstance(said, Answer)
         assert said.text != REFUSAL
 
-    def test_a_growing_film_is_decided_by_its_first_frame(self, folder: Path) -> None:
+    def test_a_growing_video_is_decided_by_its_first_frame(self, folder: Path) -> None:
         model = EmbeddedModel(checkpoint=str(folder))
         for kind, known in (("trained", True), ("other", False)):
             stream = model.open_stream(tiny.statements()[0])
-            stream.append(film(kind).clip)
+            stream.append(video(kind).clip)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 told = stream.score(tiny.statements(), tiny.CANDIDATES)
@@ -301,7 +301,7 @@ class TestTheJudgeInThePackage:
         assert check is not None
         shown = [*demo, *(perturb(episode, name, **how) for name, how in changes for episode in demo)]
         passed = [
-            check.admits_pictures([e.clip(indices=[0], size=224).frames[0]], e.instruction) for e in shown
+            check.admits_images([e.clip(indices=[0], size=224).frames[0]], e.instruction) for e in shown
         ]
         assert np.mean(passed) >= 0.95
 
@@ -311,7 +311,7 @@ class TestTheJudgeInThePackage:
         videos = open_episodes(shared_data / "rollouts")
         moments = [frame for episode in videos for frame in episode.clip(count=6, size=224).frames]
         texts = ("open the drawer", "push the puck to the mark", "a text about nothing")
-        passed = [check.admits_pictures([frame], text) for frame in moments for text in texts]
+        passed = [check.admits_images([frame], text) for frame in moments for text in texts]
         assert len(passed) >= 180
         assert np.mean(passed) <= 0.05
 

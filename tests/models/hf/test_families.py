@@ -14,7 +14,7 @@ import torch
 from stepscore.errors import ModelError
 from stepscore.models import DecodedMedia, Generate, Prompt, ScorePrefixes, Turn, get_model
 from stepscore.models.hf.model import HfModel
-from stepscore.models.hf.molmo2_inputs import Molmo2Films, film_text, pooling
+from stepscore.models.hf.molmo2_inputs import Molmo2Videos, pooling, video_text
 from stepscore.models.qwen3vl.inputs import Geometry
 from tests.models import tiny
 from tests.models.hf import tiny_families
@@ -100,10 +100,10 @@ def test_molmo2_by_full_passes(tmp_path: Path) -> None:
         x = torch.from_numpy(clip.frames[:length]).permute(0, 3, 1, 2).float()
         x = torch.nn.functional.interpolate(x, (56, 56), mode="bilinear").round()
         shifted = [torch.where(places >= 0, places + 16 * frame, places) for frame in range(length)]
-        pictures = [loaded.encode(token)[0] for token in tiny_families.MOLMO_TOKENS[:8]]
+        images = [loaded.encode(token)[0] for token in tiny_families.MOLMO_TOKENS[:8]]
         inputs = {
             "input_ids": ids,
-            "mm_token_type_ids": torch.isin(ids, torch.tensor(pictures)).int(),
+            "mm_token_type_ids": torch.isin(ids, torch.tensor(images)).int(),
             "pixel_values_videos": batch_pixels_to_patches(((x / 255 - 0.5) / 0.5).permute(0, 2, 3, 1), 14),
             "video_token_pooling": torch.cat(shifted),
             "video_grids": grid[None],
@@ -118,7 +118,7 @@ def test_in_molmo2_a_later_frame_changes_what_came_before(tmp_path: Path) -> Non
     clip = REQUEST.video.clip  # type: ignore[union-attr]
 
     def first_states(length: int) -> torch.Tensor:
-        inputs = loaded.films.prefix(clip, length, tiny.HEAD, "")
+        inputs = loaded.videos.prefix(clip, length, tiny.HEAD, "")
         states: torch.Tensor = loaded.model.model(**inputs).last_hidden_state[0, :12]
         return states
 
@@ -138,14 +138,14 @@ def test_pooling_of_a_side_that_does_not_divide() -> None:
     places, rows, columns = pooling(4, (3, 3))
     assert (rows, columns) == (2, 2)
     assert sorted(places[places >= 0].tolist()) == list(range(16))
-    assert film_text(np.array([0.0, 0.5]), 1) == (
+    assert video_text(np.array([0.0, 0.5]), 1) == (
         "0.0 <frame_start><im_patch><frame_end> 0.5 <frame_start><im_patch><frame_end>"
     )
-    assert Molmo2Films(lambda text: [], "").side == 378
+    assert Molmo2Videos(lambda text: [], "").side == 378
 
 
 def test_any_other_family_through_its_own_processor(tmp_path: Path) -> None:
-    """LLaVA has no video: a film is shown as pictures, each after its time."""
+    """LLaVA has no video: a video is shown as images, each after its time."""
     model = opened(tiny_families.llava(tmp_path))
     told = model.score_prefixes(REQUEST)
     from PIL import Image

@@ -48,8 +48,8 @@ def model(folder: Path) -> HfModel:
 
 
 def prefixes(n: int = 7, seed: int = 0, tails: tuple[str, ...] = tiny.tails()) -> ScorePrefixes:
-    film = DecodedMedia(tiny.clip(n, seed=seed), True)
-    return ScorePrefixes(film, tuple(range(1, n + 1)), tiny.prompts(*tails), tiny.CANDIDATES)
+    video = DecodedMedia(tiny.clip(n, seed=seed), True)
+    return ScorePrefixes(video, tuple(range(1, n + 1)), tiny.prompts(*tails), tiny.CANDIDATES)
 
 
 def test_capabilities_and_description_need_no_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_the_next_word_is_scored_as_the_model_itself_would(model: HfModel) -> No
     loaded = model._engine.loaded
     clip = tiny.clip(1, height=32, width=64)
     ids = torch.tensor([loaded.encode(text.format("<|image_pad|>" * 2))])
-    image = loaded.films.inputs([DecodedMedia(clip)])  # type: ignore[attr-defined]
+    image = loaded.videos.inputs([DecodedMedia(clip)])  # type: ignore[attr-defined]
     logits = loaded.model(
         input_ids=ids,
         mm_token_type_ids=(ids == loaded.model.config.image_token_id).int(),
@@ -167,7 +167,7 @@ def test_a_checkpoint_without_a_template_is_asked_in_chatml(folder: Path, tmp_pa
     assert get_model(f"hf/{bare}").generate(request) == get_model(f"hf/{folder}").generate(request)
 
 
-def test_words_that_pretend_to_be_pictures_are_refused(model: HfModel) -> None:
+def test_words_that_pretend_to_be_images_are_refused(model: HfModel) -> None:
     trick = "<|vision_start|><|image_pad|><|vision_end|>"
     with pytest.raises(ModelError, match="marks for 1"):
         model.generate(Generate(Prompt((Turn("user", (trick,)),)), max_tokens=1))
@@ -194,7 +194,7 @@ def test_the_event_loop_stays_free_while_the_model_computes(model: HfModel) -> N
     assert turns > 3
 
 
-def test_films_that_wait_are_scored_together(
+def test_videos_that_wait_are_scored_together(
     folder: Path, model: HfModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from stepscore.models.qwen3vl import prefix_scoring
@@ -202,9 +202,9 @@ def test_films_that_wait_are_scored_together(
     sizes = []
     right = prefix_scoring.score_shared
 
-    def counted(network: Any, films: Any, limit: int) -> Any:
-        sizes.append((len(films), threading.current_thread().name))
-        return right(network, films, limit)
+    def counted(network: Any, videos: Any, limit: int) -> Any:
+        sizes.append((len(videos), threading.current_thread().name))
+        return right(network, videos, limit)
 
     batched = HfModel(str(folder), batch=3)
     batched.score_prefixes(prefixes(1))  # loaded and checked
@@ -237,7 +237,7 @@ def test_a_text_in_the_pieces_the_model_cuts_it_into(folder: Path, monkeypatch: 
         model.pieces(" 漢")
 
 
-def test_a_growing_film(model: HfModel) -> None:
+def test_a_growing_video(model: HfModel) -> None:
     request = prefixes(4)
     reference = model.score_prefixes(request).logprobs
     stream = model.open_stream(request.prompts[0])
@@ -254,7 +254,7 @@ def test_a_model_that_fails_the_check_is_refused_once_and_for_all(
 
     loads = []
     right = hf_engine.HfEngine._load
-    monkeypatch.setattr(hf_engine.HfEngine, "_load", lambda self: (loads.append(1), right(self))[1])
+    monkeypatch.setattr(hf_engine.HfEngine, "_load", lambda self: loads.append(1) or right(self))
     monkeypatch.setattr(
         Qwen3VLNetwork, "mask", lambda self, visible: torch.from_numpy(visible)[:, None].to(self.dtype)
     )
@@ -290,7 +290,7 @@ def test_an_unknown_option_lists_the_valid_ones() -> None:
         get_model("hf/anything", memory=3)
 
 
-def test_pictures_keep_to_max_pixels(folder: Path, model: HfModel) -> None:
+def test_images_keep_to_max_pixels(folder: Path, model: HfModel) -> None:
     small = get_model(f"hf/{folder}", max_pixels=32 * 32)
     assert isinstance(small, HfModel)
     assert small.score_prefixes(prefixes(2)).tokens_in < model.score_prefixes(prefixes(2)).tokens_in
@@ -331,9 +331,9 @@ def test_the_trained_checkpoint_loads_scores_and_answers(shared_data: Path) -> N
         "The above video shows a robot manipulation trajectory that completes the following task: open the drawer."
         " Decide whether the above statement is True or not. The answer is:"
     )
-    film = DecodedMedia(tiny.clip(9, height=96, width=96), True)
+    video = DecodedMedia(tiny.clip(9, height=96, width=96), True)
     request = ScorePrefixes(
-        film,
+        video,
         tuple(range(1, 10)),
         (Prompt((Turn("user", (VideoPrefix(), tail)),), template="none"),),
         (" True", " False"),
@@ -349,10 +349,10 @@ def test_the_trained_checkpoint_loads_scores_and_answers(shared_data: Path) -> N
     assert model.score(PROMPT, [" True"]).logprobs[0] < 0
 
 
-def test_a_growing_film_needs_a_model_that_shares(tmp_path: Path) -> None:
+def test_a_growing_video_needs_a_model_that_shares(tmp_path: Path) -> None:
     from tests.models.hf import tiny_families
 
     model = get_model(f"hf/{tiny_families.qwen2vl(tmp_path)}")
     assert isinstance(model, HfModel)
     with pytest.raises(CapabilityError, match="Qwen3-VL"):
-        model.open_stream("")
+        model.open_stream(tiny.prompts("Done?")[0])

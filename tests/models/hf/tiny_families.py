@@ -127,9 +127,9 @@ def llava(folder: Path) -> Path:
 
     made = tiny.tokenizer(("<image>", "<s>"))
     wrapped = hf.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="<|im_end|>")
-    pictures = CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+    images = CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
     processor = hf.LlavaProcessor(
-        image_processor=pictures,
+        image_processor=images,
         tokenizer=wrapped,
         patch_size=14,
         vision_feature_select_strategy="default",

@@ -38,7 +38,7 @@ def test_sizes_are_those_of_qwens_own_smart_resize(height: int, width: int) -> N
         assert fitted_size(height, width, 32, pixels) == smart_resize(height, width, 32, *pixels)
 
 
-def test_a_narrow_picture_keeps_one_unit_and_one_too_narrow_is_refused() -> None:
+def test_a_narrow_image_keeps_one_unit_and_one_too_narrow_is_refused() -> None:
     assert fitted_size(10, 640, 32, (1024, 10**7)) == (32, 640)
     with pytest.raises(EpisodeError, match="too narrow"):
         fitted_size(2, 640, 32, (1024, 10**7))
@@ -87,7 +87,7 @@ def test_frames_that_fit_are_not_touched() -> None:
     assert resize_frames(frames, (64, 64)) is frames
 
 
-def test_the_size_of_a_film_does_not_depend_on_its_length() -> None:
+def test_the_size_of_a_video_does_not_depend_on_its_length() -> None:
     prompts = QwenPrompts(lambda text: [0] * len(text), tiny.vision_tokens(tiny.tokenizer()), Geometry())
     grids = [
         prompts.prefix(tiny.clip(n), n, "", "x")["video_grid_thw"][0, 1:].tolist() for n in (1, 2, 3, 40)
@@ -96,7 +96,7 @@ def test_the_size_of_a_film_does_not_depend_on_its_length() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_a_film_stands_in_the_prompt_as_qwens_processor_writes_it(n: int) -> None:
+def test_a_video_stands_in_the_prompt_as_qwens_processor_writes_it(n: int) -> None:
     from transformers import Qwen3VLProcessor
 
     made = tiny.tokenizer()
@@ -136,16 +136,16 @@ def test_the_last_frame_fills_its_block() -> None:
     assert block_frames(0, 2) == []
 
 
-def test_pictures_and_films_may_be_mixed() -> None:
+def test_images_and_videos_may_be_mixed() -> None:
     made = tiny.tokenizer()
     tokens = tiny.vision_tokens(made)
     prompts = QwenPrompts(lambda t: made.encode(t).ids, tokens, Geometry())
-    film = tiny.clip(3)
+    video = tiny.clip(3)
     parts = [
         "Look:",
         DecodedMedia(tiny.clip(1)),
         " then",
-        DecodedMedia(film, video=True),
+        DecodedMedia(video, video=True),
         DecodedMedia(tiny.clip(1, seed=1)),
         "done",
     ]
@@ -158,10 +158,10 @@ def test_pictures_and_films_may_be_mixed() -> None:
     assert set(inputs["mm_token_type_ids"].unique().tolist()) == {0, 1, 2}
 
 
-def test_a_paced_film_tells_its_frame_rate_and_no_times() -> None:
+def test_a_paced_video_tells_its_frame_rate_and_no_times() -> None:
     made = tiny.tokenizer()
     tokens = tiny.vision_tokens(made)
-    prompts = QwenPrompts(lambda t: made.encode(t).ids, tokens, Geometry(), films="paced")
+    prompts = QwenPrompts(lambda t: made.encode(t).ids, tokens, Geometry(), videos="paced")
     clip = Clip(tiny.clip(4).frames, np.array([0.0, 0.2, 0.4, 0.6]), np.arange(4))
     inputs = prompts.inputs([DecodedMedia(clip, video=True), "go"])
     assert inputs["second_per_grid_ts"].tolist() == pytest.approx([0.4])

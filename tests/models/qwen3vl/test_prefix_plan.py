@@ -121,7 +121,7 @@ def test_every_token_of_a_suffix_sees_only_what_comes_before_it_in_its_prompt() 
         assert visible[row, : s.ends[row]].all()
 
 
-def test_the_film_and_what_texts_share_are_read_once() -> None:
+def test_the_video_and_what_texts_share_are_read_once() -> None:
     tails = tiny.tails(*tiny.INSTRUCTIONS)
     plan = plan_shared_prefixes(layout(), np.arange(8.0), (4, 8), tails, (" True",))
     alone = [plan_shared_prefixes(layout(), np.arange(8.0), (4, 8), [tail], (" True",)) for tail in tails]
@@ -175,7 +175,7 @@ def test_targets_are_the_tokens_that_follow() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(), (0,), (3, 9)])
-def test_lengths_outside_the_film_are_refused(lengths: tuple[int, ...]) -> None:
+def test_lengths_outside_the_video_are_refused(lengths: tuple[int, ...]) -> None:
     with pytest.raises(OptionError, match="1 to 8"):
         plan_shared_prefixes(layout(), np.arange(8.0), lengths, tiny.tails(), (" True",))
 

@@ -15,9 +15,9 @@ from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl import prefix_plan, prefix_scoring
 from stepscore.models.qwen3vl.full_forward import score_naive
 from stepscore.models.qwen3vl.network import Features, Qwen3VLNetwork
-from stepscore.models.qwen3vl.prefix_batches import Suffixes
+from stepscore.models.qwen3vl.prefix_batches import Suffixes, chunks
 from stepscore.models.qwen3vl.prefix_check import check_sharing
-from stepscore.models.qwen3vl.prefix_plan import Branch, PrefixPlan, Span
+from stepscore.models.qwen3vl.prefix_plan import Branch, PrefixPlan, Span, plan_shared_prefixes
 from stepscore.models.qwen3vl.prefix_scoring import planned, score_incremental, score_shared
 from stepscore.models.qwen3vl.prefix_stream import PrefixStream
 from stepscore.models.qwen3vl.prompts import QwenPrompts
@@ -40,7 +40,7 @@ def full(request: RenderedPrefixes, network: Qwen3VLNetwork = NETWORK) -> FloatA
     return score_naive(network.model, prompts(network), request)[0]
 
 
-def film(
+def video(
     n: int, lengths: Sequence[int], *, tails: tuple[str, ...] = THREE[:1], head: str = tiny.HEAD, **clip: Any
 ) -> RenderedPrefixes:
     return RenderedPrefixes(tiny.clip(n, **clip), tuple(lengths), head, tails, tiny.CANDIDATES)
@@ -48,25 +48,25 @@ def film(
 
 IRREGULAR = np.cumsum([0.0, 0.04, 1.3, 0.2, 0.2, 2.7, 0.033, 0.9, 0.1, 0.4])
 CASES = {
-    "even": film(16, range(2, 17, 2)),
-    "odd": film(15, range(1, 16, 2)),
-    "one frame": film(1, [1]),
-    "one frame of many": film(6, [1]),
-    "non-square": film(7, range(1, 8), height=64, width=160),
-    "resized": film(5, (2, 5), height=50, width=75),
-    "irregular times": film(10, range(1, 11), times=IRREGULAR),
-    "no head": film(5, range(1, 6), head=""),
-    "a head that shares a token with the time": film(5, range(1, 6), head="The robot <"),
-    "chat": film(
+    "even": video(16, range(2, 17, 2)),
+    "odd": video(15, range(1, 16, 2)),
+    "one frame": video(1, [1]),
+    "one frame of many": video(6, [1]),
+    "non-square": video(7, range(1, 8), height=64, width=160),
+    "resized": video(5, (2, 5), height=50, width=75),
+    "irregular times": video(10, range(1, 11), times=IRREGULAR),
+    "no head": video(5, range(1, 6), head=""),
+    "a head that shares a token with the time": video(5, range(1, 6), head="The robot <"),
+    "chat": video(
         6,
         (1, 3, 6),
         head="<|im_start|>system\nYou judge.<|im_end|>\n<|im_start|>user\n",
         tails=tuple(f"{tail}<|im_end|>\n<|im_start|>assistant\n" for tail in THREE[:2]),
     ),
-    "unsorted and repeated": film(9, (8, 1, 5, 8, 2)),
-    "thirty-two prefixes": film(32, range(1, 33), height=32, width=32),
-    "three instructions": film(9, (2, 3, 8, 9), tails=THREE),
-    "a text that another begins with": film(
+    "unsorted and repeated": video(9, (8, 1, 5, 8, 2)),
+    "thirty-two prefixes": video(32, range(1, 33), height=32, width=32),
+    "three instructions": video(9, (2, 3, 8, 9), tails=THREE),
+    "a text that another begins with": video(
         4, (2, 3), tails=("The answer", "The answer is:", "The answer is")
     ),
 }
@@ -82,7 +82,7 @@ def test_shared_and_incremental_scores_are_those_of_full_passes(case: str) -> No
     assert np.max(np.abs(score_incremental(NETWORK, ready) - reference)) < EXACT
 
 
-def test_the_film_matters_to_the_small_model() -> None:
+def test_the_video_matters_to_the_small_model() -> None:
     """Otherwise the tests above would show nothing."""
     scores = full(CASES["even"])[0, :, 0]
     assert np.ptp(scores) > 0.05
@@ -90,15 +90,15 @@ def test_the_film_matters_to_the_small_model() -> None:
 
 @pytest.mark.parametrize("limit", [1, 100_000, 1_000_000])
 def test_suffixes_in_chunks_give_the_same(limit: int) -> None:
-    request = film(9, range(1, 10), tails=THREE)
+    request = video(9, range(1, 10), tails=THREE)
     ready = planned(NETWORK, request)
-    passes = len(prefix_scoring.chunks(ready.plan, NETWORK.cost, limit))
+    passes = len(chunks(ready.plan, NETWORK.cost, limit))
     assert passes > 1
     assert np.max(np.abs(score_shared(NETWORK, [ready], limit)[0] - full(request))) < EXACT
 
 
 @pytest.mark.parametrize("limit", [1 << 30, 300_000])
-def test_films_side_by_side_give_the_same(limit: int) -> None:
+def test_videos_side_by_side_give_the_same(limit: int) -> None:
     requests = [CASES[case] for case in ("even", "non-square", "one frame", "three instructions", "chat")]
     answers = score_shared(NETWORK, [planned(NETWORK, request) for request in requests], limit)
     for request, answer in zip(requests, answers, strict=True):
@@ -106,7 +106,7 @@ def test_films_side_by_side_give_the_same(limit: int) -> None:
 
 
 def test_eager_attention_gives_the_same() -> None:
-    request = film(7, range(1, 8), tails=THREE)
+    request = video(7, range(1, 8), tails=THREE)
     reference = full(request, EAGER)
     assert np.max(np.abs(score_shared(EAGER, [planned(EAGER, request)])[0] - reference)) < EXACT
     assert np.max(np.abs(reference - full(request))) < EXACT
@@ -114,14 +114,14 @@ def test_eager_attention_gives_the_same() -> None:
 
 def test_half_precision_stays_near_and_is_checked_with_its_own_tolerance() -> None:
     network = dataclasses.replace(NETWORK, model=tiny.network().model.to(torch.float16))
-    request = film(5, range(1, 6))
+    request = video(5, range(1, 6))
     assert np.max(np.abs(score_shared(network, [planned(network, request)])[0] - full(request))) < 0.1
     assert check_sharing(network, prompts(network), "half") < 0.1
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7])
-def test_a_growing_film_scores_as_the_whole_one_would(step: int) -> None:
-    request = film(10, range(step, 11, step), times=IRREGULAR, tails=THREE, height=64, width=96)
+def test_a_growing_video_scores_as_the_whole_one_would(step: int) -> None:
+    request = video(10, range(step, 11, step), times=IRREGULAR, tails=THREE, height=64, width=96)
     reference = full(request)
     stream = PrefixStream(NETWORK, request.head)
     for k, length in enumerate(request.lengths):
@@ -132,7 +132,7 @@ def test_a_growing_film_scores_as_the_whole_one_would(step: int) -> None:
         assert np.array_equal(told, stream.score(request.tails, request.candidates))  # asking leaves no trace
 
 
-def test_a_growing_film_refuses_what_does_not_follow() -> None:
+def test_a_growing_video_refuses_what_does_not_follow() -> None:
     stream = PrefixStream(NETWORK, "")
     with pytest.raises(OptionError, match="append a frame"):
         stream.score(THREE, tiny.CANDIDATES)
@@ -151,7 +151,7 @@ def test_a_prompt_longer_than_the_model_is_refused() -> None:
     short = tiny.qwen3vl(made, max_position_embeddings=40)
     network = dataclasses.replace(NETWORK, model=short)
     with pytest.raises(ModelError, match="made for 40"):
-        planned(network, film(16, (16,)))
+        planned(network, video(16, (16,)))
 
 
 # Known mistakes. Each passes silently without a comparison with full passes.
@@ -190,11 +190,11 @@ def flat_positions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def replanned(monkeypatch: pytest.MonkeyPatch, change: Callable[..., PrefixPlan]) -> None:
-    right = prefix_scoring.plan_shared_prefixes
+    right = plan_shared_prefixes
     monkeypatch.setattr(prefix_scoring, "plan_shared_prefixes", lambda *given: change(right, *given))
 
 
-def positions_after_the_whole_film(monkeypatch: pytest.MonkeyPatch) -> None:
+def positions_after_the_whole_video(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(right: Callable[..., PrefixPlan], *given: Any) -> PrefixPlan:
         plan = right(*given)
         starts = [int(b.stem.positions[0, 0]) for b in plan.branches]
@@ -242,7 +242,7 @@ MISTAKES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Qwen3VLNetwork]]
     "0/1 mask with sdpa": (mask_of_zeros_and_ones, NETWORK),
     "boolean mask with eager attention": (boolean_mask, EAGER),
     "flat positions": (flat_positions, NETWORK),
-    "positions after the whole film": (positions_after_the_whole_film, NETWORK),
+    "positions after the whole video": (positions_after_the_whole_video, NETWORK),
     "odd rounded up": (odd_rounded_up, NETWORK),
     "odd rounded down": (odd_rounded_down, NETWORK),
     "odd block with the even time": (odd_block_with_the_time_of_the_whole_one, NETWORK),
@@ -252,7 +252,7 @@ MISTAKES: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Qwen3VLNetwork]]
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_every_known_mistake_shows_and_is_refused(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, network = MISTAKES[mistake]
-    request = film(
+    request = video(
         8, range(1, 9), times=np.cumsum([0.0, 0.4, 1.3, 0.6, 2.7, 0.5, 0.9, 1.1]), height=64, width=96
     )
     reference = full(request, network)
@@ -274,7 +274,7 @@ def test_a_model_whose_text_looks_ahead_is_refused() -> None:
 
 
 @pytest.mark.parametrize("scoring", ["shared", "incremental"])
-def test_a_model_whose_pictures_look_at_each_other_is_refused(
+def test_a_model_whose_images_look_at_each_other_is_refused(
     scoring: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from transformers.models.qwen3_vl import modeling_qwen3_vl

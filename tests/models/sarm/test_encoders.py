@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,9 @@ def test_clip_gives_its_own_image_and_text_embeddings(clip: Path) -> None:
 def test_a_frame_is_seen_the_same_in_any_company(clip: Path) -> None:
     encoder = get_encoder(f"hf/{clip}")
     whole = encoder.encode_images(FRAMES).astype(np.float64)
-    np.testing.assert_allclose(encoder.encode_images(FRAMES[3:4]).astype(np.float64), whole[3:4], rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(
+        encoder.encode_images(FRAMES[3:4]).astype(np.float64), whole[3:4], rtol=2e-3, atol=2e-3
+    )
 
 
 def test_the_tower_of_a_qwen3vl_gives_its_tokens(tmp_path: Path) -> None:
@@ -68,14 +71,17 @@ def test_a_model_that_reads_no_text_has_a_direction_for_every_word(tmp_path: Pat
 
     from transformers import ViTConfig, ViTModel
 
-    small = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+    small: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
+    small |= {"num_attention_heads": 2}
     ViTModel(ViTConfig(image_size=32, patch_size=16, **small)).eval().save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(
         json.dumps({"image_mean": [0.5] * 3, "image_std": [0.5] * 3})
     )
     encoder = get_encoder(f"hf/{tmp_path}")
     assert encoder.encode_images(FRAMES).shape == (5, 16)
-    np.testing.assert_array_equal(encoder.encode_text(["Open, the drawer!"])[0], word_directions("open the drawer"))
+    np.testing.assert_array_equal(
+        encoder.encode_text(["Open, the drawer!"])[0], word_directions("open the drawer")
+    )
     assert encoder.describe()["text"] == "words 256"
 
 
@@ -84,9 +90,7 @@ def test_another_name_is_no_encoder() -> None:
         get_encoder("clip")
 
 
-def test_a_checkpoint_that_does_not_say_how_pictures_are_scaled_is_refused(
-    clip: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_does_not_say_how_images_are_scaled_is_refused(clip: Path, tmp_path: Path) -> None:
     for path in clip.iterdir():
         if path.name != "preprocessor_config.json":
             (tmp_path / path.name).write_bytes(path.read_bytes())

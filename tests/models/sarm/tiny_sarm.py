@@ -19,7 +19,7 @@ PROCEDURE = Procedure(("reach", "pull ajar", "pull open"), (0.0, 0.3, 0.8, 1.0))
 
 
 def clip_folder(folder: Path) -> Path:
-    """A CLIP of a few thousand weights, with a tokenizer and its scaling of pictures."""
+    """A CLIP of a few thousand weights, with a tokenizer and its scaling of images."""
     from transformers import CLIPConfig, CLIPModel
 
     made = tiny.tokenizer()

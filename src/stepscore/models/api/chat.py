@@ -1,6 +1,6 @@
 """A conversation as OpenAI's chat format, and what its answers say.
 
-Pictures go as data URLs. A video goes as one image per frame, each after its time (``<1.5 seconds>``, as
+Images go as data URLs. A video goes as one image per frame, each after its time (``<1.5 seconds>``, as
 Qwen3-VL writes it), so that growing prefixes of it begin alike and a server's prefix cache can tell.
 """
 
@@ -25,12 +25,12 @@ LEAST = -9999.0
 
 @dataclass(frozen=True)
 class ImageCodec:
-    """How pictures are packed.
+    """How images are packed.
 
     Attributes:
         format: ``"png"`` changes no pixel; ``"jpeg"`` is several times smaller.
         quality: Of JPEG, 1..100.
-        max_side: Pictures whose longer side is above it are made smaller; ``None`` for never.
+        max_side: Images whose longer side is above it are made smaller; ``None`` for never.
     """
 
     format: Literal["png", "jpeg"] = "png"
@@ -83,7 +83,7 @@ def spelled_out(parts: Sequence[Part]) -> Iterator[str | Frames]:
 
 
 def chat_messages(prompt: Prompt, codec: ImageCodec) -> list[dict[str, Any]]:
-    """The conversation as ``messages``; a turn without pictures is a plain string."""
+    """The conversation as ``messages``; a turn without images is a plain string."""
     turns = [*prompt.turns, Turn("assistant", (prompt.prefill,))] if prompt.prefill else prompt.turns
     return [{"role": turn.role, "content": _content(turn.parts, codec)} for turn in turns]
 

@@ -53,7 +53,7 @@ class OpenAIModel(SyncMethods):
         base_url: The server, up to and with ``/v1``; ``None`` takes it from the environment.
         image_format: ``"png"`` (no pixel changes) or ``"jpeg"`` (smaller).
         image_quality: Of JPEG, 1..100.
-        max_image_side: Larger pictures are made smaller before they are sent; ``None`` for never.
+        max_image_side: Larger images are made smaller before they are sent; ``None`` for never.
         timeout_s: Seconds for one answer, its last byte included.
         top_logprobs: How many of the likeliest tokens to ask for when scoring, 1..20; 0 for a server that
             tells none, and the model is then known not to score.
@@ -87,7 +87,7 @@ class OpenAIModel(SyncMethods):
             )
         if not self.asked:
             raise OptionError(f"{self.name!r} names a provider and no model: {self.backend}/PROVIDER/MODEL.")
-        _ = self.codec  # a wrong picture option is told at once
+        _ = self.codec  # a wrong image option is told at once
         if self.base_url is not None:
             _ = self.server
 
@@ -109,7 +109,7 @@ class OpenAIModel(SyncMethods):
 
     @property
     def codec(self) -> ImageCodec:
-        """How pictures are packed."""
+        """How images are packed."""
         return ImageCodec(self.image_format, self.image_quality, self.max_image_side)
 
     @cached_property
@@ -131,11 +131,11 @@ class OpenAIModel(SyncMethods):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Text, pictures, and the likeliest tokens' probabilities (unless ``top_logprobs`` is 0)."""
+        """Text, images, and the likeliest tokens' probabilities (unless ``top_logprobs`` is 0)."""
         return Capabilities(scores="top" if self.top_logprobs else "none", videos=True, served=True)
 
     def describe(self) -> Mapping[str, object]:
-        """Name, the revision the server reports, and how pictures are packed. Not where the server is."""
+        """Name, the revision the server reports, and how images are packed. Not where the server is."""
         return {
             "name": self.name,
             "revision": self._card.get("revision"),

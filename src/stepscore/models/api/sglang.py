@@ -30,7 +30,7 @@ class SglangModel(SelfHostedModel):
     ``SGLANG_API_KEY``.
 
     Attributes:
-        image_token: What stands for a picture in a prompt.
+        image_token: What stands for an image in a prompt.
     """
 
     image_token: str = "<|vision_start|><|image_pad|><|vision_end|>"
@@ -44,7 +44,7 @@ class SglangModel(SelfHostedModel):
         return Capabilities(scores="exact", videos=True, served=True)
 
     def describe(self) -> dict[str, object]:
-        """As of :class:`OpenAIModel`, and what stands for a picture."""
+        """As of :class:`OpenAIModel`, and what stands for an image."""
         return {**super().describe(), "image_token": self.image_token}
 
     async def _score(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
@@ -82,7 +82,7 @@ class SglangModel(SelfHostedModel):
             raise TransientModelError(f"{self.name} answered without log-probabilities.") from None
 
     def _spell(self, parts: Sequence[Part]) -> tuple[str, list[str]]:
-        """The prompt as one text, and its pictures in order."""
+        """The prompt as one text, and its images in order."""
         text, images = "", []
         for part in spelled_out(parts):
             if isinstance(part, str):

@@ -35,7 +35,7 @@ TABLE = {
 }
 
 MOST_TOKENS_PER_IMAGE = 16_384
-"""No vision model in use reads one picture as more tokens than this."""
+"""No vision model in use reads one image as more tokens than this."""
 
 
 @dataclass(frozen=True)

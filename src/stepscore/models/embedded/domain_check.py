@@ -1,4 +1,4 @@
-"""The domain gate in a model's service: which pictures of a request decide, by which words, and the warning."""
+"""The domain gate in a model's service: which images of a request decide, by which words, and the warning."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from stepscore.models.hf.engine import HfEngine
 
 KEPT = 4096
-"""Pictures whose fits are remembered."""
+"""Images whose fits are remembered."""
 
 
-def decisive_pictures(request: Request) -> list[Frames]:
-    """The pictures by which a request is let through: a film's first frame, and every picture shown alone.
+def decisive_images(request: Request) -> list[Frames]:
+    """The images by which a request is let through: a video's first frame, and every image shown alone.
 
-    Of a film only the first frame counts, so that a prefix is answered the same whatever comes after it.
+    Of a video only the first frame counts, so that a prefix is answered the same whatever comes after it.
     """
     if isinstance(request, ScorePrefixes):
         assert isinstance(request.video, DecodedMedia)
@@ -50,15 +50,15 @@ def prompts_of(request: Request) -> tuple[Prompt, ...]:
 def prompt_texts(prompt: Prompt) -> list[str]:
     """Return the texts of a prompt, its prefill included."""
     texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
-    return [*texts, prompt.prefill]
+    return [*texts, prompt.prefill] if prompt.prefill else texts
 
 
 class DomainCheck:
-    """Decides for a model's requests whether they may be answered; remembers pictures.
+    """Decides for a model's requests whether they may be answered; remembers images.
 
     Args:
         folder: The checkpoint's folder, which holds the gate.
-        engine: What runs the model; the vision tower is used on its thread.
+        engine: What runs the model; the vision encoder is used on its thread.
         refusal: The warning given at the first refusal, and not again at every call.
     """
 
@@ -69,14 +69,14 @@ class DomainCheck:
         self._known: OrderedDict[bytes, FloatArray] = OrderedDict()
 
     def admits(self, request: Request) -> bool:
-        """Whether a request may be answered: at least half of its decisive pictures pass, or it has none."""
-        return self.admits_pictures(decisive_pictures(request), request_text(request))
+        """Whether a request may be answered: at least half of its decisive images pass, or it has none."""
+        return self.admits_images(decisive_images(request), request_text(request))
 
-    def admits_pictures(self, pictures: Sequence[Frames], text: str = "") -> bool:
-        """Whether at least half of these pictures are of scenes the text may be about; true of none at all."""
-        if not pictures:
+    def admits_images(self, images: Sequence[Frames], text: str = "") -> bool:
+        """Whether at least half of these images are of scenes the text may be about; true of none at all."""
+        if not images:
             return True
-        passed: bool = self._engine.thread.run(lambda: self._decide(pictures, text))
+        passed: bool = self._engine.thread.run(lambda: self._decide(images, text))
         if not passed:
             self.warn()
         return passed
@@ -87,9 +87,9 @@ class DomainCheck:
             self._warned = True
             warnings.warn(self._refusal, stacklevel=3)
 
-    def _decide(self, pictures: Sequence[Frames], text: str) -> bool:
-        keys = [hashlib.sha256(f"{p.shape}".encode() + p.tobytes()).digest() for p in pictures]
-        new = {key: picture for key, picture in zip(keys, pictures, strict=True) if key not in self._known}
+    def _decide(self, images: Sequence[Frames], text: str) -> bool:
+        keys = [hashlib.sha256(f"{p.shape}".encode() + p.tobytes()).digest() for p in images]
+        new = {key: image for key, image in zip(keys, images, strict=True) if key not in self._known}
         if self._gate is None:
             self._gate = load_gate(self._folder / GATE_FILE)
         if new:

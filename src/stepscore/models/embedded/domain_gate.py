@@ -1,14 +1,14 @@
-"""Is this a picture of the scene that the instruction is about, as a small judge was trained on it?
+"""Is this an image of the scene that the instruction is about, as a small judge was trained on it?
 
-A judge trained on a few scenes under one camera answers on any other picture with the same confidence, and
-wrongly. The gate looks at a picture through the judge's own vision tower: every token, by its principal
-components over trained pictures, goes to a small network that was taught to name the scene or to say that it is
+A judge trained on a few scenes under one camera answers on any other image with the same confidence, and
+wrongly. The gate looks at an image through the judge's own vision encoder: every token, by its principal
+components over trained images, goes to a small network that was taught to name the scene or to say that it is
 none of them. A scene is what one camera sees of a task; tasks that look the same, as opening and closing a drawer
-do, share it. How well a picture fits a scene is the mean of two numbers, each in standard deviations of what
-trained pictures reach in their own scene: the network's log-odds of the scene, and the largest cosine between the
-picture's hidden layer and those of trained pictures of the scene. The second finds what no one thought of teaching.
+do, share it. How well an image fits a scene is the mean of two numbers, each in standard deviations of what
+trained images reach in their own scene: the network's log-odds of the scene, and the largest cosine between the
+image's hidden layer and those of trained images of the scene. The second finds what no one thought of teaching.
 
-The instruction says which scenes are asked about: those that have words in common with it. A picture passes if it
+The instruction says which scenes are asked about: those that have words in common with it. An image passes if it
 fits one of these. A text that names none leaves all of them.
 ``python -m stepscore.training.embedded gate`` trains a gate.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 GATE_FILE = "gate.safetensors"
 FORMAT = 2
 IMAGE_SIDE = 128
-"""Pictures are looked at as squares of this many pixels, or as many as the judge takes, whatever their shape."""
+"""Images are looked at as squares of this many pixels, or as many as the judge takes, whatever their shape."""
 CLIP = 6.0
 """Standardised components are cut here before the network, so that far ones do not lead it astray."""
 AT_ONCE = 64
@@ -50,21 +50,21 @@ ARRAYS = ("token_mean", "token_basis", "mean", "scale", "first", "first_bias", "
 
 @dataclass(frozen=True, eq=False)
 class DomainGate:
-    """Tells pictures of an instruction's scene from others by what the vision tower sees in them.
+    """Tells images of an instruction's scene from others by what the vision encoder sees in them.
 
     Attributes:
-        token_mean: Mean of a token over trained pictures, (width,).
-        token_basis: Its principal components, the same for all tokens of a picture, (width, k).
-        mean: Mean of a picture's components, token by token, (tokens * k,).
+        token_mean: Mean of a token over trained images, (width,).
+        token_basis: Its principal components, the same for all tokens of an image, (width, k).
+        mean: Mean of an image's components, token by token, (tokens * k,).
         scale: Their standard deviations, (tokens * k,).
         first: Weights of the network's hidden layer, (tokens * k, hidden); then a GELU.
         first_bias: Its biases, (hidden,).
         last: Weights of the scenes' logits, and in the last column of "none of them", (hidden, scenes + 1).
         last_bias: Their biases, (scenes + 1,).
-        bank: Hidden layers of trained pictures, each of length 1, (n, hidden).
+        bank: Hidden layers of trained images, each of length 1, (n, hidden).
         scenes: Which scene each of them is of, (n,).
-        usual: Mean and standard deviation of the log-odds, then of the cosine, of trained pictures.
-        thresholds: Fit from which on a picture is of the scene, (scenes,).
+        usual: Mean and standard deviation of the log-odds, then of the cosine, of trained images.
+        thresholds: Fit from which on an image is of the scene, (scenes,).
         words: Scenes that each word speaks of.
         facts: How it was made: counts, seeds, shares refused.
     """
@@ -89,7 +89,7 @@ class DomainGate:
         return int(self.last.shape[1]) - 1
 
     def components(self, features: Float32) -> Float32:
-        """A picture's tokens by their components, standardised and cut, shape (n, tokens * k)."""
+        """An image's tokens by their components, standardised and cut, shape (n, tokens * k)."""
         tokens = features.reshape(len(features), -1, len(self.token_mean)) - self.token_mean
         flat = (tokens @ self.token_basis).reshape(len(features), -1)
         return np.asarray(np.clip((flat - self.mean) / self.scale, -CLIP, CLIP), dtype=np.float32)
@@ -100,7 +100,7 @@ class DomainGate:
         return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), np.float32)
 
     def measures(self, features: Float32) -> tuple[FloatArray, FloatArray]:
-        """Log-odds of each scene against all else, and largest cosine with its pictures; both (n, scenes)."""
+        """Log-odds of each scene against all else, and largest cosine with its images; both (n, scenes)."""
         hidden = self.hidden(self.components(features))
         logits = (hidden @ self.last + self.last_bias).astype(np.float64)
         odds = np.stack([logits[:, s] - _logsumexp(np.delete(logits, s, 1)) for s in range(len(self))], 1)
@@ -110,7 +110,7 @@ class DomainGate:
         return odds, near.astype(np.float64)
 
     def fits(self, features: Float32) -> FloatArray:
-        """How well each picture fits each scene, about 0 for a trained picture's own, shape (n, scenes)."""
+        """How well each image fits each scene, about 0 for a trained image's own, shape (n, scenes)."""
         odds, near = self.measures(features)
         odds_mean, odds_sd, near_mean, near_sd = self.usual
         return ((odds - odds_mean) / odds_sd + (near - near_mean) / near_sd) / 2
@@ -127,7 +127,7 @@ class DomainGate:
         return np.asarray(weight >= LEAST_EVIDENCE * weight.max())
 
     def passes(self, fits: FloatArray, text: str = "") -> Flags:
-        """Whether pictures with these fits are of a scene the text may be about, shape (n,)."""
+        """Whether images with these fits are of a scene the text may be about, shape (n,)."""
         return np.asarray(((fits >= self.thresholds) & self.named(text)).any(axis=1))
 
 
@@ -136,26 +136,26 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[a-z]+", text.lower())
 
 
-def image_features(network: Qwen3VLNetwork, pictures: Sequence[Frames]) -> Float32:
-    """What the vision tower sees in pictures, each shown alone: all its tokens in order, deepstack included.
+def image_features(network: Qwen3VLNetwork, images: Sequence[Frames]) -> Float32:
+    """What the vision encoder sees in images, each shown alone: all its tokens in order, deepstack included.
 
     Args:
         network: The judge.
-        pictures: Of any sizes, each (h, w, 3).
+        images: Of any sizes, each (h, w, 3).
 
     Returns:
-        One row a picture, (n, tokens * width), the width being that of the tower and of its deepstack layers.
+        One row an image, (n, tokens * width), the width being that of the vision encoder and of its deepstack layers.
     """
     import torch
 
     from stepscore.episodes import resize_frames
 
     geometry, t = network.geometry, network.geometry.temporal
-    side = min(IMAGE_SIDE, math.isqrt(geometry.film_pixels[1]) // geometry.unit * geometry.unit)
+    side = min(IMAGE_SIDE, math.isqrt(geometry.video_pixels[1]) // geometry.unit * geometry.unit)
     rows = []
-    for start in range(0, len(pictures), AT_ONCE):
+    for start in range(0, len(images), AT_ONCE):
         squares = np.concatenate(
-            [resize_frames(p[None], (side, side)) for p in pictures[start : start + AT_ONCE]]
+            [resize_frames(p[None], (side, side)) for p in images[start : start + AT_ONCE]]
         )
         with torch.inference_mode():
             seen = network.see(squares, [(i,) * t for i in range(len(squares))], 1 << 30)

@@ -54,7 +54,7 @@ class EmbeddedModel(HfModel):
 
     Attributes:
         checkpoint: Another folder of the same form, for example a newly trained one.
-        gate: Answer unknown where the pictures are not of the scene that the instruction is about, as it was
+        gate: Answer unknown where the images are not of the scene that the instruction is about, as it was
             trained on it. Without the gate it answers on anything, and its answers on other scenes mean nothing.
     """
 
@@ -104,7 +104,7 @@ class EmbeddedModel(HfModel):
         return {**super().describe(), "gate": gate_digest(Path(self.checkpoint)) if self.gate else None}
 
     async def answer(self, request: Request) -> Response:
-        """The answer; one that says unknown where the pictures are foreign."""
+        """The answer; one that says unknown where the images are foreign."""
         if self._check is None or await asyncio.to_thread(self._check.admits, request):
             return await super().answer(request)
         return unknown_response(request, UNKNOWN_TEXT)
@@ -122,7 +122,7 @@ class EmbeddedModel(HfModel):
 
 
 class _GatedStream(HfStream):
-    """A growing film whose first frame, with the texts asked about, decides whether it is scored."""
+    """A growing video whose first frame, with the texts asked about, decides whether it is scored."""
 
     def __init__(self, check: DomainCheck, engine: HfEngine, prompt: Prompt) -> None:
         super().__init__(engine, prompt)
@@ -138,15 +138,15 @@ class _GatedStream(HfStream):
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
         """Return log-probabilities for the video so far, shape (S, C); NaN where it is out of distribution."""
         text = " ".join(text for prompt in prompts for text in prompt_texts(prompt))
-        if self._first is None or self._check.admits_pictures([self._first], text):
+        if self._first is None or self._check.admits_images([self._first], text):
             return super().score(prompts, candidates)
         return np.full((len(prompts), len(candidates)), np.nan)
 
 
 def trained_side(folder: Path) -> int:
-    """Pixels a side of the pictures a small judge was trained on: it has one position for each of their patches.
+    """Pixels a side of the images a small judge was trained on: it has one position for each of their patches.
 
-    Larger pictures are scaled down to it.
+    Larger images are scaled down to it.
     """
     vision = read_json(folder / "config.json")["vision_config"]
     return math.isqrt(int(vision["num_position_embeddings"])) * int(vision["patch_size"])

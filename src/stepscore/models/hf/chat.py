@@ -23,7 +23,7 @@ class Chat(Protocol):
     """Makes inputs of a prompt for one family of models."""
 
     def inputs(self, prompt: Prompt) -> tuple[Mapping[str, Tensor], str]:
-        """The inputs, and the text after the last picture, which the answer follows."""
+        """The inputs, and the text after the last image, which the answer follows."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,27 @@ class QwenChat:
         """See :class:`Chat`."""
         templated = prompt.template == "chat" and self.tokenizer.chat_template
         text = chat_text(prompt, self.tokenizer) if templated else "".join(map(_mark, chatml_parts(prompt)))
-        parts = self._with_pictures(text, shown_in(prompt))
+        parts = self._with_images(text, shown_in(prompt))
         last = parts[-1]
         return self.prompts.inputs(parts), last if isinstance(last, str) else ""
 
-    def _with_pictures(self, text: str, pictures: Sequence[DecodedMedia]) -> list[str | DecodedMedia]:
-        """The text cut at its marks, each mark replaced by its picture."""
+    def _with_images(self, text: str, images: Sequence[DecodedMedia]) -> list[str | DecodedMedia]:
+        """The text cut at its marks, each mark replaced by its image."""
         marks = re.compile(r"<\|vision_start\|><\|(?:image|video)_pad\|><\|vision_end\|>")
         texts = marks.split(text)
-        if len(texts) != len(pictures) + 1:
+        if len(texts) != len(images) + 1:
             raise ModelError(
-                f"The prompt shows {len(pictures)} pictures, and its text has marks for {len(texts) - 1}. "
-                "Its texts may not contain <|vision_start|>, and the chat template must write one mark a picture."
+                f"The prompt shows {len(images)} images, and its text has marks for {len(texts) - 1}. "
+                "Its texts may not contain <|vision_start|>, and the chat template must write one mark an image."
             )
         parts: list[str | DecodedMedia] = [texts[0]]
-        for picture, after in zip(pictures, texts[1:], strict=True):
-            parts += [picture, after]
+        for image, after in zip(images, texts[1:], strict=True):
+            parts += [image, after]
         return parts
 
 
 def shown_in(prompt: Prompt) -> list[DecodedMedia]:
-    """The pictures of a resolved prompt, in order."""
+    """The images of a resolved prompt, in order."""
     return [part for turn in prompt.turns for part in turn.parts if isinstance(part, DecodedMedia)]
 
 

@@ -126,7 +126,7 @@ class HfEngine:
             options.max_pixels,
         ).load(self._tokenizer)
         if found.network is not None and options.scoring != "naive" and options.self_check:
-            check_sharing(found.network, found.films, options.name, options.scoring)
+            check_sharing(found.network, found.videos, options.name, options.scoring)
         return found
 
     @property
@@ -156,7 +156,7 @@ class HfEngine:
             if isinstance(request, ScorePrefixes):
                 if loaded.network is None or self.options.scoring == "naive":
                     rendered = render_prefixes(request)
-                    return PrefixScores(*full_forward.score_naive(loaded.model, loaded.films, rendered))
+                    return PrefixScores(*full_forward.score_naive(loaded.model, loaded.videos, rendered))
                 if self.options.scoring == "shared":
                     return self._shared(loaded, [request])[0]
                 video = prefix_scoring.planned(loaded.network, render_prefixes(request))
@@ -176,23 +176,23 @@ class HfEngine:
             return error
 
     def _shared(self, loaded: Loaded, requests: Sequence[ScorePrefixes]) -> list[Response | Exception]:
-        """Films scored side by side; one that cannot be planned does not stop the others."""
+        """Videos scored side by side; one that cannot be planned does not stop the others."""
         from stepscore.models.qwen3vl.prefix_scoring import Planned, planned, score_shared
 
         assert loaded.network is not None
-        films: list[Planned | StepScoreError] = []
+        videos: list[Planned | StepScoreError] = []
         for request in requests:
             try:
-                films.append(planned(loaded.network, render_prefixes(request)))
+                videos.append(planned(loaded.network, render_prefixes(request)))
             except StepScoreError as error:
-                films.append(error)
-        ready = [film for film in films if isinstance(film, Planned)]
+                videos.append(error)
+        ready = [video for video in videos if isinstance(video, Planned)]
         scored = iter(score_shared(loaded.network, ready, self.limit) if ready else [])
-        return [PrefixScores(next(scored), f.plan.tokens) if isinstance(f, Planned) else f for f in films]
+        return [PrefixScores(next(scored), f.plan.tokens) if isinstance(f, Planned) else f for f in videos]
 
 
 class HfStream:
-    """A growing film, computed on the model's thread: append frames, score, append."""
+    """A growing video, computed on the model's thread: append frames, score, append."""
 
     def __init__(self, engine: HfEngine, prompt: Prompt) -> None:
         self._engine = engine
@@ -203,7 +203,7 @@ class HfStream:
         options, network = self._engine.options, self._engine.loaded.network
         if network is None or options.scoring != "shared":
             raise CapabilityError(
-                f"{options.name}: a growing film needs a model whose prefixes share work exactly (Qwen3-VL) and "
+                f"{options.name}: a growing video needs a model whose prefixes share work exactly (Qwen3-VL) and "
                 f"scoring=shared; this is {self._engine.family} with scoring={options.scoring}."
             )
         from stepscore.models.qwen3vl.prefix_stream import PrefixStream

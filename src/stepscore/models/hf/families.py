@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 SHARED = frozenset({"qwen3_vl", "qwen3_vl_moe"})
-"""Pictures do not look at later pictures, and text sees only what comes before it: work can be shared exactly.
+"""Images do not look at later images, and text sees only what comes before it: work can be shared exactly.
 That a checkpoint keeps to it is checked when it is loaded."""
 
-QWEN_FILMS: dict[str, Literal["timed", "paced", "plain"]] = {
+QWEN_VIDEOS: dict[str, Literal["timed", "paced", "plain"]] = {
     "qwen2_vl": "plain",
     "qwen2_5_vl": "paced",
     "qwen3_vl": "timed",
     "qwen3_vl_moe": "timed",
     "qwen3_5": "timed",
 }
-"""How a film stands in a prompt, for families whose pictures are prepared here (see ``QwenPrompts``)."""
+"""How a video stands in a prompt, for families whose images are prepared here (see ``QwenPrompts``)."""

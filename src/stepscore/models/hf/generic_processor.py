@@ -1,6 +1,6 @@
 """Models of any other family, through the processor that comes with them.
 
-A film is shown as pictures, each after its time (``<0.5 seconds>``), as families differ in what they take for a
+A video is shown as images, each after its time (``<0.5 seconds>``), as families differ in what they take for a
 video and most video processors need torchvision.
 """
 
@@ -49,36 +49,36 @@ def _first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class StockPrompts:
-    """Prompts through a stock processor: chats, and prefixes of films."""
+    """Prompts through a stock processor: chats, and prefixes of videos."""
 
     processor: Any
     encode: Encode
 
     def inputs(self, prompt: Prompt) -> tuple[Mapping[str, Tensor], str]:
-        """The inputs of a chat, and the text after the last picture."""
+        """The inputs of a chat, and the text after the last image."""
         if not getattr(self.processor, "chat_template", None):
             raise ModelError("The checkpoint has no chat template, so it cannot be asked in words.")
         turns = tuple(Turn(turn.role, tuple(_stills(turn.parts))) for turn in prompt.turns)
         text = chat_text(replace(prompt, turns=turns), self.processor)
-        pictures = [shown.clip for shown in shown_in(Prompt(turns))]
-        tail = text.rsplit(self.mark(), 1)[-1] if pictures else text
-        return self._processed(text, pictures), tail
+        images = [shown.clip for shown in shown_in(Prompt(turns))]
+        tail = text.rsplit(self.mark(), 1)[-1] if images else text
+        return self._processed(text, images), tail
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
-        """The inputs for a head, the first frames of a film, and a text after them."""
+        """The inputs for a head, the first frames of a video, and a text after them."""
         shown = Clip(clip.frames[:length], clip.timestamps[:length], clip.indices[:length])
         mark = self.mark()
-        film = "".join(time_text(seconds) + mark for seconds in shown.timestamps)
-        pictures = [
+        video = "".join(time_text(seconds) + mark for seconds in shown.timestamps)
+        images = [
             still.clip
             for still in _stills([DecodedMedia(shown, video=True)])
             if isinstance(still, DecodedMedia)
         ]
-        return self._processed(head + film + tail, pictures)
+        return self._processed(head + video + tail, images)
 
     def mark(self) -> str:
-        """The text that stands for a picture: what the chat template writes between two words."""
-        words = ("before the picture", "after the picture")
+        """The text that stands for an image: what the chat template writes between two words."""
+        words = ("before the image", "after the image")
         if getattr(self.processor, "chat_template", None):
             content = [
                 {"type": "text", "text": words[0]},
@@ -91,13 +91,13 @@ class StockPrompts:
                 return str(between)
         token = getattr(self.processor, "boi_token", None) or getattr(self.processor, "image_token", None)
         if not token:
-            raise ModelError("The processor does not say which text stands for a picture.")
+            raise ModelError("The processor does not say which text stands for an image.")
         return str(token)
 
-    def _processed(self, text: str, pictures: Sequence[Clip]) -> Mapping[str, Tensor]:
+    def _processed(self, text: str, clips: Sequence[Clip]) -> Mapping[str, Tensor]:
         from PIL import Image
 
-        images = [Image.fromarray(clip.frames[0]) for clip in pictures]
+        images = [Image.fromarray(clip.frames[0]) for clip in clips]
         begin = getattr(self.processor.tokenizer, "bos_token", None)
         try:
             made = self.processor(
@@ -108,14 +108,14 @@ class StockPrompts:
             )
         except Exception as error:  # processors are many and raise anything
             raise ModelError(
-                f"The processor refused a prompt with {len(images)} pictures "
+                f"The processor refused a prompt with {len(images)} images "
                 f"({type(error).__name__}: {_first_line(error)})."
             ) from error
         return {key: value for key, value in made.items() if isinstance(value, Tensor)}
 
 
 def _stills(parts: Sequence[object]) -> list[str | DecodedMedia]:
-    """Parts with every film as pictures, each after its time."""
+    """Parts with every video as images, each after its time."""
     made: list[str | DecodedMedia] = []
     for part in parts:
         if isinstance(part, DecodedMedia) and part.video:

@@ -11,10 +11,10 @@ import torch
 
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.hf.chat import Chat, QwenChat
-from stepscore.models.hf.families import QWEN_FILMS, SHARED
+from stepscore.models.hf.families import QWEN_VIDEOS, SHARED
 from stepscore.models.hf.files import read_json
 from stepscore.models.hf.generic_processor import StockPrompts, load_processor
-from stepscore.models.hf.molmo2_inputs import molmo2_films
+from stepscore.models.hf.molmo2_inputs import molmo2_videos
 from stepscore.models.qwen3vl.full_forward import Prompts
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
@@ -29,7 +29,7 @@ class Loaded:
         model: The transformers model, on its device.
         tokenizer: Its tokenizer.
         encode: Text into token ids, special tokens included, none added.
-        films: Makes inputs of prefixes of films.
+        videos: Makes inputs of prefixes of videos.
         chat: Makes inputs of conversations; a message where this family cannot be asked here.
         network: The model taken apart, where its work can be shared.
     """
@@ -37,7 +37,7 @@ class Loaded:
     model: Any
     tokenizer: Any
     encode: Encode
-    films: Prompts
+    videos: Prompts
     chat: Chat | ModelError
     network: Qwen3VLNetwork | None
 
@@ -68,9 +68,9 @@ class Loading:
             ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
             return ids
 
-        if family in QWEN_FILMS:
+        if family in QWEN_VIDEOS:
             geometry, tokens = self._geometry(config), _vision_tokens(model.config)
-            prompts = QwenPrompts(encode, tokens, geometry, QWEN_FILMS[family])
+            prompts = QwenPrompts(encode, tokens, geometry, QWEN_VIDEOS[family])
             network = (
                 Qwen3VLNetwork(model, encode, tokens, geometry, self.attention) if family in SHARED else None
             )
@@ -79,8 +79,8 @@ class Loading:
         if family == "molmo2":
             video = read_json(self.folder / "video_preprocessor_config.json")
             vision = config.get("vision_config") or config.get("vit_config") or {}
-            films = molmo2_films(encode, tokenizer, vision, video)
-            return Loaded(model, tokenizer, encode, films, stock, None)
+            videos = molmo2_videos(encode, tokenizer, vision, video)
+            return Loaded(model, tokenizer, encode, videos, stock, None)
         if isinstance(stock, ModelError):
             raise stock
         return Loaded(model, tokenizer, encode, stock, stock, None)
@@ -126,7 +126,7 @@ class Loading:
                 f"{self.name}: max_pixels is {self.max_pixels}; one token of it is {unit} pixels."
             )
         least = min(geometry.still_pixels[0], self.max_pixels)
-        return replace(geometry, still_pixels=(least, self.max_pixels), film_pixels=(unit, self.max_pixels))
+        return replace(geometry, still_pixels=(least, self.max_pixels), video_pixels=(unit, self.max_pixels))
 
     def _stock(self, family: str, encode: Encode) -> StockPrompts | ModelError:
         try:

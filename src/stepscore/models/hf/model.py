@@ -10,7 +10,7 @@ from typing import Any
 from stepscore.errors import OptionError
 from stepscore.models.base import Capabilities, Response, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
-from stepscore.models.hf.families import QWEN_FILMS, SHARED
+from stepscore.models.hf.families import QWEN_VIDEOS, SHARED
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
 
@@ -32,10 +32,10 @@ class HfModel(SyncMethods):
             takes no mask).
         trust_remote_code: Run code that comes with the checkpoint.
         scoring: How prefixes are scored where work can be shared: ``"shared"``, ``"incremental"`` or ``"naive"``.
-        batch: Films scored in one pass, of those that wait. Above 1, who waits together depends on timing, and
+        batch: Videos scored in one pass, of those that wait. Above 1, who waits together depends on timing, and
             scores change in their last digits (below 1e-4 nats in float32).
-        memory_limit_mb: For the temporary values of one pass over suffixes or one call of the vision tower.
-        max_pixels: Most pixels of a picture; ``None`` for the checkpoint's own limit. Qwen-VL only.
+        memory_limit_mb: For the temporary values of one pass over suffixes or one call of the vision encoder.
+        max_pixels: Most pixels of an image; ``None`` for the checkpoint's own limit. Qwen-VL only.
         self_check: Refuse a model for which sharing is not exact, before its first shared score.
     """
 
@@ -95,7 +95,7 @@ class HfModel(SyncMethods):
             "dtype": self.dtype,
             "attention": self.attention,
             "scoring": self.scoring if family in SHARED else "naive",
-            "preprocessing": PREPROCESSING if family in QWEN_FILMS else f"stock {family}",
+            "preprocessing": PREPROCESSING if family in QWEN_VIDEOS else f"stock {family}",
             "max_pixels": self.max_pixels,
         }
 

@@ -1,6 +1,6 @@
-"""Films as Molmo2 reads them, without torchvision: every frame squashed to one square, its time before it.
+"""Videos as Molmo2 reads them, without torchvision: every frame squashed to one square, its time before it.
 
-In Molmo2 every token of every frame sees every other, later frames included, so that a prefix of a film is not
+In Molmo2 every token of every frame sees every other, later frames included, so that a prefix of a video is not
 a prefix of what the model makes of it: nothing can be shared exactly, and each prefix is a full pass.
 Follows ``Molmo2VideoProcessor`` and ``Molmo2Processor`` of transformers 5.
 """
@@ -19,13 +19,13 @@ from stepscore.episodes import Clip
 from stepscore.models.qwen3vl.inputs import Encode
 from stepscore.types import FloatArray, Frames, IntArray
 
-PICTURE_TOKENS = ("<im_patch>", "<im_col>", "<im_start>", "<low_res_im_start>")
+IMAGE_TOKENS = ("<im_patch>", "<im_col>", "<im_start>", "<low_res_im_start>")
 FRAME_TOKENS = ("<frame_start>", "<frame_end>", "<im_end>", "<im_low>")
 
 
 @dataclass(frozen=True)
-class Molmo2Films:
-    """Makes the inputs of a prompt with one film.
+class Molmo2Videos:
+    """Makes the inputs of a prompt with one video.
 
     Attributes:
         encode: Text into token ids, special tokens included.
@@ -46,17 +46,17 @@ class Molmo2Films:
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
-        """The inputs for a head, the first frames of a film, and a text after them."""
+        """The inputs for a head, the first frames of a video, and a text after them."""
         pooled, rows, columns = pooling(self.side // self.patch, self.pool)
         head = head if head.startswith(self.begin) else self.begin + head
-        ids = self.encode(head + film_text(clip.timestamps[:length], rows * columns) + tail)
-        pictures = {self.encode(token)[0] for token in (*PICTURE_TOKENS, *FRAME_TOKENS)}
+        ids = self.encode(head + video_text(clip.timestamps[:length], rows * columns) + tail)
+        images = {self.encode(token)[0] for token in (*IMAGE_TOKENS, *FRAME_TOKENS)}
         offsets = np.arange(length)[:, None, None] * (self.side // self.patch) ** 2
         places = np.where(pooled >= 0, pooled + offsets, -1).reshape(-1, pooled.shape[-1])
         return {
             "input_ids": torch.tensor([ids]),
             "attention_mask": torch.ones(1, len(ids), dtype=torch.long),
-            "mm_token_type_ids": torch.tensor([[int(token in pictures) for token in ids]]),
+            "mm_token_type_ids": torch.tensor([[int(token in images) for token in ids]]),
             "pixel_values_videos": self._pixels(clip.frames[:length]),
             "video_token_pooling": torch.from_numpy(places),
             "video_grids": torch.tensor([[length, rows, columns]]),
@@ -73,8 +73,8 @@ class Molmo2Films:
         return x.reshape(n, each * each, p * p * 3)
 
 
-def film_text(times: FloatArray, tokens: int) -> str:
-    """The film in a prompt: each frame's time, then its tokens between their marks."""
+def video_text(times: FloatArray, tokens: int) -> str:
+    """The video in a prompt: each frame's time, then its tokens between their marks."""
     return " ".join(f"{seconds:.1f} <frame_start>{'<im_patch>' * tokens}<frame_end>" for seconds in times)
 
 
@@ -88,14 +88,14 @@ def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
     return grouped.reshape(rows * columns, -1), rows, columns
 
 
-def molmo2_films(
+def molmo2_videos(
     encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any]
-) -> Molmo2Films:
+) -> Molmo2Videos:
     """What a checkpoint states: its vision configuration, and its ``video_preprocessor_config.json``."""
-    plain = Molmo2Films(encode, "")
+    plain = Molmo2Videos(encode, "")
     side = (vision.get("image_size") or vision.get("image_default_input_size") or [plain.side])[0]
     pool = video.get("pooling_size") or plain.pool
-    return Molmo2Films(
+    return Molmo2Videos(
         encode,
         tokenizer.bos_token or tokenizer.eos_token or "",
         int(side),

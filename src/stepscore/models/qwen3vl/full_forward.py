@@ -1,7 +1,7 @@
 """Scoring by full passes: every prompt read from its first token by the model as transformers has it.
 
 Works for any model that returns logits, shares nothing, and assumes nothing. It is the only way for models
-whose pictures look at later pictures (Molmo2), and the reference that sharing is held against.
+whose images look at later images (Molmo2), and the reference that sharing is held against.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Prompts(Protocol):
         """Text into token ids, special tokens included."""
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
-        """The inputs for a head, the first frames of a film, and a text after them."""
+        """The inputs for a head, the first frames of a video, and a text after them."""
 
 
 def score_naive(model: Any, prompts: Prompts, request: RenderedPrefixes) -> tuple[FloatArray, int]:

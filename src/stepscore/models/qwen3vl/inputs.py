@@ -1,6 +1,6 @@
 """What a Qwen-VL model reads: frames as patches, prompts as token ids, and a place for every token.
 
-Plain numpy and Pillow, so that torchvision is not needed, and written so that a prefix of a film is a prefix
+Plain numpy and Pillow, so that torchvision is not needed, and written so that a prefix of a video is a prefix
 of its input: the size depends on one frame alone, never on how many there are, and every pair of frames
 carries the times of its own frames. The sizes follow Qwen's ``smart_resize``, the patch order and the video
 text those of ``Qwen3VLProcessor``.
@@ -22,7 +22,7 @@ from stepscore.types import FloatArray, Frames, IntArray
 PREPROCESSING = "qwen-vl 1"
 """Version of all that stands here and can change a number."""
 
-FILM_TOKENS = 768
+VIDEO_TOKENS = 768
 """Most tokens a pair of frames may take, as in Qwen's own video reader (``VIDEO_MAX_TOKEN_NUM``)."""
 
 Encode = Callable[[str], list[int]]
@@ -31,7 +31,7 @@ Patches = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a checkpoint cuts pictures up.
+    """How a checkpoint cuts images up.
 
     Attributes:
         patch: Side of a patch in pixels.
@@ -39,8 +39,8 @@ class Geometry:
         temporal: Frames that become one block.
         mean: Subtracted from each colour, 0..1.
         std: By which the rest is divided.
-        still_pixels: Fewest and most pixels of a picture shown alone.
-        film_pixels: Fewest and most pixels of a frame of a film.
+        still_pixels: Fewest and most pixels of an image shown alone.
+        video_pixels: Fewest and most pixels of a frame of a video.
     """
 
     patch: int = 16
@@ -48,22 +48,22 @@ class Geometry:
     temporal: int = 2
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
-    still_pixels: tuple[int, int] = (32 * 32, FILM_TOKENS * 32 * 32)
-    film_pixels: tuple[int, int] = (32 * 32, FILM_TOKENS * 32 * 32)
+    still_pixels: tuple[int, int] = (32 * 32, VIDEO_TOKENS * 32 * 32)
+    video_pixels: tuple[int, int] = (32 * 32, VIDEO_TOKENS * 32 * 32)
 
     @property
     def unit(self) -> int:
-        """Sides of a picture are multiples of this many pixels."""
+        """Sides of an image are multiples of this many pixels."""
         return self.patch * self.merge
 
     def grid(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns of tokens in a picture of this height and width."""
+        """Rows and columns of tokens in an image of this height and width."""
         return size[0] // self.unit, size[1] // self.unit
 
 
 @dataclass(frozen=True, slots=True)
 class VisionTokens:
-    """Ids of the tokens that stand for pictures."""
+    """Ids of the tokens that stand for images."""
 
     start: int
     end: int
@@ -73,7 +73,7 @@ class VisionTokens:
 
 @dataclass(frozen=True, slots=True)
 class Pads:
-    """So many tokens of one id in a row, to be filled with what the vision tower saw."""
+    """So many tokens of one id in a row, to be filled with what the vision encoder saw."""
 
     token: int
     count: int
@@ -85,14 +85,14 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any]) -> Geom
     Args:
         vision: ``vision_config`` of its ``config.json``.
         processor: Its ``preprocessor_config.json``; empty where it has none. Only stills follow its limits in
-            pixels: those for films share a budget among all frames, so that a longer prefix would be smaller.
+            pixels: those for videos share a budget among all frames, so that a longer prefix would be smaller.
     """
     plain = Geometry()
     patch, merge = int(vision.get("patch_size", plain.patch)), int(vision.get("spatial_merge_size", 2))
     unit = patch * merge
     size = processor.get("size") or {}
     least = processor.get("min_pixels") or size.get("shortest_edge") or unit * unit
-    most = processor.get("max_pixels") or size.get("longest_edge") or FILM_TOKENS * unit * unit
+    most = processor.get("max_pixels") or size.get("longest_edge") or VIDEO_TOKENS * unit * unit
     return Geometry(
         patch=patch,
         merge=merge,
@@ -100,19 +100,19 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any]) -> Geom
         mean=tuple(processor.get("image_mean") or plain.mean),
         std=tuple(processor.get("image_std") or plain.std),
         still_pixels=(int(least), int(most)),
-        film_pixels=(unit * unit, FILM_TOKENS * unit * unit),
+        video_pixels=(unit * unit, VIDEO_TOKENS * unit * unit),
     )
 
 
 def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> tuple[int, int]:
-    """Height and width nearest to a picture's own that are multiples of ``unit`` and within ``pixels``.
+    """Height and width nearest to an image's own that are multiples of ``unit`` and within ``pixels``.
 
-    Qwen's ``smart_resize`` for one picture: each side is rounded; if the area is too large (small), both
-    sides are scaled by the same factor and rounded down (up). Narrow pictures keep at least one unit.
+    Qwen's ``smart_resize`` for one image: each side is rounded; if the area is too large (small), both
+    sides are scaled by the same factor and rounded down (up). Narrow images keep at least one unit.
     """
     if max(height, width) > 200 * min(height, width):
         raise EpisodeError(
-            f"A picture of {width}x{height} is too narrow: one side may be 200 times the other."
+            f"An image of {width}x{height} is too narrow: one side may be 200 times the other."
         )
     least, most = pixels
     rows, columns = (max(1, round(side / unit)) for side in (height, width))
@@ -126,7 +126,7 @@ def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> 
 
 
 def patches(frames: Frames, geometry: Geometry) -> Patches:
-    """Frames of a fitted size as rows of pixels, block by block, in the order the vision tower reads them.
+    """Frames of a fitted size as rows of pixels, block by block, in the order the vision encoder reads them.
 
     Args:
         frames: A whole number of blocks, shape (blocks * temporal, height, width, 3).
@@ -146,7 +146,7 @@ def patches(frames: Frames, geometry: Geometry) -> Patches:
 
 
 def block_frames(length: int, temporal: int) -> list[tuple[int, ...]]:
-    """Which frames make up each block of a film of this length; the last frame is repeated to fill its block.
+    """Which frames make up each block of a video of this length; the last frame is repeated to fill its block.
 
     >>> block_frames(3, 2)
     [(0, 1), (2, 2)]
@@ -170,7 +170,7 @@ def time_text(seconds: float) -> str:
 
 
 def image_pads(token: int, count: int, tokens: VisionTokens) -> list[str | Pads]:
-    """A picture's tokens between their marks."""
+    """An image's tokens between their marks."""
     return [Pads(tokens.start, 1), Pads(token, count), Pads(tokens.end, 1)]
 
 

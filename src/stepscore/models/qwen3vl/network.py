@@ -1,4 +1,4 @@
-"""A loaded Qwen3-VL, taken apart: its vision tower, its language model, and its last layer at chosen rows.
+"""A loaded Qwen3-VL, taken apart: its vision encoder, its language model, and its last layer at chosen rows.
 
 Uses the model's own modules, so that a new release of transformers changes them in one place; that the parts
 put together still give what the whole gives is what ``prefix_check.py`` finds out.
@@ -29,7 +29,7 @@ CPU_ROWS, GPU_ROWS = 512, 4096
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What the vision tower saw in the blocks of a film.
+    """What the vision encoder saw in the blocks of a video.
 
     Attributes:
         rows: Embeddings, the same number of rows for every block.
@@ -56,8 +56,8 @@ class Qwen3VLNetwork:
     Attributes:
         model: The ``Qwen3VLForConditionalGeneration``.
         encode: Text into token ids.
-        tokens: Ids that stand for pictures.
-        geometry: How it cuts pictures up.
+        tokens: Ids that stand for images.
+        geometry: How it cuts images up.
         attention: ``"sdpa"``, ``"eager"`` or ``"flash_attention_2"``, as it was loaded.
     """
 
@@ -93,7 +93,7 @@ class Qwen3VLNetwork:
         return PassCost(int(row), int(pair), CPU_ROWS if self.device.type == "cpu" else GPU_ROWS)
 
     def see(self, frames: Frames, blocks: Sequence[Block], limit: int) -> Features:
-        """What the tower sees in blocks of a film, each seen by itself, in calls that keep within a memory.
+        """What the vision encoder sees in blocks of a video, each seen by itself, in calls that keep within a memory.
 
         Args:
             frames: All frames, of a fitted size.
@@ -126,7 +126,7 @@ class Qwen3VLNetwork:
         """What the language model makes of tokens, before its last layer; shape (spans, longest, hidden).
 
         Args:
-            spans: One for each film of a batch; shorter ones are filled up at their end.
+            spans: One for each video of a batch; shorter ones are filled up at their end.
             seen: Embeddings and deepstack of all blocks in the spans, in order; ``None`` if there are none.
             mask: As from :meth:`mask`; ``None`` for plain causal reading.
             cache: What was read before; read on from there.
@@ -135,16 +135,16 @@ class Qwen3VLNetwork:
         places = torch.from_numpy(_filled([span.positions for span in spans], 0)).to(self.device)
         text = self.model.model.language_model
         embedded = text.embed_tokens(ids)
-        pictures = ids == self.tokens.video
+        images = ids == self.tokens.video
         if seen is not None:
-            embedded = embedded.masked_scatter(pictures[..., None], seen[0].to(embedded.dtype))
+            embedded = embedded.masked_scatter(images[..., None], seen[0].to(embedded.dtype))
         hidden: Tensor = text(
             inputs_embeds=embedded,
             position_ids=places.transpose(0, 1),
             attention_mask=mask,
             past_key_values=cache,
             use_cache=cache is not None,
-            visual_pos_masks=None if seen is None else pictures,
+            visual_pos_masks=None if seen is None else images,
             deepstack_visual_embeds=None if seen is None else list(seen[1:]),
         ).last_hidden_state
         return hidden
@@ -181,14 +181,14 @@ class _SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its base s
         return torch.cat([old.keys, key_states], dim=-2), torch.cat([old.values, value_states], dim=-2)
 
 
-def shared(cache: Cache, films: Sequence[int], reach: int) -> Cache:
-    """The first ``reach`` tokens of these films of a cache, to be read by a pass that leaves no trace."""
-    whole = list(films) == list(range(len(films)))
+def shared(cache: Cache, videos: Sequence[int], reach: int) -> Cache:
+    """The first ``reach`` tokens of these videos of a cache, to be read by a pass that leaves no trace."""
+    whole = list(videos) == list(range(len(videos)))
     make: Any = _SharedLayer
     layers: list[Any] = []
     layer: Any
     for layer in cache.layers:
-        keys, values = (t[: len(films)] if whole else t[list(films)] for t in (layer.keys, layer.values))
+        keys, values = (t[: len(videos)] if whole else t[list(videos)] for t in (layer.keys, layer.values))
         view = make()
         view.lazy_initialization(keys, values)
         view.keys, view.values = keys[:, :, :reach], values[:, :, :reach]

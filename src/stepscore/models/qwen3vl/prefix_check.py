@@ -1,10 +1,10 @@
 """Is sharing exact for this model? Asked of every model before its first shared score.
 
-Sharing rests on how a model is built: pictures that do not look at later pictures, positions that do not
-depend on what follows, a mask that the attention obeys. None of it is taken on trust. A small film of noise
+Sharing rests on how a model is built: images that do not look at later images, positions that do not
+depend on what follows, a mask that the attention obeys. None of it is taken on trust. A small video of noise
 is scored by full passes and by sharing; if they differ, the model is refused. Every known mistake moves these
 scores by far more than rounding does: a dropped deepstack, a plain causal mask, a mask of the wrong kind, flat
-positions, positions counted from the end of the film, an odd prefix rounded up or down or with another's time.
+positions, positions counted from the end of the video, an odd prefix rounded up or down or with another's time.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ there the check finds a model that is built otherwise, and the difference is rep
 TAILS = ("Is the task done? The answer is:", "Is the gripper open? The answer is:")
 TIMES = np.array([0.0, 0.7, 1.9, 2.4, 4.1])
 LENGTHS = (2, 3, 5)
-"""A prefix that ends before the film does, an odd one within it, an odd one at its end."""
+"""A prefix that ends before the video does, an odd one within it, an odd one at its end."""
 
 log = logging.getLogger(__name__)
 
 
 def check_sharing(network: Qwen3VLNetwork, prompts: Prompts, name: str, scoring: str = "shared") -> float:
-    """The largest difference in nats between sharing and full passes on a film of noise.
+    """The largest difference in nats between sharing and full passes on a video of noise.
 
     Args:
         network: The model taken apart.
@@ -56,7 +56,7 @@ def check_sharing(network: Qwen3VLNetwork, prompts: Prompts, name: str, scoring:
     allowed = TOLERANCE[network.dtype]
     if not difference <= allowed:
         raise ModelError(
-            f"{name}: sharing work between prefixes is not exact for this model. On a film of noise its scores "
+            f"{name}: sharing work between prefixes is not exact for this model. On a video of noise its scores "
             f"differ from full passes by {difference:.2g} nats ({allowed:g} is allowed in {network.dtype}). "
             "Score it by full passes instead: -M scoring=naive"
         )

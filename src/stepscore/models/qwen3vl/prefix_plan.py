@@ -1,12 +1,12 @@
 """The plan of exact prefix scoring: every token of it and what each may see, without a weight.
 
-K prefixes of one film, each followed by S texts, are K * S prompts that begin alike. In a causal model what
+K prefixes of one video, each followed by S texts, are K * S prompts that begin alike. In a causal model what
 comes first does not know what comes later, so the common part is read once: the *base* is the head and all
 whole blocks of frames. Each prefix adds a *branch* that sees the base up to where the prefix ends: its
 *stem* (the block of an odd last frame, and what all texts begin with), then the rest of each text.
 
 Three things make a branch the very prompt it stands for. Its positions go on from the end of its prefix, not
-from the end of the film. An odd last frame is doubled into a block with its own time, which is another block
+from the end of the video. An odd last frame is doubled into a block with its own time, which is another block
 than the one the next frame would complete. And it sees nothing but its prefix, its stem and itself.
 """
 
@@ -71,7 +71,7 @@ class Branch:
 
 @dataclass(frozen=True, eq=False)
 class PrefixPlan:
-    """All that is to be read for one film.
+    """All that is to be read for one video.
 
     Attributes:
         base: The head and all whole blocks.
@@ -89,7 +89,7 @@ class PrefixPlan:
 
     @property
     def seen(self) -> list[tuple[int, ...]]:
-        """Frames of every block the vision tower sees: those of the base, then those of the branches."""
+        """Frames of every block the vision encoder sees: those of the base, then those of the branches."""
         return [*self.blocks, *(b.block for b in self.branches if b.block is not None)]
 
     @property
@@ -101,14 +101,14 @@ class PrefixPlan:
 
 @dataclass(frozen=True)
 class Layout:
-    """How prompts of one film are put together.
+    """How prompts of one video are put together.
 
     Attributes:
         encode: Text into token ids, special tokens included.
-        tokens: Ids that stand for pictures.
+        tokens: Ids that stand for images.
         grid: Rows and columns of tokens in a block.
         temporal: Frames in a block.
-        head: Text before the film.
+        head: Text before the video.
     """
 
     encode: Encode
@@ -141,7 +141,7 @@ class Layout:
         """What a prefix of this length adds to a base whose whole blocks end at ``end``.
 
         Args:
-            times: Timestamps of the film.
+            times: Timestamps of the video.
             length: Frames of the prefix.
             tails: Token ids of each text.
             end: Tokens of the base in the prefix.
@@ -161,13 +161,13 @@ class Layout:
 def plan_shared_prefixes(
     layout: Layout, times: FloatArray, lengths: Sequence[int], tails: Sequence[str], candidates: Sequence[str]
 ) -> PrefixPlan:
-    """The plan of a film.
+    """The plan of a video.
 
     Args:
         layout: How its prompts are put together.
         times: Timestamps of its frames in seconds, irregular ones too.
         lengths: How many frames each prefix shows; in any order, repeated or not.
-        tails: Texts after the film.
+        tails: Texts after the video.
         candidates: Words to score as the next token.
 
     Raises:
@@ -175,7 +175,7 @@ def plan_shared_prefixes(
     """
     if not lengths or min(lengths) < 1 or max(lengths) > len(times):
         raise OptionError(
-            f"Prefixes of {list(lengths)} frames: each must show 1 to {len(times)} of the film's."
+            f"Prefixes of {list(lengths)} frames: each must show 1 to {len(times)} of the video's."
         )
     texts = [layout.encode(tail) for tail in tails]
     targets = target_ids(layout.encode, tails, candidates)
@@ -203,13 +203,13 @@ def target_ids(encode: Encode, tails: Sequence[str], candidates: Sequence[str]) 
             event's: ``"The answer is:"`` and ``" True"`` fit, ``"The answer is: "`` and ``"True"`` do not.
     """
     if not tails or not candidates:
-        raise OptionError("Scoring needs at least one text after the film and one candidate.")
+        raise OptionError("Scoring needs at least one text after the video and one candidate.")
     found = np.zeros((len(tails), len(candidates)), dtype=np.int64)
     for row, tail in enumerate(tails):
         before = encode(tail)
         if not before:
             raise OptionError(
-                "A text after the film is empty; there is nothing for the candidates to follow."
+                "A text after the video is empty; there is nothing for the candidates to follow."
             )
         for column, candidate in enumerate(candidates):
             after = encode(tail + candidate)

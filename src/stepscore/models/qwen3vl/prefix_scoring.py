@@ -1,11 +1,11 @@
-"""Scoring the prefixes of a film three ways that give the same numbers.
+"""Scoring the prefixes of a video three ways that give the same numbers.
 
 ``naive`` reads every prompt from its first token: K * S full passes of the model as transformers has it. It
-is slow, needs no assumption, and is what the others are held against. ``incremental`` reads the film once,
+is slow, needs no assumption, and is what the others are held against. ``incremental`` reads the video once,
 stops after each prefix to read the text, and forgets the text again: K * S short passes. ``shared`` reads
-the film once and then all texts of all prefixes at once, each seeing only its own prefix.
+the video once and then all texts of all prefixes at once, each seeing only its own prefix.
 
-Reading the film once costs N tokens, K suffixes of s tokens cost K * s, against the sum of all prompts.
+Reading the video once costs N tokens, K suffixes of s tokens cost K * s, against the sum of all prompts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LIMIT = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """A film ready to be scored: its frames at their fitted size, and the plan."""
+    """A video ready to be scored: its frames at their fitted size, and the plan."""
 
     frames: Frames
     plan: PrefixPlan
@@ -57,10 +57,10 @@ def planned(network: Qwen3VLNetwork, request: RenderedPrefixes) -> Planned:
 
 
 def fitted(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, Layout]:
-    """A film's frames at the size the network takes, and how its prompts are put together."""
+    """A video's frames at the size the network takes, and how its prompts are put together."""
     geometry = network.geometry
     height, width = clip.frames.shape[1:3]
-    size = fitted_size(height, width, geometry.unit, geometry.film_pixels)
+    size = fitted_size(height, width, geometry.unit, geometry.video_pixels)
     layout = Layout(network.encode, network.tokens, geometry.grid(size), geometry.temporal, head)
     return resize_frames(clip.frames, size), layout
 
@@ -80,30 +80,30 @@ def check_length(network: Qwen3VLNetwork, branch: Branch) -> None:
 
 
 @torch.inference_mode()
-def score_shared(network: Qwen3VLNetwork, films: Sequence[Planned], limit: int = LIMIT) -> list[FloatArray]:
-    """Log-probabilities (S, K, C) of each film: the tower once a block, one prefill, then all suffixes.
+def score_shared(network: Qwen3VLNetwork, videos: Sequence[Planned], limit: int = LIMIT) -> list[FloatArray]:
+    """Log-probabilities (S, K, C) of each video: the vision encoder once a block, one prefill, then all suffixes.
 
     Args:
         network: Who reads.
-        films: Read side by side; shorter ones are filled up, which changes no number.
-        limit: Bytes for the temporary values of one pass over suffixes, and of one call of the tower.
+        videos: Read side by side; shorter ones are filled up, which changes no number.
+        limit: Bytes for the temporary values of one pass over suffixes, and of one call of the vision encoder.
     """
-    seen = [network.see(film.frames, film.plan.seen, limit) for film in films]
+    seen = [network.see(video.frames, video.plan.seen, limit) for video in videos]
     cache = network.cache()
-    bases = [film.plan.base for film in films]
+    bases = [video.plan.base for video in videos]
     if any(len(base) for base in bases):
-        blocks = [(f, film.plan.blocks) for f, film in zip(seen, films, strict=True)]
+        blocks = [(f, video.plan.blocks) for f, video in zip(seen, videos, strict=True)]
         network.read(bases, _gathered(blocks), cache=cache)
-    cut = [chunks(film.plan, network.cost, limit // len(films)) for film in films]
-    told = [_unknown(film.plan) for film in films]
+    cut = [chunks(video.plan, network.cost, limit // len(videos)) for video in videos]
+    told = [_unknown(video.plan) for video in videos]
     for turn in range(max(map(len, cut))):
         who = [index for index, parts in enumerate(cut) if turn < len(parts)]
-        plans, parts = [films[i].plan for i in who], [cut[i][turn] for i in who]
+        plans, parts = [videos[i].plan for i in who], [cut[i][turn] for i in who]
         answers = score_suffixes(network, cache, who, plans, parts, [seen[i] for i in who])
         for index, answer in zip(who, answers, strict=True):
             for (branch, tail), values in answer.items():
                 told[index][tail, branch] = values
-    return [values[:, list(film.plan.which)] for values, film in zip(told, films, strict=True)]
+    return [values[:, list(video.plan.which)] for values, video in zip(told, videos, strict=True)]
 
 
 def score_suffixes(
@@ -114,18 +114,18 @@ def score_suffixes(
     parts: Sequence[Parts],
     seen: Sequence[Features],
 ) -> list[dict[tuple[int, int], FloatArray]]:
-    """One pass over parts of some films' plans, on top of what the cache holds of these films.
+    """One pass over parts of some videos' plans, on top of what the cache holds of these videos.
 
     Args:
         network: Who reads.
-        cache: The films' bases, read before; it stays as it is.
-        who: Number of each film in the cache.
+        cache: The videos' bases, read before; it stays as it is.
+        who: Number of each video in the cache.
         plans: Its plan.
         parts: Which branches and tails of it.
-        seen: What the tower saw in its blocks.
+        seen: What the vision encoder saw in its blocks.
 
     Returns:
-        For each film, the log-probabilities by branch and tail, each of shape (C,).
+        For each video, the log-probabilities by branch and tail, each of shape (C,).
     """
     suffixes = [suffixes_of(plan, part) for plan, part in zip(plans, parts, strict=True)]
     reach = max(s.reach for s in suffixes)
@@ -136,20 +136,20 @@ def score_suffixes(
         mask=network.mask(_visible(suffixes, reach)),
         cache=past,
     )
-    reads = [(film, *read) for film, s in enumerate(suffixes) for read in s.reads]
-    picked = hidden[[film for film, *_ in reads], [row for *_, row in reads]]
-    values = network.logprobs(picked, np.stack([plans[film].targets[tail] for film, _, tail, _ in reads]))
+    reads = [(video, *read) for video, s in enumerate(suffixes) for read in s.reads]
+    picked = hidden[[video for video, *_ in reads], [row for *_, row in reads]]
+    values = network.logprobs(picked, np.stack([plans[video].targets[tail] for video, _, tail, _ in reads]))
     answers: list[dict[tuple[int, int], FloatArray]] = [{} for _ in plans]
-    for (film, branch, tail, _), value in zip(reads, values, strict=True):
-        answers[film][branch, tail] = value
+    for (video, branch, tail, _), value in zip(reads, values, strict=True):
+        answers[video][branch, tail] = value
     return answers
 
 
 @torch.inference_mode()
-def score_incremental(network: Qwen3VLNetwork, film: Planned, limit: int = LIMIT) -> FloatArray:
-    """Log-probabilities (S, K, C): the film read on from prefix to prefix, each text read and forgotten."""
-    plan = film.plan
-    seen = network.see(film.frames, plan.seen, limit)
+def score_incremental(network: Qwen3VLNetwork, video: Planned, limit: int = LIMIT) -> FloatArray:
+    """Log-probabilities (S, K, C): the video read on from prefix to prefix, each text read and forgotten."""
+    plan = video.plan
+    seen = network.see(video.frames, plan.seen, limit)
     cache, told, end, blocks = network.cache(), _unknown(plan), 0, 0
     for number, branch in enumerate(plan.branches):
         for tail, rest in enumerate(branch.tails):
@@ -167,19 +167,19 @@ def _between(span: Span, start: int, stop: int) -> Span:
 
 
 def _gathered(wanted: Sequence[tuple[Features, Sequence[Block]]]) -> tuple[Tensor, ...] | None:
-    """Embeddings and deepstack of blocks of several films, film after film; ``None`` if there are none."""
+    """Embeddings and deepstack of blocks of several videos, video after video; ``None`` if there are none."""
     found = [features.of(blocks) for features, blocks in wanted if blocks]
     return tuple(torch.cat(layer) for layer in zip(*found, strict=True)) if found else None
 
 
 def _visible(suffixes: Sequence[Suffixes], reach: int) -> NDArray[np.bool_]:
-    """What each token sees, film by film; a token that only fills up sees itself, as none may see nothing."""
+    """What each token sees, video by video; a token that only fills up sees itself, as none may see nothing."""
     longest = max(len(s.span) for s in suffixes)
     seen = np.zeros((len(suffixes), longest, reach + longest), dtype=np.bool_)
     seen[:, np.arange(longest), reach + np.arange(longest)] = True
-    for film, s in zip(seen, suffixes, strict=True):
+    for video, s in zip(seen, suffixes, strict=True):
         rows = len(s.span)
-        film[:rows, : reach + rows] = s.visible(reach)
+        video[:rows, : reach + rows] = s.visible(reach)
     return seen
 
 

@@ -1,7 +1,7 @@
-"""Prefix scoring while the film is still being recorded: append frames, score, append.
+"""Prefix scoring while the video is still being recorded: append frames, score, append.
 
 Every appended frame is seen once and every whole block is read once; a score reads the text alone (and the
-block of an odd last frame). What comes back is what the whole film would have given for a prefix of the frames
+block of an odd last frame). What comes back is what the whole video would have given for a prefix of the frames
 so far.
 """
 
@@ -23,11 +23,11 @@ from stepscore.types import FloatArray, Frames
 
 
 class PrefixStream:
-    """A film that grows.
+    """A video that grows.
 
     Args:
         network: Who reads.
-        head: Text before the film.
+        head: Text before the video.
         limit: Bytes for the temporary values of one pass.
     """
 
@@ -82,7 +82,7 @@ class PrefixStream:
 
     @torch.inference_mode()
     def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
-        """Log-probability of each candidate after each text, for the film so far; shape (S, C).
+        """Log-probability of each candidate after each text, for the video so far; shape (S, C).
 
         May be asked any number of times, with other texts each time; nothing of them is kept.
         """
@@ -104,7 +104,7 @@ class PrefixStream:
         return told
 
     def _odd(self, block: tuple[int, ...] | None) -> Features:
-        """What the tower sees in the block of an odd last frame, under the numbers the plan knows it by."""
+        """What the vision encoder sees in the block of an odd last frame, under the numbers the plan knows it by."""
         if block is None or self._waiting is None:
             nothing = torch.zeros(0, device=self._network.device)
             return Features(nothing, (), {})

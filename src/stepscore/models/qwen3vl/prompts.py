@@ -1,4 +1,4 @@
-"""Prompts of texts, pictures and films as the inputs of a Qwen-VL model (2, 2.5 and 3)."""
+"""Prompts of texts, images and videos as the inputs of a Qwen-VL model (2, 2.5 and 3)."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ class QwenPrompts:
 
     Attributes:
         encode: Text into token ids, special tokens included.
-        tokens: Ids that stand for pictures.
-        geometry: How pictures are cut up.
-        films: ``"timed"`` writes each block's time before it (Qwen3-VL); otherwise a film is one run of
+        tokens: Ids that stand for images.
+        geometry: How images are cut up.
+        videos: ``"timed"`` writes each block's time before it (Qwen3-VL); otherwise a video is one run of
             tokens, whose positions know the frame rate (``"paced"``, Qwen2.5-VL) or not (``"plain"``, Qwen2-VL).
     """
 
     encode: Encode
     tokens: VisionTokens
     geometry: Geometry
-    films: Literal["timed", "paced", "plain"] = "timed"
+    videos: Literal["timed", "paced", "plain"] = "timed"
 
     def inputs(self, parts: Sequence[str | DecodedMedia]) -> Inputs:
-        """The inputs for texts and pictures in this order."""
+        """The inputs for texts and images in this order."""
         laid: list[str | Pads] = []
         stills: list[tuple[Patches, list[int]]] = []
-        films: list[tuple[Patches, list[int]]] = []
+        videos: list[tuple[Patches, list[int]]] = []
         seconds: list[float] = []
         for part in parts:
             if isinstance(part, str):
                 laid.append(part)
             elif part.video:
-                cut = self._cut(part.clip, self.geometry.film_pixels)
-                films.append(cut)
+                cut = self._cut(part.clip, self.geometry.video_pixels)
+                videos.append(cut)
                 seconds.append(self.geometry.temporal * _interval(part.clip))
-                laid += self._film(part.clip, cut[1])
+                laid += self._video(part.clip, cut[1])
             else:
                 cut = self._cut(_one(part.clip), self.geometry.still_pixels)
                 stills.append(cut)
@@ -70,14 +70,14 @@ class QwenPrompts:
         made = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": kinds}
         if stills:
             made["pixel_values"], made["image_grid_thw"] = _together(stills)
-        if films:
-            made["pixel_values_videos"], made["video_grid_thw"] = _together(films)
-            if self.films == "paced":
+        if videos:
+            made["pixel_values_videos"], made["video_grid_thw"] = _together(videos)
+            if self.videos == "paced":
                 made["second_per_grid_ts"] = torch.tensor(seconds)
         return made
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Inputs:
-        """The inputs for a head, the first frames of a film, and a text after them."""
+        """The inputs for a head, the first frames of a video, and a text after them."""
         shown = Clip(clip.frames[:length], clip.timestamps[:length], clip.indices[:length])
         return self.inputs([head, DecodedMedia(shown, video=True), tail])
 
@@ -93,9 +93,9 @@ class QwenPrompts:
     def _count(self, grid: Sequence[int]) -> int:
         return int(np.prod(grid)) // self.geometry.merge**2
 
-    def _film(self, clip: Clip, grid: list[int]) -> list[str | Pads]:
+    def _video(self, clip: Clip, grid: list[int]) -> list[str | Pads]:
         video = self.tokens.video
-        if self.films != "timed":
+        if self.videos != "timed":
             return image_pads(video, self._count(grid), self.tokens)
         laid: list[str | Pads] = []
         for block in block_frames(len(clip), self.geometry.temporal):
@@ -105,12 +105,12 @@ class QwenPrompts:
 
 
 def _one(clip: Clip) -> Clip:
-    """A picture shown alone: its first frame."""
+    """An image shown alone: its first frame."""
     return Clip(clip.frames[:1], clip.timestamps[:1], clip.indices[:1])
 
 
 def _interval(clip: Clip) -> float:
-    """Seconds between frames: the median, as one number must stand for a whole film."""
+    """Seconds between frames: the median, as one number must stand for a whole video."""
     return float(np.median(np.diff(clip.timestamps))) if len(clip) > 1 else 1.0
 
 

@@ -26,7 +26,7 @@ FORMAT = 1
 
 Mode = Literal["single", "dense", "dual"]
 Decode = Literal["argmax", "expected"]
-"""How stages and shares become progress; see ``sarm_scoring.score_film``."""
+"""How stages and shares become progress; see ``sarm_scoring.score_video``."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 ====================  ====================================================================================
 encoder               a frame becomes
 ====================  ====================================================================================
-``embedded``          the tokens of the embedded judge's vision tower, those of its inner layers included
+``embedded``          the tokens of the embedded judge's vision encoder, those of its inner layers included
 ``hf/PATH-OR-ID``     of a Qwen3-VL the same; of CLIP, SigLIP and the like the projected image embedding; of a
                       plain vision model (ViT, DINOv2) its pooled output
 ====================  ====================================================================================
@@ -76,7 +76,7 @@ def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
 
 
 class QwenEncoder:
-    """The vision tower of a Qwen3-VL, and the mean of a text's token embeddings.
+    """The vision encoder of a Qwen3-VL, and the mean of a text's token embeddings.
 
     Args:
         name: As it was asked for.
@@ -91,12 +91,12 @@ class QwenEncoder:
     def _network(self) -> Any:
         from stepscore.models.embedded.model import EmbeddedModel
 
-        # Without the gate: what the tower sees is used here, not what the judge answers.
+        # Without the gate: what the vision encoder sees is used here, not what the judge answers.
         return EmbeddedModel(checkpoint=self._folder, device=self._device, gate=False).network
 
     @cached_property
     def side(self) -> int:
-        """As many pixels as the tower has positions for, up to what the domain gate looks at."""
+        """As many pixels as the vision encoder has positions for, up to what the domain gate looks at."""
         from stepscore.models.embedded.domain_gate import IMAGE_SIDE
         from stepscore.models.embedded.model import trained_side
 
@@ -114,7 +114,7 @@ class QwenEncoder:
         )
 
     def encode_images(self, frames: Frames) -> Half:
-        """The tower's tokens of each frame, cell by cell, deepstack included."""
+        """The vision encoder's tokens of each frame, cell by cell, deepstack included."""
         import torch
 
         from stepscore.models.embedded.domain_gate import image_features
@@ -173,7 +173,7 @@ class VisionEncoder:
         side = (config.get("vision_config") or config).get("image_size")
         if not stated.get("image_mean") or not stated.get("image_std") or not isinstance(side, int):
             raise ModelError(
-                f"The encoder {self.name} does not say how pictures are to be scaled: {self._folder} needs "
+                f"The encoder {self.name} does not say how images are to be scaled: {self._folder} needs "
                 "image_mean and image_std in preprocessor_config.json and image_size in config.json."
             )
         mean, std = (np.asarray(stated[key], dtype=np.float32) for key in ("image_mean", "image_std"))
@@ -245,7 +245,7 @@ def word_directions(text: str) -> Float32:
 
 
 def _pooled(found: Any) -> Any:
-    """The one vector a picture or text: releases of transformers give it plain or inside an output."""
+    """The one vector an image or text: releases of transformers give it plain or inside an output."""
     if not hasattr(found, "last_hidden_state") and not hasattr(found, "pooler_output"):
         return found
     pooled = getattr(found, "pooler_output", None)
