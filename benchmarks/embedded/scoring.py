@@ -106,7 +106,7 @@ class Scorer:
     model: Model
     judge: TopReward
     max_episodes: int = 8
-    _template: PromptTemplate = field(default_factory=lambda: load_prompt("topreward_upstream"))
+    _template: PromptTemplate = field(default_factory=lambda: load_prompt("statement"))
 
     def score(
         self, work: Sequence[tuple[Episode, Sequence[Variant]]], on_rows: Callable[[list[Scored]], None]

@@ -16,7 +16,7 @@ from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.common.parsing import Stated
 from stepscore.judges.common.verdicts import settle, weigh
-from stepscore.judges.stepeval import StepEval, described
+from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
 from stepscore.models import PrefixScores, Request, ScorePrefixes, Scores
 from stepscore.models.base import run_blocking
 from stepscore.models.mock import MockModel
@@ -269,9 +269,9 @@ class TestOptions:
         assert protocol_of(judge).hash != before.hash
 
     def test_a_subgoals_own_camera_is_pointed_out_among_several(self) -> None:
-        assert described(GOALS[0], ["top", "wrist"]).endswith("best seen by the camera wrist]")
-        assert "camera" not in described(GOALS[0], ["wrist"])
-        assert "camera" not in described(GOALS[0], ["top", "side"])
+        assert subgoal_prompt_text(GOALS[0], ["top", "wrist"]).endswith("best seen by the camera wrist]")
+        assert "camera" not in subgoal_prompt_text(GOALS[0], ["wrist"])
+        assert "camera" not in subgoal_prompt_text(GOALS[0], ["top", "side"])
 
 
 @pytest.mark.parametrize(

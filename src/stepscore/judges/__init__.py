@@ -12,9 +12,9 @@ from collections.abc import Callable
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges.base import Ask, Judge, SingleModelJudge, default_model, episode_rng, only_model
 from stepscore.judges.baselines import BASELINES
-from stepscore.judges.hop import Hop, Mode
+from stepscore.judges.hop import Hop, HopMode
 from stepscore.judges.procvlm import ProcVlm
-from stepscore.judges.stepeval import StepEval, described
+from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
 from stepscore.judges.topreward import TopReward
 from stepscore.models import get_model
 from stepscore.registry import Registry
@@ -24,13 +24,13 @@ __all__ = [
     "Ask",
     "Hop",
     "Judge",
-    "Mode",
+    "HopMode",
     "ProcVlm",
     "SingleModelJudge",
     "StepEval",
     "TopReward",
     "default_model",
-    "described",
+    "subgoal_prompt_text",
     "episode_rng",
     "get_judge",
     "judge_registry",

@@ -27,7 +27,7 @@ from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
 from stepscore.types import Curve, FloatArray, Frames, Judgement
 
-Mode = Literal["incremental", "forward", "backward", "fused"]
+HopMode = Literal["incremental", "forward", "backward", "fused"]
 CHOICES = {"mode": ("incremental", "forward", "backward", "fused"), "fusion": ("mean", "confident")}
 THUMBNAIL = 128
 CHANGED = 25
@@ -83,7 +83,7 @@ class Hop(SingleModelJudge):
     """
 
     model: Model
-    mode: Mode = "incremental"
+    mode: HopMode = "incremental"
     fusion: Literal["mean", "confident"] = "mean"
     points: int = 16
     fps: float | None = None
@@ -130,7 +130,7 @@ class Hop(SingleModelJudge):
         facts = {"goal_used": float(bool(goals)), "goal_change": change, "unread": float(pairs.unread)}
         return Judgement(Curve(moments.times[1:], inside, series), success_score=success, facts=facts)
 
-    def _usable(self, episode: Episode, change: float) -> tuple[Mode, tuple[str, ...]]:
+    def _usable(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
         """The mode that can be judged, and the views whose goal images help; warns where the mode changes."""
         goals = tuple(view for view in episode.views if view in episode.goals)
         if goals and change >= self.alike:
@@ -144,7 +144,7 @@ class Hop(SingleModelJudge):
             )
         return "incremental", ()
 
-    async def _series(self, pairs: _Pairs, mode: Mode) -> dict[str, FloatArray]:
+    async def _series(self, pairs: _Pairs, mode: HopMode) -> dict[str, FloatArray]:
         """Progress by every mode asked for, as its law gives it, and the incremental hops."""
         after = range(1, len(pairs.moments))
         series: dict[str, FloatArray] = {}

@@ -150,7 +150,9 @@ class StepEval(SingleModelJudge):
 
     async def _all_at_once(self, case: _Case, ask: Ask) -> list[Verdict]:
         subgoals = case.episode.subgoals
-        listed = "\n".join(f"{k}. {described(s, case.views)}" for k, s in enumerate(subgoals, start=1))
+        listed = "\n".join(
+            f"{k}. {subgoal_prompt_text(s, case.views)}" for k, s in enumerate(subgoals, start=1)
+        )
         prompt = self._prompt(case, {"subgoals": listed})
         texts = await ask_texts(ask, self._repeated(prompt))
         answers = [stated_verdicts(text, [s.name for s in subgoals]) for text in texts]
@@ -184,7 +186,7 @@ class StepEval(SingleModelJudge):
         values = {
             "number": str(case.episode.subgoals.index(subgoal) + 1),
             "count": str(len(case.episode.subgoals)),
-            "subgoal": described(subgoal, case.views),
+            "subgoal": subgoal_prompt_text(subgoal, case.views),
             "before": "\n".join(f"{k}. {v.subgoal}: {v.answer}" for k, v in enumerate(before, start=1)),
             "yes": self.words[0].strip(),
             "no": self.words[1].strip(),
@@ -252,7 +254,7 @@ class _Case:
         return float(self.moments.times[-1])
 
 
-def described(subgoal: Subgoal, views: Sequence[str]) -> str:
+def subgoal_prompt_text(subgoal: Subgoal, views: Sequence[str]) -> str:
     """A subgoal as the model reads it: name, criterion, when it counts, and where it is best seen."""
     criterion = f" ({subgoal.criterion})" if subgoal.criterion else ""
     counts = "true at some time" if subgoal.mode == "ever" else "still true in the last frame"

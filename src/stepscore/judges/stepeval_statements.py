@@ -14,7 +14,7 @@ from stepscore.judges.common.prompts import load_prompt, video_prompt
 from stepscore.models import PrefixScores, ScorePrefixes, VideoFrames
 from stepscore.types import FloatArray
 
-PROMPT = "topreward_upstream"
+PROMPT = "statement"
 WORDS = (" True", " False")
 
 

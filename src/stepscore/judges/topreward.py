@@ -170,7 +170,7 @@ class TopReward(SingleModelJudge):
         return video_prompt(body.fill(instruction=text), prefill=cue, template=self._markup())
 
     def _template(self) -> PromptTemplate:
-        return load_prompt(f"topreward_{'paper' if self.form == 'paper' else 'upstream'}")
+        return load_prompt("statement_paper" if self.form == "paper" else "statement")
 
     def _markup(self) -> Template:
         return MARKUP[self.form]

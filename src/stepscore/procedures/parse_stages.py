@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore.episodes import Stage
 from stepscore.errors import ModelError, first_field_error
-from stepscore.judges.common import spoken
+from stepscore.judges.common import strip_thinking
 
 _Second = Annotated[float, Field(allow_inf_nan=False)]
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -59,7 +59,7 @@ def parse_steps(text: str) -> tuple[str, ...]:
 
 def _only(text: str, key: str, kind: type[M]) -> M:
     """Return the one object of an answer that has ``key``; the model's thinking is not part of the answer."""
-    matches = [value for value in _objects(spoken(text)) if key in value]
+    matches = [value for value in _objects(strip_thinking(text)) if key in value]
     if not matches:
         raise ModelError(f"The answer has no JSON object with {key!r}: {text[:200]!r}")
     if any(value != matches[0] for value in matches):

@@ -14,7 +14,7 @@ from stepscore.judges.common.parsing import (
     NOTHING,
     Stated,
     remaining_actions,
-    spoken,
+    strip_thinking,
     stated_verdict,
     stated_verdicts,
     tagged_percent,
@@ -221,7 +221,7 @@ def numbers_in(text: str) -> set[float]:
 
 
 def check_nothing_invented(text: str) -> None:
-    said = spoken(text)
+    said = strip_thinking(text)
     for verdict in (stated_verdict(text), *stated_verdicts(text, NAMES)):
         assert verdict.answer != "yes" or YES.search(said), text
         assert verdict.answer != "no" or NO.search(said), text

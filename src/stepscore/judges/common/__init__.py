@@ -7,7 +7,7 @@ from stepscore.judges.common.calibration import (
     write_calibration,
 )
 from stepscore.judges.common.framing import image_parts
-from stepscore.judges.common.parsing import spoken
+from stepscore.judges.common.parsing import strip_thinking
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names, video_prompt
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "load_prompt",
     "prompt_names",
     "read_calibration",
-    "spoken",
+    "strip_thinking",
     "video_prompt",
     "write_calibration",
 ]

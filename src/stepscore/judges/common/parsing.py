@@ -62,7 +62,7 @@ class Stated:
 NOTHING = Stated("unknown")
 
 
-def spoken(text: str) -> str:
+def strip_thinking(text: str) -> str:
     """The answer without the model's thinking; thinking that was cut off leaves no answer."""
     return _THINKING.sub("", text)
 
@@ -79,14 +79,14 @@ def tagged_percent(text: str, tag: str) -> float:
     (``25``, ``-40.5``, ``0``); ``0.5`` without it could mean either, and is unknown. Tags that hold anything
     else, and several tags that differ, are unknown. The value may lie outside 0..1; the caller decides.
     """
-    inside = re.findall(rf"<{tag}>(.*?)</{tag}>", spoken(text), re.DOTALL | re.IGNORECASE)
+    inside = re.findall(rf"<{tag}>(.*?)</{tag}>", strip_thinking(text), re.DOTALL | re.IGNORECASE)
     values = {_percent(content) for content in inside}
     return values.pop() if len(values) == 1 else math.nan
 
 
 def stated_verdict(text: str) -> Stated:
     """The verdict of an answer to one question: a JSON object with ``answer``, else a word of its own."""
-    said = spoken(text)
+    said = strip_thinking(text)
     entries = [entry for entry in _entries(said) if "answer" in entry]
     if entries:
         return _agreed([_stated(entry) for entry in entries])
@@ -100,7 +100,7 @@ def stated_verdicts(text: str, names: Sequence[str]) -> tuple[Stated, ...]:
     An entry speaks of a subgoal if it gives its number (from 1) or its name; one that gives both, and not the
     same, speaks of none. Without JSON, lines such as ``2. no - it slipped`` are read.
     """
-    said = spoken(text)
+    said = strip_thinking(text)
     found: list[list[Stated]] = [[] for _ in names]
     entries = [entry for entry in _entries(said) if "answer" in entry]
     for entry in entries:
@@ -122,7 +122,7 @@ def remaining_actions(text: str) -> tuple[str, ...] | None:
     sentence with ``no further steps required``, or only a reason and ``<progress>100%</progress>``. Two
     lists, or a list beside such a sentence, are ``None``.
     """
-    said = spoken(text)
+    said = strip_thinking(text)
     listed = _LISTED.findall(said)
     none_left = bool(_NOTHING_LEFT.search(said))
     if not listed:

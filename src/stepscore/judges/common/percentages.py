@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
-from stepscore.judges.common.parsing import spoken
+from stepscore.judges.common.parsing import strip_thinking
 
 _NUMBER = r"(?<![\w.<>≤≥–—+−-])(?<![0-9][.,])[-+]?[0-9]{1,6}(?:\.[0-9]{1,6})?(?!\w|[.,][0-9])"
 _FRAME = r"frame[ \t_#]*([0-9]{1,4})(?![0-9]|[.,][0-9])"
@@ -58,7 +58,7 @@ def stated_percentages(text: str, frames: Collection[int], *, cut: bool = False)
         cut: The answer was cut off at its length: what it says of its last frame is not read, because the
             rest might have changed it (``4`` of ``45%``, ``40`` of ``40 to 50%``).
     """
-    said = spoken(text)
+    said = strip_thinking(text)
     found: dict[int, set[float]] = defaultdict(set)
     entries = list(_json_entries(said))
     for number, value in entries or _line_entries(said, cut=cut):

@@ -21,7 +21,7 @@ from stepscore.episodes.labels import (
     success_truth,
 )
 from stepscore.errors import EpisodeError
-from stepscore.judges import StepEval, described
+from stepscore.judges import StepEval, subgoal_prompt_text
 from stepscore.models import FrameRef, Generate, Prompt, Score, TiledFrames
 from stepscore.types import FloatArray
 
@@ -180,7 +180,7 @@ def _subgoal_number(prompt: Prompt, episode: Episode) -> int:
     # The text after the last image; an instruction stands before the first.
     lines = str(prompt.turns[-1].parts[-1]).split("\n")
     for number, subgoal in enumerate(episode.subgoals):
-        if f"Subgoal {number + 1} of {count}: {described(subgoal, views)}" in lines:
+        if f"Subgoal {number + 1} of {count}: {subgoal_prompt_text(subgoal, views)}" in lines:
             return number
     raise EpisodeError(f"Episode {episode.id}: a question names none of its {count} subgoals: {lines}.")
 

@@ -28,7 +28,7 @@ import numpy as np
 from stepscore.episodes import TIME_TOLERANCE_S, Episode, sample_frames
 from stepscore.episodes.perturbations import Cut, RetimedView
 from stepscore.errors import OptionError
-from stepscore.judges import Hop, Judge, Mode, ProcVlm, StepEval, TopReward
+from stepscore.judges import Hop, HopMode, Judge, ProcVlm, StepEval, TopReward
 from stepscore.models import (
     Answer,
     Generate,
@@ -230,7 +230,7 @@ def _single_point(
     if isinstance(judge, ProcVlm):
         spacing_s = float(times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else None
         return replace(judge, points=1, fps=None, spacing_s=spacing_s)
-    modes: list[Mode] = ["incremental", "forward", "backward"]
+    modes: list[HopMode] = ["incremental", "forward", "backward"]
     mode = modes[int(rng.integers(3))] if judge.mode == "fused" else judge.mode
     points = max(1, round(fraction * (len(times) - 1)))
     return replace(judge, points=points, fps=None, mode=mode if episode.goals else "incremental")
