@@ -201,7 +201,7 @@ def change_cells(test: TestSet, judges: Mapping[str, Judge], elsewhere: Sequence
     variants["new object starts"] = elsewhere
     return [
         Cell(CHANGES, title, name, _error(videos, {video.id: judges[title](video) for video in videos}))
-        for title in (SARM, AUGMENTED, CAUSAL, INDEX, INDEX_SUCCESSES, CLOCK)
+        for title in (SARM, CAUSAL, AUGMENTED, INDEX, INDEX_SUCCESSES, CLOCK)
         for name, videos in variants.items()
     ]
 
