@@ -11,7 +11,7 @@ import torch
 
 from stepscore.errors import OptionError, SourceError
 from stepscore.models.qwen3vl.inputs import Geometry, patches
-from stepscore.models.qwen3vl.prefix_plan import Layout
+from stepscore.models.qwen3vl.prefix_plan import PromptLayout
 from stepscore.models.requests import DecodedMedia as ShownPart
 from stepscore.training.vlm import setup as vlm_setup
 from stepscore.training.vlm.config import VlmTrainConfig
@@ -123,7 +123,7 @@ def test_the_words_of_an_answer_are_what_is_learned_and_nothing_else(
     tmp_path: Path, videos: list[LabelledVideo]
 ) -> None:
     run = trainer(videos, tmp_path)
-    layout: Layout = run.layout
+    layout: PromptLayout = run.layout
     tree = image_tree(layout, [Question(("Look: ", None, " Answer:"), "yes it is")])
     branch = tree.branches[0]
     learned = branch.targets[branch.targets >= 0].tolist()

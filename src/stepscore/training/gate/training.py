@@ -111,6 +111,10 @@ def train_gate(
     training = [image for image in in_distribution if image.arrangement not in held_out]
     tasks = sorted({image.task for image in training})
     validation = [i for i in in_distribution if i.arrangement in held_out and i.task in tasks]
+    if not validation:
+        raise OptionError(
+            "No held-out scene is of a task that has others to train on. Give more scenes of each task."
+        )
     train_samples = _training_samples(network, training, ood, tasks, config, rng)
     val_samples = _in_distribution_samples(network, validation, tasks, config, rng)
     known = train_samples.features[train_samples.scenes != OUT_OF_DISTRIBUTION]
