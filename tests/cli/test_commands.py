@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 import stepscore
 from stepscore.analysis import measure_episodes
+from stepscore.cli import data, judging, results, tools, training
 from stepscore.cli.app import app
 
 runner = CliRunner()
@@ -27,7 +29,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True)
 
 
-def shown(*arguments: object) -> str:
+def stdout_of(*arguments: object) -> str:
     result = runner.invoke(app, [str(a) for a in arguments], env={"COLUMNS": "100"})
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -35,7 +37,7 @@ def shown(*arguments: object) -> str:
 
 class TestInspect:
     def test_it_says_what_is_there(self, toys: Path) -> None:
-        found = json.loads(shown("inspect", toys, "--json"))
+        found = json.loads(stdout_of("inspect", toys, "--json"))
         assert found["episodes"] == 36
         assert len(found["tasks"]) == 3
         assert found["tasks"][0]["policies"] == {"hasty": 4, "steady": 4, "timid": 4}
@@ -89,20 +91,20 @@ class TestJudge:
 
     def test_the_documented_words_of_topreward_can_be_given(self, toys: Path, tmp_path: Path) -> None:
         words = ["-J", "target=True", "-J", "other=False"]
-        told = shown(
+        printed = stdout_of(
             *["judge", toys, "--judge", "topreward", "--model", "mock/x", *words, "--limit", 1],
             *["-o", tmp_path / "r", "--no-cache", "--dry-run"],
         )
-        assert "1 episodes, 0 of which cannot be judged" in told
+        assert "1 episodes, 0 of which cannot be judged" in printed
 
     def test_a_dry_run_says_why_nothing_can_be_judged_and_fails(self, toys: Path, tmp_path: Path) -> None:
-        asked = ["judge", toys, "-o", tmp_path / "r", "--no-cache", "--dry-run", "--model", "mock/x"]
-        result = run(*asked, "--judge", "stepeval", "--limit", 7)
+        command = ["judge", toys, "-o", tmp_path / "r", "--no-cache", "--dry-run", "--model", "mock/x"]
+        result = run(*command, "--judge", "stepeval", "--limit", 7)
         assert result.returncode == 1
         assert "7 episodes, 7 of which cannot be judged" in result.stdout
         assert result.stderr.count("has no subgoals to judge") == 5
         assert "and 2 more" in result.stderr
-        result = run(*asked, "--judge", "topreward", "--limit", 2, "-M", "scores=none")
+        result = run(*command, "--judge", "topreward", "--limit", 2, "-M", "scores=none")
         assert result.returncode == 2
         assert "topreward needs token scores; mock/x gives none" in result.stderr
         assert not (tmp_path / "r").exists()
@@ -150,7 +152,7 @@ class TestJudge:
 
 class TestMetrics:
     def test_json_has_every_field_of_an_estimate(self, toy_run: Path) -> None:
-        rows = json.loads(shown("metrics", toy_run, "--json"))
+        rows = json.loads(stdout_of("metrics", toy_run, "--json"))
         expected = {"group", "metric", "value", "lo", "hi", "n", "clusters", "coverage", "method"}
         assert all(set(row) == expected for row in rows)
         chosen = {(row["group"]["policy"], row["metric"]): row for row in rows}
@@ -161,7 +163,9 @@ class TestMetrics:
     def test_its_numbers_are_those_of_the_pure_functions(self, toy_run: Path) -> None:
         from stepscore.metrics import compute_opd
 
-        rows = json.loads(shown("metrics", toy_run, "--json", "--by", "task,policy", "--revision", "robust"))
+        rows = json.loads(
+            stdout_of("metrics", toy_run, "--json", "--by", "task,policy", "--revision", "robust")
+        )
         run_ = stepscore.open_run(toy_run)
         task = "push the red block to the goal"
         curves = run_.curves().to_pylist()
@@ -176,17 +180,17 @@ class TestMetrics:
         assert row["value"] == pytest.approx(np.mean(values), abs=1e-12)
 
     def test_every_table_fits_a_terminal(self, toy_run: Path) -> None:
-        text = shown("metrics", toy_run, "--show", "all")
+        text = stdout_of("metrics", toy_run, "--show", "all")
         assert "How each policy fails" in text
         assert "Among failure by label" in text
         assert max(map(len, text.splitlines())) <= 100
 
     def test_csv_and_per_episode_rows(self, toy_run: Path) -> None:
-        rows = list(csv.DictReader(io.StringIO(shown("metrics", toy_run, "--csv"))))
+        rows = list(csv.DictReader(io.StringIO(stdout_of("metrics", toy_run, "--csv"))))
         assert {row["policy"] for row in rows} == {"steady", "hasty", "timid"}
-        per_episode = json.loads(shown("metrics", toy_run, "--show", "episodes", "--json"))
+        per_episode = json.loads(stdout_of("metrics", toy_run, "--show", "episodes", "--json"))
         assert len(per_episode) == 36
-        assert "median" in shown("metrics", toy_run, "--show", "episodes")
+        assert "median" in stdout_of("metrics", toy_run, "--show", "episodes")
 
     def test_a_wrong_name_lists_the_right_ones(self, toy_run: Path) -> None:
         for flag, value in (("--by", "polcy"), ("--revision", "v2"), ("--channel", "minmax")):
@@ -202,7 +206,7 @@ class TestMetrics:
 
 class TestCompare:
     def test_policies_are_paired_on_scene_and_corrected(self, toy_run: Path) -> None:
-        rows = json.loads(shown("compare", toy_run, "--by", "policy", "--json"))
+        rows = json.loads(stdout_of("compare", toy_run, "--by", "policy", "--json"))
         assert {(r["a"]["policy"], r["b"]["policy"]) for r in rows} == {
             ("hasty", "steady"),
             ("hasty", "timid"),
@@ -211,14 +215,14 @@ class TestCompare:
         assert all(r["paired"] and r["n"] == 12 for r in rows)
         known = [r for r in rows if r["p_value"] is not None]
         assert all(r["q_value"] >= r["p_value"] - 1e-12 for r in known)
-        assert "A minus B" in shown("compare", toy_run)
+        assert "A minus B" in stdout_of("compare", toy_run)
 
     def test_two_judges_are_paired_on_the_episode(self, toys: Path, toy_run: Path, tmp_path: Path) -> None:
         other = stepscore.score(
             stepscore.open_episodes(toys), stepscore.get_judge("linear-time"), out=tmp_path / "clock"
         )
         rows = json.loads(
-            shown("compare", toy_run, other.path, "--by", "judge", "--metrics", "STR,MP", "--json")
+            stdout_of("compare", toy_run, other.path, "--by", "judge", "--metrics", "STR,MP", "--json")
         )
         assert {r["metric"] for r in rows} == {"STR", "MP"}
         assert all(r["paired"] and r["n"] == 36 for r in rows)
@@ -229,17 +233,36 @@ class TestCompare:
         assert "a comparison needs two" in result.stderr
 
 
+class TestHelp:
+    def test_every_command_stands_in_the_panel_of_its_folder(self) -> None:
+        panels = {command.callback: command.rich_help_panel for command in app.registered_commands}
+        for group in app.registered_groups:
+            assert group.typer_instance is not None
+            for command in group.typer_instance.registered_commands:
+                panels[command.callback] = group.rich_help_panel
+        assert len(panels) >= 20
+        for function, panel in panels.items():
+            assert function is not None
+            assert panel == import_module(function.__module__.rpartition(".")[0]).PANEL, function.__name__
+
+    def test_panels_come_in_the_order_a_newcomer_needs(self) -> None:
+        text = stdout_of("--help")
+        places = [text.index(package.PANEL) for package in (judging, results, data, training, tools)]
+        assert places == sorted(places)
+        assert "─ Commands ─" not in text
+
+
 class TestListing:
     @pytest.mark.parametrize(
         ("kind", "some"),
         [("judges", "recorded"), ("models", "hf/..."), ("readers", "lerobot"), ("metrics", "PPL")],
     )
     def test_it_lists(self, kind: str, some: str) -> None:
-        assert some in {row["name"] for row in json.loads(shown("ls", kind, "--json"))}
-        assert some in shown("ls", kind)
+        assert some in {row["name"] for row in json.loads(stdout_of("ls", kind, "--json"))}
+        assert some in stdout_of("ls", kind)
 
     def test_every_metric_that_can_be_asked_for_is_listed(self, toy_run: Path) -> None:
-        rows = {row["name"]: row["from"] for row in json.loads(shown("ls", "metrics", "--json"))}
+        rows = {row["name"]: row["from"] for row in json.loads(stdout_of("ls", "metrics", "--json"))}
         measured = measure_episodes(stepscore.open_run(toy_run), revision="v1.5")
         assert set(rows) == {column.name for column in measured.columns}
         assert {"success_label", "success_judge", "stage_MAE", "stage_CCC", "coverage"} <= set(rows)
@@ -248,4 +271,4 @@ class TestListing:
 
 
 def test_the_version_is_printed() -> None:
-    assert shown("--version").strip() == stepscore.__version__
+    assert stdout_of("--version").strip() == stepscore.__version__

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscore.cli.general.demo import ROLLOUTS
+from stepscore.cli.judging.demo import ROLLOUTS
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.models.embedded.model import FOLDER
 from stepscore.runs import open_run

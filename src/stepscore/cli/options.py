@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,28 @@ if TYPE_CHECKING:
     from stepscore.episodes import Episodes
     from stepscore.models import Model
 
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A path, or a LeRobot repo id (user/name).")]
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A file or folder, or a LeRobot repo id (user/name).")
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")]
+Revision = Annotated[
+    str, typer.Option("--revision", metavar="NAME", help="OPD revision: paper, v1.0, v1.5 or robust.")
+]
 LabelsFile = Annotated[
-    Path | None, typer.Option("--labels", metavar="FILE", help="Labels to join (csv, jsonl, parquet).")
+    Path | None,
+    typer.Option("--labels", metavar="FILE", help="Labels to add to the episodes (csv, jsonl, parquet)."),
 ]
 SubgoalsFile = Annotated[
     Path | None, typer.Option("--subgoals", metavar="FILE", help="Subgoals of each task (YAML).")
 ]
-Task = Annotated[str | None, typer.Option("--task", help="Only episodes of this task.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only episodes of this task.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the first N episodes.")]
 ReaderName = Annotated[
-    str | None, typer.Option("--reader", help="Read the source as this format; see `stepscore ls readers`.")
+    str | None,
+    typer.Option(
+        "--reader", metavar="NAME", help="Read the source as this format; see `stepscore ls readers`."
+    ),
 ]
 PolicyFrom = Annotated[
     int | None,
@@ -42,50 +52,66 @@ Instruction = Annotated[
     typer.Option(
         "--instruction",
         metavar="TEXT",
-        help="What the robot was told in every episode, if not as SOURCE says.",
+        help="The instruction of every episode, instead of those in SOURCE.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")]
 
 COST = "Models: cost and speed"
 ModelOptions = Annotated[
     list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")
 ]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Where a served model answers.")]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="URL of a served model's API.")
+]
 MaxCalls = Annotated[
     int | None,
-    typer.Option("--max-calls", metavar="N", help="Attempts that may be made.", rich_help_panel=COST),
+    typer.Option(
+        "--max-calls", metavar="N", help="Stop after this many calls, retries included.", rich_help_panel=COST
+    ),
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option("--max-cost", metavar="X", help="Money that may be spent.", rich_help_panel=COST),
+    typer.Option(
+        "--max-cost",
+        metavar="AMOUNT",
+        help="Stop before the calls cost more than this.",
+        rich_help_panel=COST,
+    ),
 ]
 PriceIn = Annotated[
     float | None,
-    typer.Option("--price-in", metavar="X", help="Price of a million tokens read.", rich_help_panel=COST),
+    typer.Option(
+        "--price-in", metavar="AMOUNT", help="Price of a million input tokens.", rich_help_panel=COST
+    ),
 ]
 PriceOut = Annotated[
     float | None,
-    typer.Option("--price-out", metavar="X", help="Price of a million tokens written.", rich_help_panel=COST),
+    typer.Option(
+        "--price-out", metavar="AMOUNT", help="Price of a million output tokens.", rich_help_panel=COST
+    ),
 ]
 Connections = Annotated[
     int,
     typer.Option(
-        "--connections", metavar="N", help="Calls under way at a time, if served.", rich_help_panel=COST
+        "--connections",
+        metavar="N",
+        help="Calls in flight at a time, for served models.",
+        rich_help_panel=COST,
     ),
 ]
 NoCache = Annotated[
-    bool, typer.Option("--no-cache", help="Ask anew what is already answered.", rich_help_panel=COST)
+    bool, typer.Option("--no-cache", help="Neither read nor write the answer cache.", rich_help_panel=COST)
 ]
 
 
 def open_model(name: str, pairs: list[str], base_url: str | None) -> Model:
-    """The model of ``--model``, ``-M`` and ``--base-url``."""
+    """Return the model of ``--model``, ``-M`` and ``--base-url``."""
     from stepscore.models import get_model, model_registry
 
     backend = name.partition("/")[0]
-    # Of a wrong name get_model says what is right.
+    # get_model has the message for a wrong name.
     given = read_pairs(
         pairs, "-M", model_registry.get(backend) if backend in model_registry.names() else None
     )
@@ -95,56 +121,56 @@ def open_model(name: str, pairs: list[str], base_url: str | None) -> Model:
 
 
 def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None = None) -> dict[str, object]:
-    """``["points=16", "path=x.csv"]`` as a mapping; numbers, true, false and null are read as such.
+    """Parse ``["points=16", "path=x.csv"]`` into a mapping; values are read as JSON where they are JSON.
 
     Args:
-        pairs: As given.
-        flag: How, for messages.
-        make: Whose options they are. What it declares as text (``str``, ``Path``) stays text: the word True
-            is no yes there, and ``None`` is nothing only where it may be.
+        pairs: The texts given, each ``key=value``.
+        flag: The flag they were given with, for messages.
+        make: The function whose options they are. A value stays text where it declares text (``str``, ``Path``),
+            so that a file may be called ``True``; ``None`` is read as such only where it is allowed.
     """
-    taken = inspect.signature(make).parameters if make is not None else {}
-    found: dict[str, object] = {}
+    parameters = inspect.signature(make).parameters if make is not None else {}
+    parsed: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
             raise OptionError(f"{flag} {pair}: expected key=value, for example {flag} points=16.")
         name = key.replace("-", "_")
-        kinds = _kinds(taken[name].annotation) if name in taken else set()
-        found[name] = text if _stays_text(text, kinds) else _read(text)
-    return found
+        kinds = _type_names(parameters[name].annotation) if name in parameters else set()
+        parsed[name] = text if _stays_text(text, kinds) else _parse_value(text)
+    return parsed
 
 
-def _read(text: str) -> object:
-    spelt = text.lower() if text in ("True", "False", "None") else text
+def _parse_value(text: str) -> object:
+    literal = {"True": "true", "False": "false", "None": "null", "none": "null"}.get(text, text)
     try:
-        return json.loads("null" if spelt == "none" else spelt)
+        return json.loads(literal)
     except json.JSONDecodeError:
         return text
 
 
-def _kinds(declared: object) -> set[str]:
-    """The names of the types a parameter takes; annotations may be types or their text."""
+def _type_names(declared: object) -> set[str]:
+    """Return the names of the types a parameter takes; annotations may be types or their text."""
     if isinstance(declared, str):
         return {part.strip() for part in declared.split("|")}
     return {getattr(part, "__name__", str(part)) for part in get_args(declared) or (declared,)}
 
 
 def _stays_text(text: str, kinds: set[str]) -> bool:
-    if _read(text) is None and kinds & {"None", "NoneType"}:
+    if _parse_value(text) is None and kinds & {"None", "NoneType"}:
         return False
     return bool(kinds & {"str", "Path"}) and not kinds & {"bool", "int", "float"}
 
 
 def split_names(text: str | None) -> list[str] | None:
-    """``"a,b"`` as ``["a", "b"]``."""
+    """Return ``"a,b"`` as ``["a", "b"]``; ``None`` for ``None``."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
-    """Only the episodes named: ids, numbers and ranges of numbers, separated by commas (``0,3,7-9``).
+    """Return only the episodes named: ids, numbers and ranges of numbers, separated by commas (``0,3,7-9``).
 
-    A number is the source's own where it numbers its episodes (LeRobot), else the place in the listing.
+    A number is the source's own where it numbers its episodes (LeRobot), else the index in the listing.
     """
     if text is None:
         return episodes
@@ -152,8 +178,8 @@ def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
     if text in ids:
         return episodes.select([text])
     numbered = {
-        str(episode.source_index if episode.source_index is not None else place): episode.id
-        for place, episode in enumerate(episodes)
+        str(episode.source_index if episode.source_index is not None else index): episode.id
+        for index, episode in enumerate(episodes)
     }
     chosen: list[str] = []
     for part in split_names(text) or []:

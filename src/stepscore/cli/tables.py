@@ -1,4 +1,4 @@
-"""Tables for people, and the same rows for machines."""
+"""Tables for the terminal, and the same rows as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from rich.text import Text
 
 Row = Mapping[str, Any]
 
+MAX_FIRST_COLUMN = 24
+"""Characters that the first column of a table gets at most before it folds."""
+
 
 def out() -> Console:
-    """Where results go."""
+    """Return the console for results: stdout."""
     return Console(file=sys.stdout, highlight=False)
 
 
 def err() -> Console:
-    """Where progress and messages go."""
+    """Return the console for progress and messages: stderr."""
     return Console(stderr=True, highlight=False)
 
 
@@ -34,7 +37,7 @@ def print_json(value: object) -> None:
 
 
 def print_csv(rows: Sequence[Row]) -> None:
-    """Print rows as CSV with a header; an empty cell is unknown."""
+    """Print rows as CSV with a header; a cell is empty where the value is unknown."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -46,32 +49,34 @@ def print_csv(rows: Sequence[Row]) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> Table:
-    """A table whose first column is text and whose others are numbers."""
-    made = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
-    for number, name in enumerate(columns):
+    """Return a table whose first column is text and whose others are numbers."""
+    styled = Table(
+        title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD
+    )
+    for index, name in enumerate(columns):
         # Names may fold, though not to single letters; a number that folds cannot be read.
-        least = min(24, _width([name, *(row[0] for row in rows)])) if number == 0 else None
-        justify: JustifyMethod = "left" if number == 0 else "right"
-        made.add_column(name, justify=justify, overflow="fold", no_wrap=number > 0, min_width=least)
+        min_width = _first_width(columns, rows) if index == 0 else None
+        justify: JustifyMethod = "left" if index == 0 else "right"
+        styled.add_column(name, justify=justify, overflow="fold", no_wrap=index > 0, min_width=min_width)
     for row in rows:
-        made.add_row(*row)
-    return made
+        styled.add_row(*row)
+    return styled
 
 
 def tables(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, caption: str = ""
 ) -> list[Table]:
-    """A table, or as many as it takes to fit the width, each with the first column again."""
-    room = width - 4 - min(24, _width([columns[0], *(row[0] for row in rows)]))
+    """Return a table, or as many as it takes to fit the width, each with the first column again."""
+    available = width - 4 - _first_width(columns, rows)
     parts: list[list[int]] = [[]]
     used = 0
-    for number in range(1, len(columns)):
-        wide = 3 + _width([columns[number], *(row[number] for row in rows)])
-        if parts[-1] and used + wide > room:
+    for index in range(1, len(columns)):
+        column_width = 3 + _width([columns[index], *(row[index] for row in rows)])
+        if parts[-1] and used + column_width > available:
             parts.append([])
             used = 0
-        parts[-1].append(number)
-        used += wide
+        parts[-1].append(index)
+        used += column_width
     return [
         table(
             title if part is parts[0] else "",
@@ -83,18 +88,22 @@ def tables(
     ]
 
 
+def _first_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    return min(MAX_FIRST_COLUMN, _width([columns[0], *(row[0] for row in rows)]))
+
+
 def _width(cells: Sequence[str]) -> int:
-    """The widest line of some cells, without their markup."""
+    """Return the width of the widest line of some cells, without their markup."""
     return max(Text.from_markup(line).cell_len for cell in cells for line in cell.split("\n"))
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """``0.62`` as ``62.0``; unknown as a dash."""
+    """Return ``0.62`` as ``62.0``; a dash where the value is unknown."""
     return "–" if not math.isfinite(value) else f"{100 * value:.{digits}f}"
 
 
 def interval(value: float, lo: float, hi: float) -> str:
-    """A value with its interval below it, in percent."""
+    """Return a value with its interval below it, in percent."""
     bounds = f"{percent(lo)}…{percent(hi)}" if math.isfinite(lo) and math.isfinite(hi) else "no interval"
     return f"{percent(value)}\n{bounds}"
 

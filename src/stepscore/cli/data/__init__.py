@@ -1,1 +1,4 @@
-"""Commands about episodes, before any is judged."""
+"""Commands that prepare data: subgoals, stages, progress labels, simulated rollouts."""
+
+PANEL = "Prepare data"
+"""Heading of these commands in ``stepscore --help``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def annotate(
     source: options.Source,
     model: Annotated[
-        str, typer.Option("--model", help="The model that annotates: hf/PATH-OR-ID, openai-api/...")
+        str, typer.Option("--model", metavar="MODEL", help="Model that annotates; see `stepscore ls models`.")
     ],
     file: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The labels file (Parquet) to write.")
@@ -31,10 +31,10 @@ def annotate(
         typer.Option(
             "--vocabulary",
             metavar="FILE",
-            help="The only stage names allowed, by task, in order (YAML, as subgoals); else the model plans.",
+            help="Stages allowed for each task, in order (YAML, as --subgoals); default: planned by the model.",
         ),
     ] = None,
-    fps: Annotated[float, typer.Option("--fps", metavar="X", help="Frames per second in a request.")] = 2.0,
+    fps: Annotated[float, typer.Option("--fps", metavar="FPS", help="Frames per second in a request.")] = 2.0,
     max_frames: Annotated[
         int, typer.Option("--max-frames", metavar="N", help="Most frames in a request.")
     ] = 64,
@@ -44,7 +44,7 @@ def annotate(
     tries: Annotated[
         int,
         typer.Option(
-            "--tries", metavar="N", help="Answers to one question; problems are sent back to the model."
+            "--tries", metavar="N", help="Attempts at an answer; the problems of one are sent with the next."
         ),
     ] = 2,
     max_tokens: Annotated[
@@ -54,7 +54,7 @@ def annotate(
     base_url: options.BaseUrl = None,
     views: Annotated[
         str | None,
-        typer.Option("--views", metavar="A,B", help="Only these cameras; the main view if not given."),
+        typer.Option("--views", metavar="A,B", help="Only these cameras; default: the main view."),
     ] = None,
     task: options.Task = None,
     limit: options.Limit = None,
@@ -70,7 +70,7 @@ def annotate(
 ) -> None:
     """Plan the stages of each task, then find when each runs in every episode of SOURCE.
 
-    Answers are used as they stand. Overlaps, unknown names and invalid times leave an episode without stages;
+    Answers are not corrected. Overlaps, unknown names and invalid times leave an episode without stages;
     gaps and another order than the plan's do not. The table reports both.
     """
     from stepscore.episodes import open_episodes

@@ -15,14 +15,15 @@ from stepscore.cli.tables import err
 def plan(
     instruction: Annotated[str, typer.Argument(metavar="INSTRUCTION", help="The text the robot is given.")],
     model: Annotated[
-        str, typer.Option("--model", help="The model that drafts: hf/PATH-OR-ID, openai-api/...")
+        str,
+        typer.Option("--model", metavar="MODEL", help="Model that drafts them; see `stepscore ls models`."),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The subgoals file (YAML) to write.")
     ],
     video: Annotated[
         str | None,
-        typer.Option("--video", metavar="V", help="A rollout of the task; the model gets frames of it."),
+        typer.Option("--video", metavar="SOURCE", help="A rollout of the task, whose frames are sent too."),
     ] = None,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,

@@ -26,15 +26,16 @@ def progress_labels(
         str,
         typer.Option(
             "--method",
-            help="procvlm or sarm as published; robust: falls when a stage is undone, constant while the image "
-            "is; linear: in time.",
+            metavar="NAME",
+            help="procvlm or sarm, as published; robust: falls when a stage is undone, and is constant while the "
+            "image is; linear: proportional to time.",
         ),
     ],
     file: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The labels file (Parquet) to write.")
     ],
     fps: Annotated[
-        float | None, typer.Option("--fps", metavar="X", help="Labels per second; every frame if not given.")
+        float | None, typer.Option("--fps", metavar="FPS", help="Labels per second; default: every frame.")
     ] = None,
     stages: options.LabelsFile = None,
     subgoals: options.SubgoalsFile = None,
@@ -43,21 +44,29 @@ def progress_labels(
         typer.Option(
             "--vocabulary",
             metavar="FILE",
-            help="The stages of each task, in order (YAML, as subgoals); else the order in which they run.",
+            help="Stages of each task, in order (YAML, as --subgoals); default: the order in which they run.",
         ),
     ] = None,
     prior: Annotated[
         str | None,
-        typer.Option("--prior", help="Shares of the stages: equal, paper (SARM eq. 1) or lerobot."),
+        typer.Option(
+            "--prior",
+            metavar="NAME",
+            help="Share of progress of each stage: equal, paper (SARM eq. 1) or lerobot.",
+        ),
     ] = None,
     scheme: Annotated[
-        str | None, typer.Option("--scheme", help="LeRobot's subtask columns: sparse, dense or subtask.")
+        str | None,
+        typer.Option("--scheme", metavar="NAME", help="LeRobot's subtask columns: sparse, dense or subtask."),
     ] = None,
     view: Annotated[
-        str | None, typer.Option("--view", help="The camera to measure; the main view if not given.")
+        str | None,
+        typer.Option(
+            "--view", metavar="NAME", help="Camera whose change is measured; default: the main view."
+        ),
     ] = None,
     assume_success: Annotated[
-        bool, typer.Option("--assume-success", help="Episodes without a success label are demonstrations.")
+        bool, typer.Option("--assume-success", help="Take episodes without a success label for successes.")
     ] = False,
     task: options.Task = None,
     limit: options.Limit = None,
@@ -67,7 +76,7 @@ def progress_labels(
 ) -> None:
     """Label the progress of every episode of SOURCE from its stages, and write a labels file.
 
-    An episode whose stages cannot be used is left out and named; the others are labelled.
+    An episode whose stages cannot be used is left out and listed; the others are labelled.
     """
     from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals

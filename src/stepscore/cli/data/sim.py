@@ -19,7 +19,7 @@ POLICIES = "expert,noisy:0.5,drop,freeze,wrong-target,undo"
 
 
 def sim(
-    root: Annotated[Path, typer.Option("--out", "-o", metavar="DATASET", help="The dataset's folder; new.")],
+    root: Annotated[Path, typer.Option("--out", "-o", metavar="DATASET", help="Folder of the new dataset.")],
     tasks: Annotated[
         str, typer.Option("--tasks", metavar="A,B", help="Tasks such as drawer-open, or all.")
     ] = "all",
@@ -50,16 +50,19 @@ def sim(
         int, typer.Option("--workers", metavar="N", help="Processes; the dataset does not depend on it.")
     ] = 1,
     codec: Annotated[
-        str, typer.Option("--codec", help="Video codec: h264, or av1 as LeRobot writes.")
+        str, typer.Option("--codec", metavar="NAME", help="Video codec: h264, or av1 as LeRobot writes.")
     ] = "h264",
     crf: Annotated[
-        int | None, typer.Option("--crf", metavar="N", help="Quality of the videos; lower is better.")
+        int | None,
+        typer.Option(
+            "--crf", metavar="N", help="Constant rate factor of the videos; lower is better quality."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Play Meta-World tasks with disturbed experts and write a LeRobot dataset with its labels and subgoals.
+    """Roll out disturbed experts on Meta-World tasks; write a LeRobot dataset with labels and subgoals.
 
-    Labels come from the simulator's state. Policies meet the same scenes. Needs the `sim` extra.
+    Labels come from the simulator's state. All policies are run on the same scenes. Needs the `sim` extra.
     """
     from stepscore.errors import OptionError
     from stepscore.sim import RenderOptions, plan_rollouts, write_dataset

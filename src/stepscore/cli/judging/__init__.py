@@ -1,1 +1,4 @@
-"""Commands that judge, and fit or choose how to judge."""
+"""Commands that judge: look at a source, judge it, calibrate the judge and choose its prompt."""
+
+PANEL = "Judge rollouts"
+"""Heading of these commands in ``stepscore --help``."""

@@ -17,22 +17,31 @@ if TYPE_CHECKING:
 
 def calibrate(
     run: options.RunFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="MAP", help="Where to write the map (JSON).")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The calibration map (JSON) to write.")
+    ],
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", metavar="FILE", help="Labelled progress or stages; else the run's stages."),
+        typer.Option(
+            "--labels", metavar="FILE", help="Labelled progress or stages; default: the run's stages."
+        ),
     ] = None,
-    channel: Annotated[str, typer.Option("--channel", help="Series of the curve to map.")] = "progress",
+    channel: Annotated[
+        str, typer.Option("--channel", metavar="NAME", help="Channel of the curve to map.")
+    ] = "progress",
     potential: Annotated[
-        str | None, typer.Option("--potential", metavar="NAME", help="Which of several progress labels.")
+        str | None,
+        typer.Option(
+            "--potential", metavar="NAME", help="Progress label to fit to, where there are several."
+        ),
     ] = None,
     share: Annotated[float, typer.Option("--share", help="Share of the episodes to fit on.")] = 0.5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the split.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Fit a monotone map from a judge's score to labelled progress, and measure it on other episodes.
 
-    Apply it with `stepscore judge ... --calibration MAP`: same judge, options and model.
+    Apply it with `stepscore judge ... --calibration FILE`, with the same judge, options and model.
     """
     from stepscore.analysis import calibrate as fit
     from stepscore.judges.common import write_calibration

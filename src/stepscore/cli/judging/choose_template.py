@@ -15,12 +15,13 @@ from stepscore.cli.tables import interval, out, percent, print_csv, print_json, 
 def choose_template(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN RUN ...", help="Run folders, one per template, over the same episodes."),
+        typer.Argument(metavar="RUN", help="Run folders, one per template, over the same episodes."),
     ],
     share: Annotated[
-        float, typer.Option("--share", help="Share of the labelled scenes to choose on; the others report.")
+        float,
+        typer.Option("--share", help="Share of the labelled scenes to choose on; the rest is reported on."),
     ] = 0.5,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the split.")] = 0,
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``stepscore judge``: episodes in, a run folder out."""
+"""``stepscore judge``: judge episodes and write a run folder."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 def judge(
     source: options.Source,
-    name: Annotated[str, typer.Option("--judge", help="Who judges; see `stepscore ls judges`.")],
+    name: Annotated[
+        str, typer.Option("--judge", metavar="JUDGE", help="Judge that scores; see `stepscore ls judges`.")
+    ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="RUN", help="The run folder; continued if it is there.")
+        Path, typer.Option("--out", "-o", metavar="RUN", help="Run folder; an existing one is resumed.")
     ],
     judge_options: Annotated[
         list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
@@ -32,23 +34,27 @@ def judge(
         str | None,
         typer.Option(
             "--model",
-            help="Who is asked: hf/PATH-OR-ID, openai-api/..., embedded (simulated scenes only); "
+            metavar="MODEL",
+            help="Model that answers the judge: hf/PATH-OR-ID, openai-api/..., embedded (simulated scenes only); "
             "see `stepscore ls models`.",
         ),
     ] = None,
     model_options: options.ModelOptions = [],  # noqa: B006
     base_url: options.BaseUrl = None,
     calibration: Annotated[
-        Path | None, typer.Option("--calibration", metavar="MAP", help="From `stepscore calibrate`.")
+        Path | None,
+        typer.Option("--calibration", metavar="FILE", help="Calibration map of `stepscore calibrate`."),
     ] = None,
     views: Annotated[
         str | None, typer.Option("--views", metavar="A,B", help="Only these cameras, in this order.")
     ] = None,
     task: options.Task = None,
     limit: options.Limit = None,
-    episodes: Annotated[
+    episode_ids: Annotated[
         str | None,
-        typer.Option("--episodes", metavar="IDS", help="Only these: ids, numbers, ranges (0,3,7-9)."),
+        typer.Option(
+            "--episodes", metavar="IDS", help="Only these episodes: ids, numbers, ranges (0,3,7-9)."
+        ),
     ] = None,
     subgoals: options.SubgoalsFile = None,
     labels: options.LabelsFile = None,
@@ -58,7 +64,9 @@ def judge(
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", metavar="N", help="Episodes in flight; 1, or --connections for a served model."
+            "--workers",
+            metavar="N",
+            help="Episodes judged at a time; default: 1, for a served model as many as --connections.",
         ),
     ] = None,
     max_calls: options.MaxCalls = None,
@@ -70,24 +78,26 @@ def judge(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Print calls, tokens and price; send nothing.", rich_help_panel=options.COST
+            "--dry-run",
+            help="Print the calls, tokens and cost of the run; send nothing.",
+            rich_help_panel=options.COST,
         ),
     ] = False,
 ) -> None:
     """Judge every episode of SOURCE and keep the results in a run folder.
 
-    Running the same command again continues: finished episodes are kept, failed ones are tried again.
+    The same command resumes a run: finished episodes are kept, failed ones are judged again.
     """
     from stepscore.episodes import open_episodes
     from stepscore.errors import BudgetError
     from stepscore.models.calls import Budget
     from stepscore.runs import CallOptions, open_run, score
 
-    chosen = _judge(name, judge_options, model, model_options, base_url, calibration)
+    chosen = _open_judge(name, judge_options, model, model_options, base_url, calibration)
     call_options = CallOptions(
         Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
     )
-    found = open_episodes(
+    episodes = open_episodes(
         source,
         labels=labels,
         subgoals=subgoals,
@@ -97,36 +107,36 @@ def judge(
         policy_from=policy_from,
         instruction=instruction,
     )
-    found = options.select_episodes(found, episodes)
+    episodes = options.select_episodes(episodes, episode_ids)
     cameras = options.split_names(views)
     if dry_run:
-        _print_dry(found, chosen, call_options, cameras)
+        _print_dry_run(episodes, chosen, call_options, cameras)
         return
     stopped: BudgetError | None = None
     try:
-        with _Bar(len(found), name) as bar:
+        with _ProgressBar(len(episodes), name) as bar:
             run = score(
-                found,
+                episodes,
                 chosen,
                 out,
                 views=cameras,
                 workers=workers,
                 call_options=call_options,
-                on_done=bar.step,
+                on_done=bar.advance,
             )
     except BudgetError as error:
         run, stopped = open_run(out), error
     except KeyboardInterrupt:
-        err().print(f"Stopped. Finished episodes are kept in {out}; run the same command to continue.")
+        err().print(f"Stopped. Finished episodes are kept in {out}; the same command resumes.")
         raise typer.Exit(130) from None
-    failed = summarise(run, problems=len(found.problems))
+    failed = summarise(run, problems=len(episodes.problems))
     if stopped is not None:
         err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}")
     if failed or stopped is not None:
         raise typer.Exit(1)
 
 
-def _judge(
+def _open_judge(
     name: str,
     judge_options: list[str],
     model: str | None,
@@ -134,7 +144,7 @@ def _judge(
     base_url: str | None,
     calibration: Path | None,
 ) -> Judge:
-    """The judge with its options and its model."""
+    """Return the judge with its options and its model."""
     from stepscore.errors import OptionError
     from stepscore.judges import get_judge, judge_registry
 
@@ -144,21 +154,23 @@ def _judge(
     if model is not None:
         given["model"] = options.open_model(model, model_options, base_url)
     elif model_options or base_url is not None:
-        raise OptionError("-M and --base-url are options of a model: give one with --model.")
+        raise OptionError("-M and --base-url are options of a model: name one with --model.")
     return get_judge(name, **given)
 
 
-def _print_dry(found: Episodes, chosen: Judge, call_options: CallOptions, views: list[str] | None) -> None:
-    """What the run would ask and cost, and why episodes cannot be judged; exit code 1 where none can."""
+def _print_dry_run(
+    episodes: Episodes, chosen: Judge, call_options: CallOptions, views: list[str] | None
+) -> None:
+    """Print the calls and cost of a run, and why episodes cannot be judged; exit with 1 where none can."""
     from stepscore.cli.tables import out
     from stepscore.runs import dry_run
 
-    counted = dry_run(found, chosen, call_options, views=views)
+    counted = dry_run(episodes, chosen, call_options, views=views)
     cost = "unknown" if counted.cost is None else f"about {counted.cost:.4f}"
     out().print(
         f"{counted.episodes} episodes, {counted.failed} of which cannot be judged\n"
-        f"{counted.calls} calls, {counted.cached} of which are already answered\n"
-        f"{counted.images} pictures, about {counted.tokens_in} tokens in, at most {counted.tokens_out} out\n"
+        f"{counted.calls} calls, {counted.cached} of which are in the cache\n"
+        f"{counted.images} images, about {counted.tokens_in} tokens in, at most {counted.tokens_out} out\n"
         f"Cost: {cost} (price: {counted.price})"
     )
     _print_failures(counted.failures)
@@ -166,7 +178,7 @@ def _print_dry(found: Episodes, chosen: Judge, call_options: CallOptions, views:
         raise typer.Exit(1)
 
 
-class _Bar:
+class _ProgressBar:
     """A progress bar on stderr, with the time left and the failures so far."""
 
     def __init__(self, total: int, title: str) -> None:
@@ -184,26 +196,26 @@ class _Bar:
         self._failed = 0
         self._cost = 0.0
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> _ProgressBar:
         self._progress.__enter__()
         return self
 
     def __exit__(self, *details: object) -> None:
         self._progress.__exit__(None, None, None)
 
-    def step(self, done: FinishedEpisode) -> None:
+    def advance(self, done: FinishedEpisode) -> None:
         self._failed += done.error is not None
         self._cost += (done.usage.cost or 0.0) if done.usage else 0.0
         notes = [f"{self._failed} failed"] if self._failed else []
         if self._cost:
-            share = self._progress.tasks[0].completed + 1
-            total = self._cost * (self._progress.tasks[0].total or share) / share
+            finished = self._progress.tasks[0].completed + 1
+            total = self._cost * (self._progress.tasks[0].total or finished) / finished
             notes.append(f"cost {self._cost:.2f} of about {total:.2f}")
         self._progress.update(self._task, advance=1, failed=", ".join(notes))
 
 
 def summarise(run: Run, *, problems: int = 0) -> int:
-    """Say how a run went; the number of episodes that failed or could not be listed."""
+    """Print a summary of a run; return the number of episodes that failed or could not be listed."""
     import numpy as np
 
     console = err()
@@ -220,42 +232,42 @@ def summarise(run: Run, *, problems: int = 0) -> int:
     if len(coverage):
         console.print(f"Coverage of the curves: {percent(float(np.mean(coverage)))} % of points are known")
     _print_usage(run)
-    _print_failures(failures, f": the error column of {run.path / 'judgements.parquet'}")
+    _print_failures(failures, f"; all are in the error column of {run.path / 'judgements.parquet'}")
     if problems:
         console.print(
-            f"{problems} places of the source could not be read: stepscore inspect {run.info['source']}"
+            f"{problems} items of the source could not be read; list them: stepscore inspect {run.info['source']}"
         )
     console.print(f"Run: {run.path}\nNext: stepscore metrics {run.path}", soft_wrap=True)
     return len(failures) + problems
 
 
-def _print_failures(failures: Mapping[str, str], where: str = "", *, shown: int = 5) -> None:
-    """The first errors by episode, and how many more there are, and where."""
-    for episode_id, error in list(failures.items())[:shown]:
+def _print_failures(failures: Mapping[str, str], where: str = "", *, limit: int = 5) -> None:
+    """Print the first errors by episode, the number of the others, and where they are."""
+    for episode_id, error in list(failures.items())[:limit]:
         err().print(f"  [red]failed[/red] {escape(episode_id)}: {escape(error)}", soft_wrap=True)
-    if len(failures) > shown:
-        err().print(f"  … and {len(failures) - shown} more{where}")
+    if len(failures) > limit:
+        err().print(f"  … and {len(failures) - limit} more{where}")
 
 
 def _print_usage(run: Run) -> None:
-    """Calls, tokens, latency and cost of the whole run, where it asked a model."""
+    """Print calls, tokens, latency and cost of the whole run, if it called a model."""
     import numpy as np
 
     rows = run.usage().to_pylist()
     calls = sum(row["calls"] for row in rows)
     if not calls:
         return
-    waits = np.array([wait for row in rows for wait in row["latencies_s"]])
+    latencies = np.array([seconds for row in rows for seconds in row["latencies_s"]])
     costs = [row["cost"] for row in rows if row["calls"]]
     cost = "unknown" if any(c is None for c in costs) else f"{sum(costs):.4f}"
-    pace = (
-        f"p50 {np.quantile(waits, 0.5):.2f} s, p95 {np.quantile(waits, 0.95):.2f} s"
-        if len(waits)
-        else "none sent"
+    latency = (
+        f"p50 {np.quantile(latencies, 0.5):.2f} s, p95 {np.quantile(latencies, 0.95):.2f} s"
+        if len(latencies)
+        else "unknown (nothing was sent)"
     )
     err().print(
         f"{calls} calls ({sum(row['cached'] for row in rows)} from the cache, "
-        f"{sum(row['attempts'] for row in rows)} attempts), {sum(row['images'] for row in rows)} pictures, "
+        f"{sum(row['attempts'] for row in rows)} attempts), {sum(row['images'] for row in rows)} images, "
         f"{sum(row['tokens_in'] for row in rows)} tokens in, {sum(row['tokens_out'] for row in rows)} out; "
-        f"latency {pace}; cost {cost}"
+        f"latency {latency}; cost {cost}"
     )

@@ -18,23 +18,22 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN [RUN]", help="One run folder, or two.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One run folder, or two.")],
     by: Annotated[
-        str, typer.Option("--by", help="What to compare: policy, task, dataset, robot, judge.")
+        str,
+        typer.Option("--by", metavar="A,B", help="Compare by any of policy, task, dataset, robot, judge."),
     ] = "policy",
     metric: Annotated[
         str | None,
         typer.Option("--metrics", metavar="A,B", help="Only these metrics; see `stepscore ls metrics`."),
     ] = None,
-    revision: Annotated[
-        str, typer.Option("--revision", help="OPD as in: paper, v1.0, v1.5 or robust.")
-    ] = "v1.0",
+    revision: options.Revision = "v1.0",
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:
     """Print differences between groups with intervals and tests, corrected for many comparisons.
 
-    Policies that met the same scenes are paired on task and scene; two judges are paired on the episode.
+    Policies that were run on the same scenes are paired on task and scene; two judges are paired on the episode.
     """
     from stepscore.analysis import compare as compare_runs
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,24 +34,31 @@ class Show(StrEnum):
 
 
 def metrics(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")],
+    runs: options.RunFolders,
     by: Annotated[
-        str, typer.Option("--by", help="Groups: any of dataset, robot, task, policy, judge, model, protocol.")
+        str,
+        typer.Option(
+            "--by",
+            metavar="A,B",
+            help="Group by any of dataset, robot, task, policy, judge, model, protocol.",
+        ),
     ] = "policy",
-    show: Annotated[Show, typer.Option("--show", help="Which tables to print.")] = Show.MAIN,
-    revision: Annotated[
-        str, typer.Option("--revision", help="OPD as in: paper, v1.0, v1.5 or robust.")
-    ] = "v1.0",
+    show: Annotated[
+        Show, typer.Option("--show", metavar="NAME", help=f"Tables to print: {', '.join(Show)}.")
+    ] = Show.MAIN,
+    revision: options.Revision = "v1.0",
     channel: Annotated[
         str,
         typer.Option(
-            "--channel", help="Series of the curve to measure; others than progress are not absolute."
+            "--channel",
+            metavar="NAME",
+            help="Channel of the curve to measure; only progress is comparable across episodes.",
         ),
     ] = "progress",
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:
-    """Print the metrics of a run by group, each with its 95 % interval and n.
+    """Print the metrics of runs by group, each with its 95 % interval and n.
 
     --json and --csv print every row of the chosen tables with method, clusters and coverage.
     """

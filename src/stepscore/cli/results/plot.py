@@ -12,7 +12,7 @@ from stepscore.cli.tables import err
 
 
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")],
+    runs: options.RunFolders,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the files.")],
     kind: Annotated[
         str,
@@ -27,7 +27,11 @@ def plot(
     formats: Annotated[str, typer.Option("--format", metavar="A,B", help="svg, png or both.")] = "svg,png",
     by: Annotated[
         str,
-        typer.Option("--by", help="Group by any of dataset, robot, task, policy, judge, model, protocol."),
+        typer.Option(
+            "--by",
+            metavar="A,B",
+            help="Group by any of dataset, robot, task, policy, judge, model, protocol.",
+        ),
     ] = "policy",
     metric: Annotated[
         str | None,
@@ -35,18 +39,17 @@ def plot(
             "--metrics", metavar="A,B", help="Metrics of the leaderboard; see `stepscore ls metrics`."
         ),
     ] = None,
-    revision: Annotated[
-        str, typer.Option("--revision", help="OPD revision: paper, v1.0, v1.5 or robust.")
-    ] = "v1.0",
+    revision: options.Revision = "v1.0",
     view: Annotated[
-        str | None, typer.Option("--view", help="Camera of sheet and overlay; default: the main view.")
+        str | None,
+        typer.Option("--view", metavar="NAME", help="Camera of sheet and overlay; default: the main view."),
     ] = None,
     width: Annotated[
         float,
         typer.Option("--width", metavar="INCHES", help="Width of the figures; 3.4 is a paper's column."),
     ] = 3.4,
 ) -> None:
-    """Draw figures for a paper: leaderboard, subgoal success vectors, curves, one episode as sheet and video.
+    """Draw figures for a paper: leaderboard, subgoal success vectors, curves, a contact sheet and a video.
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
     """

@@ -7,26 +7,22 @@ from typing import Annotated
 
 import typer
 
+from stepscore.cli import options
 from stepscore.cli.tables import err
 from stepscore.errors import OptionError
 
-RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")]
-Revision = Annotated[
-    str, typer.Option("--revision", help="OPD revision of the tables: paper, v1.0, v1.5 or robust.")
-]
-
 
 def report(
-    runs: RunFolders,
+    runs: options.RunFolders,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where to write index.html (and videos/).")
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for index.html (and videos/).")
     ],
     copy_videos: Annotated[
         bool,
         typer.Option("--copy-videos", help="Copy videos next to the page, as H.264 where browsers need it."),
     ] = False,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Write a page without videos.")] = False,
-    revision: Revision = "v1.0",
+    revision: options.Revision = "v1.0",
 ) -> None:
     """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
 

@@ -6,17 +6,19 @@ from typing import Annotated
 
 import typer
 
-from stepscore.cli.results.report import Revision, RunFolders
+from stepscore.cli import options
 from stepscore.cli.tables import err
 
 
 def view(
-    runs: RunFolders,
-    port: Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 chooses a free one.")] = 7474,
+    runs: options.RunFolders,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="Port on 127.0.0.1; 0 chooses a free one.")
+    ] = 7474,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Serve a page without videos.")] = False,
-    revision: Revision = "v1.0",
+    revision: options.Revision = "v1.0",
 ) -> None:
-    """Serve the report page of runs until Ctrl+C; reload it to show episodes judged since."""
+    """Serve the report page of runs until Ctrl+C; reload it to show episodes judged since then."""
     from stepscore.server import LivePage, serve
 
     live = LivePage(runs, revision=revision, videos=not no_videos)

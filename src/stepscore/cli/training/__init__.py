@@ -1,1 +1,4 @@
-"""Commands that train, or make weights to train with."""
+"""Commands that train judges, or make weights to train policies with."""
+
+PANEL = "Train"
+"""Heading of these commands in ``stepscore --help``."""

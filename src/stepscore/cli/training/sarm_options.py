@@ -9,7 +9,7 @@ import typer
 
 Datasets = Annotated[
     list[Path],
-    typer.Argument(metavar="DATASET...", help="Rollouts with stage or progress labels, success and failure."),
+    typer.Argument(metavar="DATASET", help="Rollouts with stage or progress labels, success and failure."),
 ]
 Labels = Annotated[
     Path | None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stepscore.cli import options
 from stepscore.cli.tables import err, out, print_json
 from stepscore.cli.training import sarm_options
 from stepscore.training.sarm import SarmJob, SarmTrainConfig
@@ -28,7 +29,6 @@ MaxMinutes = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 Threads = Annotated[int, typer.Option("--threads", help="CPU threads.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("vlm")
@@ -36,7 +36,7 @@ def vlm(
     datasets: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DATASET...",
+            metavar="DATASET",
             help="Datasets with labels.parquet and subgoals.yaml, as `stepscore sim` writes.",
         ),
     ],
@@ -65,7 +65,7 @@ def vlm(
         int,
         typer.Option(
             "--align-steps",
-            help="Steps between the two that align the language model with the vision encoder.",
+            help="Steps after those, before --steps, that align the language model with the vision encoder.",
         ),
     ] = VlmJob.align_steps,
     frozen_vision_steps: Annotated[
@@ -104,7 +104,7 @@ def vlm(
         ),
     ] = None,
     threads: Threads = 2,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Train a vision-language model to judge from video how far a task is done.
 
@@ -162,7 +162,7 @@ def sarm(
     max_minutes: MaxMinutes = None,
     seed: Seed = SarmTrainConfig.seed,
     threads: Threads = SarmJob.threads,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Train a stage-aware reward model (SARM) that predicts stage and progress from video.
 

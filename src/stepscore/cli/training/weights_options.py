@@ -45,7 +45,7 @@ ChunkSize = Annotated[
 ]
 Kappa = Annotated[
     float | None,
-    typer.Option("--kappa", help="lerobot: gain of progress from which the weight is 1 (0.01)."),
+    typer.Option("--kappa", help="lerobot: progress gained over a chunk from which the weight is 1 (0.01)."),
 ]
 FallbackWeight = Annotated[
     float | None, typer.Option("--fallback-weight", help="lerobot: weight of unknown frames (1).")

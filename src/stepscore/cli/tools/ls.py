@@ -1,4 +1,4 @@
-"""``stepscore ls``: what there is to choose from."""
+"""``stepscore ls``: list the judges, models, readers and metrics that can be chosen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepscore.cli.tables import out, print_json, table
 
 
 class Kind(StrEnum):
-    """What can be listed."""
+    """Kind of thing to list."""
 
     JUDGES = "judges"
     MODELS = "models"
@@ -22,19 +22,19 @@ class Kind(StrEnum):
 
 
 def ls(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="Kind of thing to list.")],
     json: options.Json = False,
 ) -> None:
-    """List the judges, models, readers or metrics, with what each is and its options."""
+    """List the judges, models, readers or metrics, each with a summary and its options."""
     lists = {Kind.JUDGES: _judges, Kind.MODELS: _models, Kind.READERS: _readers, Kind.METRICS: _metrics}
     rows = lists[kind]()
     if json:
         print_json(rows)
         return
-    made = table(kind.value, list(rows[0]), [list(row.values()) for row in rows])
-    for number, column in enumerate(made.columns):
-        column.justify, column.no_wrap = "left", number == 0
-    out().print(made)
+    listing = table(kind.value.capitalize(), list(rows[0]), [list(row.values()) for row in rows])
+    for index, column in enumerate(listing.columns):
+        column.justify, column.no_wrap = "left", index == 0
+    out().print(listing)
 
 
 def _judges() -> list[dict[str, str]]:
@@ -55,14 +55,14 @@ def _models() -> list[dict[str, str]]:
 
     rows = []
     for name, make in model_registry:
-        taken = list(inspect.signature(make).parameters.values())
-        # What stands after the slash is no option: it is given with the name.
-        named = taken if name in SINGLE_MODEL_BACKENDS else taken[1:]
+        parameters = list(inspect.signature(make).parameters.values())
+        # The first is the text after the slash of the model string, not an option.
+        given = parameters if name in SINGLE_MODEL_BACKENDS else parameters[1:]
         rows.append(
             {
                 "name": name if name in SINGLE_MODEL_BACKENDS else f"{name}/...",
                 "what it is": _first_line(make),
-                "options (-M)": ", ".join(map(_option, named)),
+                "options (-M)": ", ".join(map(_option, given)),
             }
         )
     return rows
@@ -75,12 +75,12 @@ def _readers() -> list[dict[str, str]]:
 
 
 def _metrics() -> list[dict[str, str]]:
-    from stepscore.analysis import columns_of
+    from stepscore.analysis import metric_columns
     from stepscore.metrics import metric_registry
     from stepscore.metrics.opd import REVISIONS
 
     families = {column.name: name for name, metric in metric_registry for column in metric.columns}
-    by_revision = {revision: columns_of(revision) for revision in REVISIONS}
+    by_revision = {revision: metric_columns(revision) for revision in REVISIONS}
     rows = {}
     for column in (column for columns in by_revision.values() for column in columns):
         having = [revision for revision, columns in by_revision.items() if column in columns]

@@ -1,4 +1,4 @@
-"""``stepscore cache``: the answers already paid for."""
+"""``stepscore cache``: manage the cache of models' answers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from rich.markup import escape
 from stepscore.cli import options
 from stepscore.cli.tables import err, out, print_json, table
 
-app = typer.Typer(help="The answers already paid for: stats, prune, export.", no_args_is_help=True)
-CachePath = Annotated[Path | None, typer.Option("--path", help="The cache file, if not the usual one.")]
+app = typer.Typer(help="Manage the cache of models' answers: stats, prune, export.", no_args_is_help=True)
+CachePath = Annotated[
+    Path | None, typer.Option("--path", metavar="FILE", help="The cache file, instead of the default one.")
+]
 
 
 @app.command()
 def stats(path: CachePath = None, json: options.Json = False) -> None:
-    """Show what is kept, by model."""
+    """Print the number, size and dates of the cached answers of each model."""
     from stepscore.models.calls import CallCache
 
     cache = CallCache(path)
@@ -37,42 +39,44 @@ def stats(path: CachePath = None, json: options.Json = False) -> None:
         ]
         for r in rows
     ]
-    out().print(table(f"Answers kept in {cache.path}", ["model", "calls", "size", "oldest", "newest"], lines))
+    out().print(table(f"Answers in {cache.path}", ["model", "calls", "size", "oldest", "newest"], lines))
 
 
 @app.command()
 def prune(
     path: CachePath = None,
-    model: Annotated[str | None, typer.Option("--model", help="Only answers of this model.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Only answers of this model.")
+    ] = None,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="DATE", help="Only answers older than this (2026-01-31)."),
+        typer.Option("--before", metavar="DATE", help="Only answers from before this date (2026-01-31)."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Forget everything.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete all answers.")] = False,
 ) -> None:
-    """Forget answers. Runs keep what was answered in their own `calls` table."""
+    """Delete answers from the cache. Runs keep theirs in their `calls` table."""
     from datetime import date
 
     from stepscore.errors import OptionError
     from stepscore.models.calls import CallCache
 
     if model is None and before is None and not everything:
-        raise OptionError("Say what to forget: --model NAME, --before DATE, or --all.")
+        raise OptionError("Choose what to delete: --model MODEL, --before DATE, or --all.")
     if before is not None:
         try:
             date.fromisoformat(before)
         except ValueError:
             raise OptionError(f"--before {before}: expected a date such as 2026-01-31.") from None
-    gone = CallCache(path).prune(model=model, before=before)
-    err().print(f"Forgot {gone} answers.")
+    deleted = CallCache(path).prune(model=model, before=before)
+    err().print(f"Deleted {deleted} answers.")
 
 
 @app.command()
 def export(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the answers (jsonl).")],
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The file (JSON lines) to write.")],
     path: CachePath = None,
 ) -> None:
-    """Write every answer with its key, model and date, one JSON object a line."""
+    """Write every cached answer with its key, model and date, one JSON object per line."""
     from stepscore.models.calls import CallCache
 
     count = 0

@@ -1,4 +1,4 @@
-"""``stepscore inspect``: what is in a source, before anything is judged."""
+"""``stepscore inspect``: show what is in a source, before anything is judged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def inspect(
     instruction: options.Instruction = None,
     json: options.Json = False,
 ) -> None:
-    """Show what is there: episodes, tasks, policies, cameras, lengths, labels, and what could not be read."""
+    """Show what SOURCE holds: episodes, tasks, policies, cameras, lengths, labels, and what cannot be read."""
     from stepscore.episodes import open_episodes
 
     episodes = open_episodes(
@@ -40,17 +40,17 @@ def inspect(
         policy_from=policy_from,
         instruction=instruction,
     )
-    found = survey(episodes)
+    contents = survey(episodes)
     if json:
-        print_json(found)
+        print_json(contents)
     else:
-        _print(found)
-    if found["problems"]:
+        _print(contents)
+    if contents["problems"]:
         raise typer.Exit(1)
 
 
 def survey(episodes: Episodes) -> dict[str, Any]:
-    """What a source holds, as plain values. Opens every video's header; decodes nothing."""
+    """Return what a source holds, as plain values. Opens every video's header; decodes nothing."""
     from rich.progress import track
 
     from stepscore.errors import StepScoreError
@@ -59,7 +59,7 @@ def survey(episodes: Episodes) -> dict[str, Any]:
     cameras: dict[tuple[str, str, str], int] = Counter()
     seconds: list[float] = []
     listed: list[Episode] = []
-    for episode in track(episodes, "Looking", console=err(), transient=True):
+    for episode in track(episodes, "Reading headers", console=err(), transient=True):
         listed.append(episode)
         for name, view in episode.views.items():
             try:
@@ -96,42 +96,43 @@ def _tasks(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
 
 
 def _labels(episodes: Sequence[Episode]) -> dict[str, int]:
-    known = [episode.labels.success for episode in episodes]
+    success = [episode.labels.success for episode in episodes]
     return {
-        "successes": known.count(True),
-        "failures": known.count(False),
-        "unlabelled": known.count(None),
+        "successes": success.count(True),
+        "failures": success.count(False),
+        "unlabelled": success.count(None),
         "with stages": sum(bool(episode.labels.stages) for episode in episodes),
         "with subgoals": sum(bool(episode.subgoals) for episode in episodes),
         "with a recorded curve": sum(bool(episode.recorded) for episode in episodes),
     }
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(contents: dict[str, Any]) -> None:
     console = out()
     console.print(
-        f"[bold]{found['episodes']} episodes[/bold] in {found['source']}, read as {found['reader']}"
+        f"[bold]{contents['episodes']} episodes[/bold] in {contents['source']}, read as {contents['reader']}"
     )
-    console.print(f"First ids: {'; '.join(found['first_ids'])}", markup=False)
-    for rule in found["rules"]:
+    console.print(f"First ids: {'; '.join(contents['first_ids'])}", markup=False)
+    for rule in contents["rules"]:
         console.print(f"  {rule}", markup=False)
     tasks = [
         [escape(row["task"]), escape(", ".join(f"{p} ({n})" for p, n in row["policies"].items()))]
-        for row in found["tasks"]
+        for row in contents["tasks"]
     ]
     console.print(table("Tasks", ["task", "episodes by policy"], tasks[:20]))
     if len(tasks) > 20:
-        console.print(f"… and {len(tasks) - 20} more tasks (--json shows all)")
-    cameras = [[escape(c["name"]), c["size"], c["fps"], str(c["episodes"])] for c in found["cameras"]]
+        console.print(f"… and {len(tasks) - 20} more tasks (--json lists all)")
+    cameras = [[escape(c["name"]), c["size"], c["fps"], str(c["episodes"])] for c in contents["cameras"]]
     console.print(table("Cameras", ["camera", "size", "fps", "episodes"], cameras))
-    if found["seconds"]:
-        s = found["seconds"]
+    if contents["seconds"]:
+        lengths = contents["seconds"]
         console.print(
-            f"Length: {s['shortest']:.1f} to {s['longest']:.1f} s, {s['total']:.0f} s of video in all"
+            f"Length: {lengths['shortest']:.1f} to {lengths['longest']:.1f} s per video, "
+            f"{lengths['total']:.0f} s in total"
         )
-    console.print("Labels: " + ", ".join(f"{n} {name}" for name, n in found["labels"].items()))
-    for problem in found["problems"][:20]:
+    console.print("Labels: " + ", ".join(f"{n} {name}" for name, n in contents["labels"].items()))
+    for problem in contents["problems"][:20]:
         where, why = escape(problem["where"]), escape(problem["why"])
         console.print(f"[red]Could not read[/red] {where}: {why}", soft_wrap=True)
-    if len(found["problems"]) > 20:
-        console.print(f"… and {len(found['problems']) - 20} more (--json shows all)")
+    if len(contents["problems"]) > 20:
+        console.print(f"… and {len(contents['problems']) - 20} more (--json lists all)")

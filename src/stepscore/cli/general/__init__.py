@@ -1,1 +1,0 @@
-"""The demo, listings and the call cache."""
