@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import Qwen3VLForConditionalGeneration  # noqa: F401 - libraries are not the judge's time
 
-from stepscore.cli.general.demo import ROLLOUTS
+from stepscore.cli.judging.demo import ROLLOUTS
 from stepscore.episodes import Episode, open_episodes
 from stepscore.judges import get_judge
 from stepscore.models import Model, Request, Response

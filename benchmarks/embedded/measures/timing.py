@@ -56,7 +56,7 @@ def main() -> None:
     imported = time.process_time()
     from benchmarks.embedded.evaluate import PREFIXES, Evaluation, judge_of
     from benchmarks.embedded.run_judge import run_judge
-    from stepscore.cli.general.demo import ROLLOUTS
+    from stepscore.cli.judging.demo import ROLLOUTS
     from stepscore.episodes import open_episodes
 
     model = Evaluation(name, max_pixels=json.loads(max_pixels)).product_model()
