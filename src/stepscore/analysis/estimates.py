@@ -13,7 +13,7 @@ from stepscore.errors import UnknownNameError
 from stepscore.types import Estimate
 
 GROUP_KEYS = ("dataset", "robot", "task", "policy", "judge", "model", "protocol")
-"""What episodes can be grouped by."""
+"""Fields of an episode by which groups can be formed."""
 
 MAIN_METRICS = (
     "success_label",
@@ -31,7 +31,7 @@ MAIN_METRICS = (
 """Metrics that a table for people has as columns; the others are in ``--json``, ``--csv`` and pandas."""
 
 Group = Mapping[str, str | None]
-"""What the episodes of a group share: ``{"policy": "pi0"}``; ``None`` where it is unknown."""
+"""The fields that the episodes of a group share: ``{"policy": "pi0"}``; ``None`` where unknown."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class FailureModes:
 
     Attributes:
         source: Where success is from, ``"label"`` or ``"judge"``.
-        by_episode: One per episode, in the order of the metrics they were found from.
+        by_episode: One per episode, in the order of ``EpisodeMetrics.episodes``.
         policies: One per policy, unknown last.
         z_scores: Policy to metric to z-score of its mean among failures, better upwards; NaN with fewer than
             three policies.

@@ -78,7 +78,7 @@ def split(
         seed: Seed of the split.
     """
     if not 0 < share < 1:
-        raise OptionError(f"share is {share}; it must lie between 0 and 1.")
+        raise OptionError(f"share is {share}; it must be between 0 and 1.")
     units = sorted({e.unit for e in labelled}, key=lambda u: hashlib.sha256(f"{seed}\0{u}".encode()).digest())
     if len(units) < 2:
         raise OptionError(
@@ -106,18 +106,18 @@ def _run_stages(run: Run) -> tuple[Mapping[str, Labels], ProgressSource]:
 def _read_labels(path: Path, potential: str | None) -> tuple[Mapping[str, Labels], ProgressSource]:
     """Read the labels in a file; of the progress labels, keep those of one potential."""
     rows = read_labels(path)
-    names = sorted({row.name for found in rows.values() for row in found if row.kind == "progress"})
+    names = sorted({row.name for own in rows.values() for row in own if row.kind == "progress"})
     if potential is not None and potential not in names:
         raise UnknownNameError("potential", potential, names, where=str(path))
     if len(names) > 1 and potential is None:
         listed = ", ".join(repr(name) for name in names)
         raise OptionError(f"{path} labels several potentials ({listed}). Name one: --potential NAME")
     if not names:
-        return {name: Labels(found) for name, found in rows.items()}, "stages"
+        return {name: Labels(own) for name, own in rows.items()}, "stages"
     wanted = potential if potential is not None else names[0]
     kept = {
-        episode: Labels(tuple(row for row in found if row.kind != "progress" or row.name == wanted))
-        for episode, found in rows.items()
+        episode: Labels(tuple(row for row in own if row.kind != "progress" or row.name == wanted))
+        for episode, own in rows.items()
     }
     return kept, "progress labels"
 

@@ -97,10 +97,10 @@ class EstimateTable(ResultTable[GroupEstimate]):
             [_group_name(dict(key)), *(_interval(line.get(name)) for name in names)]
             for key, line in cells.items()
         ]
-        shown = sum(len(line) for line in cells.values())
+        in_cells = sum(len(line) for line in cells.values())
         note = "Percent with 95 % intervals and n."
-        if len(self) > shown:
-            note += f" {len(self) - shown} further rows: to_pandas() or to_dicts()."
+        if len(self) > in_cells:
+            note += f" {len(self) - in_cells} further rows: to_pandas() or to_dicts()."
         return _html_table(["group", *names], lines, note)
 
 

@@ -89,7 +89,7 @@ def choose_template(runs: Sequence[Run], *, share: float = 0.5, seed: int = 0) -
             "Choosing needs at least two runs, one per template: stepscore judge -J template=..."
         )
     if not 0 < share < 1:
-        raise OptionError(f"share is {share}; it must lie between 0 and 1.")
+        raise OptionError(f"share is {share}; it must be between 0 and 1.")
     outcomes = [_outcomes(run) for run in runs]
     scenes = _scenes(runs[0])
     everywhere = sorted(set.intersection(*(set(each) for each in outcomes)))
@@ -114,7 +114,7 @@ def _outcomes(run: Run) -> SubgoalOutcomes:
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for episode, names, source, values in verdict_rows(run):
         rows.setdefault(episode["episode_id"], {})[source] = dict(zip(names, values.tolist(), strict=True))
-    found = {
+    outcomes = {
         name: {
             subgoal: (by.get("judge", {}).get(subgoal, np.nan), label)
             for subgoal, label in by.get("label", {}).items()
@@ -122,7 +122,7 @@ def _outcomes(run: Run) -> SubgoalOutcomes:
         }
         for name, by in rows.items()
     }
-    return {name: subgoals for name, subgoals in found.items() if subgoals}
+    return {name: subgoals for name, subgoals in outcomes.items() if subgoals}
 
 
 def _scenes(run: Run) -> dict[str, str]:

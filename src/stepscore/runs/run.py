@@ -168,15 +168,17 @@ def read_info(folder: Path) -> dict[str, Any] | None:
 
 def _check_format(info: Mapping[str, Any], file: Path) -> None:
     """Refuse a format newer than this version reads; a run.json without one is of the first."""
-    found = info.get("format", 1)
-    if not isinstance(found, int):
-        raise RunError(f"{file} has the invalid format {found!r}; a number from 1 to {FORMAT} was expected.")
-    if found > FORMAT:
+    written = info.get("format", 1)
+    if not isinstance(written, int):
+        raise RunError(
+            f"{file} has the invalid format {written!r}; a number from 1 to {FORMAT} was expected."
+        )
+    if written > FORMAT:
         versions = info.get("versions")
         writer = versions.get("stepscore") if isinstance(versions, Mapping) else None
         needed = f"stepscore {writer}, which wrote it," if writer else "the version that wrote it"
         raise RunError(
-            f"{file} has format {found}; stepscore {__version__} reads formats up to {FORMAT}. "
+            f"{file} has format {written}; stepscore {__version__} reads formats up to {FORMAT}. "
             f"Install {needed} or a newer one: pip install --upgrade stepscore"
         )
 
