@@ -95,6 +95,17 @@ def test_the_lines_that_read_a_run_work(
     assert len(lines) == 1 + 5 + 2 * 3
 
 
+def test_the_lines_of_the_readme_work_and_use_the_whole_public_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_toy_rollouts(tmp_path / "rollouts", scenes=3)
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_blocks("README.md")
+    exec(block, {})
+    assert stepscore.open_run("runs/x").episodes().num_rows == 27
+    assert all(name in block for name in stepscore.__all__ if name != "__version__")
+
+
 def test_the_extensions_shown_work_and_are_short(tmp_path: Path) -> None:
     blocks = python_blocks("docs/extending.md")
     assert len(blocks) == 4
