@@ -17,7 +17,7 @@ from PIL import Image
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.judges.hop import GOAL, Hop, fuse_by_confidence, goal_change, step
+from stepscore.judges.hop import GOAL, Hop, fuse_by_confidence, goal_change, progress_after_hop
 from stepscore.models import Request
 from stepscore.models.mock import MockModel
 from stepscore.runs.run import Run
@@ -222,7 +222,7 @@ def naive_incremental(hops: list[float]) -> list[float]:
 
 @given(st.floats(0, 1), st.floats(-1, 1))
 def test_a_step_never_leaves_0_to_1(progress: float, hop: float) -> None:
-    after = step(progress, hop)
+    after = progress_after_hop(progress, hop)
     assert 0.0 <= after <= 1.0
     assert after >= progress if hop >= 0 else after <= progress
 
@@ -231,15 +231,15 @@ def test_incremental_progress_is_the_naive_loops() -> None:
     hops = np.random.default_rng(0).uniform(-1, 1, 200).tolist()
     p, found = 0.0, []
     for hop in hops:
-        p = step(p, hop)
+        p = progress_after_hop(p, hop)
         found.append(p)
     assert found == pytest.approx(naive_incremental(hops), abs=1e-12)
 
 
 def test_hops_compose_by_their_multiplicative_law() -> None:
     # (1 - H_pr) = (1 - H_pq)(1 - H_qr) for progress: one long hop equals two short ones.
-    one = step(0.3, 1 - (1 - 0.5) * (1 - 0.2))
-    assert step(step(0.3, 0.5), 0.2) == pytest.approx(one)
+    one = progress_after_hop(0.3, 1 - (1 - 0.5) * (1 - 0.2))
+    assert progress_after_hop(progress_after_hop(0.3, 0.5), 0.2) == pytest.approx(one)
 
 
 class TestFusionByConfidence:

@@ -14,8 +14,8 @@ import stepscore
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.common.parsing import Stated
-from stepscore.judges.common.verdicts import settle, weigh
+from stepscore.judges.common.parsing import SubgoalAnswer
+from stepscore.judges.common.verdicts import verdict_from_scores, verdict_from_text
 from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
 from stepscore.models import PrefixScores, Request, ScorePrefixes, Scores
 from stepscore.models.base import run_blocking
@@ -181,14 +181,16 @@ class TestTokens:
     def test_a_hidden_word_can_only_lose(
         self, yes: float, no: float, hidden: tuple[bool, bool], answer: str, score: float
     ) -> None:
-        verdict = weigh("s", Scores((yes, no), hidden), ("Yes", "No"))
+        verdict = verdict_from_scores("s", Scores((yes, no), hidden), ("Yes", "No"))
         assert verdict.answer == answer
         assert verdict.score == pytest.approx(score, nan_ok=True)
 
 
 class TestRepeats:
     def votes(self, *words: str) -> Verdict:
-        return settle("s", [Stated(word, 1.0 + k, word) for k, word in enumerate(words)], 9.0)  # type: ignore[arg-type]
+        return verdict_from_text(
+            "s", [SubgoalAnswer(word, 1.0 + k, word) for k, word in enumerate(words)], 9.0
+        )  # type: ignore[arg-type]
 
     def test_the_majority_decides_and_the_score_is_the_share_of_yes(self) -> None:
         verdict = self.votes("yes", "no", "yes")

@@ -227,7 +227,7 @@ def test_braces_in_an_instruction_are_left_alone() -> None:
 class Telling(MockModel):
     """A model that tells its tokens: up to four letters each, with the space before a word."""
 
-    def pieces(self, text: str) -> list[str]:
+    def token_texts(self, text: str) -> list[str]:
         return re.findall(r" ?\S{1,4}", text)
 
 

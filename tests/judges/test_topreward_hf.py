@@ -75,7 +75,7 @@ def test_the_instructions_tokens_in_one_pass_score_what_each_scores_alone(
     told = [replace(e, instruction="open the drawer") for e in drawer]
     judge = TopReward(model, form="paper", variant="instruction", **SMALL)
     together = scored(judge, told, tmp_path / "together")
-    monkeypatch.setattr(TopReward, "_askable_together", lambda self, said, pieces: [[0], [1], [2]])
+    monkeypatch.setattr(TopReward, "_request_groups", lambda self, texts, tokens: [[0], [1], [2]])
     alone = scored(judge, told, tmp_path / "alone")
     assert [run.usage().column("calls").to_pylist() for run in (together, alone)] == [[1], [3]]
     raw, expected = (run.curves().column("raw").to_numpy() for run in (together, alone))

@@ -1,6 +1,6 @@
-"""What scores an episode: one judge a file.
+"""Judges: each scores an episode, one judge a file.
 
-:func:`get_judge` makes one by name; ``stepscore ls judges`` lists them. Other packages add theirs through the
+:func:`get_judge` returns one by name; ``stepscore ls judges`` lists them. Other packages add theirs through the
 entry-point group ``stepscore.judges``.
 """
 
@@ -23,18 +23,18 @@ __all__ = [
     "BASELINES",
     "Ask",
     "Hop",
-    "Judge",
     "HopMode",
+    "Judge",
     "ProcVlm",
     "SingleModelJudge",
     "StepEval",
     "TopReward",
     "default_model",
-    "subgoal_prompt_text",
     "episode_rng",
     "get_judge",
     "judge_registry",
     "only_model",
+    "subgoal_prompt_text",
 ]
 
 judge_registry: Registry[Callable[..., Judge]] = Registry(
@@ -57,7 +57,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
 
 
 def get_judge(name: str, **options: object) -> Judge:
-    """The judge called ``name`` with these options.
+    """Return the judge called ``name`` with these options.
 
     >>> get_judge("linear-time", points=16)
     LinearTime(points=16)
@@ -67,19 +67,19 @@ def get_judge(name: str, **options: object) -> Judge:
         options: Its keyword options; a wrong name lists the valid ones. A ``model`` may be given as a model
             string.
     """
-    make = judge_registry.get(name)
+    factory = judge_registry.get(name)
     if isinstance(options.get("model"), str):
         options["model"] = get_model(str(options["model"]))
-    valid = [p.name for p in inspect.signature(make).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    valid = [p.name for p in inspect.signature(factory).parameters.values() if p.kind is not p.VAR_KEYWORD]
     for option in options:
         if option not in valid:
             raise UnknownNameError(f"option of the judge {name!r}", option, valid)
     if "model" in valid and options.get("model") is None:
         raise OptionError(
-            f"Judge {name!r} asks a model: give it one, for example --model hf/PATH-OR-ID, or --model embedded, "
+            f"Judge {name!r} needs a model, for example --model hf/PATH-OR-ID, or --model embedded, "
             "the small one in the package, for scenes of `stepscore sim`."
         )
     try:
-        return make(**options)
+        return factory(**options)
     except TypeError as error:
         raise OptionError(f"Judge {name!r}: {error}.") from error

@@ -1,4 +1,4 @@
-"""What a judge is: something that looks at an episode and says how far it got.
+"""The contract of a judge: it looks at an episode and scores how far it got.
 
 ``await ask(request)`` may be called any number of times, each answer shaping the next. A request names its
 frames symbolically; the engine decodes, batches and sends, so that a judge never knows on how many machines

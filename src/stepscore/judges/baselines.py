@@ -1,4 +1,4 @@
-"""The trivial judges that every other judge is shown beside. They see no picture.
+"""The trivial judges that every other judge is compared with. They look at no frame.
 
 A judge that cannot beat these knows nothing: on rollouts that stop after success, the clock alone ranks
 the frames of every success perfectly.
@@ -13,13 +13,14 @@ from typing import Protocol
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.errors import EpisodeError, OptionError
+from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask, episode_rng
+from stepscore.judges.common.option_checks import check_options, whole, within
 from stepscore.types import Curve, FloatArray, Judgement
 
 
 def sample_times(episode: Episode, points: int) -> FloatArray:
-    """Timestamps of ``points`` frames spread evenly from the first to the last (fewer in a short episode)."""
+    """Return timestamps of ``points`` frames spread evenly from the first to the last (fewer in a short episode)."""
     if not episode.views:
         raise EpisodeError(f"Episode {episode.id} has no video, so no frame times; use the 'recorded' judge.")
     at = episode.views[episode.main_view].timestamps()
@@ -33,11 +34,6 @@ class Baseline(Protocol):
 
     def judge_at(self, episode: Episode, times: FloatArray) -> Judgement:
         """Return the judgement at these times, in seconds, strictly increasing."""
-
-
-def _check_points(points: int) -> None:
-    if points < 2:
-        raise OptionError(f"points is {points}; it must be at least 2.")
 
 
 @dataclass(frozen=True)
@@ -54,10 +50,10 @@ class LinearTime:
     models = ()
 
     def __post_init__(self) -> None:
-        _check_points(self.points)
+        check_options(self, points=whole(2))
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number."""
+        """Return all that can change a number."""
         return {"points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -75,7 +71,7 @@ class Constant:
     """Progress is the same everywhere.
 
     Attributes:
-        value: That value, 0..1.
+        value: Progress and success score, 0..1.
         points: Points on the curve.
     """
 
@@ -86,12 +82,10 @@ class Constant:
     models = ()
 
     def __post_init__(self) -> None:
-        _check_points(self.points)
-        if not 0.0 <= self.value <= 1.0:
-            raise OptionError(f"value is {self.value}; it must lie in 0..1.")
+        check_options(self, points=whole(2), value=within(0, 1))
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number."""
+        """Return all that can change a number."""
         return {"value": self.value, "points": self.points}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -109,7 +103,7 @@ class RandomMonotone:
 
     Attributes:
         points: Points on the curve.
-        seed: Another seed gives other curves; each episode has its own.
+        seed: Random seed; each episode has curves of its own.
     """
 
     points: int = 32
@@ -119,10 +113,10 @@ class RandomMonotone:
     models = ()
 
     def __post_init__(self) -> None:
-        _check_points(self.points)
+        check_options(self, points=whole(2))
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number."""
+        """Return all that can change a number."""
         return {"points": self.points, "seed": self.seed}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:

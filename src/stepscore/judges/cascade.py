@@ -1,10 +1,10 @@
-"""A cheap judge first, a dear one only where the cheap one is unsure or two disagree.
+"""A cheap judge first, an expensive one only where the cheap one is unsure or two disagree.
 
 The cheap judge's success score decides: between ``unsure_from`` and ``unsure_to`` it is unsure, as it is
 where it gives none. With a second opinion, a difference of more than ``disagree`` is a disagreement. Whether
 an episode was escalated depends on that episode alone, so the order of judging changes nothing; a limit on
-what may be spent is the run's budget. What the dear judge says is taken where it was asked; the cheap one's
-curve and verdicts fill what the dear one does not give. Each judge combines views in its own way.
+what may be spent is the run's budget. Where the expensive judge was asked, its judgement is taken, with the cheap
+one's curve and verdicts where it has none. Each judge combines views in its own way.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from stepscore.types import Judgement
 
 @dataclass(frozen=True)
 class Cascade:
-    """A cheap judge first, a dear one where the cheap one is unsure.
+    """A cheap judge first, an expensive one where the cheap one is unsure.
 
     Attributes:
         first: The cheap judge, or its name: ``"topreward@hf/PATH"`` (judge, ``@``, model).
-        second: The dear judge, or its name.
+        second: The expensive judge, or its name.
         also: A second cheap judge, whose disagreement escalates too.
         unsure_from: Success scores from here ...
         unsure_to: ... to here are unsure.
@@ -47,7 +47,7 @@ class Cascade:
         for field in ("first", "second", "also"):
             value = getattr(self, field)
             if isinstance(value, str):
-                object.__setattr__(self, field, _named(value))
+                object.__setattr__(self, field, _judge_named(value))
         if not 0.0 <= self.unsure_from <= self.unsure_to <= 1.0:
             raise OptionError(
                 f"unsure_from is {self.unsure_from} and unsure_to {self.unsure_to}; "
@@ -61,30 +61,30 @@ class Cascade:
         return tuple(model for judge in judges for model in judge.models)
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number, the judges' own options and models included."""
+        """Return all that can change a number, the judges' own options and models included."""
         return {
-            "first": _described(self.first),
-            "second": _described(self.second),
-            "also": None if self.also is None else _described(self.also),
+            "first": _describe(self.first),
+            "second": _describe(self.second),
+            "also": None if self.also is None else _describe(self.also),
             "unsure_from": self.unsure_from,
             "unsure_to": self.unsure_to,
             "disagree": self.disagree,
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """The cheap judgement, or the dear one where the cheap one does not suffice."""
+        """Return the cheap judgement, or the expensive one where the cheap one does not suffice."""
         cheap = await _ask_judge(self.first, episode, ask)
         other = None if self.also is None else await _ask_judge(self.also, episode, ask)
         if not self._escalates(cheap, other):
             facts = {**cheap.facts, "escalated": 0.0, "first_score": cheap.success_score}
             return Judgement(cheap.curve, cheap.verdicts, cheap.success_score, facts, cheap.usage)
-        dear = await _ask_judge(self.second, episode, ask)
+        expensive = await _ask_judge(self.second, episode, ask)
         return Judgement(
-            dear.curve if dear.curve is not None else cheap.curve,
-            dear.verdicts or cheap.verdicts,
-            dear.success_score,
-            {**dear.facts, "escalated": 1.0, "first_score": cheap.success_score},
-            dear.usage,
+            expensive.curve if expensive.curve is not None else cheap.curve,
+            expensive.verdicts or cheap.verdicts,
+            expensive.success_score,
+            {**expensive.facts, "escalated": 1.0, "first_score": cheap.success_score},
+            expensive.usage,
         )
 
     def _escalates(self, cheap: Judgement, other: Judgement | None) -> bool:
@@ -96,14 +96,14 @@ class Cascade:
         return math.isnan(other.success_score) or abs(score - other.success_score) > self.disagree
 
 
-def _named(text: str) -> Judge:
+def _judge_named(text: str) -> Judge:
     from stepscore.judges import get_judge
 
     name, at, model = text.partition("@")
     return get_judge(name, model=model) if at else get_judge(name)
 
 
-def _described(judge: Judge | str) -> Mapping[str, object]:
+def _describe(judge: Judge | str) -> Mapping[str, object]:
     assert not isinstance(judge, str)
     model = only_model(judge)
     return {

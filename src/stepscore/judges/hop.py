@@ -1,9 +1,9 @@
-"""A hop judge: how much closer to the goal is this moment than that one?
+"""A hop judge: how much closer to the goal is this frame than that one?
 
-The model sees the start, the goal, a BEFORE and an AFTER, and states the hop between the two: the share of
+The model is shown the start, the goal, a BEFORE and an AFTER, and states the hop between the two: the share of
 what was left that got done, or of what was done that came undone. Prompt shape, modes and laws are those of
 Robo-Dopamine and PRM-as-a-Judge (code v1.0), the wording is ours. With three views a question holds their
-eight pictures: START and END of the main view, BEFORE and AFTER of all three.
+eight images: START and END of the main view, BEFORE and AFTER of all three.
 """
 
 from __future__ import annotations
@@ -18,32 +18,43 @@ from typing import Literal
 import numpy as np
 
 from stepscore.episodes import Episode, SampledFrames, resize_image, sample_frames
-from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_texts, require
-from stepscore.judges.common.framing import check_sampling, frame_refs
-from stepscore.judges.common.parsing import tagged_percent
+from stepscore.judges.common.framing import frame_refs
+from stepscore.judges.common.option_checks import (
+    at_least,
+    below_one,
+    check_options,
+    one_of,
+    optional,
+    positive,
+    whole,
+    within,
+)
+from stepscore.judges.common.parsing import parse_tagged_percent
 from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
 from stepscore.types import Curve, FloatArray, Frames, Judgement
 
 HopMode = Literal["incremental", "forward", "backward", "fused"]
-CHOICES = {"mode": ("incremental", "forward", "backward", "fused"), "fusion": ("mean", "confident")}
-THUMBNAIL = 128
-CHANGED = 25
+Fusion = Literal["mean", "confident"]
+THUMBNAIL_SIZE = 128
+"""Longer side, in pixels, of the images in which goal and start are compared."""
+PIXEL_CHANGE = 25
 """Levels of 255 by which a pixel must differ to count as changed."""
 GOAL = -1
-"""Stands for the goal where a moment's number is expected."""
+"""Stands for the goal image where the number of a sampled frame is expected."""
 
 
 @dataclass(frozen=True)
 class Hop(SingleModelJudge):
-    """Progress from comparisons of two moments, r being the stated hop in -1..1 (``<score>+25%</score>``).
+    """Progress from comparisons of two frames, r being the stated hop in -1..1 (``<score>+25%</score>``).
 
     ============  ==========================  ==========================================================
     mode          BEFORE                      progress
     ============  ==========================  ==========================================================
-    incremental   the moment before           p + (1 - p) r for r >= 0, p + p r for r < 0, from p = 0
+    incremental   the point before            p + (1 - p) r for r >= 0, p + p r for r < 0, from p = 0
     forward       the first frame             r
     backward      the goal image              1 + r
     fused         all three                   their mean (eq 8), or with ``fusion="confident"`` eq 9-11
@@ -53,7 +64,7 @@ class Hop(SingleModelJudge):
     P_t = P_{t-1} + (w / 2) (m - P_{t-1} + I_t - I_{t-1}): where forward and backward disagree, little moves.
 
     A hop that cannot be read, or lies outside -1..1, is unknown, and so is progress there. In incremental
-    mode the next moment is then compared with the last known one, at the price of one more call, so that
+    mode the next point is then compared with the last known one, at the price of one more call, so that
     one broken answer does not lose the rest. Forward below 0 and backward above 1 stay in the channel
     ``raw``.
 
@@ -67,14 +78,14 @@ class Hop(SingleModelJudge):
     NaN where unknown.
 
     Attributes:
-        model: Who looks.
+        model: Any vision-language model that generates text.
         mode: See above.
         fusion: ``"mean"`` or ``"confident"``.
-        points: SampledFrames to judge after the first frame, evenly up to the last.
+        points: Points to judge after the first frame, evenly up to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
         max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
-        size: Longer side of each picture in pixels; ``None`` for the recorded size.
-        alike: GoalImage and start look alike if fewer than this share of pixels differ; 0 turns the check off.
+        size: Longer side of each image in pixels; ``None`` for the recorded size.
+        alike: Goal and start look alike if fewer than this share of pixels differ; 0 turns the check off.
         clip: Put progress outside 0..1 at 0 or 1; without it, it is unknown there.
         alpha: Of eq 10 (the paper gives no value).
         eps: Of eq 9 (the paper gives no value).
@@ -84,7 +95,7 @@ class Hop(SingleModelJudge):
 
     model: Model
     mode: HopMode = "incremental"
-    fusion: Literal["mean", "confident"] = "mean"
+    fusion: Fusion = "mean"
     points: int = 16
     fps: float | None = None
     max_points: int = 128
@@ -99,28 +110,25 @@ class Hop(SingleModelJudge):
     version = 1
 
     def __post_init__(self) -> None:
-        check_sampling(self.points, self.fps, self.max_points, name="points")
-        for option, valid in CHOICES.items():
-            if getattr(self, option) not in valid:
-                raise UnknownNameError(option, getattr(self, option), valid)
-        if not (0 <= self.alike < 1 and 0 <= self.alpha <= 1e6 and self.eps >= 1e-9):
-            raise OptionError("alike must lie in 0..1, alpha in 0..1e6, and eps must be at least 1e-9.")
+        check_options(self, points=whole(1), fps=optional(positive()), max_points=whole(1))
+        check_options(self, mode=one_of(HopMode), fusion=one_of(Fusion))
+        check_options(self, alike=below_one(), alpha=within(0, 1e6), eps=at_least(1e-9))
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number, the prompt's digest included."""
+        """Return all that can change a number, the prompt's digest included."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
         return {**values, "prompts": {"pair": load_prompt("hop_pair").digest}}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """A progress curve over the judged moments; the first frame is 0 by definition and not among them."""
+        """Return a progress curve over the judged points; the first frame is 0 by definition and not among them."""
         require(self.model, "hop", text=True)
-        even = None if self.fps is not None else self.points + 1
-        moments = sample_frames(episode, count=even, fps=self.fps, most=self.max_points + 1)
-        if len(moments) < 2:
+        count = None if self.fps is not None else self.points + 1
+        sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_points + 1)
+        if len(sampled) < 2:
             raise EpisodeError(f"Episode {episode.id} has one frame; a hop needs two.")
         change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
-        mode, goals = self._usable(episode, change)
-        pairs = _Pairs(self, episode, moments, goals, ask)
+        mode, goals = self._usable_mode(episode, change)
+        pairs = _Pairs(self, episode, sampled, goals, ask)
         series = await self._series(pairs, mode)
         raw = series[mode] if mode != "fused" else self._fused(series)
         inside = np.clip(raw, 0, 1) if self.clip else np.where((raw >= 0) & (raw <= 1), raw, np.nan)
@@ -128,10 +136,10 @@ class Hop(SingleModelJudge):
             series["raw"] = raw
         success = math.nan if math.isnan(inside[-1]) else float(inside[-1] >= self.success_at)
         facts = {"goal_used": float(bool(goals)), "goal_change": change, "unread": float(pairs.unread)}
-        return Judgement(Curve(moments.times[1:], inside, series), success_score=success, facts=facts)
+        return Judgement(Curve(sampled.times[1:], inside, series), success_score=success, facts=facts)
 
-    def _usable(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
-        """The mode that can be judged, and the views whose goal images help; warns where the mode changes."""
+    def _usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
+        """Return the mode that can be judged and the views with a usable goal image; warn where the mode changes."""
         goals = tuple(view for view in episode.views if view in episode.goals)
         if goals and change >= self.alike:
             return self.mode, goals
@@ -145,8 +153,8 @@ class Hop(SingleModelJudge):
         return "incremental", ()
 
     async def _series(self, pairs: _Pairs, mode: HopMode) -> dict[str, FloatArray]:
-        """Progress by every mode asked for, as its law gives it, and the incremental hops."""
-        after = range(1, len(pairs.moments))
+        """Return progress by every mode asked for, and the incremental hops."""
+        after = range(1, len(pairs.sampled))
         series: dict[str, FloatArray] = {}
         if mode in ("incremental", "fused"):
             series["hop"], series["incremental"] = await _incremental(pairs)
@@ -165,93 +173,95 @@ class Hop(SingleModelJudge):
 
 @dataclass(eq=False)
 class _Pairs:
-    """Asks for hops between moments of one episode, and counts the answers that state none."""
+    """Asks for hops between sampled frames of one episode, and counts the answers that state none."""
 
     judge: Hop
     episode: Episode
-    moments: SampledFrames
+    sampled: SampledFrames
     goals: tuple[str, ...]
     ask: Ask
     unread: int = 0
 
     async def hops(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
-        """The stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
+        """Return the stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
         texts = await ask_texts(self.ask, [self._request(*pair) for pair in pairs])
-        stated = np.array([tagged_percent(text, "score") for text in texts], dtype=np.float64)
+        stated = np.array([parse_tagged_percent(text, "score") for text in texts], dtype=np.float64)
         hops = np.where(np.abs(stated) <= 1, stated, np.nan)
         self.unread += int(np.isnan(hops).sum())
         return hops
 
     def _request(self, before: int, after: int) -> Generate:
-        size, views = self.judge.size, self.moments.views
+        size, views = self.judge.size, self.sampled.views
         ends = [GoalImage(view, size) for view in self.goals]
         several = ["several"] if len(views) > 1 else []
-        pictures: dict[str, Sequence[Part]] = {
-            "start": frame_refs(self.moments, 0, size)[:1],
+        images: dict[str, Sequence[Part]] = {
+            "start": frame_refs(self.sampled, 0, size)[:1],
             "end": ends[:1],
-            "before": self._named(ends if before == GOAL else frame_refs(self.moments, before, size)),
-            "after": self._named(frame_refs(self.moments, after, size)),
+            "before": self._with_view_names(
+                ends if before == GOAL else frame_refs(self.sampled, before, size)
+            ),
+            "after": self._with_view_names(frame_refs(self.sampled, after, size)),
         }
         values = {"instruction": self.episode.instruction, "cameras": ", ".join(views)}
         when = [*several, "goal" if ends else "nogoal"]
-        parts = load_prompt("hop_pair").parts(values, pictures, when=when)
+        parts = load_prompt("hop_pair").parts(values, images, when=when)
         return Generate(Prompt((Turn("user", parts),)), max_tokens=self.judge.max_tokens)
 
-    def _named(self, pictures: Sequence[FrameRef | GoalImage]) -> tuple[Part, ...]:
-        if len(self.moments.views) == 1:
-            return tuple(pictures)
-        return tuple(part for picture in pictures for part in (f"{picture.view}: ", picture, "\n"))
+    def _with_view_names(self, images: Sequence[FrameRef | GoalImage]) -> tuple[Part, ...]:
+        if len(self.sampled.views) == 1:
+            return tuple(images)
+        return tuple(part for image in images for part in (f"{image.view}: ", image, "\n"))
 
 
 async def _incremental(pairs: _Pairs) -> tuple[FloatArray, FloatArray]:
-    """The hop to each moment from the last known one, and progress by the incremental law."""
-    n = len(pairs.moments)
+    """Return the hop to each point from the last known one, and progress by the incremental rule."""
+    n = len(pairs.sampled)
     hops = await pairs.hops([(t - 1, t) for t in range(1, n)])
-    readable = bool(np.any(~np.isnan(hops)))  # a model that never answers in form is not asked again
+    readable = bool(np.any(~np.isnan(hops)))  # a model that never states a hop is not asked again
     progress = np.full(n, np.nan)
     progress[0] = known = 0
     for t in range(1, n):
         if known < t - 1 and readable:
-            # The hop from the moment before says nothing where that moment's progress is unknown.
+            # The hop from the point before says nothing where progress at that point is unknown.
             hops[t - 1] = (await pairs.hops([(known, t)]))[0]
-        progress[t] = step(progress[known], hops[t - 1])
+        progress[t] = progress_after_hop(progress[known], hops[t - 1])
         known = known if math.isnan(progress[t]) else t
     return hops, progress[1:]
 
 
-def step(progress: float, hop: float) -> float:
-    """Progress after a hop: a share of what is left is gained, or of what is done is lost; stays in 0..1."""
+def progress_after_hop(progress: float, hop: float) -> float:
+    """Return progress after a hop: a share of what is left is gained, or of what is done is lost; stays in 0..1."""
     return progress + ((1 - progress) if hop >= 0 else progress) * hop
 
 
 def fuse_by_confidence(
     incremental: FloatArray, forward: FloatArray, backward: FloatArray, *, alpha: float, eps: float
 ) -> FloatArray:
-    """Eq 9-11 (see :class:`Hop`), from progress 0; NaN where a mode is, going on from the last known."""
+    """Fuse by eq 9-11 (see :class:`Hop`), from progress 0; NaN where a mode is, continuing from the last known."""
     fused = np.full(len(incremental), np.nan)
-    before = moved_to = 0.0
+    before = incremental_before = 0.0
     for t, (i, f, b) in enumerate(zip(incremental, forward, backward, strict=True)):
         middle = (f + b) / 2
         # Below 0 the ratio would change its sign; there the two modes are as far from agreeing as can be.
         weight = math.exp(-alpha * (abs(b - f) / (max(middle, 0.0) + eps)) ** 2)
-        value = before + weight / 2 * (middle - before + i - moved_to)
+        value = before + weight / 2 * (middle - before + i - incremental_before)
         if not math.isnan(value):
-            fused[t], before, moved_to = value, value, i
+            fused[t], before, incremental_before = value, value, i
     return fused
 
 
 def goal_change(episode: Episode) -> float:
-    """The share of pixels in which goal and first frame differ, the most of any view; NaN without a goal."""
-    show = media_decoder(episode)
+    """Return the share of pixels in which goal and first frame differ, the most of any view; NaN without a goal."""
+    decode = media_decoder(episode)
     shares = []
     for view in episode.views:
         if view in episode.goals:
-            start = show(FrameRef(view, 0, THUMBNAIL)).clip.frames[0]
-            goal = _as_large_as(show(GoalImage(view, THUMBNAIL)).clip.frames[0], start)
+            start = decode(FrameRef(view, 0, THUMBNAIL_SIZE)).clip.frames[0]
+            goal = _resize_like(decode(GoalImage(view, THUMBNAIL_SIZE)).clip.frames[0], start)
             difference = np.abs(start.astype(np.int16) - goal.astype(np.int16)).max(axis=-1)
-            shares.append(float(np.mean(difference > CHANGED)))
+            shares.append(float(np.mean(difference > PIXEL_CHANGE)))
     return max(shares, default=math.nan)
 
 
-def _as_large_as(frame: Frames, other: Frames) -> Frames:
+def _resize_like(frame: Frames, other: Frames) -> Frames:
     return resize_image(frame, (other.shape[0], other.shape[1]))

@@ -1,8 +1,8 @@
-"""ProcVLM's way of judging: say what is left to do, then how far it is.
+"""ProcVLM's way of judging: list what is left to do, then state how far it is.
 
-At every moment the model sees the frames just before it, lists the remaining actions, and then states a
+At every point the model is shown the frames just before it, lists the remaining actions, and then states a
 completion percentage in ``<progress>`` tags. Window, prompt and answer follow ProcVLM (arXiv 2605.08774; card
-and inference code of ProcVLM-2B). Here an answer that cannot be read is unknown, where theirs repeats the
+and inference code of ProcVLM-2B). Here an answer that cannot be parsed is unknown, where theirs repeats the
 value before it, and the list of remaining actions becomes a verdict on every subgoal.
 """
 
@@ -17,16 +17,18 @@ import numpy as np
 
 from stepscore.episodes import Episode, SampledFrames, frame_at, sample_frames
 from stepscore.episodes.labels import Subgoal
-from stepscore.errors import EpisodeError, OptionError, UnknownNameError
+from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_texts, require
-from stepscore.judges.common.framing import Layout, check_layout, check_sampling, image_parts
-from stepscore.judges.common.parsing import plain, remaining_actions, tagged_percent
+from stepscore.judges.common.framing import ViewLayout, image_parts
+from stepscore.judges.common.option_checks import check_options, one_of, optional, positive, whole
+from stepscore.judges.common.parsing import normalize_text, parse_remaining_actions, parse_tagged_percent
 from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import Generate, Model, Prompt, Turn
 from stepscore.types import Curve, FloatArray, Judgement, Verdict, VerdictAnswer
 
-CHOICES = {"template": ("auto", "published", "steps"), "progress": ("stated", "derived")}
+PromptChoice = Literal["auto", "published", "steps"]
+ProgressSource = Literal["stated", "derived"]
 
 
 @dataclass(frozen=True)
@@ -35,25 +37,25 @@ class ProcVlm(SingleModelJudge):
 
     Several views stand in one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
     percentage in the tags), ``derived`` (the share of subgoals that are not among the remaining actions),
-    ``remaining`` (how many actions are listed), each NaN where the answer does not say; and ``raw``, the
+    ``remaining`` (how many actions are listed), each NaN where the answer does not state it; and ``raw``, the
     stated values, where one lies outside 0..1.
 
     Verdicts come from the remaining actions: a subgoal that is listed is not done, one that is not listed is
     done. Actions are matched to subgoals by their words alone (case, spaces and marks around them aside); if
     an action matches none, it may mean any of those not listed, and they are unknown. A subgoal with mode
-    ``ever`` is yes if it was done at any moment, one with ``holds`` if it is done at the last; ``when_s`` is
-    the first moment of that. The model states no probability, so verdicts have no score.
+    ``ever`` is yes if it was done at any point, one with ``holds`` if it is done at the last; ``when_s`` is
+    the first timestamp of that. The model states no probability, so verdicts have no score.
 
     The success score is 1 where the last progress is at least ``success_at``, else 0 (ProcVLM counts success
     from 95 %), NaN where it is unknown. The fact ``unread`` counts answers without a readable percentage.
 
     Attributes:
-        model: Who looks: ``ProcVLM-2B``, or any vision-language model.
-        points: SampledFrames to judge, evenly from the first frame to the last.
+        model: ``ProcVLM-2B``, or any vision-language model that generates text.
+        points: Points to judge, evenly from the first frame to the last.
         fps: Or one every 1/fps seconds (and the last), at most ``max_points``.
         max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
-        window: Frames of each view a question shows, the judged moment's last (8 as published).
-        spacing_s: Seconds between frames of a window; ``None`` takes the judged moments themselves, as
+        window: Frames of each view a question shows, the judged frame last (8 as published).
+        spacing_s: Seconds between frames of a window; ``None`` takes the judged frames themselves, as
             published.
         pad: Repeat the first frame where a window reaches before the start, as published; else show fewer.
         size: Longer side of each frame in pixels; ``None`` for the recorded size.
@@ -61,7 +63,7 @@ class ProcVlm(SingleModelJudge):
         template: ``"published"`` is ProcVLM's own prompt. ``"steps"`` also gives the subgoals and asks for
             them in their words, so that they can be matched. ``"auto"`` is steps where the episode has
             subgoals, else published.
-        progress: What the curve's progress is: ``"stated"`` or ``"derived"``.
+        progress: Channel that is the curve's progress: ``"stated"`` or ``"derived"``.
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
     """
@@ -74,44 +76,38 @@ class ProcVlm(SingleModelJudge):
     spacing_s: float | None = None
     pad: bool = True
     size: int | None = 512
-    layout: Layout = "interleaved"
-    template: Literal["auto", "published", "steps"] = "auto"
-    progress: Literal["stated", "derived"] = "stated"
+    layout: ViewLayout = "interleaved"
+    template: PromptChoice = "auto"
+    progress: ProgressSource = "stated"
     success_at: float = 0.95
     max_tokens: int = 512
     name = "procvlm"
     version = 1
 
     def __post_init__(self) -> None:
-        check_layout(self.layout)
-        check_sampling(self.points, self.fps, self.max_points, name="points")
-        for option, valid in CHOICES.items():
-            if getattr(self, option) not in valid:
-                raise UnknownNameError(option, getattr(self, option), valid)
-        if self.window < 1:
-            raise OptionError(f"window is {self.window}; it must be at least 1.")
-        if self.spacing_s is not None and not 0 < self.spacing_s < math.inf:
-            raise OptionError(f"spacing_s is {self.spacing_s}; it must be above 0 and finite.")
+        check_options(self, points=whole(1), fps=optional(positive()), max_points=whole(1))
+        check_options(self, window=whole(1), spacing_s=optional(positive()), layout=one_of(ViewLayout))
+        check_options(self, template=one_of(PromptChoice), progress=one_of(ProgressSource))
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number, prompt digests included."""
+        """Return all that can change a number, prompt digests included."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
         prompts = {form: load_prompt(f"procvlm_{form}").digest for form in ("published", "steps")}
         return {**values, "prompts": prompts}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """A progress curve, and a verdict on every subgoal the episode has."""
+        """Return a progress curve, and a verdict on every subgoal the episode has."""
         require(self.model, "procvlm", text=True)
         if not episode.subgoals and (self.template == "steps" or self.progress == "derived"):
             raise EpisodeError(
                 f"Episode {episode.id} has no subgoals, which template=steps and progress=derived need. "
                 "Give some: --subgoals subgoals.yaml"
             )
-        even = None if self.fps is not None else self.points
-        judged = sample_frames(episode, count=even, fps=self.fps, most=self.max_points)
+        count = None if self.fps is not None else self.points
+        judged = sample_frames(episode, count=count, fps=self.fps, most=self.max_points)
         texts = await ask_texts(ask, [self._request(episode, *w) for w in self._windows(episode, judged)])
-        stated = np.array([tagged_percent(text, "progress") for text in texts])
-        left = [remaining_actions(text) for text in texts]
+        stated = np.array([parse_tagged_percent(text, "progress") for text in texts])
+        left = [parse_remaining_actions(text) for text in texts]
         done = done_by_point(left, episode.subgoals)
         curve = self._curve(judged.times, stated, left, done)
         last = curve.progress[-1]
@@ -123,33 +119,32 @@ class ProcVlm(SingleModelJudge):
         )
 
     def _windows(self, episode: Episode, judged: SampledFrames) -> list[tuple[SampledFrames, list[int]]]:
-        """For every judged moment the frames to show: moments and which of them, oldest first."""
+        """Return the frames to show for every judged point: sampled frames and which of them, oldest first."""
         if self.spacing_s is None:
             windows = [
                 [max(0, at) for at in range(last - self.window + 1, last + 1)] for last in range(len(judged))
             ]
             return [(judged, self._padded(window)) for window in windows]
         back = np.arange(self.window - 1, -1, -1)
-        found = []
+        spaced = []
         for time in judged.times:
             times = np.maximum(0.0, time - back * self.spacing_s)
-            shown = sample_frames(episode, times=np.unique(times).tolist())
-            # The moment shown at a second is the last one that began by then.
-            found.append((shown, self._padded(frame_at(shown.times, times).tolist())))
-        return found
+            sampled = sample_frames(episode, times=np.unique(times).tolist())
+            spaced.append((sampled, self._padded(frame_at(sampled.times, times).tolist())))
+        return spaced
 
     def _padded(self, window: list[int]) -> list[int]:
         return window if self.pad else sorted(set(window))
 
-    def _request(self, episode: Episode, moments: SampledFrames, window: Sequence[int]) -> Generate:
+    def _request(self, episode: Episode, sampled: SampledFrames, window: Sequence[int]) -> Generate:
         by_subgoals = "steps" if episode.subgoals else "published"
         form = by_subgoals if self.template == "auto" else self.template
-        # The published prompt has the pictures alone before its text.
+        # The published prompt has the images alone before its text.
         labelled = form == "steps"
-        pictures = image_parts(moments, self.layout, self.size, chosen=window, labelled=labelled)
+        images = image_parts(sampled, self.layout, self.size, chosen=window, labelled=labelled)
         steps = "\n".join(f"- {subgoal.name}" for subgoal in episode.subgoals)
         values = {"instruction": episode.instruction, "steps": steps}
-        parts = load_prompt(f"procvlm_{form}").parts(values, {"pictures": pictures})
+        parts = load_prompt(f"procvlm_{form}").parts(values, {"pictures": images})  # stored name
         return Generate(Prompt((Turn("user", parts),)), max_tokens=self.max_tokens)
 
     def _curve(
@@ -170,21 +165,21 @@ class ProcVlm(SingleModelJudge):
 
 
 def done_by_point(left: Sequence[tuple[str, ...] | None], subgoals: Sequence[Subgoal]) -> FloatArray:
-    """1 where a subgoal is done, 0 where it is listed as remaining, else NaN; shape (points, subgoals)."""
-    names = [plain(subgoal.name) for subgoal in subgoals]
+    """Return 1 where a subgoal is done, 0 where it is listed as remaining, else NaN; shape (points, subgoals)."""
+    names = [normalize_text(subgoal.name) for subgoal in subgoals]
     done = np.full((len(left), len(names)), np.nan)
     for row, actions in zip(done, left, strict=True):
         if actions is None:
             continue
-        listed = {plain(action) for action in actions}
+        listed = {normalize_text(action) for action in actions}
         others = math.nan if listed - set(names) else 1.0
         row[:] = [0.0 if name in listed else others for name in names]
     return done
 
 
 def verdicts_of(done: FloatArray, subgoals: Sequence[Subgoal], times: FloatArray) -> tuple[Verdict, ...]:
-    """A verdict on each subgoal from where it was done; see :class:`ProcVlm`."""
-    found = []
+    """Return a verdict on each subgoal from where it was done; see :class:`ProcVlm`."""
+    verdicts = []
     for subgoal, column in zip(subgoals, done.T, strict=True):
         ever, last = np.any(column == 1), column[-1]
         yes = bool(ever) if subgoal.mode == "ever" else last == 1
@@ -192,12 +187,12 @@ def verdicts_of(done: FloatArray, subgoals: Sequence[Subgoal], times: FloatArray
         since = first_done(column, subgoal) if yes else None
         when = math.nan if since is None else float(times[since])
         why = "" if answer == "unknown" else _reason(answer, subgoal, last, when)
-        found.append(Verdict(subgoal.name, answer, when_s=when, why=why))
-    return tuple(found)
+        verdicts.append(Verdict(subgoal.name, answer, when_s=when, why=why))
+    return tuple(verdicts)
 
 
 def first_done(column: FloatArray, subgoal: Subgoal) -> int:
-    """The point from which a subgoal is done: the first, or for ``holds`` the start of the last run."""
+    """Return the point from which a subgoal is done: the first, or for ``holds`` the start of the last run."""
     if subgoal.mode == "ever":
         return int(np.argmax(column == 1))
     undone = np.flatnonzero(column != 1)
@@ -206,7 +201,7 @@ def first_done(column: FloatArray, subgoal: Subgoal) -> int:
 
 def _reason(answer: VerdictAnswer, subgoal: Subgoal, last: float, when: float) -> str:
     if answer == "no":
-        return "among the remaining actions at the last moment"
+        return "among the remaining actions at the last moment"  # stored name
     if last == 1:
         return f"not among the remaining actions from {when:.2f} s"
     return f"not among the remaining actions at {when:.2f} s, and later again"

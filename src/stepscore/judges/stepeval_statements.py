@@ -1,6 +1,6 @@
-"""Subgoals as statements about the whole video, all of them weighed in one pass over it.
+"""Subgoals as statements about the whole video, all of them scored in one pass over it.
 
-The question is TOPReward's: how probable is the word True after "this video shows ...: SUBGOAL"? The pictures are
+The question is TOPReward's: how probable is the word True after "this video shows ...: SUBGOAL"? The frames are
 read once, whatever the number of subgoals.
 """
 
@@ -19,34 +19,34 @@ WORDS = (" True", " False")
 
 
 async def statement_scores(
-    episode: Episode, moments: SampledFrames, size: int | None, ask: Ask
+    episode: Episode, sampled: SampledFrames, size: int | None, ask: Ask
 ) -> FloatArray:
-    """Log-probabilities of True and False after each subgoal's statement, (subgoals, 2); NaN where untold.
+    """Return log-probabilities of True and False after each subgoal's statement, (subgoals, 2); NaN where unknown.
 
-    Each view is asked on its own. What they say is averaged; a subgoal with a view of its own goes by that one.
+    Each view is scored on its own and their mean is taken; a subgoal with a view of its own takes that one's.
 
     Args:
-        episode: What is judged.
-        moments: The frames that are shown.
+        episode: The episode that is judged, with its subgoals.
+        sampled: The frames to show.
         size: Longer side of a frame in pixels; ``None`` for the recorded size.
-        ask: Who is asked.
+        ask: Sends a request to the judge's model.
     """
     body, cue = load_prompt(PROMPT).split_last_sentence()
-    # The instruction goes along: it says what the scene is about, to a model that needs to know.
+    # The instruction goes along for models that recognise the scene by it.
     claims = [*(subgoal.name for subgoal in episode.subgoals), episode.instruction]
     prompts = tuple(
         video_prompt(body.fill(instruction=claim.strip()), prefill=cue, template="open") for claim in claims
     )
-    found: dict[str, FloatArray] = {}
-    for view, indices in moments.indices.items():
+    by_view: dict[str, FloatArray] = {}
+    for view, indices in sampled.indices.items():
         video = VideoFrames(view, tuple(indices.tolist()), size)
         response = await ask(ScorePrefixes(video, (len(indices),), prompts, WORDS))
         assert isinstance(response, PrefixScores)
-        found[view] = np.asarray(response.logprobs, dtype=np.float64)[:-1, 0]
-    fused = np.mean(list(found.values()), axis=0)
+        by_view[view] = np.asarray(response.logprobs, dtype=np.float64)[:-1, 0]
+    mean = np.mean(list(by_view.values()), axis=0)
     return np.array(
         [
-            found[subgoal.view][row] if subgoal.view in found else fused[row]
+            by_view[subgoal.view][row] if subgoal.view in by_view else mean[row]
             for row, subgoal in enumerate(episode.subgoals)
         ]
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,23 +18,24 @@ from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.option_checks import check_options, one_of, positive, whole
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, video_prompt
 from stepscore.metrics import minmax, trailing_mean
 from stepscore.models import Model, PrefixScores, Prompt, ScorePrefixes, Template, VideoFrames
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
-Form = Literal["upstream", "paper", "chat"]
+StatementForm = Literal["upstream", "paper", "chat"]
 Variant = Literal["token", "instruction"]
-MARKUP: Mapping[Form, Template] = {"upstream": "open", "paper": "none", "chat": "chat"}
+MARKUP: Mapping[StatementForm, Template] = {"upstream": "open", "paper": "none", "chat": "chat"}
 """How each form is rendered; see :class:`stepscore.models.Prompt`."""
 
 
 @runtime_checkable
-class TellsPieces(Protocol):
-    """A model that tells how it cuts a text into tokens."""
+class TokenizingModel(Protocol):
+    """A model that returns how its tokenizer splits a text."""
 
-    def pieces(self, text: str) -> Sequence[str]:
-        """The text of each token; joined they are ``text``."""
+    def token_texts(self, text: str) -> Sequence[str]:
+        """Return the text of each token; joined they are ``text``."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,14 @@ class TopReward(SingleModelJudge):
     Channels: ``logp_true`` and ``logp_false``, the two words' log-probabilities; ``margin``, their
     difference; ``minmax``, the paper's scaling of log P(True) by the episode's own minimum and maximum (every
     episode runs from 0 to 1 under it); ``success``, the mean of the sigmoid over the last three prefixes so
-    far, whose end is the success score. The paper averages log P(True) there, which is no number in 0..1: it
-    is the fact ``logp_success``. A word that the server did not tell makes its prefix unknown.
+    far, whose end is the success score. The paper averages log P(True) there, which does not lie in 0..1: it
+    is the fact ``logp_success``. A word whose log-probability the server did not return makes its prefix unknown.
 
-    Several views are scored one by one on frames of the same moments, and their log-odds averaged; each
+    Several views are scored one by one on frames of the same timestamps, and their log-odds averaged; each
     view's log-probabilities stand in ``logp_true:VIEW`` and ``logp_false:VIEW``.
 
     Attributes:
-        model: Any model that tells token probabilities.
+        model: Any model that returns token log-probabilities.
         prefixes: Points on the curve; fewer where the episode has too few frames.
         fps: Frames shown per second: sampled once over the whole episode, from the first frame to the last,
             so that prefixes share them. More in a short episode, to fill the prefixes; see ``choose_prefixes``.
@@ -63,10 +64,10 @@ class TopReward(SingleModelJudge):
             text of the paper alone, without any markup; ``chat``, a whole chat turn, whose answer is scored
             (with it, the paper reports a VOC of 0.500 instead of 0.945 for Qwen3-VL-8B).
         variant: ``token``, as above; ``instruction``, the mean log-likelihood of the instruction's own tokens
-            after "... completes the following task:". That is no probability of success: it is the channel
+            after "... completes the following task:". It is not a probability of success: it is the channel
             ``raw``, and progress is unknown unless a calibration map is given.
-        target: The word that says the task is done; without its leading space.
-        other: The word that says it is not.
+        target: The word for a completed task, without its leading space.
+        other: The word for one that is not completed.
         calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
     """
 
@@ -76,7 +77,7 @@ class TopReward(SingleModelJudge):
     min_first: int = 8
     max_frames: int = 128
     size: int | None = 224
-    form: Form = "upstream"
+    form: StatementForm = "upstream"
     variant: Variant = "token"
     target: str = "True"
     other: str = "False"
@@ -86,14 +87,8 @@ class TopReward(SingleModelJudge):
     version = 1
 
     def __post_init__(self) -> None:
-        for option, least in (("prefixes", 1), ("min_first", 1), ("max_frames", 2)):
-            if not isinstance(value := getattr(self, option), int) or value < least:
-                raise OptionError(f"{option} is {value}; it must be a whole number of at least {least}.")
-        if not 0 < self.fps < np.inf:
-            raise OptionError(f"fps is {self.fps}; it must be above 0 and finite.")
-        for option, valid in (("form", get_args(Form)), ("variant", get_args(Variant))):
-            if getattr(self, option) not in valid:
-                raise OptionError(f"{option} is {getattr(self, option)!r}. Valid: {', '.join(valid)}.")
+        check_options(self, prefixes=whole(1), min_first=whole(1), max_frames=whole(2), fps=positive())
+        check_options(self, form=one_of(StatementForm), variant=one_of(Variant))
         if self.variant == "instruction" and self.form == "chat":
             raise OptionError("variant=instruction scores the user's own words: use form=paper or upstream.")
         if not self.target or not self.other or self.target == self.other:
@@ -104,7 +99,7 @@ class TopReward(SingleModelJudge):
             object.__setattr__(self, "fitted", fitted)
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number, the whole prompt included."""
+        """Return all that can change a number, the whole prompt included."""
         names = ("prefixes", "min_first", "max_frames", "size", "form", "variant", "target", "other")
         return {
             **{name: getattr(self, name) for name in names},
@@ -115,29 +110,29 @@ class TopReward(SingleModelJudge):
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """The curve over prefixes, and the mean of the last three as success score."""
+        """Return the curve over prefixes, and the mean of the last three as success score."""
         require(self.model, self.name, scores=True)
         if not episode.views:
-            raise EpisodeError(f"Episode {episode.id} has no video; topreward looks at one.")
+            raise EpisodeError(f"Episode {episode.id} has no video; topreward needs one.")
         main = episode.views[episode.main_view].timestamps()
         if not len(main):
             raise EpisodeError(f"Episode {episode.id} has no frames.")
         frames, lengths = choose_prefixes(
             main, prefixes=self.prefixes, fps=self.fps, min_first=self.min_first, max_frames=self.max_frames
         )
-        moments = sample_frames(episode, indices=frames.tolist())
-        times = moments.times[np.array(lengths) - 1]
+        sampled = sample_frames(episode, indices=frames.tolist())
+        times = sampled.times[np.array(lengths) - 1]
         scored = {}
-        for view, indices in moments.indices.items():
+        for view, indices in sampled.indices.items():
             video = VideoFrames(view, tuple(indices.tolist()), self.size)
-            found = await self._score(video, lengths, episode.instruction, ask)
-            scored[view] = np.where(np.isfinite(found), found, np.nan)
+            logprobs = await self._score(video, lengths, episode.instruction, ask)
+            scored[view] = np.where(np.isfinite(logprobs), logprobs, np.nan)
         curve = (_token_curve if self.variant == "token" else _instruction_curve)(times, scored)
-        said = curve.channels["logp_true" if self.variant == "token" else "raw"]
+        likelihood = curve.channels["logp_true" if self.variant == "token" else "raw"]
         return Judgement(
             curve if self.fitted is None else self.fitted.apply(curve),
             success_score=float(curve.channels["success"][-1]) if self.variant == "token" else np.nan,
-            facts={"logp_success": float(trailing_mean(said)[-1])},
+            facts={"logp_success": float(trailing_mean(likelihood)[-1])},
         )
 
     async def _score(
@@ -148,15 +143,15 @@ class TopReward(SingleModelJudge):
             request = ScorePrefixes(video, lengths, (self._prompt(instruction),), self._words())
             both: FloatArray = (await _scores(request, ask))[0]
             return both
-        before, pieces = self._pieces(instruction)
-        texts = [before + "".join(pieces[:number]) for number in range(len(pieces))]
-        scored = np.full((len(lengths), len(pieces)), np.nan)
-        for group in self._askable_together(texts, pieces):
-            words = tuple(dict.fromkeys(pieces[number] for number in group))
+        before, tokens = self._instruction_tokens(instruction)
+        texts = [before + "".join(tokens[:number]) for number in range(len(tokens))]
+        scored = np.full((len(lengths), len(tokens)), np.nan)
+        for group in self._request_groups(texts, tokens):
+            words = tuple(dict.fromkeys(tokens[number] for number in group))
             prompts = tuple(video_prompt(texts[number], template=self._markup()) for number in group)
             scores = await _scores(ScorePrefixes(video, lengths, prompts, words), ask)
             for row, number in enumerate(group):
-                scored[:, number] = scores[row, :, words.index(pieces[number])]
+                scored[:, number] = scores[row, :, words.index(tokens[number])]
         return scored
 
     def _prompt(self, instruction: str) -> Prompt:
@@ -179,40 +174,42 @@ class TopReward(SingleModelJudge):
         space = "" if self.form == "chat" else " "
         return f"{space}{self.target}", f"{space}{self.other}"
 
-    def _pieces(self, instruction: str) -> tuple[str, Sequence[str]]:
-        """The text before the instruction, and the instruction token by token.
+    def _instruction_tokens(self, instruction: str) -> tuple[str, Sequence[str]]:
+        """Return the text before the instruction, and the instruction token by token.
 
-        A model that does not tell its tokens is asked word by word; it refuses a word that is several tokens.
+        A model that does not return its tokens is asked word by word; it refuses a word that is several tokens.
         """
         before = self._template().text.partition("{instruction}")[0].rstrip()
         words = instruction.strip().rstrip(". ").split()
         if not words:
             raise EpisodeError("variant=instruction needs an instruction, and this episode's is empty.")
-        if isinstance(self.model, TellsPieces):
-            return before, self.model.pieces(" " + " ".join(words))
+        if isinstance(self.model, TokenizingModel):
+            return before, self.model.token_texts(" " + " ".join(words))
         return before, [f" {word}" for word in words]
 
-    def _askable_together(self, said: Sequence[str], pieces: Sequence[str]) -> list[list[int]]:
-        """Which tokens of the instruction one request can score; each token is in one group.
+    def _request_groups(self, texts: Sequence[str], tokens: Sequence[str]) -> list[list[int]]:
+        """Return which tokens of the instruction one request can score; each token is in one group.
 
-        A request scores all its words after all its texts. What begins a word is one token after any of them;
-        the second piece of a word need not be, and is asked alone. So is every token of a model that does not
-        tell how it cuts.
+        A request scores all its words after all its texts. The first token of a word is one token after any of
+        them; the second need not be, and has a request of its own. So has every token of a model that does not
+        return its tokens.
         """
-        if not isinstance(self.model, TellsPieces):
-            return [[number] for number in range(len(pieces))]
-        cut = self.model.pieces
-        before = {text: list(cut(text)) for text in said}
-        free = [all(list(cut(text + piece)) == [*before[text], piece] for text in said) for piece in pieces]
-        together = [number for number, fits in enumerate(free) if fits]
-        alone = [[number] for number, fits in enumerate(free) if not fits]
+        if not isinstance(self.model, TokenizingModel):
+            return [[number] for number in range(len(tokens))]
+        split = self.model.token_texts
+        before = {text: list(split(text)) for text in texts}
+        is_one_token = [
+            all(list(split(text + token)) == [*before[text], token] for text in texts) for token in tokens
+        ]
+        together = [number for number, fits in enumerate(is_one_token) if fits]
+        alone = [[number] for number, fits in enumerate(is_one_token) if not fits]
         return [together, *alone] if together else alone
 
 
 def choose_prefixes(
     timestamps: FloatArray, *, prefixes: int, fps: float, min_first: int, max_frames: int
 ) -> tuple[IntArray, tuple[int, ...]]:
-    """The frames to show, evenly over time with the first and last among them, and each prefix's count.
+    """Return the frames to show, evenly over time with the first and last among them, and each prefix's count.
 
     As many frames as ``fps`` makes of the duration, but at least ``min_first + 2 (prefixes - 1)`` where the
     episode has them, and never more than ``max_frames``. Counts are even, because video models read frames in
@@ -236,14 +233,14 @@ def choose_prefixes(
 
 
 async def _scores(request: ScorePrefixes, ask: Ask) -> FloatArray:
-    """Log-probabilities by text, prefix and word."""
+    """Return log-probabilities by text, prefix and word."""
     response = await ask(request)
     assert isinstance(response, PrefixScores)
     return np.asarray(response.logprobs, dtype=np.float64)
 
 
 def _token_curve(times: FloatArray, scored: Mapping[str, FloatArray]) -> Curve:
-    """The views' log-probabilities of the two words, fused."""
+    """Return the curve of the two words' log-probabilities, averaged over views."""
     yes, no = np.mean(list(scored.values()), axis=0).T
     margin = yes - no
     sigmoid = 0.5 * (1.0 + np.tanh(margin / 2))
@@ -255,16 +252,16 @@ def _token_curve(times: FloatArray, scored: Mapping[str, FloatArray]) -> Curve:
         "success": trailing_mean(sigmoid),
     }
     if len(scored) > 1:
-        for view, (view_yes, view_no) in ((view, found.T) for view, found in scored.items()):
+        for view, (view_yes, view_no) in ((view, both.T) for view, both in scored.items()):
             channels |= {f"logp_true:{view}": view_yes, f"logp_false:{view}": view_no}
     return Curve(times, sigmoid, channels)
 
 
 def _instruction_curve(times: FloatArray, scored: Mapping[str, FloatArray]) -> Curve:
-    """The views' mean log-likelihood per token of the instruction, fused."""
-    means = {view: found.mean(axis=1) for view, found in scored.items()}
+    """Return the curve of the mean log-likelihood per token of the instruction, averaged over views."""
+    means = {view: logprobs.mean(axis=1) for view, logprobs in scored.items()}
     raw = np.mean(list(means.values()), axis=0)
     channels = {"raw": raw, "minmax": minmax(raw)}
     if len(means) > 1:
-        channels |= {f"raw:{view}": found for view, found in means.items()}
+        channels |= {f"raw:{view}": mean for view, mean in means.items()}
     return Curve(times, np.full(len(times), np.nan), channels)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscore.judges.common.parsing import (
-    NOTHING,
-    Stated,
-    remaining_actions,
+    NO_ANSWER,
+    SubgoalAnswer,
+    parse_remaining_actions,
+    parse_subgoal_answer,
+    parse_subgoal_answers,
+    parse_tagged_percent,
     strip_thinking,
-    stated_verdict,
-    stated_verdicts,
-    tagged_percent,
 )
 from tests.judges.common.malformed import malformed
 
@@ -77,7 +77,7 @@ class TestVerdictOfOneSubgoal:
         ],
     )
     def test_is_read_where_it_is_stated(self, text: str, answer: str) -> None:
-        assert stated_verdict(text).answer == answer
+        assert parse_subgoal_answer(text).answer == answer
 
     @pytest.mark.parametrize(
         "text",
@@ -101,18 +101,18 @@ class TestVerdictOfOneSubgoal:
         ],
     )
     def test_is_unknown_where_it_is_not(self, text: str) -> None:
-        assert stated_verdict(text).answer == "unknown"
+        assert parse_subgoal_answer(text).answer == "unknown"
 
     def test_time_and_reason_come_with_it(self) -> None:
-        assert stated_verdict('{"answer": "yes", "when": "2.5 s", "why": "lid up"}') == Stated(
+        assert parse_subgoal_answer('{"answer": "yes", "when": "2.5 s", "why": "lid up"}') == SubgoalAnswer(
             "yes", 2.5, "lid up"
         )
-        assert math.isnan(stated_verdict('{"answer": "yes", "when": "later"}').when_s)
-        assert math.isnan(stated_verdict('{"answer": "yes", "when": NaN}').when_s)
-        assert math.isnan(stated_verdict('{"answer": "yes", "when": true}').when_s)
+        assert math.isnan(parse_subgoal_answer('{"answer": "yes", "when": "later"}').when_s)
+        assert math.isnan(parse_subgoal_answer('{"answer": "yes", "when": NaN}').when_s)
+        assert math.isnan(parse_subgoal_answer('{"answer": "yes", "when": true}').when_s)
 
     def test_a_reason_with_half_a_character_can_be_written_down(self) -> None:
-        assert stated_verdict('{"answer": "yes", "why": "so \\ud83e"}').why == "so ?"
+        assert parse_subgoal_answer('{"answer": "yes", "why": "so \\ud83e"}').why == "so ?"
 
 
 class TestVerdictsOfSeveralSubgoals:
@@ -120,31 +120,31 @@ class TestVerdictsOfSeveralSubgoals:
         text = (
             '[{"number": 2, "answer": "no"}, {"name": "Grasp the cup.", "answer": "yes"}, {"answer": "yes"}]'
         )
-        assert [v.answer for v in stated_verdicts(text, NAMES)] == ["yes", "no", "unknown"]
+        assert [v.answer for v in parse_subgoal_answers(text, NAMES)] == ["yes", "no", "unknown"]
 
     def test_number_and_name_that_disagree_speak_of_none(self) -> None:
         text = '[{"number": 1, "name": "lift it", "answer": "yes"}]'
-        assert stated_verdicts(text, NAMES) == (NOTHING,) * 3
+        assert parse_subgoal_answers(text, NAMES) == (NO_ANSWER,) * 3
 
     def test_a_number_that_is_no_subgoal_is_passed_over(self) -> None:
         text = (
             '[{"number": 0, "answer": "no"}, {"number": 4, "answer": "no"}, {"number": true, "answer": "no"}]'
         )
-        assert stated_verdicts(text, NAMES) == (NOTHING,) * 3
+        assert parse_subgoal_answers(text, NAMES) == (NO_ANSWER,) * 3
 
     def test_complete_entries_of_an_answer_cut_short_count(self) -> None:
         text = '{"subgoals": [{"number": 1, "answer": "yes"}, {"number": 2, "answer": "n'
-        assert [v.answer for v in stated_verdicts(text, NAMES)] == ["yes", "unknown", "unknown"]
+        assert [v.answer for v in parse_subgoal_answers(text, NAMES)] == ["yes", "unknown", "unknown"]
 
     def test_two_that_contradict_each_other_are_unknown(self) -> None:
         text = (
             '[{"number": 1, "answer": "yes"}, {"number": 1, "answer": "no"}, {"number": 2, "answer": "no"}]'
         )
-        assert [v.answer for v in stated_verdicts(text, NAMES)] == ["unknown", "no", "unknown"]
+        assert [v.answer for v in parse_subgoal_answers(text, NAMES)] == ["unknown", "no", "unknown"]
 
     def test_numbered_lines_are_read_where_there_is_no_json(self) -> None:
         text = "Here:\n1. Yes, closed.\n2. lift it: no\n3. The robot tries, yes"
-        assert [v.answer for v in stated_verdicts(text, NAMES)] == ["yes", "no", "unknown"]
+        assert [v.answer for v in parse_subgoal_answers(text, NAMES)] == ["yes", "no", "unknown"]
 
 
 class TestPercentInTags:
@@ -161,7 +161,7 @@ class TestPercentInTags:
         ],
     )
     def test_is_read_as_written(self, text: str, value: float) -> None:
-        assert tagged_percent(text, "score") == pytest.approx(value, abs=1e-12)
+        assert parse_tagged_percent(text, "score") == pytest.approx(value, abs=1e-12)
 
     @pytest.mark.parametrize(
         "text",
@@ -183,16 +183,16 @@ class TestPercentInTags:
         ],
     )
     def test_is_unknown_otherwise(self, text: str) -> None:
-        assert math.isnan(tagged_percent(text, "score"))
+        assert math.isnan(parse_tagged_percent(text, "score"))
 
 
 class TestRemainingActions:
     def test_are_the_numbered_list(self) -> None:
-        assert remaining_actions(ACTIONS[0]) == ("Grasp the green block.", "Place it.")
+        assert parse_remaining_actions(ACTIONS[0]) == ("Grasp the green block.", "Place it.")
 
     @pytest.mark.parametrize("text", [ACTIONS[1], ACTIONS[3], "<progress>100%</progress>", "1. None"])
     def test_are_none_where_it_says_so(self, text: str) -> None:
-        assert remaining_actions(text) == ()
+        assert parse_remaining_actions(text) == ()
 
     @pytest.mark.parametrize(
         "text",
@@ -207,7 +207,7 @@ class TestRemainingActions:
         ],
     )
     def test_are_unknown_otherwise(self, text: str) -> None:
-        assert remaining_actions(text) is None
+        assert parse_remaining_actions(text) is None
 
 
 YES = re.compile(r"(?<![a-z])(yes|true)(?![a-z])", re.I)
@@ -222,19 +222,19 @@ def numbers_in(text: str) -> set[float]:
 
 def check_nothing_invented(text: str) -> None:
     said = strip_thinking(text)
-    for verdict in (stated_verdict(text), *stated_verdicts(text, NAMES)):
+    for verdict in (parse_subgoal_answer(text), *parse_subgoal_answers(text, NAMES)):
         assert verdict.answer != "yes" or YES.search(said), text
         assert verdict.answer != "no" or NO.search(said), text
         assert math.isnan(verdict.when_s) or verdict.when_s in numbers_in(said), text
-    for number, verdict in enumerate(stated_verdicts(text, NAMES), start=1):
+    for number, verdict in enumerate(parse_subgoal_answers(text, NAMES), start=1):
         named = NAMES[number - 1] in " ".join(said.lower().split())
-        assert verdict == NOTHING or named or float(number) in numbers_in(said), text
+        assert verdict == NO_ANSWER or named or float(number) in numbers_in(said), text
     for tag in ("score", "progress"):
-        value = tagged_percent(text, tag)
+        value = parse_tagged_percent(text, tag)
         if not math.isnan(value):
             inside = re.findall(rf"<{tag}>([^<]*)</{tag}>", said, re.I)
             assert any(abs(100 * value - n) < 1e-6 for each in inside for n in numbers_in(each)), text
-    actions = remaining_actions(text)
+    actions = parse_remaining_actions(text)
     if actions is not None:
         assert all(action in said for action in actions), text
         assert actions or re.search(r"no .*(step|action)|100|none|done|nothing", said, re.I | re.S), text
@@ -251,8 +251,8 @@ def test_20000_malformed_answers_make_no_parser_fail_or_invent() -> None:
 
 def test_the_damage_leaves_some_answers_readable_and_breaks_others() -> None:
     texts = list(malformed([*VERDICTS, *PERCENTS, *ACTIONS], 2_000, seed=2))
-    read = sum(stated_verdict(t).answer != "unknown" for t in texts)
-    percents = sum(not math.isnan(tagged_percent(t, "score")) for t in texts)
+    read = sum(parse_subgoal_answer(t).answer != "unknown" for t in texts)
+    percents = sum(not math.isnan(parse_tagged_percent(t, "score")) for t in texts)
     assert 50 < read < 1_950
     assert 20 < percents < 1_980
 
@@ -283,5 +283,5 @@ def test_any_json_at_all_is_taken(value: object) -> None:
 
 
 def test_a_deep_nest_is_no_crash() -> None:
-    assert stated_verdict("[" * 20_000).answer == "unknown"
-    assert stated_verdicts('{"subgoals":' * 3_000, NAMES) == (NOTHING,) * 3
+    assert parse_subgoal_answer("[" * 20_000).answer == "unknown"
+    assert parse_subgoal_answers('{"subgoals":' * 3_000, NAMES) == (NO_ANSWER,) * 3

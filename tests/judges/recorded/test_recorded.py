@@ -102,7 +102,7 @@ class TestValues:
     def test_a_verdict_on_an_unknown_subgoal_lists_the_known_ones(self, tmp_path: Path) -> None:
         subgoals = (Subgoal("pick"), Subgoal("place"))
         episode = beside(tmp_path, "subgoal,answer\ngrasp,yes\n", subgoals=subgoals)
-        with pytest.raises(CurveError, match="'grasp', which is no subgoal of episode a/b"):
+        with pytest.raises(CurveError, match="unknown subgoal 'grasp'; the subgoals of episode a/b are"):
             judged(Recorded(), episode)
 
     def test_a_verdict_after_the_videos_end_is_an_error(self, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_the_model_string_and_what_it_refuses(causal: SarmModel, clip: str, tmp_
         causal.generate(Generate(Prompt((Turn("user", ("Is it open?",)),))))
     with pytest.raises(CapabilityError, match="sarm/CHECKPOINT"):
         get_judge("sarm", model="mock/yes")
-    with pytest.raises(UnknownNameError, match="argmax"):
+    with pytest.raises(OptionError, match="argmax"):
         Sarm(causal, decode="mean")
 
 

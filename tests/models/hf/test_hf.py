@@ -229,12 +229,12 @@ def test_a_text_in_the_pieces_the_model_cuts_it_into(folder: Path, monkeypatch: 
     monkeypatch.setattr(hf_engine.HfEngine, "_load", lambda self: pytest.fail("it loaded"))
     model = HfModel(str(folder))
     text = " open the xylophone, twice"
-    pieces = model.pieces(text)
+    pieces = model.token_texts(text)
     assert "".join(pieces) == text
     assert pieces[:2] == (" open", " the")
     assert len(pieces) == len(tiny.tokenizer().encode(text).ids)
     with pytest.raises(ModelError, match="several tokens"):
-        model.pieces(" 漢")
+        model.token_texts(" 漢")
 
 
 def test_a_growing_video(model: HfModel) -> None:

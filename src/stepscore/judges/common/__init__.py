@@ -1,4 +1,4 @@
-"""What several judges share: prompts, frame layout, asking a model, parsing answers, verdicts, calibration."""
+"""Parts that several judges share: prompts, frame layout, requests, parsing of answers, verdicts, calibration."""
 
 from stepscore.judges.common.calibration import (
     FittedMap,

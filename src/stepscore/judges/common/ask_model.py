@@ -1,4 +1,4 @@
-"""How a judge puts its questions: what the model must be able to do, and several questions at a time."""
+"""How a judge sends its requests: what the model must be capable of, and several requests at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from stepscore.errors import CapabilityError, ModelError
 from stepscore.judges.base import Ask
 from stepscore.models import Answer, Generate, Model, Request, Response, Score, Scores
 
-AT_ONCE = 8
-"""Questions of one episode under way: enough to keep a server busy, few enough decoded frames in memory."""
+MAX_CONCURRENT_REQUESTS = 8
+"""Requests of one episode under way: enough to keep a server busy, few enough decoded frames in memory."""
 
 R = TypeVar("R", Answer, Scores)
 
@@ -48,20 +48,20 @@ def require(
 
 
 async def ask_texts(ask: Ask, requests: Sequence[Generate]) -> list[str]:
-    """The answers in words, in the order of the requests."""
+    """Return the generated texts, in the order of the requests."""
     return [answer.text for answer in await _ask_all(ask, requests, Answer)]
 
 
 async def ask_scores(ask: Ask, requests: Sequence[Score]) -> list[Scores]:
-    """The candidates' log-probabilities, in the order of the requests."""
+    """Return the candidates' log-probabilities, in the order of the requests."""
     return await _ask_all(ask, requests, Scores)
 
 
 async def _ask_all(ask: Ask, requests: Sequence[Request], kind: type[R]) -> list[R]:
-    """All answers. After a failure no more are asked, and those under way are waited for: they are paid."""
-    slots, failed = asyncio.Semaphore(AT_ONCE), list[Exception]()
+    """Return all responses. After a failure no more is sent, and those under way are waited for: they are paid."""
+    slots, failed = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS), list[Exception]()
 
-    async def one(request: Request) -> Response | None:
+    async def send(request: Request) -> Response | None:
         async with slots:
             if failed:
                 return None
@@ -71,11 +71,11 @@ async def _ask_all(ask: Ask, requests: Sequence[Request], kind: type[R]) -> list
                 failed.append(error)
                 return None
 
-    found = await asyncio.gather(*map(one, requests))
+    responses = await asyncio.gather(*map(send, requests))
     if failed:
         raise failed[0]
-    answers = [response for response in found if isinstance(response, kind)]
-    if len(answers) < len(found):
-        other = next(response for response in found if not isinstance(response, kind))
-        raise ModelError(f"Asked for {kind.__name__}, and the model gave {type(other).__name__}.")
-    return answers
+    expected = [response for response in responses if isinstance(response, kind)]
+    if len(expected) < len(responses):
+        other = next(response for response in responses if not isinstance(response, kind))
+        raise ModelError(f"The model returned {type(other).__name__}; expected {kind.__name__}.")
+    return expected

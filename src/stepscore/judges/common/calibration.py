@@ -1,4 +1,4 @@
-"""A calibration file: a monotone map from a judge's score to labelled progress, and what it was fitted on.
+"""Calibration files: a monotone map from a judge's score to labelled progress, and what it was fitted on.
 
 ``stepscore calibrate RUN -o map.json`` writes one; ``-J calibration=map.json`` applies it. A map holds for
 the judge, the options and the model it was fitted with, and is refused anywhere else.
@@ -32,8 +32,8 @@ class FittedMap:
         options: That judge's options, calibration aside.
         model: The model string; ``None`` for a judge that asks none.
         protocol: Hash of the protocol of the run it was fitted on.
-        fit: What it was fitted on: kind of truth, split, episodes, points.
-        figures: What it gave on episodes it was not fitted on.
+        fit: Its training data: kind of truth, split, episodes, points.
+        figures: Its errors on episodes it was not fitted on.
     """
 
     map: MonotoneMap
@@ -47,11 +47,11 @@ class FittedMap:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, object]:
-        """What of it can change a number; this enters the protocol of a calibrated run."""
+        """Return what can change a number; this enters the protocol of a calibrated run."""
         return {"channel": self.channel, "x": list(self.map.x), "y": list(self.map.y)}
 
     def apply(self, curve: Curve) -> Curve:
-        """The curve with its progress mapped; what it was before is the channel ``raw``."""
+        """Return the curve with its progress mapped; the progress before is the channel ``raw``."""
         if self.channel != "progress" and self.channel not in curve.channels:
             has = ", ".join(["progress", *sorted(curve.channels)])
             raise OptionError(
@@ -63,13 +63,13 @@ class FittedMap:
 
 
 class Calibratable(Protocol):
-    """What a map is checked against: a judge's name, version and options."""
+    """A judge that a map is checked against: its name, version and options."""
 
     name: str
     version: int
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number."""
+        """Return all that can change a number, as JSON values."""
 
 
 class _File(BaseModel):
@@ -88,7 +88,7 @@ class _File(BaseModel):
 
 
 def write_calibration(fitted: FittedMap, path: Path) -> None:
-    """Write a map as JSON, at once, so that a reader never sees half of it."""
+    """Write a map as JSON, atomically."""
     content = {
         "format": 1,
         "judge": fitted.judge,
@@ -104,29 +104,29 @@ def write_calibration(fitted: FittedMap, path: Path) -> None:
 
 
 def read_calibration(path: str | Path) -> FittedMap:
-    """The map in a file; OptionError says what is wrong with it."""
+    """Return the map in a file. Raises OptionError where it is not a valid one."""
     file = Path(path)
     if not file.is_file():
         raise OptionError(f"No calibration map at {file}. Make one: stepscore calibrate RUN -o {file}")
     try:
-        read = _File.model_validate_json(file.read_bytes())
+        content = _File.model_validate_json(file.read_bytes())
     except ValidationError as error:
         first = first_field_error(error)
         raise OptionError(
             f"{file} is not a calibration map: {first.field or 'the file'}: {first.message}."
         ) from None
     try:
-        fitted = MonotoneMap(tuple(read.x), tuple(read.y))
+        fitted = MonotoneMap(tuple(content.x), tuple(content.y))
     except OptionError as error:
         raise OptionError(f"{file}: {error}") from error
-    if read.y[0] < 0 or read.y[-1] > 1:
-        raise OptionError(f"{file} maps to {read.y[0]:g}..{read.y[-1]:g}; progress lies in 0..1.")
-    parts = {name: getattr(read, name) for name in ("channel", "judge", "version", "options", "model")}
-    return FittedMap(fitted, **parts, protocol=read.protocol, fit=read.fit, figures=read.figures)
+    if content.y[0] < 0 or content.y[-1] > 1:
+        raise OptionError(f"{file} maps to {content.y[0]:g}..{content.y[-1]:g}; progress lies in 0..1.")
+    parts = {name: getattr(content, name) for name in ("channel", "judge", "version", "options", "model")}
+    return FittedMap(fitted, **parts, protocol=content.protocol, fit=content.fit, figures=content.figures)
 
 
 def check_calibration(fitted: FittedMap, judge: Calibratable, model: str | None) -> None:
-    """Refuse a map that was fitted for another judge, other options or another model."""
+    """Raise OptionError for a map that was fitted for another judge, other options or another model."""
     repair = "Fit one for it: judge without calibration, then stepscore calibrate RUN -o map.json"
     if (fitted.judge, fitted.version) != (judge.name, judge.version):
         raise OptionError(

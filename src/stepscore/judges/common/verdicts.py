@@ -1,4 +1,4 @@
-"""What was said about a subgoal, in words or in probabilities, as a verdict."""
+"""Verdicts on a subgoal from a model's answers: in text, or as probabilities of two words."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from typing import get_args
 
 import numpy as np
 
-from stepscore.judges.common.parsing import Stated
+from stepscore.judges.common.parsing import SubgoalAnswer
 from stepscore.models import Scores
 from stepscore.types import Verdict, VerdictAnswer
 
 
-def settle(name: str, votes: Sequence[Stated], end_s: float) -> Verdict:
-    """The verdict of several answers about one subgoal: the most frequent, unknown on a tie."""
+def verdict_from_text(name: str, votes: Sequence[SubgoalAnswer], end_s: float) -> Verdict:
+    """Return the most frequent of several answers about one subgoal; unknown on a tie.
+
+    Args:
+        name: The subgoal's name.
+        votes: The answers, one for each repeat.
+        end_s: Timestamp of the last frame; a later time in an answer is left out.
+    """
     counts: Counter[VerdictAnswer] = Counter(vote.answer for vote in votes)
     (answer, most), *others = counts.most_common()
     if others and others[0][1] == most:
@@ -38,19 +44,26 @@ def settle(name: str, votes: Sequence[Stated], end_s: float) -> Verdict:
     )
 
 
-def weigh(name: str, scores: Scores, words: tuple[str, str]) -> Verdict:
-    """The verdict of the words' probabilities. A hidden one is at most what is told, so it can only lose."""
-    (yes, no), (yes_hidden, no_hidden) = scores.logprobs, scores.censored
-    told = [
-        f"P({word.strip()}) {'at most ' if hidden else '= '}{math.exp(value):.3g}"
-        for word, value, hidden in zip(words, scores.logprobs, scores.censored, strict=True)
+def verdict_from_scores(name: str, scores: Scores, words: tuple[str, str]) -> Verdict:
+    """Return the more probable of two words as a verdict.
+
+    A censored log-probability is an upper bound, so its word cannot be the verdict.
+
+    Args:
+        name: The subgoal's name.
+        scores: Log-probabilities of the two words.
+        words: The words for yes and no.
+    """
+    (yes, no), (yes_censored, no_censored) = scores.logprobs, scores.censored
+    probabilities = [
+        f"P({word.strip()}) {'at most ' if censored else '= '}{math.exp(value):.3g}"
+        for word, value, censored in zip(words, scores.logprobs, scores.censored, strict=True)
     ]
-    why = ", ".join(told)
     answer: VerdictAnswer = "unknown"
-    if yes > no and not yes_hidden:
+    if yes > no and not yes_censored:
         answer = "yes"
-    elif no > yes and not no_hidden:
+    elif no > yes and not no_censored:
         answer = "no"
-    hidden = yes_hidden or no_hidden or math.isnan(yes - no)
-    score = math.nan if hidden else 1 / (1 + math.exp(min(no - yes, 700.0)))
-    return Verdict(name, answer, score=score, why=why)
+    unknown = yes_censored or no_censored or math.isnan(yes - no)
+    score = math.nan if unknown else 1 / (1 + math.exp(min(no - yes, 700.0)))
+    return Verdict(name, answer, score=score, why=", ".join(probabilities))

@@ -1,7 +1,7 @@
 """The formats in which other tools write progress, one pure function each. ``docs/recorded.md`` lists them.
 
 A parser repeats what the file states: one value per row, NaN where the file has none, nothing added, filled
-or rescaled. A cell that is no number is a CurveError that names file, row and column.
+or rescaled. A cell that is not a number is a CurveError that names file, row and column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NEARLY_TIMES = (
 
 @dataclass(frozen=True)
 class RecordedCurve:
-    """What a file states of one episode.
+    """A file's curve and verdicts of one episode.
 
     Attributes:
         values: Progress as written, one per row, NaN where unknown; ``None`` where the file has no curve.
@@ -59,7 +59,7 @@ class RecordedCurve:
 
 
 def parse_rows(rows: Rows, column: str | None = None) -> RecordedCurve:
-    """The curve in the rows of one episode; the columns say which format it is.
+    """Return the curve in the rows of one episode; the format is known by its columns.
 
     Args:
         rows: Rows of one episode.
@@ -80,7 +80,7 @@ def parse_rows(rows: Rows, column: str | None = None) -> RecordedCurve:
 
 
 def parse_step_metrics(rows: Rows, column: str | None = None) -> RecordedCurve:
-    """``step_metrics.csv`` of PRM-as-a-Judge v1.0: ``Step`` 1..T and ``StepProgress``, no times.
+    """Parse ``step_metrics.csv`` of PRM-as-a-Judge v1.0: ``Step`` 1..T and ``StepProgress``, no times.
 
     The other columns, metrics of the prefix up to each row and the episode's label, are not read here.
     """
@@ -97,7 +97,7 @@ def parse_step_metrics(rows: Rows, column: str | None = None) -> RecordedCurve:
 
 
 def parse_lerobot_progress(rows: Rows, column: str | None = None) -> RecordedCurve:
-    """LeRobot's progress file: ``frame_index`` and ``progress_sparse``, perhaps ``progress_dense``.
+    """Parse LeRobot's progress file: ``frame_index`` and ``progress_sparse``, perhaps ``progress_dense``.
 
     Progress is the sparse head; the other head is the channel ``dense`` (or ``sparse``). LeRobot's TOPReward
     script scales each episode to 0..1 by its own minimum and maximum, so that every failure reaches 1: its
@@ -124,7 +124,7 @@ def parse_lerobot_progress(rows: Rows, column: str | None = None) -> RecordedCur
 
 
 def parse_plain(rows: Rows, column: str | None = None) -> RecordedCurve:
-    """A plain table: ``progress``, one of ``time_s`` and ``frame``, verdict rows, ``success_score``.
+    """Parse a plain table: ``progress``, one of ``time_s`` and ``frame``, verdict rows, ``success_score``.
 
     LeRobot's ``frame_index`` is taken for ``frame``, and ``time_s`` before both.
     A row with a ``subgoal`` is a verdict; of the others, each that has the progress column is a point.
@@ -158,10 +158,10 @@ def parse_plain(rows: Rows, column: str | None = None) -> RecordedCurve:
 
 
 def _points(rows: Rows, progress: str) -> Rows | None:
-    """The rows that are points of the curve; ``None`` where there are none."""
+    """Return the rows that are points of the curve; ``None`` where there are none."""
     cells = rows.cells(progress) if progress in rows.columns else [ABSENT] * len(rows)
     kept: list[int] = []
-    for row, (cell, subgoal, score) in enumerate(zip(cells, *_beside(rows), strict=True)):
+    for row, (cell, subgoal, score) in enumerate(zip(cells, *_verdict_cells(rows), strict=True)):
         if not is_empty(subgoal):
             continue
         if cell is not ABSENT:
@@ -173,17 +173,17 @@ def _points(rows: Rows, progress: str) -> Rows | None:
     return rows.take(np.array(kept)) if kept else None
 
 
-def _beside(rows: Rows) -> list[Sequence[object]]:
+def _verdict_cells(rows: Rows) -> list[Sequence[object]]:
     absent = [ABSENT] * len(rows)
     return [rows.cells(name) if name in rows.columns else absent for name in ("subgoal", "success_score")]
 
 
 def parse_pred_vllm(items: object, path: Path) -> RecordedCurve:
-    """``pred_vllm.json`` of PRM-as-a-Judge and Robo-Dopamine: a list with one object per sample.
+    """Parse ``pred_vllm.json`` of PRM-as-a-Judge and Robo-Dopamine: a list with one object per sample.
 
     Each has ``progress``, ``hop`` (a channel), ``pred`` (the model's answer) and an ``id`` that ends in
     ``af_000030``, the number of the judged frame; a list of bare numbers is read too. Where ``pred`` holds no
-    score the published code goes on with a score of 0, which in its backward mode is progress 1: there
+    score the published code continues with a score of 0, which in its backward mode is progress 1: there
     progress is unknown, and the number in the file is kept in the channel ``written``.
     """
     if not isinstance(items, list) or not items:
@@ -212,14 +212,14 @@ def _pred_cell(row: Mapping[str, object], name: str) -> object:
         return row.get(name, ABSENT)
     images = row.get("image")
     after = images[5] if isinstance(images, list) and len(images) == 8 else ""
-    found = re.search(r"af_(\d{1,12})$", str(row.get("id", ""))) or re.search(
+    number = re.search(r"af_(\d{1,12})$", str(row.get("id", ""))) or re.search(
         r"frame_(\d{1,12})\.png$", str(after)
     )
-    return int(found[1]) if found else ABSENT
+    return int(number[1]) if number else ABSENT
 
 
 def _has_score(answer: object) -> bool:
-    """Whether an answer holds a score, found as the published code finds it (but nan is none)."""
+    """Return whether an answer holds a score, parsed as the published code does (but nan is none)."""
     text = str(answer).split("<score>")[-1].split("</score>")[0].replace("%", "").strip()
     try:
         return math.isfinite(float(text))
@@ -274,7 +274,7 @@ def _check_increasing(rows: Rows, name: str, values: FloatArray) -> None:
 
 
 def _channels(rows: Rows, used: Iterable[str | None]) -> dict[str, FloatArray]:
-    """Every further numeric column. Text columns are left out; one that mixes both is an error."""
+    """Return every further numeric column. Text columns are left out; one that mixes both is an error."""
     taken = {*used, *_KEYS, *EPISODE_COLUMNS}
     if "subgoal" in rows.columns:
         taken |= set(VERDICT_COLUMNS)

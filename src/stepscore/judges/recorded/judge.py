@@ -16,6 +16,7 @@ from stepscore.episodes import Episode
 from stepscore.episodes.readers import SUFFIXES, Key, Rows, column_names, grouped_rows, read_rows
 from stepscore.errors import CurveError, OptionError
 from stepscore.judges.base import Ask
+from stepscore.judges.common.option_checks import check_options, optional, positive, whole
 from stepscore.judges.recorded.formats import RecordedCurve, parse_pred_vllm, parse_rows
 from stepscore.judges.recorded.timestamps import check_within, place_rows
 from stepscore.types import Curve, FloatArray, Judgement
@@ -38,7 +39,7 @@ class Recorded:
             ``<episode id>.curve.csv`` and the like. ``None`` takes the file found beside each episode.
         interval: Frames between rows of a file that states no times. ``None`` finds it from their number.
         column: The column that is progress. ``None`` takes the format's own.
-        scale: Progress is multiplied by it: 0.01 for a file in percent, which is never guessed.
+        scale: Factor of progress: 0.01 for a file in percent, which is never guessed.
         clip: Whether values outside 0..1 become 0 or 1 in ``progress`` instead of unknown.
     """
 
@@ -54,21 +55,14 @@ class Recorded:
     def __post_init__(self) -> None:
         if self.path is not None and not Path(str(self.path)).exists():
             raise OptionError(f"path is {str(self.path)!r}; there is no such file or folder.")
-        if self.interval is not None and (type(self.interval) is not int or self.interval < 1):
-            raise OptionError(
-                f"interval is {self.interval!r}; it must be a whole number of frames, at least 1."
-            )
+        check_options(self, interval=optional(whole(1)), scale=positive())
         if self.column is not None and not isinstance(self.column, str):
             raise OptionError(f"column is {self.column!r}; it must be the name of a column.")
-        if type(self.scale) not in (int, float) or not 0.0 < self.scale < math.inf:
-            raise OptionError(
-                f"scale is {self.scale!r}; it must be a number above 0, such as 0.01 for percent."
-            )
         if not isinstance(self.clip, bool):
             raise OptionError(f"clip is {self.clip!r}; it must be true or false.")
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number; a file or folder given by ``path`` enters by its content."""
+        """Return all that can change a number; a file or folder given by ``path`` enters by its content."""
         return {
             "path": None if self.path is None else f"sha256:{_content_digest(Path(self.path))}",
             "interval": self.interval,
@@ -78,7 +72,7 @@ class Recorded:
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """What the file states of the episode. CurveError when it cannot be found or read."""
+        """Return the file's curve and verdicts of the episode. Raises CurveError when it cannot be found or read."""
         file = self._find(episode)
         recorded = self._read(file, episode)
         for verdict in recorded.verdicts:
@@ -102,13 +96,13 @@ class Recorded:
         given = Path(self.path)
         if not given.is_dir():
             return given
-        beside = [given / f"{episode.id}.curve{suffix}" for suffix in CURVE_SUFFIXES]
-        found = [path for path in beside if path.is_file()]
-        if not found:
+        candidates = [given / f"{episode.id}.curve{suffix}" for suffix in CURVE_SUFFIXES]
+        existing = [path for path in candidates if path.is_file()]
+        if not existing:
             raise CurveError(
-                f"No file {beside[0]} (or {', '.join(CURVE_SUFFIXES[1:])}) for episode {episode.id}."
+                f"No file {candidates[0]} (or {', '.join(CURVE_SUFFIXES[1:])}) for episode {episode.id}."
             )
-        return _the_only(found, f"Episode {episode.id}")
+        return _the_only(existing, f"Episode {episode.id}")
 
     def _is_given(self, file: Path) -> bool:
         return self.path is not None and Path(self.path) == file
@@ -116,7 +110,7 @@ class Recorded:
     def _read(self, file: Path, episode: Episode) -> RecordedCurve:
         if file.suffix.lower() == ".json":
             if self._is_given(file):
-                raise CurveError(f"{file} holds one episode and does not say which; {_KEYED}")
+                raise CurveError(f"{file} holds one episode and does not state which; {_KEYED}")
             if self.column is not None:
                 raise CurveError(
                     f"{file}: -J column= is for tables; the progress of a .json file is 'progress'."
@@ -125,7 +119,7 @@ class Recorded:
         return parse_rows(self._rows(file, episode), self.column)
 
     def _rows(self, file: Path, episode: Episode) -> Rows:
-        """The rows of this episode: all of a file of its own, or those with its key."""
+        """Return the rows of this episode: all of a file of its own, or those with its key."""
         names = column_names(file)
         key = next((key for key in _KEYS if key in names), None)
         if key is None:
@@ -147,7 +141,7 @@ class Recorded:
     def _absolute(
         self, recorded: RecordedCurve, values: FloatArray, file: Path
     ) -> tuple[FloatArray, Mapping[str, FloatArray]]:
-        """Progress in 0..1 or NaN, and the channels, with ``raw`` where a value lies outside."""
+        """Return progress in 0..1 or NaN, and the channels, with ``raw`` where a value lies outside."""
         raw = values * self.scale
         outside = (raw < 0.0) | (raw > 1.0)
         if not np.any(outside):
@@ -164,13 +158,13 @@ class Recorded:
 _KEYED = "a file given with path= must say in a column 'episode_id' which row is of which episode."
 
 
-def _the_only(found: list[Path], whose: str) -> Path:
-    if len(found) > 1:
+def _the_only(files: list[Path], whose: str) -> Path:
+    if len(files) > 1:
         raise CurveError(
-            f"{whose} has {len(found)} recorded curves: {', '.join(map(str, found))}. Keep one, or choose: "
+            f"{whose} has {len(files)} recorded curves: {', '.join(map(str, files))}. Keep one, or choose: "
             "-J path=FILE"
         )
-    return found[0]
+    return files[0]
 
 
 def _read_json(file: Path) -> object:
@@ -186,13 +180,13 @@ def _check_subgoal(name: str, episode: Episode, file: Path) -> None:
     known = [subgoal.name for subgoal in episode.subgoals]
     if known and name not in known:
         raise CurveError(
-            f"{file}: verdict on {name!r}, which is no subgoal of episode {episode.id}. "
-            f"Its subgoals: {', '.join(known)}."
+            f"{file}: verdict on unknown subgoal {name!r}; the subgoals of episode {episode.id} are: "
+            f"{', '.join(known)}."
         )
 
 
 def _content_digest(path: Path) -> str:
-    """sha256 of a file, or of the names and contents of a folder's curve files."""
+    """Return the sha256 of a file, or of the names and contents of a folder's curve files."""
     files = [path] if path.is_file() else [p for p in path.rglob("*.curve.*") if p.suffix in CURVE_SUFFIXES]
     listed = sorted((p.relative_to(path).as_posix() if p != path else "", p) for p in files)
     try:

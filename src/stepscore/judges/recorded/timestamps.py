@@ -1,4 +1,4 @@
-"""When the rows of a recorded curve were: stated as seconds, stated as frames, or reconstructed."""
+"""Timestamps of a recorded curve's rows: stated as seconds, stated as frames, or reconstructed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TimeSource = Literal["recorded", "inferred"]
 def place_rows(
     recorded: RecordedCurve, episode: Episode, interval: int | None, path: Path
 ) -> tuple[FloatArray, TimeSource]:
-    """Seconds of each row, and whether the file stated them.
+    """Return the timestamp of each row, and whether the file stated them.
 
     Args:
         recorded: A curve with at least one row.
@@ -43,10 +43,11 @@ def place_rows(
 
 
 def infer_interval(rows: int, frames: int) -> int:
-    """Frames between samples of a curve that states no times.
+    """Return the frames between samples of a curve that states no times.
 
     PRM-as-a-Judge (code v1.0) samples every k-th frame and the last, and scores all but the first, so a video
-    of F frames has ceil((F - 1) / k) rows. The k whose count is nearest ``rows``; of several, the smallest.
+    of F frames has ceil((F - 1) / k) rows. Of all k,
+    that whose count is nearest ``rows``, and of several the smallest.
 
     Args:
         rows: Rows of the curve, at least 1.
@@ -63,12 +64,12 @@ def infer_interval(rows: int, frames: int) -> int:
 
 
 def _inferred_frames(rows: int, frames: int, interval: int | None, episode: Episode, path: Path) -> IntArray:
-    """Row i, counted from 1, at frame min(i * k, F - 1)."""
+    """Return the frame of each row: row i, counted from 1, at frame min(i * k, F - 1)."""
     k = interval or (infer_interval(rows, frames) if frames > 1 else 1)
     placed = np.minimum(np.arange(1, rows + 1) * k, frames - 1)
     if frames < 2 or np.any(np.diff(placed) <= 0):
         fits = (frames - 1) // rows
-        repair = f" If it is, say how many frames lie between rows: -J interval={fits}" if fits else ""
+        repair = f" If it is, state how many frames lie between rows: -J interval={fits}" if fits else ""
         raise CurveError(
             f"{path} has {rows} rows without times, too many for the {frames} frames of episode {episode.id} "
             f"with a row every {k} frames. Is it the curve of this video?{repair}"
@@ -86,7 +87,7 @@ def _frame_times(episode: Episode, path: Path) -> FloatArray:
 
 
 def check_within(second: float, what: str, episode: Episode) -> None:
-    """CurveError where a time lies after the video's end (one frame is let pass). NaN is no time."""
+    """Raise CurveError where a time lies more than a frame after the video's end. NaN passes."""
     info = episode.info
     if info is not None and second > info.duration_s + 1.0 / info.fps:
         raise CurveError(

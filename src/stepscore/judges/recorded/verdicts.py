@@ -16,7 +16,7 @@ VERDICT_COLUMNS = ("subgoal", "answer", "score", "when_s", "why")
 
 
 def parse_success_score(rows: Rows) -> float:
-    """The episode's success score, NaN where no row states one; rows that state one must agree."""
+    """Return the episode's success score, NaN where no row states one; rows that state one must agree."""
     if "success_score" not in rows.columns:
         return math.nan
     scores = rows.floats("success_score")
@@ -33,7 +33,7 @@ def parse_success_score(rows: Rows) -> float:
 
 
 def parse_verdicts(rows: Rows, progress: str) -> tuple[Verdict, ...]:
-    """One verdict for each row that names a subgoal, in the order of the file.
+    """Return one verdict for each row that names a subgoal, in the order of the file.
 
     Args:
         rows: Rows of one episode.
@@ -45,20 +45,24 @@ def parse_verdicts(rows: Rows, progress: str) -> tuple[Verdict, ...]:
         return ()
     if "answer" not in rows.columns:
         raise CurveError(f"{rows.path} has a column 'subgoal' but no 'answer' (yes, no or unknown).")
-    told = rows.take(named)
-    columns = {name: told.cells(name) for name in (*VERDICT_COLUMNS, progress) if name in told.columns}
+    verdict_rows = rows.take(named)
+    columns = {
+        name: verdict_rows.cells(name)
+        for name in (*VERDICT_COLUMNS, progress)
+        if name in verdict_rows.columns
+    }
     verdicts: dict[str, Verdict] = {}
-    for row in range(len(told)):
-        verdict = _verdict({name: column[row] for name, column in columns.items()}, told.at(row))
-        if not is_empty(columns.get(progress, _nothing(told))[row]):
-            raise CurveError(f"{told.at(row)}: a row is a point of the curve or a verdict, not both.")
+    for row in range(len(verdict_rows)):
+        verdict = _verdict({name: column[row] for name, column in columns.items()}, verdict_rows.at(row))
+        if not is_empty(columns.get(progress, _no_cells(verdict_rows))[row]):
+            raise CurveError(f"{verdict_rows.at(row)}: a row is a point of the curve or a verdict, not both.")
         if verdict.subgoal in verdicts:
-            raise CurveError(f"{told.at(row)}: a second verdict on subgoal {verdict.subgoal!r}.")
+            raise CurveError(f"{verdict_rows.at(row)}: a second verdict on subgoal {verdict.subgoal!r}.")
         verdicts[verdict.subgoal] = verdict
     return tuple(verdicts.values())
 
 
-def _nothing(rows: Rows) -> Sequence[object]:
+def _no_cells(rows: Rows) -> Sequence[object]:
     return [None] * len(rows)
 
 

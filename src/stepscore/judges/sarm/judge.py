@@ -1,4 +1,4 @@
-"""SARM: a trained network says which stage of the task is under way, and how much of it is done.
+"""SARM: a trained network predicts which stage of the task is under way, and how much of it is done.
 
 Chen et al. 2025, arXiv 2509.25358. The network looks at a window of frames and at the episode's first one; see
 ``models/sarm/window.py`` for the window and ``models/sarm/network.py`` for the network. Progress is the place of
@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from stepscore.episodes import Episode, sample_frames
 from stepscore.episodes.lerobot import read_state
-from stepscore.errors import CapabilityError, EpisodeError, OptionError, UnknownNameError
+from stepscore.errors import CapabilityError, EpisodeError, UnknownNameError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
+from stepscore.judges.common.option_checks import at_least, check_options, one_of, optional, positive, whole
 from stepscore.judges.sarm.session import SarmSession, stage_curve
 from stepscore.models import PredictStages, StagePredictions, VideoFrames
 from stepscore.models.sarm import DIGITS, SarmModel
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 Head = Literal["sparse", "dense"]
-LAST = 3
+Decoding = Literal["argmax", "expected"]
+FINAL_POINTS = 3
 """Points at the end whose mean progress is the success score."""
 
 
@@ -49,7 +51,7 @@ class Sarm(SingleModelJudge):
 
     model: SarmModel
     head: Head | None = None
-    decode: str = "argmax"
+    decode: Decoding = "argmax"
     fps: float | None = None
     max_frames: int = 3000
     smooth_s: float = 0.0
@@ -58,19 +60,11 @@ class Sarm(SingleModelJudge):
 
     def __post_init__(self) -> None:
         require(self.model, self.name, stages=True)
-        if self.head is not None and self.head not in get_args(Head):
-            raise UnknownNameError("head", self.head, get_args(Head))
-        if self.decode not in ("argmax", "expected"):
-            raise UnknownNameError("decode", self.decode, ("argmax", "expected"))
-        if self.fps is not None and not 0 < self.fps < np.inf:
-            raise OptionError(f"fps is {self.fps}; it must be above 0 and finite.")
-        if self.max_frames < 2 or not 0 <= self.smooth_s < np.inf:
-            raise OptionError(
-                f"max_frames is {self.max_frames} and smooth_s {self.smooth_s}; allowed are at least 2 and 0."
-            )
+        check_options(self, head=optional(one_of(Head)), decode=one_of(Decoding), fps=optional(positive()))
+        check_options(self, max_frames=whole(2), smooth_s=at_least(0))
 
     def options(self) -> Mapping[str, object]:
-        """All that can change a number; the checkpoint is the model."""
+        """Return all that can change a number; the checkpoint is the model."""
         return {
             "head": self.head,
             "decode": self.decode,
@@ -80,12 +74,12 @@ class Sarm(SingleModelJudge):
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        """The curve, and the mean of its last three points as success score."""
+        """Return the curve, and the mean of its last three points as success score."""
         config = self.model.config
-        shown = episode.with_views(config.views) if episode.views else episode
+        viewed = episode.with_views(config.views) if episode.views else episode
         task = config.task_of(episode.task, episode.instruction)
-        frames, scored = self._plan(shown)
-        sampled = sample_frames(shown, indices=frames.tolist())
+        frames, scored = self._plan(viewed)
+        sampled = sample_frames(viewed, indices=frames.tolist())
         side = self.model.frame_encoder.side
         request = PredictStages(
             tuple(VideoFrames(view, tuple(at.tolist()), side) for view, at in sampled.indices.items()),
@@ -101,18 +95,18 @@ class Sarm(SingleModelJudge):
         if not response.heads:
             return Judgement(Curve(times, np.full(len(times), np.nan)))
         curve = stage_curve(times, response, self.chosen, self.smooth_s)
-        return Judgement(curve, success_score=float(np.mean(curve.progress[-LAST:])))
+        return Judgement(curve, success_score=float(np.mean(curve.progress[-FINAL_POINTS:])))
 
     def open(self, instruction: str, views: Sequence[str], task: str | None = None) -> SarmSession:
-        """A film that is still being recorded, scored frame by frame as :meth:`judge` would score it.
+        """Open a session on a video that is still being recorded, scored frame by frame as :meth:`judge` would.
 
         Args:
-            instruction: What the robot is told.
+            instruction: The text the robot was given.
             views: The cameras that will be shown; the checkpoint's must be among them.
-            task: The trained task whose stages count, where the instruction does not say it.
+            task: The trained task whose stages count, where the instruction does not name it.
 
         Raises:
-            CapabilityError: The checkpoint is bidirectional: it would need to see the future.
+            CapabilityError: The checkpoint is bidirectional: it would need later frames.
         """
         if not self.model.config.window.causal:
             raise CapabilityError(
@@ -137,9 +131,9 @@ class Sarm(SingleModelJudge):
         return head
 
     def _plan(self, episode: Episode) -> tuple[IntArray, IntArray]:
-        """The frames of the main view that any window shows, and which of these are scored."""
+        """Return the frames of the main view that any window holds, and which of these are scored."""
         if not episode.views:
-            raise EpisodeError(f"Episode {episode.id} has no video; sarm looks at one.")
+            raise EpisodeError(f"Episode {episode.id} has no video; sarm needs one.")
         times = episode.views[episode.main_view].timestamps()
         if not len(times):
             raise EpisodeError(f"Episode {episode.id} has no frames.")
@@ -150,8 +144,8 @@ class Sarm(SingleModelJudge):
             scored = scored[
                 np.unique(np.round(np.linspace(0, len(scored) - 1, self.max_frames)).astype(np.int64))
             ]
-        looked, inside = self.model.config.window.frames_at(times, scored)
-        frames = np.unique(np.append(looked[inside], scored))
+        in_window, inside = self.model.config.window.frames_at(times, scored)
+        frames = np.unique(np.append(in_window[inside], scored))
         return frames, np.searchsorted(frames, scored)
 
 

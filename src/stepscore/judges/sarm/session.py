@@ -1,4 +1,4 @@
-"""A film that is still being recorded, scored by SARM frame by frame; and the curve made of what SARM says."""
+"""A video that is still being recorded, scored by SARM frame by frame; and the curve of SARM's predictions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stage_curve(
         **{f"p_stage_{number}": column for number, column in enumerate(chosen.probabilities.T)},
     }
     if len(predictions.heads) > 1:
-        channels |= {name: one.progress for name, one in predictions.heads.items()}
+        channels |= {name: each.progress for name, each in predictions.heads.items()}
     raw = chosen.progress
     if not smooth_s:
         return Curve(times, raw, channels)
@@ -50,7 +50,7 @@ def stage_curve(
 
 
 def trailing_mean_s(times: FloatArray, values: FloatArray, seconds: float) -> FloatArray:
-    """The mean of the values at and before each time, less than ``seconds`` back, shape (n,)."""
+    """Return the mean of the values at and before each time, less than ``seconds`` back, shape (n,)."""
     # The tolerance keeps sums of 1/fps from deciding whether a frame counts.
     first = np.searchsorted(times, times - seconds + TIME_TOLERANCE_S, side="left")
     sums = np.append(0.0, np.cumsum(values))
@@ -61,7 +61,7 @@ def trailing_mean_s(times: FloatArray, values: FloatArray, seconds: float) -> Fl
 
 
 class SarmSession:
-    """A growing film. Every frame is encoded once; only the first and those within a window's reach are kept."""
+    """A growing video. Every frame is encoded once; only the first and those within a window's reach are kept."""
 
     def __init__(
         self, model: SarmModel, head: str, instruction: str, task: str, *, decode: str, smooth_s: float
@@ -73,12 +73,12 @@ class SarmSession:
         self._state: list[FloatArray] = []
 
     def add(self, clip: Clip | Mapping[str, Clip], state: FloatArray | None = None) -> Curve:
-        """The points of new frames, a point a frame.
+        """Return the points of new frames, a point a frame.
 
         Args:
-            clip: The frames, later than all before; several views by name, with the same moments in each.
-                Decoded at ``judge.model.frame_encoder.side`` pixels they are what :meth:`Sarm.judge` looks at.
-            state: The robot's numbers at each frame, where the checkpoint takes them.
+            clip: The frames, later than all before; several views by name, with the same timestamps in each.
+                Decoded at ``judge.model.frame_encoder.side`` pixels they equal those that :meth:`Sarm.judge` encodes.
+            state: The robot's state at each frame, shape (n, dim), where the checkpoint takes it.
         """
         config = self._model.config
         clips = [clip] if isinstance(clip, Clip) else [clip[view] for view in config.views if view in clip]
@@ -86,7 +86,7 @@ class SarmSession:
         new = clips[0].timestamps
         first = len(self._times)
         self._times = np.append(self._times, new)
-        self._features += list(self._model.encode_images([one.frames for one in clips]))
+        self._features += list(self._model.encode_images([each.frames for each in clips]))
         self._state += [] if state is None else list(np.asarray(state, dtype=np.float64))
         predictions = self._model.predict(
             self._times,
@@ -107,9 +107,9 @@ class SarmSession:
         if len(clips) != len(config.views):
             raise OptionError(f"Give a clip of each view: {', '.join(config.views)}.")
         n = len(clips[0])
-        if any(len(one) != n for one in clips) or not n:
+        if any(len(each) != n for each in clips) or not n:
             raise OptionError(
-                f"The views' clips have {[len(one) for one in clips]} frames; expected the same, from 1."
+                f"The views' clips have {[len(each) for each in clips]} frames; expected the same, from 1."
             )
         if len(self._times) and clips[0].timestamps[0] <= self._times[-1]:
             raise OptionError(
@@ -122,9 +122,9 @@ class SarmSession:
             )
 
     def _forget(self, new: FloatArray, raw: FloatArray) -> None:
-        """Drop what no later window or mean can look at."""
+        """Drop frames and points that no later window or mean can use."""
         now = float(self._times[-1])
-        # A window shows the last frame recorded by a second: one frame further back may still be shown.
+        # A window holds the last frame recorded by a timestamp: one frame further back may still be needed.
         reach = now - self._model.config.window.reach_s - self._model.config.window.gap_s
         keep = np.flatnonzero((self._times >= reach) | (np.arange(len(self._times)) == 0))
         older = np.searchsorted(self._times, reach) - 1

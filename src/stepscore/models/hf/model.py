@@ -10,7 +10,7 @@ from typing import Any
 from stepscore.errors import OptionError
 from stepscore.models.base import Capabilities, Response, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
-from stepscore.models.hf.families import QWEN_VIDEOS, SHARED
+from stepscore.models.hf.families import QWEN_VIDEO_STYLES, PREFIX_SHARING_FAMILIES
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
 
@@ -82,7 +82,7 @@ class HfModel(SyncMethods):
     @property
     def capabilities(self) -> Capabilities:
         """What its family can do; reads the configuration, not the weights."""
-        shares = self._engine.family in SHARED and self.scoring != "naive"
+        shares = self._engine.family in PREFIX_SHARING_FAMILIES and self.scoring != "naive"
         return Capabilities(scores="exact", videos=True, prefix_sharing="exact" if shares else "none")
 
     def describe(self) -> Mapping[str, object]:
@@ -94,8 +94,8 @@ class HfModel(SyncMethods):
             **self._engine.digests,
             "dtype": self.dtype,
             "attention": self.attention,
-            "scoring": self.scoring if family in SHARED else "naive",
-            "preprocessing": PREPROCESSING if family in QWEN_VIDEOS else f"stock {family}",
+            "scoring": self.scoring if family in PREFIX_SHARING_FAMILIES else "naive",
+            "preprocessing": PREPROCESSING if family in QWEN_VIDEO_STYLES else f"stock {family}",
             "max_pixels": self.max_pixels,
         }
 
@@ -103,9 +103,9 @@ class HfModel(SyncMethods):
         """The answer, computed in the model's own thread."""
         return await asyncio.wrap_future(self._engine.thread.ask(request))
 
-    def pieces(self, text: str) -> tuple[str, ...]:
-        """The text of each token the model cuts a text into; joined they are the text. Loads no weights."""
-        return self._engine.pieces(text)
+    def token_texts(self, text: str) -> tuple[str, ...]:
+        """Return the text of each token of a text; joined they are the text. Loads no weights."""
+        return self._engine.token_texts(text)
 
     def open_stream(self, prompt: Prompt) -> HfStream:
         """Open a stream on a video that is still being recorded: append frames, score, append.

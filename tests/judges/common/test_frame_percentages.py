@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscore.judges.common.percentages import stated_percentages
+from stepscore.judges.common.frame_percentages import parse_frame_percentages
 
 FRAMES = range(1, 16)
 
@@ -36,7 +36,7 @@ FRAMES = range(1, 16)
     ],
 )
 def test_a_percentage_is_read_with_its_frames_number(text: str, expected: dict[int, float]) -> None:
-    assert stated_percentages(text, FRAMES) == expected
+    assert parse_frame_percentages(text, FRAMES) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,18 +79,18 @@ def test_a_percentage_is_read_with_its_frames_number(text: str, expected: dict[i
     ],
 )
 def test_what_is_not_stated_of_one_frame_is_unknown(text: str) -> None:
-    assert stated_percentages(text, FRAMES) == {}
+    assert parse_frame_percentages(text, FRAMES) == {}
 
 
 @pytest.mark.parametrize("whole", ["Frame 1: 10%\nFrame 2: Task Completion Percentages:45%", "Frame 2: 45"])
 def test_a_number_that_the_end_of_a_cut_answer_may_have_shortened_is_not_read(whole: str) -> None:
     for end in range(len(whole)):
-        assert stated_percentages(whole[:end], FRAMES, cut=True).get(2) in (None, 45)
+        assert parse_frame_percentages(whole[:end], FRAMES, cut=True).get(2) in (None, 45)
 
 
 def test_the_whole_entries_of_a_cut_json_answer_are_read() -> None:
     text = '{"frames": [{"frame": 1, "percent": 45}, {"frame": 2, "percent": 5'
-    assert stated_percentages(text, FRAMES, cut=True) == {1: 45}
+    assert parse_frame_percentages(text, FRAMES, cut=True) == {1: 45}
 
 
 # 20,000 malformed answers
@@ -178,7 +178,7 @@ def test_10_000_malformed_answers_give_no_value_that_they_did_not_state() -> Non
     read = 0
     for _ in range(10_000):
         text, stated, cut = malformed(rng)
-        for frame, value in stated_percentages(text, FRAMES, cut=cut).items():
+        for frame, value in parse_frame_percentages(text, FRAMES, cut=cut).items():
             assert value in (stated.get(frame) or ()), (text, frame, value)
             assert cut or stated[frame] == {value}, (text, frame, value)
             read += 1
@@ -210,7 +210,7 @@ def test_10_000_spliced_answers_give_no_number_that_does_not_stand_beside_its_fr
     read = 0
     for _ in range(10_000):
         text = spliced(rng)
-        for frame, value in stated_percentages(text, FRAMES).items():
+        for frame, value in parse_frame_percentages(text, FRAMES).items():
             assert stands_beside(text, frame, value), (text, frame, value)
             read += 1
     assert read > 2_000
@@ -218,6 +218,6 @@ def test_10_000_spliced_answers_give_no_number_that_does_not_stand_beside_its_fr
 
 @given(st.text(), st.booleans())
 def test_any_text_is_read_without_a_crash(text: str, cut: bool) -> None:
-    assert stated_percentages(f"Frame 1: {text}", [], cut=cut) == {}
-    stated_percentages(text, FRAMES, cut=cut)
-    stated_percentages(f"Frame 1: {text}%\n{{{text}", FRAMES, cut=cut)
+    assert parse_frame_percentages(f"Frame 1: {text}", [], cut=cut) == {}
+    parse_frame_percentages(text, FRAMES, cut=cut)
+    parse_frame_percentages(f"Frame 1: {text}%\n{{{text}", FRAMES, cut=cut)

@@ -1,20 +1,19 @@
-"""The percentages that an answer states, by frame number, and nothing else.
+"""A strict parser of percentages by frame number, as GVL asks for them.
 
 A number counts only where the answer ties it to a frame: a JSON entry with both, or a line that begins with
-the frame's number. Position ties nothing: a list of bare numbers states no frame's percentage. A frame that
+the frame's number. Position counts for nothing: a list of bare numbers states no frame's percentage. A frame that
 two places of the answer state differently, ranges (``40-50%``), bounds (``< 5%``) and fractions that could be
 percent or not (``0.5``) are left out.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
-from stepscore.judges.common.parsing import strip_thinking
+from stepscore.judges.common.parsing import json_values, percent_value, strip_thinking
 
 _NUMBER = r"(?<![\w.<>≤≥–—+−-])(?<![0-9][.,])[-+]?[0-9]{1,6}(?:\.[0-9]{1,6})?(?!\w|[.,][0-9])"
 _FRAME = r"frame[ \t_#]*([0-9]{1,4})(?![0-9]|[.,][0-9])"
@@ -47,42 +46,42 @@ _FRAME_NAME = re.compile(r"(?:frame[ _#]*)?([0-9]{1,4})", re.IGNORECASE)
 _STATED = re.compile(r"\s*([-+]?[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(%?)\s*")
 
 
-def stated_percentages(text: str, frames: Collection[int], *, cut: bool = False) -> dict[int, float]:
-    """Percent by frame number, for those of ``frames`` that the answer states once, or always alike.
+def parse_frame_percentages(text: str, frames: Collection[int], *, cut: bool = False) -> dict[int, float]:
+    """Return percent by frame number, for those of ``frames`` that the answer states once, or always alike.
 
-    Values outside 0..100 are given as they were stated; what to make of them is the caller's.
+    Values outside 0..100 are returned as they were stated; the caller decides.
 
     Args:
-        text: The model's answer; its thinking is no part of it.
-        frames: Numbers that were asked about. Others, as those of examples, are left out.
-        cut: The answer was cut off at its length: what it says of its last frame is not read, because the
+        text: The model's answer, with or without its thinking.
+        frames: Numbers of the frames asked about. Others, as those of examples, are left out.
+        cut: The answer was cut off at its length: its last frame's percentage is left out, because the
             rest might have changed it (``4`` of ``45%``, ``40`` of ``40 to 50%``).
     """
-    said = strip_thinking(text)
-    found: dict[int, set[float]] = defaultdict(set)
-    entries = list(_json_entries(said))
-    for number, value in entries or _line_entries(said, cut=cut):
-        found[number].add(value)
+    answer = strip_thinking(text)
+    stated: dict[int, set[float]] = defaultdict(set)
+    entries = [entry for value in json_values(answer) for entry in _json_entries(value)]
+    for number, percent in entries or _line_entries(answer, cut=cut):
+        stated[number].add(percent)
     wanted = set(frames)
-    agreed = {number: values for number, values in found.items() if number in wanted and len(values) == 1}
+    agreed = {number: values for number, values in stated.items() if number in wanted and len(values) == 1}
     return {number: value for number, (value,) in sorted(agreed.items()) if math.isfinite(value)}
 
 
 def _line_entries(text: str, *, cut: bool) -> Iterator[tuple[int, float]]:
-    """Frame numbers that begin a line or a clause, with the percentage stated after each."""
+    """Yield the frame numbers that begin a line or a clause, with the percentage stated after each."""
     begins = list(_BEGINS.finditer(text))
     ends = [following.start() for following in begins[1:]]
     if not cut:
         ends.append(len(text))
     for this, end in zip(begins, ends, strict=False):
-        # From the number on, so that a colon that was matched is seen again.
+        # From the number on, so that a colon that was matched is matched again.
         group = 1 if this[1] else 2
         for match in _statements(text[this.end(group) : end]):
-            yield int(this[group]), _percent(match["value"], sign=bool(match["sign"]))
+            yield int(this[group]), percent_value(match["value"], has_sign=bool(match["sign"]))
 
 
 def _statements(after: str) -> list[re.Match[str]]:
-    """Where a percentage is stated in what follows a frame's number: on its line, else on lines below."""
+    """Return where a percentage is stated after a frame's number: on its line, else on lines below."""
     line, _, below = after.partition("\n")
     labelled = [match for match in _ON_LINE.finditer(line) if _is_exact(match)]
     if labelled:
@@ -90,7 +89,7 @@ def _statements(after: str) -> list[re.Match[str]]:
     begun, at = bool(line.strip(" \t*_:\"'`#")), len(line) + 1
     for own in below.split("\n"):
         if begun and not own.strip():
-            break  # an empty line ends what is said of a frame; a summary may follow
+            break  # an empty line ends the part about a frame; a summary may follow
         begun = begun or bool(own.strip())
         match = _OWN_LINE.match(after, at, at + len(own))
         if match and _is_exact(match):
@@ -100,7 +99,7 @@ def _statements(after: str) -> list[re.Match[str]]:
 
 
 def _unlabelled(line: str) -> list[re.Match[str]]:
-    """A line's only percentage, where it stands first or is set off at the end: not in ``it is 50% open``."""
+    """Return a line's only percentage, where it stands first or is set off at the end: not in ``it is 50% open``."""
     if _OTHER_FRAME.search(line):
         return []
     percents = list(_PERCENT.finditer(line))
@@ -116,32 +115,13 @@ def _unlabelled(line: str) -> list[re.Match[str]]:
 
 
 def _is_exact(match: re.Match[str]) -> bool:
-    """Whether a number is neither an end of a range nor a bound."""
+    """Return whether a number is neither an end of a range nor a bound."""
     text, (start, end) = match.string, match.span("value")
     return not (_BOUND_BEFORE.search(text[:start]) or _RANGE_AFTER.match(text, end))
 
 
-def _percent(digits: str, *, sign: bool) -> float:
-    """The number; NaN for one that could be a share of 1 as well as a percentage."""
-    value = float(digits)
-    return math.nan if not sign and 0 < abs(value) <= 1 else value
-
-
-def _json_entries(text: str) -> Iterator[tuple[int, float]]:
-    """Frame numbers and percentages from every JSON object in a text; of a cut-off one, its whole parts."""
-    decoder = json.JSONDecoder(object_pairs_hook=_consistent, parse_constant=lambda _: None)
-    brackets, at = re.compile(r"[{\[]"), 0
-    while (opening := brackets.search(text, at)) is not None:
-        try:
-            value, at = decoder.raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
-            at = opening.end()
-        else:
-            yield from _walk(value)
-
-
-def _walk(value: object) -> Iterator[tuple[int, float]]:
-    """Entries anywhere in a JSON value."""
+def _json_entries(value: object) -> Iterator[tuple[int, float]]:
+    """Yield frame numbers with percentages from anywhere in a JSON value."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -163,7 +143,7 @@ def _walk(value: object) -> Iterator[tuple[int, float]]:
 
 
 def _entry_value(entry: Mapping[str, object]) -> float:
-    """The one percentage of an entry; NaN where it has none, or several that differ."""
+    """Return the one percentage of an entry; NaN where it has none, or several that differ."""
     values = {_json_percent(value) for key, value in entry.items() if _VALUE_KEY.search(key)}
     known = {value for value in values if not math.isnan(value)}
     return known.pop() if len(known) == 1 else math.nan
@@ -177,15 +157,7 @@ def _frame(value: object) -> int | None:
 
 def _json_percent(value: object) -> float:
     if isinstance(value, str) and (stated := _STATED.fullmatch(value)):
-        return _percent(stated[1], sign=bool(stated[2]))
+        return percent_value(stated[1], has_sign=bool(stated[2]))
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e6:
-        return _percent(repr(value), sign=False)
+        return percent_value(repr(value), has_sign=False)
     return math.nan
-
-
-def _consistent(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object with keys in lower case, without those that it states twice and differently."""
-    found: dict[str, object] = {}
-    lowered = [(key.strip().lower(), value) for key, value in pairs]
-    contradicted = {key for key, value in lowered if value != found.setdefault(key, value)}
-    return {key: value for key, value in found.items() if key not in contradicted}
