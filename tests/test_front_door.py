@@ -12,12 +12,14 @@ import pytest
 import yaml
 
 import stepscore
+from benchmarks.run import BY_HAND, SLOW, benchmarks
 from tests.conftest import NEED_EXTRAS
 from tests.paths import ROOT
-from tests.test_house import ROOMS
+from tests.test_house import MOST_MODULES, ROOMS
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+NAMED_MODULES = re.compile(r"python -m ((?:benchmarks|examples)[.\w]*\w)")
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
@@ -127,3 +129,29 @@ def test_hooks_are_local_and_those_of_make_lint() -> None:
 
 def test_what_the_core_tests_leave_out_is_there() -> None:
     assert not [name for name in NEED_EXTRAS if not (ROOT / "tests" / name).exists()]
+
+
+def test_every_benchmark_that_is_named_is_a_module() -> None:
+    pages = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.py")]
+    named = {name for page in pages for name in NAMED_MODULES.findall(page.read_text(encoding="utf-8"))}
+    assert len(named) > 10
+    for name in named:
+        path = ROOT / name.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), name
+
+
+def test_every_benchmark_has_its_place_in_the_runner() -> None:
+    runs = set(benchmarks())
+    assert runs >= SLOW
+    assert not runs & BY_HAND
+    for name in (*runs, *BY_HAND):
+        assert '__name__ == "__main__"' in (ROOT / name.replace(".", "/")).with_suffix(".py").read_text(
+            encoding="utf-8"
+        )
+
+
+def test_no_folder_of_benchmarks_or_examples_holds_more_than_a_dozen_modules() -> None:
+    for top in ("benchmarks", "examples"):
+        for folder in {path.parent for path in (ROOT / top).rglob("*.py")}:
+            modules = [path for path in folder.glob("*.py") if not path.stem.startswith("__")]
+            assert len(modules) <= MOST_MODULES, folder
