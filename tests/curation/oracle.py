@@ -31,7 +31,9 @@ def rabc_of_rows(
     weights = {}
     for index, exact in gains.items():
         r = float(np.float32(exact))
-        soft = min(max((r - (mu - 2 * sigma)) / (4 * sigma + eps), 0.0), 1.0)
+        # LeRobot's gains are a float32 tensor, so that the difference and the quotient are rounded to float32 too.
+        above = np.float32(np.float32(r) - np.float32(mu - 2 * sigma))
+        soft = min(max(float(above / np.float32(4 * sigma + eps)), 0.0), 1.0)
         if math.isnan(r):
             weights[index] = math.nan
         elif r > float(np.float32(kappa)):
