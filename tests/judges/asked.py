@@ -14,20 +14,20 @@ from stepscore.runs.run import Run
 
 
 def text_of(request: Request) -> str:
-    """The words of a prompt, without its pictures."""
+    """The words of a prompt, without its images."""
     assert isinstance(request, Generate | Score)
     return "".join(p for turn in request.prompt.turns for p in turn.parts if isinstance(p, str))
 
 
-def pictures_of(request: Request) -> list[DecodedMedia]:
-    """The pictures of a prompt, in order."""
+def images_of(request: Request) -> list[DecodedMedia]:
+    """The images of a prompt, in order."""
     assert isinstance(request, Generate | Score)
     return [p for turn in request.prompt.turns for p in turn.parts if isinstance(p, DecodedMedia)]
 
 
 def frames_of(request: Request) -> list[int]:
-    """The frame numbers of a prompt's pictures, in order."""
-    return [int(shown.clip.indices[0]) for shown in pictures_of(request)]
+    """The frame numbers of a prompt's images, in order."""
+    return [int(shown.clip.indices[0]) for shown in images_of(request)]
 
 
 def run_judge(

@@ -1,4 +1,4 @@
-"""A camera that has times but no pictures, for judges that look at none."""
+"""A camera that has times but no frames, for judges that look at none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FakeView:
         return np.arange(self.n_frames) / self.fps
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
-        raise AssertionError("this judge must not look at pictures")
+        raise AssertionError("this judge must not look at frames")
 
     def digest(self) -> bytes:
         return f"{self.n_frames} {self.fps}".encode()

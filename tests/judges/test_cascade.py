@@ -25,7 +25,7 @@ OFF = CallOptions(cache=False)
 
 @dataclass(frozen=True)
 class Fixed(SingleModelJudge):
-    """A judge that asks its model once and then says what it was told to say of each episode."""
+    """A judge that asks its model once and then returns a fixed score for each episode."""
 
     model: MockModel
     scores: Mapping[str, float]
@@ -42,10 +42,10 @@ class Fixed(SingleModelJudge):
 
 
 def cascade(
-    cheap: Mapping[str, float], dear: float = 0.9, **options: object
+    cheap: Mapping[str, float], expensive: float = 0.9, **options: object
 ) -> tuple[Cascade, MockModel, MockModel]:
     small, big = MockModel("small"), MockModel("big")
-    judge = Cascade(Fixed(small, cheap), Fixed(big, dict.fromkeys(cheap, dear)), **options)  # type: ignore[arg-type]
+    judge = Cascade(Fixed(small, cheap), Fixed(big, dict.fromkeys(cheap, expensive)), **options)  # type: ignore[arg-type]
     return judge, small, big
 
 

@@ -42,17 +42,13 @@ def curve_of(judge: Gvl, which: Episode | None = None) -> Curve:
 
 
 def numbered(request: Request) -> list[tuple[int, FrameRef | DecodedMedia]]:
-    """The pictures that carry a number, with it."""
+    """The images that carry a number, with it."""
     assert isinstance(request, Generate)
     (turn,) = request.prompt.turns
     found = []
-    for text, picture in zip(turn.parts, turn.parts[1:], strict=False):
-        if (
-            isinstance(text, str)
-            and text.startswith("Frame ")
-            and isinstance(picture, FrameRef | DecodedMedia)
-        ):
-            found.append((int(text.split()[1].strip(":\n")), picture))
+    for text, image in zip(turn.parts, turn.parts[1:], strict=False):
+        if isinstance(text, str) and text.startswith("Frame ") and isinstance(image, FrameRef | DecodedMedia):
+            found.append((int(text.split()[1].strip(":\n")), image))
     return found
 
 
@@ -203,10 +199,10 @@ def test_an_episode_of_a_single_frame_is_asked_about_it() -> None:
 def test_views_are_asked_one_by_one_and_progress_is_the_mean_of_those_that_answered() -> None:
     def script(request: Request) -> str:
         said = []
-        for number, picture in numbered(request):
-            assert isinstance(picture, FrameRef)
-            if picture.view == "top" or picture.index >= 25:
-                said.append(f"Frame {number}: {20 if picture.view == 'top' else 60}%")
+        for number, image in numbered(request):
+            assert isinstance(image, FrameRef)
+            if image.view == "top" or image.index >= 25:
+                said.append(f"Frame {number}: {20 if image.view == 'top' else 60}%")
         return "\n".join(said)
 
     model = MockModel(script=script)
@@ -271,9 +267,9 @@ def test_examples_come_from_other_successes_of_the_task_with_their_share_of_the_
     assert any(isinstance(p, str) and p.startswith("We provide several examples") for p in parts)
     said = [p for p in parts if isinstance(p, str) and p.startswith("Task Completion Percentages: ")]
     ends = [e.info.duration_s for e in same if e.info]
-    for (_, picture), text in zip(shown, said, strict=True):
+    for (_, image), text in zip(shown, said, strict=True):
         percent = int(text.split()[3].rstrip("%"))
-        at = float(picture.clip.timestamps[0])
+        at = float(image.clip.timestamps[0])
         assert any(abs(percent - 100 * at / end) < 12 for end in ends)
 
 

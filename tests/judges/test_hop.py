@@ -1,4 +1,4 @@
-"""Hops between moments: the laws of the modes, and what happens when an answer, or the goal, is missing."""
+"""Hops between frames: the laws of the modes, and what happens when an answer, or the goal, is missing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from PIL import Image
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.errors import OptionError, UnknownNameError
+from stepscore.errors import OptionError
 from stepscore.judges.hop import GOAL, Hop, fuse_by_confidence, goal_change, progress_after_hop
 from stepscore.models import Request
 from stepscore.models.mock import MockModel
 from stepscore.runs.run import Run
 from tests.fakes import FakeView, episode
-from tests.judges.asked import frames_of, one_row, pictures_of, run_judge, text_of
+from tests.judges.asked import frames_of, images_of, one_row, run_judge, text_of
 from tests.judges.common.malformed import malformed
 
 BROKEN = "<score>-25.0.0.5.6.6.6"
@@ -48,7 +48,7 @@ def percent(value: float) -> str:
 
 def pair_of(request: Request) -> tuple[int, int]:
     """(before, after) of a question about one view; the goal as BEFORE is GOAL."""
-    before, after = pictures_of(request)[-2:]
+    before, after = images_of(request)[-2:]
     red = int(before.clip.frames[0, 0, 0, 0]) == 200
     return GOAL if red else int(before.clip.indices[0]), int(after.clip.indices[0])
 
@@ -101,13 +101,13 @@ class TestModes:
         text = text_of(asked)
         assert text.index("REFERENCE START") < text.index("REFERENCE END") < text.index("BEFORE:")
         assert frames_of(asked) == [0, 0, 1, 2]
-        assert pictures_of(asked)[1].clip.frames[0, 0, 0].tolist() == [200, 10, 10]
+        assert images_of(asked)[1].clip.frames[0, 0, 0].tolist() == [200, 10, 10]
 
-    def test_three_views_make_the_published_eight_pictures(self, tmp_path: Path, goal: Path) -> None:
+    def test_three_views_make_the_published_eight_images(self, tmp_path: Path, goal: Path) -> None:
         views = {name: FakeView(5, mark=name) for name in ("high", "left", "right")}
         model = MockModel(percent(0.1))
         run = run_judge(Hop(model, points=2), episode(views=views, goals={"high": goal}), tmp_path / "run")
-        assert [len(pictures_of(request)) for request in model.seen] == [8, 8]
+        assert [len(images_of(request)) for request in model.seen] == [8, 8]
         assert run.usage().column("images").to_pylist() == [16]
         assert "left: " in text_of(model.seen[0])
 
@@ -119,7 +119,7 @@ class TestUnknown:
         assert one_row(run)["success_score"] is None
         assert one_row(run)["coverage"] == 0.75
 
-    def test_incremental_goes_on_from_the_last_known_moment(self, tmp_path: Path, goal: Path) -> None:
+    def test_incremental_continues_from_the_last_known_point(self, tmp_path: Path, goal: Path) -> None:
         said = {**INCREMENTAL, (1, 2): BROKEN, (1, 3): percent(0.2)}
         run, model = judged(tmp_path, said, goal)
         assert run.curves().column("progress").to_pylist() == [
@@ -131,9 +131,7 @@ class TestUnknown:
         assert len(model.seen) == 5
         assert json.loads(str(one_row(run)["facts"]))["unread"] == 1
 
-    def test_a_model_that_never_answers_in_form_is_asked_once_a_moment(
-        self, tmp_path: Path, goal: Path
-    ) -> None:
+    def test_a_model_that_never_states_a_hop_is_asked_once_a_point(self, tmp_path: Path, goal: Path) -> None:
         model = MockModel("sorry")
         run = run_judge(Hop(model, points=4), subject(goal), tmp_path / "run")
         assert run.curves().column("progress").to_pylist() == [None] * 4
@@ -265,7 +263,7 @@ class TestFusionByConfidence:
         assert agree[0] == pytest.approx(0.5)
         assert split[0] == pytest.approx(0.5 * math.exp(-4), rel=1e-4)
 
-    def test_goes_on_from_the_last_known_moment(self) -> None:
+    def test_continues_from_the_last_known_point(self) -> None:
         i, f, b = np.array([0.2, 0.4, 0.6]), np.array([0.2, math.nan, 0.6]), np.array([0.2, 0.4, 0.6])
         fused = fuse_by_confidence(i, f, b, alpha=1.0, eps=1e-6)
         assert fused.tolist() == pytest.approx([0.2, math.nan, 0.6], nan_ok=True)
@@ -298,7 +296,7 @@ class TestOptions:
         ],
     )
     def test_a_wrong_option_says_what_is_allowed(self, wrong: dict[str, object], message: str) -> None:
-        with pytest.raises((OptionError, UnknownNameError), match=message):
+        with pytest.raises(OptionError, match=message):
             Hop(MockModel("x"), **wrong)  # type: ignore[arg-type]
 
     def test_one_frame_is_no_hop(self, tmp_path: Path) -> None:
@@ -310,8 +308,8 @@ def test_malformed_answers_make_no_hop_that_they_do_not_state(tmp_path: Path) ->
     texts = [
         t.encode("utf-8", "ignore").decode() for t in malformed([percent(0.25), percent(-0.405)], 3_000, 7)
     ]
-    told = iter(texts)
-    judge = Hop(MockModel("m", script=lambda _: next(told)), points=16)
+    answers = iter(texts)
+    judge = Hop(MockModel("m", script=lambda _: next(answers)), points=16)
     run = run_judge(judge, [subject_named(n) for n in range(50)], tmp_path)
     assert run.judgements().column("error").null_count == 50
     hops = [hop for hop in run.curves().column("hop").to_pylist() if hop is not None]
@@ -343,6 +341,6 @@ def test_the_real_three_camera_episode(shared_data: Path, tmp_path: Path, views:
         "fused": [(0.2 + 0.2 + 1.2) / 3, (0.36 + 0.2 + 1.2) / 3],
     }
     assert run.curves().column("progress").to_pylist() == pytest.approx(expected[mode])
-    counts = {len(pictures_of(request)) for request in model.seen}
+    counts = {len(images_of(request)) for request in model.seen}
     backwards = {2 + 1 + views}
     assert counts == {"backward": backwards, "fused": backwards | {2 + 2 * views}}.get(mode, {2 + 2 * views})

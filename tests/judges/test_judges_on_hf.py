@@ -35,7 +35,7 @@ def subject(shared_data: Path) -> Episode:
 
 
 def wordy(model: Model) -> list[tuple[Judge, int, int]]:
-    """Judges that read words, with the calls they make and the pictures each shows for one view."""
+    """Judges that read words, with the calls they make and the images each shows for one view."""
     return [
         (StepEval(model, frames=2, size=64, max_tokens=8), 1, 2),
         (ProcVlm(model, points=2, window=2, size=64, max_tokens=8), 2, 4),
@@ -43,16 +43,16 @@ def wordy(model: Model) -> list[tuple[Judge, int, int]]:
 
 
 @pytest.mark.parametrize("views", [1, 2, 3])
-def test_an_answer_in_other_words_is_unknown_and_the_pictures_arrive(
+def test_an_answer_in_other_words_is_unknown_and_the_images_arrive(
     model: Model, subject: Episode, tmp_path: Path, views: int
 ) -> None:
     names = list(subject.views)[:views]
-    for judge, calls, pictures in wordy(model):
+    for judge, calls, images in wordy(model):
         run = run_judge(judge, subject, tmp_path / judge.name, views=names)
         assert one_row(run)["success_score"] is None
         assert run.verdicts().column("answer").to_pylist() == ["unknown", "unknown"]
         usage = run.usage().to_pylist()[0]
-        assert (usage["calls"], usage["images"]) == (calls, pictures * views)
+        assert (usage["calls"], usage["images"]) == (calls, images * views)
         assert usage["tokens_out"] > 0
         assert "False" in run.calls().column("answer").to_pylist()[0]
     run = run_judge(Hop(model, points=2, size=64, max_tokens=8), subject, tmp_path / "hop", views=names)

@@ -87,12 +87,12 @@ class Here(Digest):
         return await super().answer(Score(prompt, request.candidates))
 
     async def _prefixes(self, request: ScorePrefixes) -> PrefixScores:
-        (asked,), film = request.prompts, request.video
-        assert isinstance(film, DecodedMedia)
+        (asked,), video = request.prompts, request.video
+        assert isinstance(video, DecodedMedia)
         text = asked.turns[0].parts[1]
         rows = []
         for length in request.lengths:
-            clip = type(film.clip)(*(array[:length] for array in vars(film.clip).values()))
+            clip = type(video.clip)(*(array[:length] for array in vars(video.clip).values()))
             seen = tuple(spelled((DecodedMedia(clip, video=True),)))
             prompt = Prompt((Turn("user", (*seen, text)),), prefill="" if asked.template == "chat" else CUE)
             rows.append(self.score_now(prompt, request.candidates))

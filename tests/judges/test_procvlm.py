@@ -13,13 +13,13 @@ import pytest
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.subgoals import Subgoal
-from stepscore.errors import OptionError, UnknownNameError
+from stepscore.errors import OptionError
 from stepscore.judges.procvlm import ProcVlm, done_by_point, verdicts_of
 from stepscore.models import Request
 from stepscore.models.mock import MockModel
 from stepscore.runs.run import Run
 from tests.fakes import FakeView, episode
-from tests.judges.asked import frames_of, one_row, pictures_of, run_judge, text_of
+from tests.judges.asked import frames_of, images_of, one_row, run_judge, text_of
 from tests.judges.common.malformed import malformed
 
 GOALS = (
@@ -125,7 +125,7 @@ class TestWindow:
         run_judge(ProcVlm(model, points=4, **options), episode(), tmp_path)  # type: ignore[arg-type]
         return sorted((frames_of(request) for request in model.seen), key=lambda frames: frames[-1])
 
-    def test_slides_over_the_judged_moments_and_is_padded_with_the_first(self, tmp_path: Path) -> None:
+    def test_slides_over_the_judged_frames_and_is_padded_with_the_first(self, tmp_path: Path) -> None:
         assert self.windows(tmp_path, window=3) == [[0, 0, 0], [0, 0, 16], [0, 16, 33], [16, 33, 49]]
 
     def test_may_be_left_short(self, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ class TestWindow:
         found = self.windows(tmp_path, window=3, spacing_s=0.5)
         assert found == [[0, 0, 0], [6, 11, 16], [23, 28, 33], [39, 44, 49]]
 
-    def test_costs_one_call_a_point_and_window_times_views_pictures(self, tmp_path: Path) -> None:
+    def test_costs_one_call_a_point_and_window_times_views_images(self, tmp_path: Path) -> None:
         model = MockModel(said([], 100))
         views = {name: FakeView(mark=name) for name in ("top", "wrist")}
         run = run_judge(ProcVlm(model, points=5), episode(views=views), tmp_path)
@@ -143,7 +143,7 @@ class TestWindow:
         assert (usage["calls"], usage["images"]) == (5, 5 * 8 * 2)
 
 
-def test_the_table_of_calls_stands_in_the_order_of_the_moments(tmp_path: Path) -> None:
+def test_the_table_of_calls_stands_in_the_order_of_time(tmp_path: Path) -> None:
     run = run_judge(ProcVlm(MockModel(said([], 100)), points=40, window=1), episode(), tmp_path)
     frames = [json.loads(text)[-1]["index"] for text in run.calls().column("frames").to_pylist()]
     assert len(frames) == 40
@@ -184,7 +184,7 @@ class TestOptions:
         ],
     )
     def test_a_wrong_option_says_what_is_allowed(self, wrong: dict[str, object], message: str) -> None:
-        with pytest.raises((OptionError, UnknownNameError), match=message):
+        with pytest.raises(OptionError, match=message):
             ProcVlm(MockModel("x"), **wrong)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("options", [{"template": "steps"}, {"progress": "derived"}])
@@ -197,8 +197,8 @@ def test_malformed_answers_make_no_number_that_they_do_not_state(tmp_path: Path)
     texts = [
         t.encode("utf-8", "ignore").decode() for t in malformed([said(NAMES, 84.13), said([], 100)], 1_600, 5)
     ]
-    told = iter(texts)
-    judge = ProcVlm(MockModel("m", script=lambda _: next(told)), window=1, points=16)
+    answers = iter(texts)
+    judge = ProcVlm(MockModel("m", script=lambda _: next(answers)), window=1, points=16)
     run = run_judge(judge, [episode(f"e{n:03d}", subgoals=GOALS) for n in range(100)], tmp_path)
     assert run.judgements().column("error").null_count == 100
     values = [v for v in run.curves().column("progress").to_pylist() if v is not None]
@@ -215,5 +215,5 @@ def test_the_real_three_camera_episode(shared_data: Path, tmp_path: Path, views:
     run = run_judge(ProcVlm(model, points=3, window=4, size=96), subject, tmp_path, views=names)
     assert run.curves().column("progress").to_pylist() == [0.375] * 3
     assert run.curves().column("time_s").to_pylist()[-1] == pytest.approx(42.5333, abs=1e-3)
-    assert [len(pictures_of(request)) for request in model.seen] == [4 * views] * 3
-    assert {p.clip.frames.shape for request in model.seen for p in pictures_of(request)} == {(1, 72, 96, 3)}
+    assert [len(images_of(request)) for request in model.seen] == [4 * views] * 3
+    assert {p.clip.frames.shape for request in model.seen for p in images_of(request)} == {(1, 72, 96, 3)}

@@ -24,7 +24,7 @@ from stepscore.runs.protocol import protocol_of
 from stepscore.runs.run import Run
 from stepscore.types import Verdict
 from tests.fakes import FakeView, episode
-from tests.judges.asked import pictures_of, run_judge, text_of
+from tests.judges.asked import images_of, run_judge, text_of
 from tests.judges.common.malformed import malformed
 
 GOALS = (
@@ -62,7 +62,7 @@ def answers(run: Run) -> list[str]:
 class TestStatements:
     def test_all_subgoals_are_weighed_in_one_request_a_view(self, tmp_path: Path) -> None:
         top, wrist = [[-1.0, -3.0], [-2.0, -0.5], [-9.0, -9.0]], [[-4.0, -1.0], [-1.0, -0.5], [0.0, 0.0]]
-        told = iter((top, wrist))
+        responses = iter((top, wrist))
 
         def script(request: Request) -> object:
             assert isinstance(request, ScorePrefixes)
@@ -70,7 +70,7 @@ class TestStatements:
             said = [str(prompt.turns[0].parts[1]) for prompt in request.prompts]
             assert ["grasp the handle" in said[0], "the drawer is open" in said[1]] == [True, True]
             assert len(request.prompts) == 3, "the instruction goes along"
-            return PrefixScores(np.array(next(told))[:, None, :])
+            return PrefixScores(np.array(next(responses))[:, None, :])
 
         subject = episode(subgoals=GOALS, views={"top": FakeView(20), "wrist": FakeView(20)})
         run, model = judged(tmp_path, script, subject, strategy="per-subgoal", answer="statement")
@@ -106,7 +106,7 @@ class TestAllAtOnce:
         assert "1. grasp the handle (fingers around it) [counts if true at some time]" in text
         assert "2. the drawer is open [counts if still true in the last frame]" in text
         assert "Frame 16, 4.90 s" in text
-        assert len(pictures_of(model.seen[0])) == 16
+        assert len(images_of(model.seen[0])) == 16
 
     def test_reason_and_time_are_asked_for_only_if_wanted(self, tmp_path: Path) -> None:
         _, model = judged(tmp_path, BOTH, reason=False, when=False)
@@ -277,13 +277,13 @@ class TestOptions:
 
 
 @pytest.mark.parametrize(
-    ("layout", "pictures"), [("separate", 12), ("interleaved", 12), ("tiled", 4)], ids=lambda v: str(v)
+    ("layout", "images"), [("separate", 12), ("interleaved", 12), ("tiled", 4)], ids=lambda v: str(v)
 )
-def test_layouts_differ_in_pictures_not_in_frames(tmp_path: Path, layout: str, pictures: int) -> None:
+def test_layouts_differ_in_images_not_in_frames(tmp_path: Path, layout: str, images: int) -> None:
     views = {name: FakeView(mark=name) for name in ("top", "left", "right")}
     run, model = judged(tmp_path, BOTH, episode(views=views, subgoals=GOALS), frames=4, layout=layout)
-    assert len(pictures_of(model.seen[0])) == pictures
-    assert run.usage().column("images").to_pylist() == [pictures]
+    assert len(images_of(model.seen[0])) == images
+    assert run.usage().column("images").to_pylist() == [images]
 
 
 def test_malformed_answers_never_end_a_run(tmp_path: Path) -> None:
@@ -316,6 +316,6 @@ def test_the_real_three_camera_episode(shared_data: Path, tmp_path: Path, views:
     run = run_judge(judge, subject, tmp_path, views=names)
     assert answers(run) == ["yes"] * 3
     (request,) = model.seen
-    shapes = {p.clip.frames.shape for p in pictures_of(request)}
+    shapes = {p.clip.frames.shape for p in images_of(request)}
     assert shapes == {(1, 72, 96 * views if layout == "tiled" else 96, 3)}
-    assert len(pictures_of(request)) == (4 if layout == "tiled" else 4 * views)
+    assert len(images_of(request)) == (4 if layout == "tiled" else 4 * views)

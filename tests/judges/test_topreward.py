@@ -118,12 +118,12 @@ def test_frames_are_sampled_once_and_prefixes_end_at_their_last_shown_frame() ->
     model = scripted(lambda request: -1.0)
     curve = curve_of(TopReward(model, fps=2.0, prefixes=4), episode(views={"top": FakeView(601, 20.0)}))
     (request,) = requests(model)
-    film, lengths = request.video, request.lengths
-    assert film.indices[0] == 0  # type: ignore[union-attr]
-    assert film.indices[-1] == 600  # type: ignore[union-attr]
-    assert len(film.indices) == 62  # type: ignore[union-attr]
+    video, lengths = request.video, request.lengths
+    assert video.indices[0] == 0  # type: ignore[union-attr]
+    assert video.indices[-1] == 600  # type: ignore[union-attr]
+    assert len(video.indices) == 62  # type: ignore[union-attr]
     assert lengths == (8, 26, 44, 62)
-    np.testing.assert_allclose(curve.times, [film.indices[n - 1] / 20 for n in lengths])  # type: ignore[arg-type,union-attr]
+    np.testing.assert_allclose(curve.times, [video.indices[n - 1] / 20 for n in lengths])  # type: ignore[arg-type,union-attr]
 
 
 @given(

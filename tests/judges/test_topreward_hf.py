@@ -72,11 +72,11 @@ def test_the_judge_doubts_a_task_that_the_model_was_never_trained_on(
 def test_the_instructions_tokens_in_one_pass_score_what_each_scores_alone(
     model: Model, drawer: list[Episode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = [replace(e, instruction="open the drawer") for e in drawer]
+    episodes = [replace(e, instruction="open the drawer") for e in drawer]
     judge = TopReward(model, form="paper", variant="instruction", **SMALL)
-    together = scored(judge, told, tmp_path / "together")
+    together = scored(judge, episodes, tmp_path / "together")
     monkeypatch.setattr(TopReward, "_request_groups", lambda self, texts, tokens: [[0], [1], [2]])
-    alone = scored(judge, told, tmp_path / "alone")
+    alone = scored(judge, episodes, tmp_path / "alone")
     assert [run.usage().column("calls").to_pylist() for run in (together, alone)] == [[1], [3]]
     raw, expected = (run.curves().column("raw").to_numpy() for run in (together, alone))
     assert np.all(raw < 0)

@@ -16,8 +16,8 @@ TWO = {"top": FakeView(50, 10.0), "wrist": FakeView(150, 30.0)}
 
 class TestLayouts:
     def shown(self, layout: str) -> list[object]:
-        moments = sample_frames(episode(views=TWO), count=2)
-        return list(image_parts(moments, layout, 64, labelled=False))  # type: ignore[arg-type]
+        sampled = sample_frames(episode(views=TWO), count=2)
+        return list(image_parts(sampled, layout, 64, labelled=False))  # type: ignore[arg-type]
 
     def test_separate_goes_view_by_view(self) -> None:
         assert [(s.view, s.index) for s in self.shown("separate")] == [  # type: ignore[attr-defined]
@@ -27,17 +27,17 @@ class TestLayouts:
             ("wrist", 147),
         ]
 
-    def test_interleaved_goes_moment_by_moment(self) -> None:
+    def test_interleaved_goes_by_time(self) -> None:
         assert [s.view for s in self.shown("interleaved")] == ["top", "wrist"] * 2  # type: ignore[attr-defined]
 
-    def test_tiled_makes_one_picture_a_moment(self) -> None:
-        pictures = self.shown("tiled")
-        assert pictures[1] == TiledFrames((FrameRef("top", 49, 64), FrameRef("wrist", 147, 64)), 2)
-        assert len(pictures) == 2
+    def test_tiled_makes_one_image_a_timestamp(self) -> None:
+        images = self.shown("tiled")
+        assert images[1] == TiledFrames((FrameRef("top", 49, 64), FrameRef("wrist", 147, 64)), 2)
+        assert len(images) == 2
 
     def test_one_camera_looks_the_same_in_all(self) -> None:
-        moments = sample_frames(episode(), count=3)
-        layouts = [image_parts(moments, each, 64) for each in ("separate", "interleaved", "tiled")]
+        sampled = sample_frames(episode(), count=3)
+        layouts = [image_parts(sampled, each, 64) for each in ("separate", "interleaved", "tiled")]
         assert layouts[0] == layouts[1] == layouts[2]
 
     def test_labels_tell_frame_time_and_camera(self) -> None:
@@ -46,7 +46,7 @@ class TestLayouts:
         tiled = image_parts(sample_frames(episode(views=TWO), count=2), "tiled", 64)
         assert tiled[0] == "Frame 1, 0.00 s, cameras top, wrist side by side: "
 
-    def test_chosen_moments_may_repeat(self) -> None:
+    def test_chosen_frames_may_repeat(self) -> None:
         parts = image_parts(
             sample_frames(episode(), count=3), "separate", None, chosen=[0, 0, 2], labelled=False
         )
@@ -66,7 +66,7 @@ class TestPrompts:
         assert prompt.parts({}, {}) == ("a\nc",)
         assert prompt.parts({}, {}, when=["why"]) == ("a\nb\nc",)
 
-    def test_put_pictures_where_the_mark_is_and_never_where_an_instruction_says(self) -> None:
+    def test_put_images_where_the_mark_is_and_never_where_an_instruction_says(self) -> None:
         prompt = PromptTemplate("x", "do {task}\n{{frames}}\nend")
         still = FrameRef("top", 0)
         parts = prompt.parts({"task": "{{frames}} {task}"}, {"frames": [still]})

@@ -322,7 +322,7 @@ class TestPredVllm:
         assert math.isnan(values(curve)[0])
         assert "written" not in curve.channels
 
-    def test_the_frame_is_taken_from_the_picture_where_the_id_has_none(self) -> None:
+    def test_the_frame_is_taken_from_the_image_where_the_id_has_none(self) -> None:
         item = {**self.sample(30, "<score>+1%</score>", 0.0, 0.01), "id": "7"}
         frames = parse_pred_vllm([item], FILE).frames
         assert frames is not None

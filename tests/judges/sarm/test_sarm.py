@@ -1,4 +1,4 @@
-"""The judge sarm: every frame is looked at once, and a film that goes on is scored as the whole one is."""
+"""The judge sarm: every frame is looked at once, and a video that is still recorded is scored as the whole one is."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_run_has_progress_stage_and_probabilities_at_every_frame(
 
 @pytest.mark.parametrize("smooth_s", [0.0, 0.35])
 @pytest.mark.parametrize("decode", ["argmax", "expected"])
-def test_a_film_that_goes_on_is_scored_as_the_whole_one(
+def test_a_video_that_is_still_recorded_is_scored_as_the_whole_one(
     causal: SarmModel, episode: Episode, tmp_path: Path, smooth_s: float, decode: str
 ) -> None:
     judge = Sarm(causal, smooth_s=smooth_s, decode=decode)
@@ -97,7 +97,7 @@ def test_a_film_that_goes_on_is_scored_as_the_whole_one(
     for name in ("progress", "share", "p_stage_1", "sparse"):
         online = np.concatenate([p.progress if name == "progress" else p.channels[name] for p in parts])
         np.testing.assert_allclose(online, whole[name], atol=2e-6, err_msg=name)
-    assert len(session._times) < n  # a film of hours stays small
+    assert len(session._times) < n  # a video of hours stays small
 
 
 def test_what_comes_after_changes_nothing_before_it(
@@ -168,7 +168,7 @@ def test_smoothing_and_checkpoint_are_in_the_protocol(causal: SarmModel) -> None
     assert {"weights", "encoder", "causal", "mode"} <= set(model)
 
 
-def test_a_dry_run_counts_a_call_and_every_picture(causal: SarmModel, episode: Episode) -> None:
+def test_a_dry_run_counts_a_call_and_every_image(causal: SarmModel, episode: Episode) -> None:
     counted = dry_run([episode], Sarm(causal), CallOptions(cache=False))
     frames = len(next(iter(episode.views.values())).timestamps())
     assert (counted.failed, counted.calls, counted.images) == (0, 1, 2 * frames)
@@ -181,7 +181,7 @@ def test_the_trailing_mean_looks_back_so_many_seconds() -> None:
     np.testing.assert_allclose(trailing_mean_s(times, values, 0.5), naive, atol=1e-12)
 
 
-def test_a_bidirectional_checkpoint_scores_no_film_that_goes_on(place: Path, clip: str) -> None:
+def test_a_bidirectional_checkpoint_scores_no_video_that_is_still_recorded(place: Path, clip: str) -> None:
     folder = tiny_sarm.checkpoint(place / "offline", clip, causal=False)
     with pytest.raises(CapabilityError, match="--causal"):
         Sarm(SarmModel(str(folder))).open("open the drawer", ["corner"])

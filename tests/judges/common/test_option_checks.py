@@ -1,0 +1,75 @@
+"""An option that is not allowed is refused with its name, its value and what is allowed."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from stepscore.errors import OptionError
+from stepscore.judges.common.option_checks import (
+    OptionCheck,
+    at_least,
+    below_one,
+    check_options,
+    one_of,
+    optional,
+    positive,
+    whole,
+    within,
+)
+
+Form = Literal["published", "json"]
+
+
+def check(value: object, allowed: OptionCheck) -> None:
+    check_options(SimpleNamespace(fps=value), fps=allowed)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        (2, whole(2)),
+        (np.int64(3), whole(2)),
+        (0.5, positive()),
+        (7, positive()),
+        (0, at_least(0)),
+        (0, within(0, 1)),
+        (1.0, within(0, 1)),
+        (0.0, below_one()),
+        ("json", one_of(Form)),
+        (None, optional(positive())),
+        (2.0, optional(positive())),
+    ],
+)
+def test_what_is_allowed_passes(value: object, allowed: OptionCheck) -> None:
+    check(value, allowed)
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "message"),
+    [
+        (1, whole(2), "fps is 1; it must be a whole number of at least 2."),
+        (2.5, whole(2), "fps is 2.5; it must be a whole number of at least 2."),
+        (True, whole(0), "fps is True; it must be a whole number of at least 0."),
+        ("3", whole(0), "fps is '3'; it must be a whole number of at least 0."),
+        (None, whole(0), "fps is None; it must be a whole number of at least 0."),
+        (0, positive(), "fps is 0; it must be a number above 0 and finite."),
+        (math.inf, positive(), "fps is inf; it must be a number above 0 and finite."),
+        (math.nan, at_least(0), "fps is nan; it must be a number of at least 0 and finite."),
+        (1.5, within(0, 1), "fps is 1.5; it must be a number in 0..1."),
+        (math.nan, within(0, 1), "fps is nan; it must be a number in 0..1."),
+        (1, below_one(), "fps is 1; it must be a number from 0 to below 1."),
+        ("jsn", one_of(Form), "Unknown fps 'jsn'. Did you mean 'json'? Valid: json, published."),
+        (3, one_of(Form), "Unknown fps '3'. Valid: json, published."),
+        (["json"], one_of(Form), "Valid: json, published."),
+        (-1, optional(positive()), "fps is -1; it must be a number above 0 and finite."),
+    ],
+)
+def test_anything_else_is_refused(value: object, allowed: OptionCheck, message: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        check(value, allowed)
+    assert message in str(refused.value)
