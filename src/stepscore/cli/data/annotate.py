@@ -31,12 +31,12 @@ def annotate(
         typer.Option(
             "--vocabulary",
             metavar="FILE",
-            help="Stages allowed for each task, in order (YAML, as --subgoals); default: planned by the model.",
+            help="Stages allowed for each task, in order (YAML, as a subgoals file); default: planned by the model.",
         ),
     ] = None,
     fps: Annotated[float, typer.Option("--fps", metavar="FPS", help="Frames per second in a request.")] = 2.0,
     max_frames: Annotated[
-        int, typer.Option("--max-frames", metavar="N", help="Most frames in a request.")
+        int, typer.Option("--max-frames", metavar="N", help="Frames in a request, at most.")
     ] = 64,
     size: Annotated[
         int, typer.Option("--size", metavar="PX", help="Longer side of a frame, in pixels.")
@@ -48,7 +48,7 @@ def annotate(
         ),
     ] = 2,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="N", help="Most tokens in an answer.")
+        int, typer.Option("--max-tokens", metavar="N", help="Tokens in an answer, at most.")
     ] = 1024,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,

@@ -44,7 +44,7 @@ def progress_labels(
         typer.Option(
             "--vocabulary",
             metavar="FILE",
-            help="Stages of each task, in order (YAML, as --subgoals); default: the order in which they run.",
+            help="Stages of each task, in order (YAML, as a subgoals file); default: the order in which they run.",
         ),
     ] = None,
     prior: Annotated[

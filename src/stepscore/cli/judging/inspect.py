@@ -113,6 +113,7 @@ def _print(contents: dict[str, Any]) -> None:
         f"[bold]{contents['episodes']} episodes[/bold] in {contents['source']}, read as {contents['reader']}"
     )
     console.print(f"First ids: {'; '.join(contents['first_ids'])}", markup=False)
+    console.print("How it was read:")
     for rule in contents["rules"]:
         console.print(f"  {rule}", markup=False)
     tasks = [

@@ -241,7 +241,7 @@ def _print_agreement(agreement: JudgeAgreement) -> None:
         for c in agreement.costs
     ]
     heads = ["judge", "n", "calls", "images", "tokens", "p50 s", "p95 s", "cost", "escalated\n%", "saved\n%"]
-    for part in tables("What an episode takes", heads, costs, width=console.width):
+    for part in tables("Calls and cost per episode", heads, costs, width=console.width):
         console.print(part)
 
 

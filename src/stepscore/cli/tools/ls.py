@@ -56,13 +56,14 @@ def _models() -> list[dict[str, str]]:
     rows = []
     for name, make in model_registry:
         parameters = list(inspect.signature(make).parameters.values())
-        # The first is the text after the slash of the model string, not an option.
+        # The first is the text after the slash of the model string, not an option. Nor is a field with a factory
+        # an option: it holds state.
         given = parameters if name in SINGLE_MODEL_BACKENDS else parameters[1:]
         rows.append(
             {
                 "name": name if name in SINGLE_MODEL_BACKENDS else f"{name}/...",
                 "what it is": _first_line(make),
-                "options (-M)": ", ".join(map(_option, given)),
+                "options (-M)": ", ".join(_option(p) for p in given if repr(p.default) != "<factory>"),
             }
         )
     return rows
