@@ -41,7 +41,7 @@ def shy(request: object) -> PrefixScores:
 
 
 def many(n: int = 24, **fields: Callable[[int], object]) -> list[Episode]:
-    """Episodes of one length, each with its own pictures."""
+    """Episodes of one length, each with its own video."""
     return [
         episode(
             f"e{i:02d}",

@@ -41,10 +41,10 @@ def judged(out: Path, template: str, wrong: float, subjects: list[Episode]) -> R
     flips = {f"task {n}": rng.uniform() < wrong for n in range(len(subjects))}
 
     def script(request: Request) -> str:
-        told = text_of(request).split('told: "')[1].split('"')[0]
-        n = int(told.split()[1])
-        grasp = (n % 2 == 0) != flips[told]
-        place = "unknown" if n == 0 else ("yes" if flips[told] else "no")
+        instruction = text_of(request).split('told: "')[1].split('"')[0]
+        n = int(instruction.split()[1])
+        grasp = (n % 2 == 0) != flips[instruction]
+        place = "unknown" if n == 0 else ("yes" if flips[instruction] else "no")
         return (
             f'[{{"number": 1, "answer": "{"yes" if grasp else "no"}"}}, {{"number": 2, "answer": "{place}"}}]'
         )

@@ -21,7 +21,7 @@ from tests.fakes import FakeView, episode
 
 @dataclass(frozen=True)
 class Asks(SingleModelJudge):
-    """A judge that asks two questions, with three pictures."""
+    """A judge that asks two questions, with three images."""
 
     model: MockModel
     name = "asks"
@@ -53,7 +53,7 @@ def test_it_counts_what_would_be_asked_and_sends_nothing(tmp_path: Path) -> None
     counted = dry_run(
         episodes(), Asks(model), CallOptions(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
     )
-    assert model.seen == []
+    assert model.requests == []
     assert (counted.episodes, counted.failed, counted.calls, counted.images) == (3, 1, 4, 6)
     assert counted.tokens_out == 2 * (50 + 1)
     # 56 x 42 pixels are three tokens of 28 x 28; 13 and 5 bytes of text are three and one.

@@ -62,14 +62,14 @@ def test_killed_at_random_moments_and_restarted_it_ends_the_same(tmp_path: Path,
     context.set_forkserver_preload(["tests.runs.test_kill", "pyarrow.parquet"])
     rng = np.random.default_rng(workers)
     folder = tmp_path / "killed"
-    # A moment is a number of finished episodes and a delay after it, so that a busy machine changes nothing;
+    # A kill is due at a number of finished episodes and a delay after it, so that a busy machine changes nothing;
     # those past the last episode fall on the writing of the tables.
-    moments = np.sort(rng.integers(0, EPISODES + 6, KILLS))
+    kill_points = np.sort(rng.integers(0, EPISODES + 6, KILLS))
     killed, counts = 0, set()
     while killed < KILLS:
         process = context.Process(target=work, args=(str(folder), workers))
         process.start()
-        while process.is_alive() and finished(folder) < min(moments[killed], EPISODES):
+        while process.is_alive() and finished(folder) < min(kill_points[killed], EPISODES):
             time.sleep(0.0005)
         process.join(float(rng.uniform(0.0, 0.005)))
         if process.is_alive():
@@ -79,6 +79,6 @@ def test_killed_at_random_moments_and_restarted_it_ends_the_same(tmp_path: Path,
             counts.add(finished(folder))
         else:
             assert process.exitcode == 0
-    assert len(counts) >= 8, "the kills all fell on the same moments"
+    assert len(counts) >= 8, "the kills all fell on the same points"
     work(str(folder), workers)
     assert tables(folder) == tables(tmp_path / "undisturbed")

@@ -133,10 +133,12 @@ def test_what_stays_refused_is_a_row_with_the_servers_words(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with serving(faults=["always-400", "always-500"], key=KEY) as server:
         judge = Asker(OpenAIModel("tiny", base_url=server.url), frames=1)
-        run = stepscore.score(many(2), judge, out=tmp_path / "run", call_options=spend(tmp_path, retries=3))
+        run = stepscore.score(
+            many(2), judge, out=tmp_path / "run", call_options=spend(tmp_path, retries=3), workers=1
+        )
         counts = sorted(server.stats()["asked"].values())
     first, second = run.judgements().column("error").to_pylist()
-    assert "answered 400: No pictures for Bearer [key]" in first
+    assert "answered 400: No images for Bearer [key]" in first
     assert "answered 500" in second
     assert counts == [1, 3]
     assert not any(KEY.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
@@ -185,7 +187,7 @@ def test_a_limit_in_money_without_a_price_is_refused_before_anything_starts(tmp_
     for judge in (Asker(model), Cascade("constant", Asker(model))):
         with pytest.raises(OptionError, match="needs the price of mock/x"):
             stepscore.score(many(3), judge, out=tmp_path / "run", call_options=call_options)
-    assert not model.seen
+    assert not model.requests
     assert not (tmp_path / "run").exists()
 
 
@@ -246,11 +248,11 @@ def test_killed_and_restarted_it_asks_again_only_what_was_under_way(tmp_path: Pa
     context.set_forkserver_preload(["tests.runs.test_model_client", "pyarrow.parquet"])
     kills = (3, 21, 40)
     with serving(delay_s=0.02) as server:
-        for moment in kills:
+        for count in kills:
             process = context.Process(target=work, args=(str(tmp_path), server.url, 15))
             process.start()
             deadline = time.monotonic() + 60
-            while process.is_alive() and server.stats()["total"] < moment and time.monotonic() < deadline:
+            while process.is_alive() and server.stats()["total"] < count and time.monotonic() < deadline:
                 time.sleep(0.002)
             assert process.is_alive(), "it ended before it was killed"
             assert process.pid is not None
@@ -274,16 +276,16 @@ def test_killed_and_restarted_it_asks_again_only_what_was_under_way(tmp_path: Pa
 
 @dataclass(frozen=True)
 class Prefixes(Asker):
-    """A judge that scores prefixes of a film."""
+    """A judge that scores prefixes of a video."""
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
-        film = VideoFrames("top", (0, 10, 20, 30, 40, 49), 64)
+        video = VideoFrames("top", (0, 10, 20, 30, 40, 49), 64)
         texts = (f"{episode.id}: {CLAIM}", f"{episode.id}, again: {CLAIM}")
         prompts = tuple(
             Prompt((Turn("user", (VideoPrefix(), text)),), prefill=" The answer is:", template="open")
             for text in texts
         )
-        response = await ask(ScorePrefixes(film, (2, 4, 6), prompts, (" True", " False")))
+        response = await ask(ScorePrefixes(video, (2, 4, 6), prompts, (" True", " False")))
         assert isinstance(response, PrefixScores)
         assert response.logprobs.shape == (2, 3, 2)
         progress = 1 / (1 + np.exp(response.logprobs[0, :, 1] - response.logprobs[0, :, 0]))
@@ -311,7 +313,7 @@ def test_every_prefix_is_a_call_of_its_own_on_a_server(tmp_path: Path) -> None:
 def test_a_model_that_shares_work_is_asked_for_all_prefixes_at_once(tmp_path: Path) -> None:
     model = MockModel(script=lambda request: -1.0)
     stepscore.score(many(1), Prefixes(model), out=tmp_path / "run", call_options=spend(tmp_path))
-    assert [type(request).__name__ for request in model.seen] == ["ScorePrefixes"]
+    assert [type(request).__name__ for request in model.requests] == ["ScorePrefixes"]
 
 
 # --- what is one question
@@ -359,7 +361,7 @@ def test_a_changed_goal_image_is_another_question(tmp_path: Path) -> None:
         Image.new("L", (8, 8), grey).save(tmp_path / "goal.png")
         shown = [episode("e", goals={"top": tmp_path / "goal.png"})]
         stepscore.score(shown, Goals(model), out=tmp_path / f"run {number}", call_options=spend(tmp_path))
-    assert len(model.seen) == 2
+    assert len(model.requests) == 2
 
 
 class Modelless(Goals):

@@ -24,7 +24,7 @@ SAME = [name for name in TABLES if name != "usage"]
 
 @dataclass
 class Counting:
-    """A judge that counts what it is asked, finishes out of order, and fails where told to."""
+    """A judge that counts what it is asked, finishes out of order, and fails where it should."""
 
     fails: tuple[str, ...] = ()
     crashes: tuple[str, ...] = ()
