@@ -54,7 +54,7 @@ def test_only_the_unsure_are_passed_on(tmp_path: Path) -> None:
     run = stepscore.score(
         [episode(n) for n in ("sure", "no", "unsure", "silent")], judge, out=tmp_path / "r", call_options=OFF
     )
-    assert (len(small.seen), len(big.seen)) == (4, 2)
+    assert (len(small.requests), len(big.requests)) == (4, 2)
     rows = {r["episode_id"]: r for r in run.judgements().to_pylist()}
     assert rows["sure"]["success_score"] == 0.95
     assert rows["unsure"]["success_score"] == 0.9
@@ -64,7 +64,7 @@ def test_only_the_unsure_are_passed_on(tmp_path: Path) -> None:
 def test_two_cheap_judges_that_disagree_pass_it_on(tmp_path: Path) -> None:
     judge, _, big = cascade({"a": 0.9, "b": 0.9}, also=Fixed(MockModel("third"), {"a": 0.85, "b": 0.2}))
     stepscore.score([episode("a"), episode("b")], judge, out=tmp_path / "r", call_options=OFF)
-    assert [part for r in big.seen for part in r.prompt.turns[0].parts] == ["b"]  # type: ignore[union-attr]
+    assert [part for r in big.requests for part in r.prompt.turns[0].parts] == ["b"]  # type: ignore[union-attr]
 
 
 def test_the_share_passed_on_and_what_was_saved_are_reported(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_percentages_come_back_in_order_of_time(form: str) -> None:
     np.testing.assert_array_equal(result.curve.channels["raw"], result.curve.progress)
     assert len(result.curve) == 15
     assert result.success_score == pytest.approx(1.0)
-    (request,) = judge.model.seen  # type: ignore[attr-defined]
+    (request,) = judge.model.requests  # type: ignore[attr-defined]
     assert request.json == (form == "json")
 
 
@@ -144,7 +144,7 @@ def test_frames_are_shuffled_by_the_episode_and_the_seed_alone() -> None:
     def order(which: Episode, seed: int = 0) -> list[int]:
         model = answering(by_time)
         judged(Gvl(model, seed=seed), which)
-        return [p.index for _, p in numbered(model.seen[0]) if isinstance(p, FrameRef)]
+        return [p.index for _, p in numbered(model.requests[0]) if isinstance(p, FrameRef)]
 
     first = order(episode("a"))
     assert first == order(episode("a"))
@@ -157,7 +157,7 @@ def test_frames_are_shuffled_by_the_episode_and_the_seed_alone() -> None:
 def test_the_published_prompt_is_one_turn_with_the_scene_at_0_first() -> None:
     model = answering(by_time)
     judged(Gvl(model, frames=3))
-    (request,) = model.seen
+    (request,) = model.requests
     assert isinstance(request, Generate)
     text = "".join(p if isinstance(p, str) else f"[{p.index}]" for p in request.prompt.turns[0].parts)  # type: ignore[union-attr]
     order = [p.index for _, p in numbered(request) if isinstance(p, FrameRef)]
@@ -184,7 +184,7 @@ def test_without_the_anchor_the_first_frame_is_asked_about_too() -> None:
     model = answering(by_time)
     curve = curve_of(Gvl(model, frames=3, anchor=False))
     assert curve.times.tolist() == [0.0, 2.4, 4.9]
-    assert "initial" not in str(model.seen[0]).lower()
+    assert "initial" not in str(model.requests[0]).lower()
 
 
 def test_an_episode_of_a_single_frame_is_asked_about_it() -> None:
@@ -207,7 +207,7 @@ def test_views_are_asked_one_by_one_and_progress_is_the_mean_of_those_that_answe
 
     model = MockModel(script=script)
     curve = curve_of(Gvl(model), episode(views={"top": FakeView(), "wrist": FakeView()}))
-    assert len(model.seen) == 2
+    assert len(model.requests) == 2
     np.testing.assert_allclose(curve.progress, np.where(curve.times >= 2.5, 0.4, 0.2))
     np.testing.assert_array_equal(np.isnan(curve.channels["raw:wrist"]), curve.times < 2.5)
 
@@ -257,7 +257,7 @@ def test_examples_come_from_other_successes_of_the_task_with_their_share_of_the_
     judge = Gvl(model, frames=4, context=1, context_source=toys, size=32)
     curve = curve_of(judge, which)
     assert curve.coverage == 1.0
-    (request,) = model.seen
+    (request,) = model.requests
     assert isinstance(request, Generate)
     parts = request.prompt.turns[0].parts
     shown = [(n, p) for n, p in numbered(request) if isinstance(p, DecodedMedia)]

@@ -74,7 +74,7 @@ class TestModes:
         assert run.curves().column("progress").to_pylist() == pytest.approx([0.5, 0.7, 0.35, 1.0])
         assert run.curves().column("hop").to_pylist() == pytest.approx([0.5, 0.4, -0.5, 1.0])
         assert run.curves().column("time_s").to_pylist() == pytest.approx([0.1, 0.2, 0.3, 0.4])
-        assert len(model.seen) == 4
+        assert len(model.requests) == 4
         assert one_row(run)["success_score"] == 1.0
 
     def test_forward_is_the_hop_from_the_start(self, tmp_path: Path, goal: Path) -> None:
@@ -93,11 +93,11 @@ class TestModes:
         mean = np.mean([curve["incremental"], curve["forward"], curve["backward"]], axis=0)
         assert curve["progress"] == pytest.approx(mean.tolist())
         assert curve["incremental"] == pytest.approx([0.5, 0.7, 0.35, 1.0])
-        assert len(model.seen) <= 12
+        assert len(model.requests) <= 12
 
     def test_the_questions_hold_start_goal_before_and_after(self, tmp_path: Path, goal: Path) -> None:
         _, model = judged(tmp_path, INCREMENTAL, goal)
-        (asked,) = [request for request in model.seen if pair_of(request) == (1, 2)]
+        (asked,) = [request for request in model.requests if pair_of(request) == (1, 2)]
         text = text_of(asked)
         assert text.index("REFERENCE START") < text.index("REFERENCE END") < text.index("BEFORE:")
         assert frames_of(asked) == [0, 0, 1, 2]
@@ -107,9 +107,9 @@ class TestModes:
         views = {name: FakeView(5, mark=name) for name in ("high", "left", "right")}
         model = MockModel(percent(0.1))
         run = run_judge(Hop(model, points=2), episode(views=views, goals={"high": goal}), tmp_path / "run")
-        assert [len(images_of(request)) for request in model.seen] == [8, 8]
+        assert [len(images_of(request)) for request in model.requests] == [8, 8]
         assert run.usage().column("images").to_pylist() == [16]
-        assert "left: " in text_of(model.seen[0])
+        assert "left: " in text_of(model.requests[0])
 
 
 class TestUnknown:
@@ -128,14 +128,14 @@ class TestUnknown:
             pytest.approx(0.6),
             pytest.approx(1.0),
         ]
-        assert len(model.seen) == 5
+        assert len(model.requests) == 5
         assert json.loads(str(one_row(run)["facts"]))["unread"] == 1
 
     def test_a_model_that_never_states_a_hop_is_asked_once_a_point(self, tmp_path: Path, goal: Path) -> None:
         model = MockModel("sorry")
         run = run_judge(Hop(model, points=4), subject(goal), tmp_path / "run")
         assert run.curves().column("progress").to_pylist() == [None] * 4
-        assert len(model.seen) == 4
+        assert len(model.requests) == 4
 
     @pytest.mark.parametrize("text", ["<score>+150%</score>", "<score>nan</score>", "<score>0.5</score>", ""])
     def test_a_hop_that_cannot_be_is_unknown(self, tmp_path: Path, goal: Path, text: str) -> None:
@@ -164,7 +164,7 @@ class TestGoal:
         with pytest.warns(UserWarning, match="has no goal image: judged in incremental mode"):
             run, model = judged(tmp_path, INCREMENTAL, None, mode=mode)
         assert run.curves().column("progress").to_pylist() == pytest.approx([0.5, 0.7, 0.35, 1.0])
-        assert "REFERENCE END" not in text_of(model.seen[0])
+        assert "REFERENCE END" not in text_of(model.requests[0])
         assert json.loads(str(one_row(run)["facts"])) == {
             "goal_change": None,
             "goal_used": 0.0,
@@ -184,13 +184,13 @@ class TestGoal:
         with pytest.warns(UserWarning, match=r"looks like its start \(0.00% of the pixels differ\)"):
             run, model = judged(tmp_path, INCREMENTAL, alike, mode=mode)
         assert "backward" not in run.curves().column_names
-        assert "REFERENCE END" not in text_of(model.seen[0])
+        assert "REFERENCE END" not in text_of(model.requests[0])
 
     def test_the_check_can_be_turned_off(self, tmp_path: Path) -> None:
         alike = tmp_path / "alike.png"
         Image.new("RGB", (8, 6), (3, 2, 4)).save(alike)
         _, model = judged(tmp_path, INCREMENTAL, alike, alike=0.0)
-        assert "REFERENCE END" in text_of(model.seen[0])
+        assert "REFERENCE END" in text_of(model.requests[0])
 
     def test_real_rollouts_end_unlike_they_start_and_a_saved_start_is_known(
         self, shared_data: Path, tmp_path: Path
@@ -341,6 +341,6 @@ def test_the_real_three_camera_episode(shared_data: Path, tmp_path: Path, views:
         "fused": [(0.2 + 0.2 + 1.2) / 3, (0.36 + 0.2 + 1.2) / 3],
     }
     assert run.curves().column("progress").to_pylist() == pytest.approx(expected[mode])
-    counts = {len(images_of(request)) for request in model.seen}
+    counts = {len(images_of(request)) for request in model.requests}
     backwards = {2 + 1 + views}
     assert counts == {"backward": backwards, "fused": backwards | {2 + 2 * views}}.get(mode, {2 + 2 * views})

@@ -123,7 +123,7 @@ class TestWindow:
     def windows(self, tmp_path: Path, **options: object) -> list[list[int]]:
         model = MockModel(said([], 100))
         run_judge(ProcVlm(model, points=4, **options), episode(), tmp_path)  # type: ignore[arg-type]
-        return sorted((frames_of(request) for request in model.seen), key=lambda frames: frames[-1])
+        return sorted((frames_of(request) for request in model.requests), key=lambda frames: frames[-1])
 
     def test_slides_over_the_judged_frames_and_is_padded_with_the_first(self, tmp_path: Path) -> None:
         assert self.windows(tmp_path, window=3) == [[0, 0, 0], [0, 0, 16], [0, 16, 33], [16, 33, 49]]
@@ -154,7 +154,7 @@ class TestPrompt:
     def test_is_the_published_one_without_subgoals(self, tmp_path: Path) -> None:
         model = MockModel(said([], 100))
         run_judge(ProcVlm(model, points=2), episode(), tmp_path)
-        assert text_of(model.seen[0]) == (
+        assert text_of(model.requests[0]) == (
             'Given the recent observation and the task "open the drawer", first infer the remaining atomic '
             "actions required to complete the task. Then estimate the current completion percentage and "
             "output it as a float wrapped by <progress> tags."
@@ -163,12 +163,12 @@ class TestPrompt:
     def test_gives_the_steps_in_their_words_where_there_are_subgoals(self, tmp_path: Path) -> None:
         model = MockModel(said([], 100))
         run_judge(ProcVlm(model, points=2), episode(subgoals=GOALS), tmp_path)
-        assert "- grasp the handle\n- pull the drawer\n- let go" in text_of(model.seen[0])
+        assert "- grasp the handle\n- pull the drawer\n- let go" in text_of(model.requests[0])
 
     def test_may_be_the_published_one_all_the_same(self, tmp_path: Path) -> None:
         model = MockModel(said([], 100))
         run_judge(ProcVlm(model, points=2, template="published"), episode(subgoals=GOALS), tmp_path)
-        assert "pull the drawer" not in text_of(model.seen[0])
+        assert "pull the drawer" not in text_of(model.requests[0])
 
 
 class TestOptions:
@@ -215,5 +215,5 @@ def test_the_real_three_camera_episode(shared_data: Path, tmp_path: Path, views:
     run = run_judge(ProcVlm(model, points=3, window=4, size=96), subject, tmp_path, views=names)
     assert run.curves().column("progress").to_pylist() == [0.375] * 3
     assert run.curves().column("time_s").to_pylist()[-1] == pytest.approx(42.5333, abs=1e-3)
-    assert [len(images_of(request)) for request in model.seen] == [4 * views] * 3
-    assert {p.clip.frames.shape for request in model.seen for p in images_of(request)} == {(1, 72, 96, 3)}
+    assert [len(images_of(request)) for request in model.requests] == [4 * views] * 3
+    assert {p.clip.frames.shape for request in model.requests for p in images_of(request)} == {(1, 72, 96, 3)}

@@ -77,7 +77,7 @@ class TestStatements:
         assert answers(run) == ["no", "no"], "the first goes by the wrist's camera alone"
         scores = run.verdicts().column("score").to_pylist()
         assert scores == pytest.approx([1 / (1 + math.exp(3)), 1 / (1 + math.exp(1.0))])
-        assert len(model.seen) == 2
+        assert len(model.requests) == 2
 
     def test_what_the_model_does_not_tell_is_unknown(self, tmp_path: Path) -> None:
         def script(request: Request) -> object:
@@ -96,22 +96,22 @@ class TestAllAtOnce:
             ("yes", 1.0, 1.2, "closed in frame 2"),
             ("no", 0.0, None, "still shut"),
         ]
-        assert len(model.seen) == 1
+        assert len(model.requests) == 1
         assert run.judgements().column("success_score").to_pylist() == [0.0]
 
     def test_the_model_reads_instruction_subgoals_and_when_they_count(self, tmp_path: Path) -> None:
         _, model = judged(tmp_path, BOTH)
-        text = text_of(model.seen[0])
+        text = text_of(model.requests[0])
         assert '"open the drawer"' in text
         assert "1. grasp the handle (fingers around it) [counts if true at some time]" in text
         assert "2. the drawer is open [counts if still true in the last frame]" in text
         assert "Frame 16, 4.90 s" in text
-        assert len(images_of(model.seen[0])) == 16
+        assert len(images_of(model.requests[0])) == 16
 
     def test_reason_and_time_are_asked_for_only_if_wanted(self, tmp_path: Path) -> None:
         _, model = judged(tmp_path, BOTH, reason=False, when=False)
-        assert '"why"' not in text_of(model.seen[0])
-        assert '"when"' not in text_of(model.seen[0])
+        assert '"why"' not in text_of(model.requests[0])
+        assert '"when"' not in text_of(model.requests[0])
 
     def test_all_reached_is_success_and_anything_unknown_is_not_known(self, tmp_path: Path) -> None:
         yes = json.dumps([{"number": n, "answer": "yes"} for n in (1, 2)])
@@ -133,14 +133,14 @@ class TestOneByOne:
 
         run, model = judged(tmp_path, script, strategy="per-subgoal")
         assert answers(run) == ["yes", "no"]
-        assert len(model.seen) == 2
-        assert not any("Judged before" in text_of(request) for request in model.seen)
+        assert len(model.requests) == 2
+        assert not any("Judged before" in text_of(request) for request in model.requests)
 
     def test_sequential_tells_what_was_judged_before(self, tmp_path: Path) -> None:
         run, model = judged(tmp_path, '{"answer": "no"}', strategy="sequential")
         assert answers(run) == ["no", "no"]
-        assert "Judged before" not in text_of(model.seen[0])
-        assert "Judged before:\n1. grasp the handle: no\n" in text_of(model.seen[1])
+        assert "Judged before" not in text_of(model.requests[0])
+        assert "Judged before:\n1. grasp the handle: no\n" in text_of(model.requests[1])
 
     def test_token_probabilities_give_a_score(self, tmp_path: Path) -> None:
         run, model = judged(
@@ -149,8 +149,8 @@ class TestOneByOne:
         assert answers(run) == ["yes", "yes"]
         assert run.verdicts().column("score").to_pylist() == pytest.approx([0.75, 0.75])
         assert run.judgements().column("success_score").to_pylist() == pytest.approx([0.75])
-        assert model.seen[0].candidates == ("Yes", "No")  # type: ignore[union-attr]
-        assert "one word, Yes or No." in text_of(model.seen[0])
+        assert model.requests[0].candidates == ("Yes", "No")  # type: ignore[union-attr]
+        assert "one word, Yes or No." in text_of(model.requests[0])
 
     def test_the_success_score_is_the_weakest_subgoals(self, tmp_path: Path) -> None:
         def script(request: Request) -> list[float]:
@@ -209,7 +209,7 @@ class TestRepeats:
     def test_each_repeat_is_a_question_of_its_own_with_its_own_seed(self, tmp_path: Path) -> None:
         run, model = judged(tmp_path, lambda request: BOTH if request.repeat else "garbage", repeats=3)  # type: ignore[union-attr]
         assert answers(run) == ["yes", "no"]
-        assert sorted((r.repeat, r.seed, r.temperature) for r in model.seen) == [  # type: ignore[union-attr]
+        assert sorted((r.repeat, r.seed, r.temperature) for r in model.requests) == [  # type: ignore[union-attr]
             (0, 0, 0.7),
             (1, 1, 0.7),
             (2, 2, 0.7),
@@ -266,7 +266,7 @@ class TestOptions:
         before = protocol_of(judge)
         assert before.content["judge"]["options"]["template"] == "mine"  # type: ignore[index]
         _, model = judged(tmp_path, BOTH, template=str(rules))
-        assert "Only trust the last frame.\n" in text_of(model.seen[0])
+        assert "Only trust the last frame.\n" in text_of(model.requests[0])
         rules.write_text("Trust nothing.\n")
         assert protocol_of(judge).hash != before.hash
 
@@ -282,7 +282,7 @@ class TestOptions:
 def test_layouts_differ_in_images_not_in_frames(tmp_path: Path, layout: str, images: int) -> None:
     views = {name: FakeView(mark=name) for name in ("top", "left", "right")}
     run, model = judged(tmp_path, BOTH, episode(views=views, subgoals=GOALS), frames=4, layout=layout)
-    assert len(images_of(model.seen[0])) == images
+    assert len(images_of(model.requests[0])) == images
     assert run.usage().column("images").to_pylist() == [images]
 
 
@@ -315,7 +315,7 @@ def test_the_real_three_camera_episode(shared_data: Path, tmp_path: Path, views:
     judge = StepEval(model, frames=4, size=96, layout=layout)  # type: ignore[arg-type]
     run = run_judge(judge, subject, tmp_path, views=names)
     assert answers(run) == ["yes"] * 3
-    (request,) = model.seen
+    (request,) = model.requests
     shapes = {p.clip.frames.shape for p in images_of(request)}
     assert shapes == {(1, 72, 96 * views if layout == "tiled" else 96, 3)}
     assert len(images_of(request)) == (4 if layout == "tiled" else 4 * views)

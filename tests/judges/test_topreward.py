@@ -60,8 +60,8 @@ def rewards(values: Sequence[float], no: float = -1.0) -> MockModel:
 
 
 def requests(model: MockModel) -> list[ScorePrefixes]:
-    assert all(isinstance(request, ScorePrefixes) for request in model.seen)
-    return model.seen  # type: ignore[return-value]
+    assert all(isinstance(request, ScorePrefixes) for request in model.requests)
+    return model.requests  # type: ignore[return-value]
 
 
 # What comes out
@@ -224,15 +224,15 @@ def test_braces_in_an_instruction_are_left_alone() -> None:
 
 
 @dataclass
-class Telling(MockModel):
-    """A model that tells its tokens: up to four letters each, with the space before a word."""
+class WithTokens(MockModel):
+    """A model that returns its tokens: up to four letters each, with the space before a word."""
 
     def token_texts(self, text: str) -> list[str]:
         return re.findall(r" ?\S{1,4}", text)
 
 
 def likelihood(request: ScorePrefixes) -> PrefixScores:
-    """Log-probability of a piece: its length, below a prefix's; deeper the more text stands before it."""
+    """Log-probability of a token: its length, below a prefix's; deeper the more text stands before it."""
     shape = (len(request.prompts), len(request.lengths), len(request.candidates))
     values = np.zeros(shape)
     for s, (_, tail) in enumerate(map(split_at_video, request.prompts)):
@@ -242,15 +242,15 @@ def likelihood(request: ScorePrefixes) -> PrefixScores:
 
 
 @pytest.mark.parametrize(
-    ("kind", "pieces", "calls"),
+    ("kind", "tokens", "calls"),
     [
         (MockModel, [" open", " the", " open", " drawer"], 4),
         # "er" is a token after " draw" and not after " the" (" thee", "r"), so it is asked alone.
-        (Telling, [" open", " the", " open", " draw", "er"], 2),
+        (WithTokens, [" open", " the", " open", " draw", "er"], 2),
     ],
 )
 def test_the_instruction_variant_is_the_mean_over_its_tokens_each_after_those_before_it(
-    kind: type[MockModel], pieces: list[str], calls: int
+    kind: type[MockModel], tokens: list[str], calls: int
 ) -> None:
     model = kind(script=likelihood)  # type: ignore[arg-type]
     result = judged(
@@ -262,13 +262,13 @@ def test_the_instruction_variant_is_the_mean_over_its_tokens_each_after_those_be
     before = "The above video shows a robot manipulation trajectory that completes the following task:"
     by_hand = []
     for length in requests(model)[0].lengths:
-        said, total = before, 0.0
-        for piece in pieces:
-            total += -len(said) / 100 - len(piece) + length / 10
-            said += piece
-        assert said == before + text
-        by_hand.append(total / len(pieces))
-    assert len(model.seen) == calls
+        scored, total = before, 0.0
+        for token in tokens:
+            total += -len(scored) / 100 - len(token) + length / 10
+            scored += token
+        assert scored == before + text
+        by_hand.append(total / len(tokens))
+    assert len(model.requests) == calls
     np.testing.assert_allclose(curve.channels["raw"], by_hand)
     assert np.all(np.isnan(curve.progress))
     assert math.isnan(result.success_score)
@@ -330,7 +330,7 @@ def test_the_real_three_camera_episode_is_judged_with_one_two_and_three_views(
     assert run.judgements().column("error").to_pylist() == [None]
     curves = run.curves()
     assert curves.num_rows == 8
-    assert len(model.seen) == views
+    assert len(model.requests) == views
     own = [name for name in curves.column_names if name.startswith("logp_true:")]
     assert own == ([] if views == 1 else [f"logp_true:{name}" for name in sorted(names)])
     if views > 1:
@@ -346,7 +346,7 @@ def test_real_rollouts_are_judged_through_the_engine_and_the_cache(shared_data: 
     for name in ("one", "two"):
         run = stepscore.score(episodes, TopReward(model), out=tmp_path / name, call_options=call_options)
         assert run.judgements().column("success_score").to_pylist() == [0.5] * 5
-    assert len(model.seen) == 5
+    assert len(model.requests) == 5
 
 
 # Calibration
