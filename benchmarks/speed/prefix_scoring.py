@@ -27,8 +27,8 @@ from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.full_forward import score_naive
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
-from stepscore.models.qwen3vl.prefix_scoring import planned, score_incremental, score_shared
-from stepscore.models.qwen3vl.prompts import QwenPrompts
+from stepscore.models.qwen3vl.prefix_scoring import prepare_video, score_incremental, score_shared
+from stepscore.models.qwen3vl.prompts import QwenInputs
 
 FRAMES, SIDE = 32, 224
 HEAD = "<|im_start|>user\n"
@@ -124,11 +124,11 @@ def flops(work: Callable[[], Any]) -> tuple[Any, int]:
 
 def ways(net: Qwen3VLNetwork, k: int, *instructions: str) -> dict[str, Callable[[], Any]]:
     scored = request(k, instructions)
-    prompts = QwenPrompts(net.encode, net.tokens, net.geometry)
+    prompts = QwenInputs(net.encode, net.tokens, net.geometry)
     return {
         "full": lambda: score_naive(net.model, prompts, scored)[0],
-        "incremental": lambda: score_incremental(net, planned(net, scored)),
-        "shared": lambda: score_shared(net, [planned(net, scored)])[0],
+        "incremental": lambda: score_incremental(net, prepare_video(net, scored)),
+        "shared": lambda: score_shared(net, [prepare_video(net, scored)])[0],
     }
 
 
@@ -148,7 +148,7 @@ def print_peak(way: str) -> None:
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     if way == "full":
         scored = request(1, INSTRUCTIONS[:1])  # the longest prefix is where full passes peak
-        score_naive(net.model, QwenPrompts(net.encode, net.tokens, net.geometry), scored)
+        score_naive(net.model, QwenInputs(net.encode, net.tokens, net.geometry), scored)
     else:
         ways(net, 16, INSTRUCTIONS[0])[way]()
     print(resident("VmHWM") - before)
@@ -163,7 +163,7 @@ def main() -> None:
         f"language model {text / 1e6:.0f}M + embedding {32768 * 1024 / 1e6:.0f}M, vision {vision / 1e6:.0f}M"
     )
     print(f"text {TEXT}\nvision {VISION}")
-    plan = planned(net, request(16, INSTRUCTIONS[:1])).plan
+    plan = prepare_video(net, request(16, INSTRUCTIONS[:1])).plan
     print(f"K=16: base {len(plan.base)} tokens, suffix {len(plan.branches[0].stem)}, {plan.tokens} in all")
     failed = []
 

@@ -58,7 +58,7 @@ def test_with_a_vocabulary_the_model_is_asked_once_and_taken_at_its_word(tmp_pat
     made = run(model, tmp_path)
     assert made.stages == (Stage("reach", 0, 2), Stage("pull", 2, 5))
     assert (made.problems, made.error, made.usage.calls) == ((), None, 1)
-    text = asked(model.seen[0])
+    text = asked(model.requests[0])
     assert "1. reach\n2. pull" in text
     assert "no others" in text
     assert "open the drawer" in text
@@ -75,14 +75,14 @@ def test_without_one_it_plans_first_once_a_task_and_may_add_names(tmp_path: Path
     assert [one.plan for one in made] == [("reach", "pull")] * 2
     assert [one.stages[1].name for one in made] == ["wave"] * 2
     assert [one.usage.calls for one in made] == [2, 1]
-    assert len(model.seen) == 3
+    assert len(model.requests) == 3
 
 
 def test_what_is_wrong_is_told_to_the_model_which_may_answer_again(tmp_path: Path) -> None:
     model = answering(stages(("reach", 0, 3), ("pull", 2, 5)), GOOD)
     made = run(model, tmp_path)
     assert made.stages == (Stage("reach", 0, 2), Stage("pull", 2, 5))
-    assert "'pull' (2..5 s) overlaps stage 'reach'" in asked(model.seen[1])
+    assert "'pull' (2..5 s) overlaps stage 'reach'" in asked(model.requests[1])
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_braces_in_an_instruction_stay_as_they_are(tmp_path: Path) -> None:
     annotate_episodes(
         [episode(instruction="put {steps} away")], model, tmp_path, vocabulary=WORDS, call_options=OFF
     )
-    assert 'told: "put {steps} away"' in asked(model.seen[0])
+    assert 'told: "put {steps} away"' in asked(model.requests[0])
 
 
 def test_long_videos_are_shown_at_a_lower_rate(tmp_path: Path) -> None:
     model = answering(GOOD)
     run(model, tmp_path, options=AnnotateOptions(fps=10, max_frames=6))
-    parts = model.seen[0].prompt.turns[0].parts  # type: ignore[union-attr]
+    parts = model.requests[0].prompt.turns[0].parts  # type: ignore[union-attr]
     assert sum(not isinstance(part, str) for part in parts) == 6
     with pytest.raises(OptionError, match="tries is 0"):
         AnnotateOptions(tries=0)

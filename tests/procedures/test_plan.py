@@ -40,7 +40,7 @@ def test_a_draft_is_ordered_unreviewed_and_read_back(tmp_path: Path) -> None:
 def test_a_video_is_shown_in_a_few_frames(tmp_path: Path) -> None:
     model = MockModel(script=lambda request: json.dumps(PLAN))
     plan_subgoals("open the drawer", model, tmp_path, episode=episode(), call_options=OFF)
-    parts = model.seen[0].prompt.turns[0].parts  # type: ignore[union-attr]
+    parts = model.requests[0].prompt.turns[0].parts  # type: ignore[union-attr]
     assert sum(not isinstance(part, str) for part in parts) == 8
 
 

@@ -81,7 +81,7 @@ def test_what_would_stop_the_run_stops_the_dry_run() -> None:
 
 
 def test_every_call_is_counted_and_priced_by_the_model_it_is_put_to() -> None:
-    cheap, dear = MockModel("a/gpt-4o-mini"), MockModel("a/gpt-4o")
+    cheap, dear = MockModel("openai/gpt-4o-mini"), MockModel("openai/gpt-4o")
     alone = [dry_run(episodes(), Asks(model), CallOptions(cache=False)) for model in (cheap, dear)]
     both = dry_run(episodes(), Cascade(Asks(cheap), Asks(dear), unsure_to=0.6), CallOptions(cache=False))
     assert both.calls == alone[0].calls + alone[1].calls

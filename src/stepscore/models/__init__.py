@@ -1,7 +1,7 @@
-"""What looks at images and answers.
+"""Models: they read images and text, and answer a judge's requests.
 
-A judge puts requests (``request.py``) to a model (``model.py``); every call goes through the ledger, which
-keeps answers, attempts and money. Each backend is one file, found by the first part of the model string:
+A judge sends requests (``requests.py``) to a model (``base.py``); every call goes through the ledger
+(``calls/ledger.py``), which keeps answers, attempts and costs. The first part of a model string names the backend:
 ``hf/Qwen/Qwen3-VL-4B-Instruct``, ``openai-api/gpt-4o``. ``embedded`` is the small judge in the package itself.
 """
 
@@ -102,12 +102,11 @@ model_registry: Registry[Callable[..., Model]] = Registry(
 )
 
 SINGLE_MODEL_BACKENDS = frozenset({"embedded"})
-
-"""Backends that are one model, so that nothing stands after their name."""
+"""Backends that are one model, so that nothing follows their name."""
 
 
 def get_model(name: str, **options: object) -> Model:
-    """The model named by a model string: a backend, a slash, and what that backend loads or asks.
+    """Return the model of a model string: a backend, a slash, and the checkpoint or served model.
 
     >>> get_model("mock/yes").name
     'mock/yes'
@@ -115,7 +114,11 @@ def get_model(name: str, **options: object) -> Model:
     Args:
         name: ``embedded``, ``hf/PATH-OR-ID``, ``sarm/CHECKPOINT``, ``vllm/NAME``, ``openai-api/NAME``,
             ``sglang/NAME``, ``mock/ANSWER``.
-        options: The backend's keyword options (dtype, base_url ...); a wrong one lists the valid ones.
+        options: The backend's keyword options (dtype, base_url ...).
+
+    Raises:
+        OptionError: Not a model string, or an option has a wrong value.
+        UnknownNameError: The backend has no such option; the message lists those it has.
     """
     backend, slash, rest = name.partition("/")
     complete = not slash if backend in SINGLE_MODEL_BACKENDS else bool(rest)
@@ -125,7 +128,7 @@ def get_model(name: str, **options: object) -> Model:
         )
         looks_local = Path(name).expanduser().exists()
         hint = f" That is a path: write hf/{name} to load a checkpoint from it." if looks_local else ""
-        raise OptionError(f"{name!r} is no model string. Valid forms: {forms}.{hint}")
+        raise OptionError(f"Invalid model string {name!r}. Valid forms: {forms}.{hint}")
     make = model_registry.get(backend)
     valid = [p for p in inspect.signature(make).parameters if p != "name"]
     for option in options:

@@ -22,14 +22,15 @@ from stepscore.models.requests import Generate, PredictStages, Request, Score
 
 @dataclass
 class MockModel(SyncMethods):
-    """Answers by script: the text after ``mock/``, or what a function of the request returns.
+    """A model that answers by script: the text after ``mock/``, or what a function of the request returns.
 
     Attributes:
-        text: The answer to everything.
-        script: Function of the request that gives the answer instead: a text, numbers, or a Response.
-        scores: What scoring can do, to try judges against lesser models.
+        text: The answer to every request.
+        script: Function of the request that returns the answer instead: a text, numbers, or a Response.
+        scores: As in :class:`Capabilities`, to try a judge on a model that scores less.
         served: Whether to behave like a server.
         prefix_sharing: As in :class:`Capabilities`.
+        requests: Every request answered so far.
     """
 
     text: str = ""
@@ -37,7 +38,7 @@ class MockModel(SyncMethods):
     scores: str = "exact"
     served: bool = False
     prefix_sharing: str = "exact"
-    seen: list[Request] = field(default_factory=list, repr=False)
+    requests: list[Request] = field(default_factory=list, repr=False)
 
     @property
     def name(self) -> str:
@@ -46,7 +47,7 @@ class MockModel(SyncMethods):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Everything, unless told otherwise."""
+        """All of them, unless an option limits them."""
         return Capabilities(
             scores=self.scores,  # type: ignore[arg-type]
             videos=True,
@@ -55,23 +56,25 @@ class MockModel(SyncMethods):
         )
 
     def describe(self) -> Mapping[str, object]:
-        """Its name."""
+        """Return its name."""
         return {"name": self.name}
 
     async def answer(self, request: Request) -> Response:
-        """The scripted answer; every request is kept in ``seen``."""
-        self.seen.append(request)
-        said = self.text if self.script is None else self.script(request)
-        if isinstance(said, Answer | Scores | PrefixScores | StagePredictions):
-            return said
+        """Return the scripted answer and keep the request in ``requests``."""
+        self.requests.append(request)
+        answer = self.text if self.script is None else self.script(request)
+        if isinstance(answer, Answer | Scores | PrefixScores | StagePredictions):
+            return answer
         if isinstance(request, Generate):
-            return Answer(str(said), tokens_in=100, tokens_out=max(1, len(str(said)) // 4))
+            return Answer(str(answer), tokens_in=100, tokens_out=max(1, len(str(answer)) // 4))
         if isinstance(request, Score):
             values = tuple(
-                float(v) for v in np.broadcast_to(np.asarray(said, float), len(request.candidates))
+                float(v) for v in np.broadcast_to(np.asarray(answer, float), len(request.candidates))
             )
             return Scores(values, (False,) * len(values), tokens_in=100)
         if isinstance(request, PredictStages):
             return unknown_response(request)
         shape = (len(request.prompts), len(request.lengths), len(request.candidates))
-        return PrefixScores(np.broadcast_to(np.asarray(said, dtype=np.float64), shape).copy(), tokens_in=100)
+        return PrefixScores(
+            np.broadcast_to(np.asarray(answer, dtype=np.float64), shape).copy(), tokens_in=100
+        )

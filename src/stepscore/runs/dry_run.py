@@ -29,7 +29,7 @@ from stepscore.models import (
     unknown_response,
 )
 from stepscore.models.api import scores_one_by_one, single_requests
-from stepscore.models.calls import Call, CallCache, Price, call_key, most_tokens
+from stepscore.models.calls import Call, CallCache, Price, call_key, max_request_tokens
 from stepscore.runs.local import RUN_STOPPING_ERRORS
 from stepscore.runs.model_client import CallOptions
 
@@ -158,7 +158,7 @@ class _Account:
             tokens = estimate_tokens(episode, request)
             self.totals += [1, cached, Call(episode.id, key, request).images, *tokens]
             if not cached and known is not None and known.price is not None:
-                self._cost += known.price.of(*tokens)
+                self._cost += known.price.cost(*tokens)
 
     def cost(self) -> float | None:
         """Return the cost of the calls; ``None`` where one of the models has no price."""
@@ -211,7 +211,7 @@ def estimate_tokens(episode: Episode, request: Request) -> tuple[int, int]:
         return image_tokens + text // 4, 0
     if isinstance(request, PredictStages):
         return image_tokens, 0
-    return image_tokens + _text_bytes(request.prompt) // 4, most_tokens(request)[1]
+    return image_tokens + _text_bytes(request.prompt) // 4, max_request_tokens(request)[1]
 
 
 def _text_bytes(prompt: Prompt) -> int:

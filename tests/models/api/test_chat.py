@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepscore.episodes import Clip
 from stepscore.errors import OptionError, TransientModelError
 from stepscore.models import Answer, DecodedMedia, Prompt, Turn
-from stepscore.models.api.chat import ImageCodec, chat_messages, read_answer, read_told, scores_of
+from stepscore.models.api.chat import ImageCodec, chat_messages, read_answer, read_logprobs, scores_of
 from stepscore.types import Frames
 from tests.models.api.servers import shown
 
@@ -119,7 +119,7 @@ def test_malformed_replies_are_worth_another_try_and_never_invent_anything(value
     with contextlib.suppress(TransientModelError):
         assert read_answer(given_reply, "m").text in {"", *joined_texts(given_reply)}
     with contextlib.suppress(TransientModelError):
-        assert not any(math.isnan(number) for number in read_told(given_reply, "m").values())
+        assert not any(math.isnan(number) for number in read_logprobs(given_reply, "m").values())
 
 
 @settings(max_examples=300, deadline=None)

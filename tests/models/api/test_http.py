@@ -73,7 +73,7 @@ def test_a_server_that_does_not_finish_is_left_when_the_time_is_up(
     met: dict[str, ModelError], fault: str
 ) -> None:
     # Left to itself it goes on for 30 s, "slow" a letter at a time, and what comes then is no time-out.
-    assert "no whole answer in 0.5 s" in str(met[fault])
+    assert "no complete response in 0.5 s" in str(met[fault])
 
 
 def test_a_key_is_sent_and_shown_nowhere(met: dict[str, ModelError]) -> None:

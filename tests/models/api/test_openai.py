@@ -224,7 +224,7 @@ def test_a_name_says_who_is_asked(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("MY_GATEWAY_BASE_URL", "http://gateway/v1")
     model = OpenAIModel(name)
-    assert (model.asked, model.server.base_url, model.server.key_name) == (asked, url, key)
+    assert (model.served_name, model.server.base_url, model.server.key_name) == (asked, url, key)
 
 
 def test_the_base_url_comes_from_the_option_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def check_top(model: VllmModel, prompt: Prompt) -> None:
 def test_a_server_that_refuses_is_asked_otherwise_at_the_next_try(spec: dict[str, Any]) -> None:
     with serving(**spec) as server:
         model = ask(server)
-        with pytest.raises(RefusedError, match="likeliest tokens instead") as caught:
+        with pytest.raises(RefusedError, match="most likely tokens instead") as caught:
             model.score(user("a"), ("yes",))
         assert caught.value.retry_after == 0.0
         assert model.score(user("a"), ("yes",)).logprobs
@@ -99,7 +99,7 @@ def test_a_server_that_refuses_is_asked_otherwise_at_the_next_try(spec: dict[str
 def test_a_few_tokens_that_were_not_asked_for_bound_nothing() -> None:
     with (
         serving(ids="ignored", openapi=False, tells=3) as server,
-        pytest.raises(TransientModelError, match="told 3 tokens, and not those asked for"),
+        pytest.raises(TransientModelError, match=r"other tokens than requested \(3 in all\)"),
     ):
         ask(server).score(user("a"), FEW)
 
@@ -134,7 +134,7 @@ def test_the_server_is_found_where_it_usually_is(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("VLLM_BASE_URL", raising=False)
     model = get_model("vllm/Qwen/Qwen3-VL-8B-Instruct")
     assert isinstance(model, VllmModel)
-    assert model.asked == "Qwen/Qwen3-VL-8B-Instruct"
+    assert model.served_name == "Qwen/Qwen3-VL-8B-Instruct"
     assert model.server.base_url == "http://localhost:8000/v1"
     assert model.server.key_name == "VLLM_API_KEY"
     monkeypatch.setenv("VLLM_BASE_URL", "http://gpu:8000/v1")

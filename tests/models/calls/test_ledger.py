@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError, RunError, TransientModelError
 from stepscore.models import Answer, Generate, Prompt, Request, Response, Turn
-from stepscore.models.calls.cache import CallCache
+from stepscore.models.calls.answer_cache import CallCache
 from stepscore.models.calls.call import Call
-from stepscore.models.calls.ledger import LONGEST_WAIT_S, Attempts, Budget, Ledger, _retry_after
+from stepscore.models.calls.ledger import Attempts, Budget, Ledger, _retry_after
 from stepscore.models.calls.prices import Price
+from stepscore.models.calls.retries import MAX_RETRY_AFTER_S
 
 PRICE = Price(1.0, 10.0, "given by the user")
 REQUEST = Generate(Prompt((Turn("user", ("how far?",)),)), max_tokens=50)
@@ -126,7 +127,7 @@ def test_money_is_never_exceeded_whatever_happens(
         "refused": lambda: RefusedError("429", 0.0),
         "wrong": lambda: ModelError("no"),
     }
-    most, billed = PRICE.most(call()), 0.0
+    most, billed = PRICE.max_cost(call()), 0.0
     for n, what in enumerate(happens):
         book = ledger(folder, price=PRICE, budget=Budget(max_cost=limit))  # every call in a start of its own
         fake = Fake([kinds[what]()] if what in kinds else [])
@@ -138,7 +139,7 @@ def test_money_is_never_exceeded_whatever_happens(
             pass
         # The server bills an answer by its tokens, and may bill a lost one with the most it can cost.
         answered = fake.seen - (what in kinds)
-        billed += PRICE.of(20, 5) * max(0, answered) + most * (what == "lost" and fake.seen > 0)
+        billed += PRICE.cost(20, 5) * max(0, answered) + most * (what == "lost" and fake.seen > 0)
     assert billed <= limit + 1e-12
 
 
@@ -147,8 +148,8 @@ def test_a_refused_attempt_costs_nothing_and_a_lost_one_the_most(tmp_path: Path)
     one = call()
     ask(book, one, Fake([RefusedError("429"), TransientModelError("cut")]))
     costs = [cost for _, cost, _ in rows(tmp_path)]
-    assert costs == [0.0, PRICE.most(one), PRICE.of(20, 5)]
-    assert one.cost == PRICE.of(20, 5)
+    assert costs == [0.0, PRICE.max_cost(one), PRICE.cost(20, 5)]
+    assert one.cost == PRICE.cost(20, 5)
 
 
 def test_a_cost_that_the_server_did_not_count_is_unknown_and_held_against_the_budget(tmp_path: Path) -> None:
@@ -158,12 +159,12 @@ def test_a_cost_that_the_server_did_not_count_is_unknown_and_held_against_the_bu
     one = call()
     asyncio.run(ledger(tmp_path, price=PRICE).ask(one, Fake().prepare, uncounted))
     assert one.cost is None
-    assert rows(tmp_path)[0][1] == PRICE.most(one)
+    assert rows(tmp_path)[0][1] == PRICE.max_cost(one)
 
 
 def test_what_is_reserved_for_calls_under_way_is_waited_for_and_not_taken_as_spent(tmp_path: Path) -> None:
     one, fake = call(), Fake()
-    limit = PRICE.most(one) + 9 * PRICE.of(20, 5)
+    limit = PRICE.max_cost(one) + 9 * PRICE.cost(20, 5)
 
     async def together() -> list[Any]:
         book = ledger(tmp_path, price=PRICE, budget=Budget(max_cost=limit))
@@ -199,7 +200,7 @@ def test_the_same_question_under_way_is_asked_once(tmp_path: Path) -> None:
     assert len(set(map(repr, asyncio.run(together())))) == 1
     assert fake.seen == 3
     assert [one.cached for one in calls] == [False, True, True, True, True, False]
-    assert sum(one.cost or 0.0 for one in calls) == 2 * PRICE.of(20, 5)
+    assert sum(one.cost or 0.0 for one in calls) == 2 * PRICE.cost(20, 5)
 
 
 def test_an_error_is_shared_by_those_who_wait_for_it(tmp_path: Path) -> None:
@@ -267,7 +268,7 @@ def test_what_waits_for_a_slot_is_no_attempt_and_no_latency(tmp_path: Path) -> N
 def test_a_server_is_given_the_time_it_asks_for_within_reason() -> None:
     assert _retry_after(TransientModelError("", 7.0)) == 7.0
     assert _retry_after(TransientModelError("", 0.0)) == 0.0
-    assert _retry_after(TransientModelError("", 86_400.0)) == LONGEST_WAIT_S
+    assert _retry_after(TransientModelError("", 86_400.0)) == MAX_RETRY_AFTER_S
     assert _retry_after(TransientModelError("")) is True
     assert _retry_after(ModelError("")) is False
 

@@ -301,7 +301,7 @@ class TestTheJudgeInThePackage:
         assert check is not None
         shown = [*demo, *(perturb(episode, name, **how) for name, how in changes for episode in demo)]
         passed = [
-            check.admits_images([e.clip(indices=[0], size=224).frames[0]], e.instruction) for e in shown
+            check.accepts_images([e.clip(indices=[0], size=224).frames[0]], e.instruction) for e in shown
         ]
         assert np.mean(passed) >= 0.95
 
@@ -311,7 +311,7 @@ class TestTheJudgeInThePackage:
         videos = open_episodes(shared_data / "rollouts")
         moments = [frame for episode in videos for frame in episode.clip(count=6, size=224).frames]
         texts = ("open the drawer", "push the puck to the mark", "a text about nothing")
-        passed = [check.admits_images([frame], text) for frame in moments for text in texts]
+        passed = [check.accepts_images([frame], text) for frame in moments for text in texts]
         assert len(passed) >= 180
         assert np.mean(passed) <= 0.05
 

@@ -14,7 +14,7 @@ import torch
 from stepscore.errors import ModelError
 from stepscore.models import DecodedMedia, Generate, Prompt, ScorePrefixes, Turn, get_model
 from stepscore.models.hf.model import HfModel
-from stepscore.models.hf.molmo2_inputs import Molmo2Videos, pooling, video_text
+from stepscore.models.hf.molmo2_inputs import Molmo2Inputs, pooling, video_text
 from stepscore.models.qwen3vl.inputs import Geometry
 from tests.models import tiny
 from tests.models.hf import tiny_families
@@ -141,7 +141,7 @@ def test_pooling_of_a_side_that_does_not_divide() -> None:
     assert video_text(np.array([0.0, 0.5]), 1) == (
         "0.0 <frame_start><im_patch><frame_end> 0.5 <frame_start><im_patch><frame_end>"
     )
-    assert Molmo2Videos(lambda text: [], "").side == 378
+    assert Molmo2Inputs(lambda text: [], "").side == 378
 
 
 def test_any_other_family_through_its_own_processor(tmp_path: Path) -> None:

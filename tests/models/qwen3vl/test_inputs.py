@@ -21,7 +21,7 @@ from stepscore.models.qwen3vl.inputs import (
     patches,
     positions,
 )
-from stepscore.models.qwen3vl.prompts import QwenPrompts
+from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.models.requests import DecodedMedia
 from tests.models import tiny
 
@@ -77,7 +77,7 @@ def test_stills_are_cut_as_qwens_image_processor_cuts_them(height: int, width: i
     made = theirs([Image.fromarray(clip.frames[0])], return_tensors="np")
     geometry = geometry_of({"patch_size": 16}, {"size": size})
     tokens = tiny.vision_tokens(tiny.tokenizer())
-    ours = QwenPrompts(lambda text: [], tokens, geometry).inputs([DecodedMedia(clip)])
+    ours = QwenInputs(lambda text: [], tokens, geometry).inputs([DecodedMedia(clip)])
     assert ours["image_grid_thw"].tolist() == made["image_grid_thw"].tolist()
     np.testing.assert_allclose(ours["pixel_values"].numpy(), made["pixel_values"], atol=1e-6)
 
@@ -88,7 +88,7 @@ def test_frames_that_fit_are_not_touched() -> None:
 
 
 def test_the_size_of_a_video_does_not_depend_on_its_length() -> None:
-    prompts = QwenPrompts(lambda text: [0] * len(text), tiny.vision_tokens(tiny.tokenizer()), Geometry())
+    prompts = QwenInputs(lambda text: [0] * len(text), tiny.vision_tokens(tiny.tokenizer()), Geometry())
     grids = [
         prompts.prefix(tiny.clip(n), n, "", "x")["video_grid_thw"][0, 1:].tolist() for n in (1, 2, 3, 40)
     ]
@@ -112,7 +112,7 @@ def test_a_video_stands_in_the_prompt_as_qwens_processor_writes_it(n: int) -> No
     inputs = {"video_grid_thw": torch.tensor([[-(-n // 2), 4, 6]]), "video_metadata": [metadata]}
     text = tiny.HEAD + Qwen3VLProcessor.replace_video_token(cast(Any, theirs), inputs, 0) + tiny.tails()[0]
     clip = tiny.clip(n, height=64, width=96, times=np.arange(n) * 3 / 4.0)
-    prompts = QwenPrompts(lambda t: made.encode(t).ids, tiny.vision_tokens(made), Geometry())
+    prompts = QwenInputs(lambda t: made.encode(t).ids, tiny.vision_tokens(made), Geometry())
     ids = prompts.prefix(clip, n, tiny.HEAD, tiny.tails()[0])["input_ids"][0].tolist()
     assert ids == made.encode(text).ids
 
@@ -120,7 +120,7 @@ def test_a_video_stands_in_the_prompt_as_qwens_processor_writes_it(n: int) -> No
 def test_positions_are_those_the_model_gives() -> None:
     network = tiny.network()
     clip = tiny.clip(5, height=64, width=96)
-    prompts = QwenPrompts(network.encode, network.tokens, network.geometry)
+    prompts = QwenInputs(network.encode, network.tokens, network.geometry)
     inputs = prompts.prefix(clip, 5, tiny.HEAD, tiny.tails()[0])
     told, _ = network.model.model.get_rope_index(
         inputs["input_ids"], inputs["mm_token_type_ids"], video_grid_thw=inputs["video_grid_thw"]
@@ -139,7 +139,7 @@ def test_the_last_frame_fills_its_block() -> None:
 def test_images_and_videos_may_be_mixed() -> None:
     made = tiny.tokenizer()
     tokens = tiny.vision_tokens(made)
-    prompts = QwenPrompts(lambda t: made.encode(t).ids, tokens, Geometry())
+    prompts = QwenInputs(lambda t: made.encode(t).ids, tokens, Geometry())
     video = tiny.clip(3)
     parts = [
         "Look:",
@@ -161,7 +161,7 @@ def test_images_and_videos_may_be_mixed() -> None:
 def test_a_paced_video_tells_its_frame_rate_and_no_times() -> None:
     made = tiny.tokenizer()
     tokens = tiny.vision_tokens(made)
-    prompts = QwenPrompts(lambda t: made.encode(t).ids, tokens, Geometry(), videos="paced")
+    prompts = QwenInputs(lambda t: made.encode(t).ids, tokens, Geometry(), videos="paced")
     clip = Clip(tiny.clip(4).frames, np.array([0.0, 0.2, 0.4, 0.6]), np.arange(4))
     inputs = prompts.inputs([DecodedMedia(clip, video=True), "go"])
     assert inputs["second_per_grid_ts"].tolist() == pytest.approx([0.4])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.qwen3vl.inputs import VisionTokens
 from stepscore.models.qwen3vl.prefix_batches import PassCost, chunks, suffixes_of
-from stepscore.models.qwen3vl.prefix_plan import Layout, PrefixPlan, plan_shared_prefixes, target_ids
+from stepscore.models.qwen3vl.prefix_plan import PrefixPlan, PromptLayout, plan_shared_prefixes, target_ids
 from stepscore.types import FloatArray
 from tests.models import tiny
 
@@ -25,8 +25,8 @@ def encode(text: str) -> list[int]:
     return ids
 
 
-def layout(head: str = tiny.HEAD) -> Layout:
-    return Layout(encode, TOKENS, GRID, 2, head)
+def layout(head: str = tiny.HEAD) -> PromptLayout:
+    return PromptLayout(encode, TOKENS, GRID, 2, head)
 
 
 def whole_text(times: FloatArray, head: str, length: int, tail: str) -> str:

@@ -14,13 +14,13 @@ from stepscore.errors import EpisodeError, ModelError, OptionError
 from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl import prefix_plan, prefix_scoring
 from stepscore.models.qwen3vl.full_forward import score_naive
-from stepscore.models.qwen3vl.network import Features, Qwen3VLNetwork
+from stepscore.models.qwen3vl.network import BlockFeatures, Qwen3VLNetwork
 from stepscore.models.qwen3vl.prefix_batches import Suffixes, chunks
 from stepscore.models.qwen3vl.prefix_check import check_sharing
-from stepscore.models.qwen3vl.prefix_plan import Branch, PrefixPlan, Span, plan_shared_prefixes
-from stepscore.models.qwen3vl.prefix_scoring import planned, score_incremental, score_shared
+from stepscore.models.qwen3vl.prefix_plan import Branch, PrefixPlan, TokenSpan, plan_shared_prefixes
+from stepscore.models.qwen3vl.prefix_scoring import prepare_video, score_incremental, score_shared
 from stepscore.models.qwen3vl.prefix_stream import PrefixStream
-from stepscore.models.qwen3vl.prompts import QwenPrompts
+from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.types import FloatArray
 from tests.models import tiny
 
@@ -32,8 +32,8 @@ EAGER = tiny.network(attention="eager")
 THREE = tiny.tails(*tiny.INSTRUCTIONS)
 
 
-def prompts(network: Qwen3VLNetwork) -> QwenPrompts:
-    return QwenPrompts(network.encode, network.tokens, network.geometry)
+def prompts(network: Qwen3VLNetwork) -> QwenInputs:
+    return QwenInputs(network.encode, network.tokens, network.geometry)
 
 
 def full(request: RenderedPrefixes, network: Qwen3VLNetwork = NETWORK) -> FloatArray:
@@ -76,7 +76,7 @@ CASES = {
 def test_shared_and_incremental_scores_are_those_of_full_passes(case: str) -> None:
     request = CASES[case]
     reference = full(request)
-    ready = planned(NETWORK, request)
+    ready = prepare_video(NETWORK, request)
     assert reference.shape == (len(request.tails), len(request.lengths), 2)
     assert np.max(np.abs(score_shared(NETWORK, [ready])[0] - reference)) < EXACT
     assert np.max(np.abs(score_incremental(NETWORK, ready) - reference)) < EXACT
@@ -91,7 +91,7 @@ def test_the_video_matters_to_the_small_model() -> None:
 @pytest.mark.parametrize("limit", [1, 100_000, 1_000_000])
 def test_suffixes_in_chunks_give_the_same(limit: int) -> None:
     request = video(9, range(1, 10), tails=THREE)
-    ready = planned(NETWORK, request)
+    ready = prepare_video(NETWORK, request)
     passes = len(chunks(ready.plan, NETWORK.cost, limit))
     assert passes > 1
     assert np.max(np.abs(score_shared(NETWORK, [ready], limit)[0] - full(request))) < EXACT
@@ -100,7 +100,7 @@ def test_suffixes_in_chunks_give_the_same(limit: int) -> None:
 @pytest.mark.parametrize("limit", [1 << 30, 300_000])
 def test_videos_side_by_side_give_the_same(limit: int) -> None:
     requests = [CASES[case] for case in ("even", "non-square", "one frame", "three instructions", "chat")]
-    answers = score_shared(NETWORK, [planned(NETWORK, request) for request in requests], limit)
+    answers = score_shared(NETWORK, [prepare_video(NETWORK, request) for request in requests], limit)
     for request, answer in zip(requests, answers, strict=True):
         assert np.max(np.abs(answer - full(request))) < EXACT
 
@@ -108,14 +108,14 @@ def test_videos_side_by_side_give_the_same(limit: int) -> None:
 def test_eager_attention_gives_the_same() -> None:
     request = video(7, range(1, 8), tails=THREE)
     reference = full(request, EAGER)
-    assert np.max(np.abs(score_shared(EAGER, [planned(EAGER, request)])[0] - reference)) < EXACT
+    assert np.max(np.abs(score_shared(EAGER, [prepare_video(EAGER, request)])[0] - reference)) < EXACT
     assert np.max(np.abs(reference - full(request))) < EXACT
 
 
 def test_half_precision_stays_near_and_is_checked_with_its_own_tolerance() -> None:
     network = dataclasses.replace(NETWORK, model=tiny.network().model.to(torch.float16))
     request = video(5, range(1, 6))
-    assert np.max(np.abs(score_shared(network, [planned(network, request)])[0] - full(request))) < 0.1
+    assert np.max(np.abs(score_shared(network, [prepare_video(network, request)])[0] - full(request))) < 0.1
     assert check_sharing(network, prompts(network), "half") < 0.1
 
 
@@ -151,16 +151,16 @@ def test_a_prompt_longer_than_the_model_is_refused() -> None:
     short = tiny.qwen3vl(made, max_position_embeddings=40)
     network = dataclasses.replace(NETWORK, model=short)
     with pytest.raises(ModelError, match="made for 40"):
-        planned(network, video(16, (16,)))
+        prepare_video(network, video(16, (16,)))
 
 
 # Known mistakes. Each passes silently without a comparison with full passes.
 
 
 def drop_deepstack(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Features.of
+    right = BlockFeatures.of
     monkeypatch.setattr(
-        Features, "of", lambda self, b: (right(self, b)[0], *(0 * deep for deep in right(self, b)[1:]))
+        BlockFeatures, "of", lambda self, b: (right(self, b)[0], *(0 * deep for deep in right(self, b)[1:]))
     )
 
 
@@ -199,8 +199,8 @@ def positions_after_the_whole_video(monkeypatch: pytest.MonkeyPatch) -> None:
         plan = right(*given)
         starts = [int(b.stem.positions[0, 0]) for b in plan.branches]
 
-        def moved(span: Span, by: int) -> Span:
-            return Span(span.ids, span.positions + by)
+        def moved(span: TokenSpan, by: int) -> TokenSpan:
+            return TokenSpan(span.ids, span.positions + by)
 
         branches = [
             Branch(b.blocks, b.end, b.block, moved(b.stem, by), tuple(moved(t, by) for t in b.tails))
@@ -258,7 +258,7 @@ def test_every_known_mistake_shows_and_is_refused(mistake: str, monkeypatch: pyt
     reference = full(request, network)
     assert check_sharing(network, prompts(network), "tiny") < EXACT
     make(monkeypatch)
-    wrong = score_shared(network, [planned(network, request)])[0]
+    wrong = score_shared(network, [prepare_video(network, request)])[0]
     assert np.max(np.abs(wrong - reference)) > 10 * EXACT, "the comparison would not notice"
     with pytest.raises(ModelError, match="scoring=naive"):
         check_sharing(network, prompts(network), "tiny")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.sarm.encoders import WIDEST, get_encoder, word_directions
+from stepscore.models.sarm.encoders import MAX_FRAME_FEATURES, get_encoder, word_directions
 from tests.models import tiny
 from tests.models.sarm import tiny_sarm
 
@@ -61,7 +61,7 @@ def test_the_tower_of_a_qwen3vl_gives_its_tokens(tmp_path: Path) -> None:
     assert encoder.side == 64
     network = EmbeddedModel(checkpoint=str(folder), gate=False).network
     wanted = image_features(network, list(FRAMES))
-    assert wanted.shape[1] <= WIDEST
+    assert wanted.shape[1] <= MAX_FRAME_FEATURES
     np.testing.assert_allclose(encoder.encode_images(FRAMES).astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
     assert encoder.encode_text(["open the drawer", ""]).shape == (2, 64)
 

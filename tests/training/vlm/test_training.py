@@ -73,7 +73,7 @@ def test_every_branch_of_a_video_is_the_prompt_it_stands_for(
     videos: list[LabelledVideo], tmp_path: Path
 ) -> None:
     from stepscore.episodes import Clip
-    from stepscore.models.qwen3vl.prompts import QwenPrompts
+    from stepscore.models.qwen3vl.prompts import QwenInputs
 
     run = trainer(videos, tmp_path)
     run.loss_computer.network.eval()
@@ -85,7 +85,7 @@ def test_every_branch_of_a_video_is_the_prompt_it_stands_for(
         Statement(3, " x", 0.0),
     ]
     found = log_odds(run, video_tree(run.layout, times, said, WORDS), np.ascontiguousarray(frames))
-    prompts = QwenPrompts(run.layout.encode, run.layout.tokens, Geometry())
+    prompts = QwenInputs(run.layout.encode, run.layout.tokens, Geometry())
     for statement, value in zip(said, found, strict=True):
         n = 2 * statement.blocks
         clip = Clip(frames[:n], times[:n], np.arange(n))
@@ -100,7 +100,7 @@ def test_a_question_with_images_is_the_prompt_it_stands_for(
     videos: list[LabelledVideo], tmp_path: Path
 ) -> None:
     from stepscore.episodes import Clip
-    from stepscore.models.qwen3vl.prompts import QwenPrompts
+    from stepscore.models.qwen3vl.prompts import QwenInputs
 
     run = trainer(videos, tmp_path)
     run.loss_computer.network.eval()
@@ -111,7 +111,7 @@ def test_a_question_with_images_is_the_prompt_it_stands_for(
     stills = iter(
         ShownPart(Clip(frames[k : k + 1], np.zeros(1), np.zeros(1, dtype=np.int64))) for k in (0, 1)
     )
-    prompts = QwenPrompts(run.layout.encode, run.layout.tokens, Geometry())
+    prompts = QwenInputs(run.layout.encode, run.layout.tokens, Geometry())
     inputs = prompts.inputs([next(stills) if part is None else part for part in parts])
     with torch.no_grad():
         last = run.loss_computer.network(**inputs).logits[0, -1].log_softmax(-1)

@@ -1,7 +1,7 @@
-"""A conversation as OpenAI's chat format, and what its answers say.
+"""OpenAI's chat format: prompts as messages, and the text and log-probabilities of a chat completion.
 
-Images go as data URLs. A video goes as one image per frame, each after its time (``<1.5 seconds>``, as
-Qwen3-VL writes it), so that growing prefixes of it begin alike and a server's prefix cache can tell.
+Images are sent as data URLs. A video is sent as one image per frame, each after its timestamp (``<1.5 seconds>``, as
+Qwen3-VL writes it), so that growing prefixes of it begin alike and a server's prefix cache can use it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from stepscore.models.base import Answer, Scores
 from stepscore.models.requests import DecodedMedia, Part, Prompt, Turn
 from stepscore.types import Frames
 
-LEAST = -9999.0
-"""What servers write for a log-probability that JSON cannot hold; the true one is at most that."""
+MIN_LOGPROB = -9999.0
+"""The number servers write for a log-probability of minus infinity, which JSON cannot hold."""
 
 
 @dataclass(frozen=True)
 class ImageCodec:
-    """How images are packed.
+    """Encoding of images in a request.
 
     Attributes:
         format: ``"png"`` changes no pixel; ``"jpeg"`` is several times smaller.
-        quality: Of JPEG, 1..100.
-        max_side: Images whose longer side is above it are made smaller; ``None`` for never.
+        quality: JPEG quality, 1..100.
+        max_side: Longer side in pixels above which an image is scaled down; ``None`` for no limit.
     """
 
     format: Literal["png", "jpeg"] = "png"
@@ -46,12 +46,12 @@ class ImageCodec:
             raise OptionError(f"max_image_side is {self.max_side}; it must be at least 1.")
 
     def describe(self) -> dict[str, object]:
-        """What of it changes the pixels a model sees."""
+        """Return the settings that change the pixels a model gets."""
         pixels: dict[str, object] = {"format": self.format, "max_side": self.max_side}
         return {**pixels, "quality": self.quality} if self.format == "jpeg" else pixels
 
     def data_url(self, frame: Frames) -> str:
-        """A frame as a data URL."""
+        """Encode a frame as a data URL."""
         from PIL import Image
 
         image = Image.fromarray(frame)
@@ -64,12 +64,12 @@ class ImageCodec:
 
 
 def frame_time(seconds: float) -> str:
-    """A frame's time as it is typed before the frame."""
+    """Return the text that precedes a frame: its timestamp."""
     return f"<{seconds:.1f} seconds>"
 
 
-def spelled_out(parts: Sequence[Part]) -> Iterator[str | Frames]:
-    """Texts and single frames in order: a video becomes its frames, each after its time."""
+def expand_videos(parts: Sequence[Part]) -> Iterator[str | Frames]:
+    """Yield texts and single frames in order; a video becomes its frames, each after its timestamp."""
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -79,18 +79,18 @@ def spelled_out(parts: Sequence[Part]) -> Iterator[str | Frames]:
                     yield frame_time(seconds)
                 yield frame
         else:
-            raise TypeError(f"A model sees resolved requests; {type(part).__name__} is still a name.")
+            raise TypeError(f"A model gets resolved requests; {type(part).__name__} is still a reference.")
 
 
 def chat_messages(prompt: Prompt, codec: ImageCodec) -> list[dict[str, Any]]:
-    """The conversation as ``messages``; a turn without images is a plain string."""
+    """Return the conversation as ``messages``; the content of a turn without images is a plain string."""
     turns = [*prompt.turns, Turn("assistant", (prompt.prefill,))] if prompt.prefill else prompt.turns
     return [{"role": turn.role, "content": _content(turn.parts, codec)} for turn in turns]
 
 
 def _content(parts: Sequence[Part], codec: ImageCodec) -> str | list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
-    for part in spelled_out(parts):
+    for part in expand_videos(parts):
         if not isinstance(part, str):
             items.append({"type": "image_url", "image_url": {"url": codec.data_url(part)}})
         elif items and items[-1]["type"] == "text":
@@ -103,67 +103,67 @@ def _content(parts: Sequence[Part], codec: ImageCodec) -> str | list[dict[str, A
 
 
 def read_answer(reply: Mapping[str, Any], where: str) -> Answer:
-    """The text of a chat completion; empty where the model wrote none (it spent its tokens on thinking)."""
+    """Return the text of a chat completion; empty where there is none (the tokens went into reasoning)."""
     choice = _choice(reply, where)
     message = choice.get("message")
     content = (message.get("content") if isinstance(message, dict) else None) or ""
-    if isinstance(content, list):  # some servers answer in parts
+    if isinstance(content, list):  # some servers return the content in parts
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str):
-        raise TransientModelError(f"{where} answered a message whose content is no text.")
+        raise TransientModelError(f"{where} returned a message whose content is not text.")
     read, written = read_usage(reply)
     return Answer(content, str(choice.get("finish_reason") or "stop"), read, written)
 
 
-def read_told(reply: Mapping[str, Any], where: str) -> dict[str, float]:
-    """Log-probability of every token that a chat completion tells of its first position."""
+def read_logprobs(reply: Mapping[str, Any], where: str) -> dict[str, float]:
+    """Return the log-probability of every token that a chat completion lists at its first position."""
     logprobs = _choice(reply, where).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not content:
         raise TransientModelError(
-            f"{where} answered without log-probabilities. If it always does, it cannot score words: "
+            f"{where} returned no log-probabilities. If it never does, it cannot score words: "
             "use a judge that reads text, or a model under hf/, vllm/ or sglang/."
         )
     try:
-        told = [*(content[0].get("top_logprobs") or ()), content[0]]
-        pairs = [(str(item["token"]), float(item["logprob"])) for item in told]
+        items = [*(content[0].get("top_logprobs") or ()), content[0]]
+        pairs = [(str(item["token"]), float(item["logprob"])) for item in items]
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise TransientModelError(f"{where} answered log-probabilities of an unknown form.") from None
+        raise TransientModelError(f"{where} returned log-probabilities in an unknown format.") from None
     return {token: value for token, value in reversed(pairs) if not math.isnan(value)}
 
 
 Token = TypeVar("Token", bound=str | int)
 
 
-def scores_of(told: Mapping[Token, float], tokens: Sequence[Token], tokens_in: int, where: str) -> Scores:
-    """The scores of the tokens asked for (texts or ids), those that were not told censored.
+def scores_of(returned: Mapping[Token, float], tokens: Sequence[Token], tokens_in: int, where: str) -> Scores:
+    """Return the scores of the requested tokens (texts or ids); those not among the returned ones are censored.
 
-    The likeliest tokens are told, so a missing one is at most as likely as the least likely told. A text may
-    be several tokens in truth; it is then at most as likely as its beginning: where a told token is one, the
-    larger of the two is the bound. Either way the true value is at most the number given.
+    A server returns its most likely tokens, so a missing one is at most as likely as the least likely of them. A
+    text may be several tokens in truth; it is then at most as likely as its beginning: where a returned token is
+    its beginning, the larger of the two is the bound. Either way the true value is at most the number given.
     """
-    if not told:
-        raise TransientModelError(f"{where} told no log-probability that is a number.")
-    least = min(told.values())
+    if not returned:
+        raise TransientModelError(f"{where} returned no log-probability that is a number.")
+    least = min(returned.values())
     values, censored = [], []
     for token in tokens:
-        bound = max([least, *_beginnings(told, token)])
-        value = told.get(token, bound)
-        values.append(max(value, LEAST))
-        censored.append(token not in told or value <= LEAST)
+        bound = max([least, *_beginnings(returned, token)])
+        value = returned.get(token, bound)
+        values.append(max(value, MIN_LOGPROB))
+        censored.append(token not in returned or value <= MIN_LOGPROB)
     return Scores(tuple(values), tuple(censored), tokens_in)
 
 
-def _beginnings(told: Mapping[Token, float], token: Token) -> list[float]:
+def _beginnings(returned: Mapping[Token, float], token: Token) -> list[float]:
     if not isinstance(token, str):
         return []
     return [
-        value for word, value in told.items() if isinstance(word, str) and word and token.startswith(word)
+        value for word, value in returned.items() if isinstance(word, str) and word and token.startswith(word)
     ]
 
 
 def read_usage(reply: Mapping[str, Any]) -> tuple[int, int]:
-    """Tokens read and written; 0 where the server does not say."""
+    """Return the number of input and output tokens; 0 where the server does not report it."""
     usage = reply.get("usage")
     found = usage if isinstance(usage, dict) else {}
     read, written = found.get("prompt_tokens"), found.get("completion_tokens")
@@ -173,6 +173,6 @@ def read_usage(reply: Mapping[str, Any]) -> tuple[int, int]:
 def _choice(reply: Mapping[str, Any], where: str) -> dict[str, Any]:
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise TransientModelError(f"{where} answered what is no chat completion.")
+        raise TransientModelError(f"{where} returned something other than a chat completion.")
     choice: dict[str, Any] = choices[0]
     return choice

@@ -1,9 +1,9 @@
-"""Models behind any server that speaks OpenAI's chat completions: hosted APIs, gateways, local servers.
+"""Models behind any server with OpenAI's chat completions: hosted APIs, gateways, local servers.
 
-``openai-api/gpt-4o`` asks OpenAI with ``OPENAI_API_KEY``. ``openai-api/PROVIDER/MODEL`` asks another provider
-with ``PROVIDER_API_KEY`` at ``PROVIDER_BASE_URL``, or at the option ``base_url``.
+``openai-api/gpt-4o`` is OpenAI's, with ``OPENAI_API_KEY``. ``openai-api/PROVIDER/MODEL`` is another provider's, with
+``PROVIDER_API_KEY`` at ``PROVIDER_BASE_URL``, or at the option ``base_url``.
 
-Scores come from ``top_logprobs``: the server tells its likeliest tokens, at most 20, and a word that is not
+Scores come from ``top_logprobs``: the server returns its most likely tokens, at most 20, and a word that is not
 among them comes back censored, with a number that its true value does not exceed.
 """
 
@@ -25,7 +25,14 @@ from stepscore.errors import (
     StatusError,
     UnknownNameError,
 )
-from stepscore.models.api.chat import ImageCodec, chat_messages, read_answer, read_told, read_usage, scores_of
+from stepscore.models.api.chat import (
+    ImageCodec,
+    chat_messages,
+    read_answer,
+    read_logprobs,
+    read_usage,
+    scores_of,
+)
 from stepscore.models.api.http import Server, status_of
 from stepscore.models.api.prefix_requests import chat_prompt, is_single, of_scores, score_one_by_one
 from stepscore.models.base import (
@@ -40,8 +47,8 @@ from stepscore.models.base import (
 from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
 
 OPENAI = "https://api.openai.com/v1"
-MOST_TOLD = 20
-"""Tokens that OpenAI, and vLLM by default, tell at most."""
+MAX_TOP_LOGPROBS = 20
+"""The most tokens for which OpenAI, and vLLM by default, return log-probabilities."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +56,16 @@ class OpenAIModel(SyncMethods):
     """A model behind a chat completions server.
 
     Attributes:
-        model: What follows ``openai-api/``: a model's name, or a provider, a slash and a model's name.
-        base_url: The server, up to and with ``/v1``; ``None`` takes it from the environment.
+        model: The part after ``openai-api/``: a model's name, or a provider, a slash and a model's name.
+        base_url: The server's address, ``/v1`` included; ``None`` takes it from the environment.
         image_format: ``"png"`` (no pixel changes) or ``"jpeg"`` (smaller).
-        image_quality: Of JPEG, 1..100.
-        max_image_side: Larger images are made smaller before they are sent; ``None`` for never.
-        timeout_s: Seconds for one answer, its last byte included.
-        top_logprobs: How many of the likeliest tokens to ask for when scoring, 1..20; 0 for a server that
-            tells none, and the model is then known not to score.
+        image_quality: JPEG quality, 1..100.
+        max_image_side: Longer side in pixels above which an image is scaled down; ``None`` for no limit.
+        timeout_s: Seconds for one response, its last byte included.
+        top_logprobs: Number of most likely tokens to request when scoring, 1..20; 0 for a server that returns
+            none, and the model then does not score.
         json_mode: Whether ``response_format`` may be sent; ``False`` for servers that refuse it.
-        limit_field: How the server calls the limit of written tokens; OpenAI's newer models take only
+        limit_field: The server's name for the limit of output tokens; OpenAI's newer models take only
             ``"max_completion_tokens"``.
     """
 
@@ -68,26 +75,28 @@ class OpenAIModel(SyncMethods):
     image_quality: int = 95
     max_image_side: int | None = None
     timeout_s: float = 300.0
-    top_logprobs: int = MOST_TOLD
+    top_logprobs: int = MAX_TOP_LOGPROBS
     json_mode: bool = True
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
 
     backend: ClassVar[str] = "openai-api"
     prefill: ClassVar[bool] = False
-    """Whether the server can go on from an unfinished answer."""
+    """Whether the server can continue an unfinished assistant's turn."""
     lists_all: ClassVar[bool] = False
     """Whether the server's list of models holds every model it serves."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.top_logprobs <= MOST_TOLD:
-            raise OptionError(f"top_logprobs is {self.top_logprobs}; it must be in 0..{MOST_TOLD}.")
+        if not 0 <= self.top_logprobs <= MAX_TOP_LOGPROBS:
+            raise OptionError(f"top_logprobs is {self.top_logprobs}; it must be in 0..{MAX_TOP_LOGPROBS}.")
         if self.limit_field not in ("max_tokens", "max_completion_tokens"):
             raise OptionError(
                 f"limit_field is {self.limit_field!r}; it must be max_tokens or max_completion_tokens."
             )
-        if not self.asked:
-            raise OptionError(f"{self.name!r} names a provider and no model: {self.backend}/PROVIDER/MODEL.")
-        _ = self.codec  # a wrong image option is told at once
+        if not self.served_name:
+            raise OptionError(
+                f"{self.name!r} names a provider without a model. Write {self.backend}/PROVIDER/MODEL."
+            )
+        _ = self.codec  # raises at once for a wrong image option
         if self.base_url is not None:
             _ = self.server
 
@@ -98,31 +107,31 @@ class OpenAIModel(SyncMethods):
 
     @property
     def provider(self) -> str:
-        """Who is asked; names the environment variables."""
+        """The provider; the environment variables are named after it."""
         provider, slash, _ = self.model.partition("/")
         return provider if slash else "openai"
 
     @property
-    def asked(self) -> str:
+    def served_name(self) -> str:
         """The model's name as the server knows it."""
         return self.model.partition("/")[2] if "/" in self.model else self.model
 
     @property
     def codec(self) -> ImageCodec:
-        """How images are packed."""
+        """Encoding of images."""
         return ImageCodec(self.image_format, self.image_quality, self.max_image_side)
 
     @cached_property
     def server(self) -> Server:
-        """Where it is asked."""
+        """The server, at ``base_url``, else as the environment says."""
         prefix = re.sub(r"[^A-Z0-9]", "_", self.provider.upper())
         url = self.base_url or os.environ.get(f"{prefix}_BASE_URL") or self._default_url()
         if url is None:
             raise OptionError(
-                f"{self.name}: where is {self.provider!r}? Give --base-url URL, or set {prefix}_BASE_URL. "
+                f"{self.name}: the address of {self.provider!r} is not known. Give --base-url URL, or set {prefix}_BASE_URL. "
                 f"(A model whose own name has a slash is {self.backend}/PROVIDER/{self.model}.)"
             )
-        # On one's own server it is always there, and easily forgotten; a gateway may have it elsewhere.
+        # A self-hosted server always has it, and it is easily forgotten; a gateway may have it elsewhere.
         url = url.rstrip("/").removesuffix("/v1") + "/v1" if self.lists_all else url
         return Server(url, f"{prefix}_API_KEY", self.timeout_s)
 
@@ -131,11 +140,11 @@ class OpenAIModel(SyncMethods):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Text, images, and the likeliest tokens' probabilities (unless ``top_logprobs`` is 0)."""
+        """Text, images, and log-probabilities of the most likely tokens (unless ``top_logprobs`` is 0)."""
         return Capabilities(scores="top" if self.top_logprobs else "none", videos=True, served=True)
 
     def describe(self) -> Mapping[str, object]:
-        """Name, the revision the server reports, and how images are packed. Not where the server is."""
+        """Return name, the revision the server reports, and the encoding of images; not the server's address."""
         return {
             "name": self.name,
             "revision": self._card.get("revision"),
@@ -147,7 +156,7 @@ class OpenAIModel(SyncMethods):
 
     @cached_property
     def _card(self) -> dict[str, Any]:
-        """What ``/v1/models`` says of the model; empty for servers that keep no such list."""
+        """The model's entry in ``/v1/models``; empty for servers without such a list."""
         return run_blocking(self._find_card())
 
     async def _find_card(self) -> dict[str, Any]:
@@ -156,22 +165,24 @@ class OpenAIModel(SyncMethods):
         except (StatusError, RefusedError) as error:
             status = status_of(error)
             if status in (401, 403):
-                raise ModelError(f"{error} Is {self.server.key_name} set, and right?") from None
+                raise ModelError(f"{error} Is {self.server.key_name} set, and is it right?") from None
             # `transformers serve` fails at its list where there is no hub cache, and answers all the same.
             if isinstance(error, RefusedError) and (self.lists_all or status != 500):
                 raise
             return {}
         cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
-        card: dict[str, Any] = next((card for card in cards if card.get("id") == self.asked), {})
+        card: dict[str, Any] = next((card for card in cards if card.get("id") == self.served_name), {})
         if self.lists_all and cards and not card:
-            raise UnknownNameError("model", self.asked, [str(c.get("id")) for c in cards], where=self.backend)
-        # A model served under another name says which it is; most repeat their name, which tells nothing.
-        return card | {"root": None if card.get("root") == self.asked else card.get("root")}
+            raise UnknownNameError(
+                "model", self.served_name, [str(c.get("id")) for c in cards], where=self.backend
+            )
+        # A model served under another name reports its own; most repeat their name, which adds nothing.
+        return card | {"root": None if card.get("root") == self.served_name else card.get("root")}
 
     async def answer(self, request: Request) -> Response:
-        """The answer to a resolved request; see :class:`stepscore.models.Model`."""
+        """Return the response to a resolved request; see :class:`stepscore.models.Model`."""
         if isinstance(request, Generate):
-            return await self._write(request)
+            return await self._generate(request)
         if isinstance(request, PredictStages):
             raise CapabilityError(f"{self.name} predicts no stages; a checkpoint under sarm/ does.")
         if self.capabilities.scores == "none":
@@ -182,7 +193,7 @@ class OpenAIModel(SyncMethods):
             return await score_one_by_one(request, self._score_prefix)
         return await self._score_prefix(request)
 
-    async def _write(self, request: Generate) -> Answer:
+    async def _generate(self, request: Generate) -> Answer:
         body: dict[str, Any] = {self.limit_field: request.max_tokens, "temperature": request.temperature}
         if request.top_p != 1.0:
             body["top_p"] = request.top_p
@@ -200,7 +211,7 @@ class OpenAIModel(SyncMethods):
             "top_logprobs": self.top_logprobs,
         }
         reply = await self._chat(prompt, body)
-        return scores_of(read_told(reply, self.name), candidates, read_usage(reply)[0], self.name)
+        return scores_of(read_logprobs(reply, self.name), candidates, read_usage(reply)[0], self.name)
 
     async def _score_prefix(self, request: ScorePrefixes) -> PrefixScores:
         prompt, candidates = chat_prompt(request, prefill=self.prefill)
@@ -213,7 +224,9 @@ class OpenAIModel(SyncMethods):
             )
         body |= self._continuing(prompt)
         messages = await asyncio.to_thread(chat_messages, prompt, self.codec)
-        return await self.server.post("chat/completions", {"model": self.asked, "messages": messages} | body)
+        return await self.server.post(
+            "chat/completions", {"model": self.served_name, "messages": messages} | body
+        )
 
     def _continuing(self, prompt: Prompt) -> dict[str, Any]:
         """Return the fields that make the server continue an unfinished answer."""

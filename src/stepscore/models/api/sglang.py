@@ -1,8 +1,8 @@
 r"""Models behind an SGLang server: ``sglang/Qwen/Qwen3-VL-8B-Instruct``.
 
-Text is asked through its chat completions, scores through its native ``/generate``, which tells the
-log-probability of chosen tokens (``token_ids_logprob``) and takes a prompt as it is, special tokens included.
-A conversation is spelled out in the form of the Qwen family (``<|im_start|>user\n ... <|im_end|>``).
+Text comes from its chat completions, scores from its native ``/generate``, which returns the log-probability of
+chosen tokens (``token_ids_logprob``) and takes a prompt as it is, special tokens included. A conversation is
+written in ChatML, the markup of the Qwen family (``<|im_start|>user\n ... <|im_end|>``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from stepscore.errors import TransientModelError
-from stepscore.models.api.chat import scores_of, spelled_out
+from stepscore.models.api.chat import expand_videos, scores_of
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.self_hosted import SelfHostedModel
 from stepscore.models.base import Capabilities, PrefixScores, Scores
@@ -30,13 +30,13 @@ class SglangModel(SelfHostedModel):
     ``SGLANG_API_KEY``.
 
     Attributes:
-        image_token: What stands for an image in a prompt.
+        image_token: Text that stands for an image in a prompt.
     """
 
     image_token: str = "<|vision_start|><|image_pad|><|vision_end|>"
 
     backend: ClassVar[str] = "sglang"
-    home: ClassVar[str] = "http://localhost:30000/v1"
+    default_url: ClassVar[str] = "http://localhost:30000/v1"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -44,7 +44,7 @@ class SglangModel(SelfHostedModel):
         return Capabilities(scores="exact", videos=True, served=True)
 
     def describe(self) -> dict[str, object]:
-        """As of :class:`OpenAIModel`, and what stands for an image."""
+        """Return those of :class:`OpenAIModel`, and the text that stands for an image."""
         return {**super().describe(), "image_token": self.image_token}
 
     async def _score(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
@@ -57,7 +57,7 @@ class SglangModel(SelfHostedModel):
 
     async def _score_text(self, parts: Sequence[Part], candidates: tuple[str, ...]) -> Scores:
         ids = await self._token_ids(candidates)
-        text, images = await asyncio.to_thread(self._spell, parts)
+        text, images = await asyncio.to_thread(self._render, parts)
         body = {
             "text": text,
             "image_data": images,
@@ -68,23 +68,25 @@ class SglangModel(SelfHostedModel):
         if not images:
             del body["image_data"]
         meta = (await self.server.post("generate", body, at_root=True)).get("meta_info")
-        told = self._told(meta)
-        if not set(ids) <= told.keys():
-            raise TransientModelError(f"{self.name} did not tell the tokens asked for.")
-        read = meta.get("prompt_tokens") if isinstance(meta, dict) else None
-        return scores_of(told, ids, read if isinstance(read, int) else 0, self.name)
+        returned = self._logprobs(meta)
+        if not set(ids) <= returned.keys():
+            raise TransientModelError(
+                f"{self.name} returned log-probabilities for other tokens than requested."
+            )
+        tokens_in = meta.get("prompt_tokens") if isinstance(meta, dict) else None
+        return scores_of(returned, ids, tokens_in if isinstance(tokens_in, int) else 0, self.name)
 
-    def _told(self, meta: object) -> dict[int, float]:
+    def _logprobs(self, meta: object) -> dict[int, float]:
         try:
             first = meta["output_token_ids_logprobs"][0]  # type: ignore[index]
             return {int(item[1]): float(item[0]) for item in first}
         except (IndexError, KeyError, TypeError, ValueError):
-            raise TransientModelError(f"{self.name} answered without log-probabilities.") from None
+            raise TransientModelError(f"{self.name} returned no log-probabilities.") from None
 
-    def _spell(self, parts: Sequence[Part]) -> tuple[str, list[str]]:
-        """The prompt as one text, and its images in order."""
+    def _render(self, parts: Sequence[Part]) -> tuple[str, list[str]]:
+        """Return the prompt as one text, and its images in order."""
         text, images = "", []
-        for part in spelled_out(parts):
+        for part in expand_videos(parts):
             if isinstance(part, str):
                 text += part
             else:

@@ -1,4 +1,4 @@
-"""One call to a model: what was asked and answered, and what it took."""
+"""One call to a model: its request and response, attempts, cost and latencies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stepscore.models.requests import (
 
 @dataclass
 class Call:
-    """The record of one call. Kept in the run's ``calls`` table, readable after the cache is pruned."""
+    """The record of one call. Stored in the run's ``calls`` table, which stays when the cache is pruned."""
 
     episode_id: str
     key: str
@@ -41,11 +41,11 @@ class Call:
 
     @property
     def images(self) -> int:
-        """Images and frames it shows."""
+        """Number of images and frames in the request."""
         return sum(_count(part) for part in media_refs(self.request))
 
     def row(self) -> dict[str, Any]:
-        """As a row of ``calls``: nothing in it depends on time or on the cache."""
+        """Return it as a row of ``calls``; nothing in it depends on time or on the cache."""
         response = self.response
         return {
             "key": self.key,
@@ -64,13 +64,13 @@ def prompt_text(request: Request) -> str:
         videos = "".join(f"[{_label(video)}]" for video in request.videos)
         return f"{videos}task: {request.task}\ninstruction: {request.instruction}"
     if isinstance(request, ScorePrefixes):
-        shown = f"{_label(request.video)}, prefixes of {list(request.lengths)} frames"
-        return "\n".join(_conversation(prompt, shown) for prompt in request.prompts)
+        prefixes = f"{_label(request.video)}, prefixes of {list(request.lengths)} frames"
+        return "\n".join(_conversation(prompt, prefixes) for prompt in request.prompts)
     return _conversation(request.prompt)
 
 
 def _conversation(prompt: Prompt, prefix: str = "") -> str:
-    """The turns, one a line; ``prefix`` names the video that a :class:`VideoPrefix` stands for."""
+    """Return the turns, one a line; ``prefix`` names the video that a :class:`VideoPrefix` stands for."""
     lines = []
     for turn in prompt.turns:
         texts = [
@@ -86,7 +86,7 @@ def _conversation(prompt: Prompt, prefix: str = "") -> str:
 
 
 def pack(response: Response | None) -> dict[str, Any]:
-    """A response as JSON values."""
+    """Return a response as JSON values."""
     if isinstance(response, Answer):
         return {"kind": "answer", **dataclasses.asdict(response)}
     if isinstance(response, Scores):
@@ -103,7 +103,7 @@ def pack(response: Response | None) -> dict[str, Any]:
 
 
 def unpack(value: Mapping[str, Any]) -> Response:
-    """A response from what :func:`pack` made."""
+    """Return the response from the values of :func:`pack`."""
     fields = {name: item for name, item in value.items() if name != "kind"}
     if value["kind"] == "answer":
         return Answer(**fields)
@@ -120,7 +120,7 @@ def unpack(value: Mapping[str, Any]) -> Response:
 
 
 def _packed(value: float) -> float | str | None:
-    """A number as JSON can hold it: NaN as null, an infinity as its name."""
+    """Return a number as JSON can hold it: NaN as null, an infinity as its name."""
     return value if math.isfinite(value) else None if math.isnan(value) else str(value)
 
 

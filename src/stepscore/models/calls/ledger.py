@@ -1,11 +1,11 @@
-"""The ledger: every call to a model goes through it, so that nothing is asked, or paid, twice.
+"""The ledger: every call to a model goes through it, so that nothing is asked, or paid for, twice.
 
-An attempt is written down before it is sent and counts against the budget, retries and lost answers included;
-killing the process forgets none. An answered call is never asked again: it is in the cache, and a question
-that is on its way is waited for, not sent a second time.
+An attempt is recorded before it is sent and counts against the budget, retries and lost answers included; killing
+the process loses none. An answered call is never sent again: it is in the cache (``answer_cache.py``), and a call
+that is under way is waited for, not sent a second time. Failed attempts are retried (``retries.py``).
 
 An attempt that the server refused costs nothing. One whose answer was lost may have been billed: it counts
-with the most it can have cost, so that a limit in money holds whatever happens on the way.
+with the most it can have cost, so that a limit in money holds whatever happens.
 """
 
 from __future__ import annotations
@@ -20,27 +20,22 @@ from pathlib import Path
 
 from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError, RunError, TransientModelError
 from stepscore.models.base import Response
-from stepscore.models.calls.cache import CallCache
+from stepscore.models.calls.answer_cache import CallCache
 from stepscore.models.calls.call import Call, pack, unpack
 from stepscore.models.calls.prices import Price
+from stepscore.models.calls.retries import FIRST_WAIT_S, MAX_ATTEMPTS, MAX_BACKOFF_S, MAX_RETRY_AFTER_S
 from stepscore.models.requests import Request
-
-RETRIES = 6
-"""Attempts at one call before it is given up."""
-
-LONGEST_WAIT_S = 600.0
-"""The longest wait that a server's Retry-After is granted; a run is not held for a day."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a run may spend, over all its starts; ``None`` is no limit."""
+    """The most calls and money a run may use, over all its starts; ``None`` for no limit."""
 
     max_calls: int | None = None
     max_cost: float | None = None
 
     def check(self, model: str, price: Price | None) -> None:
-        """OptionError where money is limited and this model's price is not known."""
+        """Raise an OptionError where money is limited and the model's price is not known."""
         if self.max_cost is not None and price is None:
             raise OptionError(
                 f"A limit in money needs the price of {model}, which is not known. "
@@ -49,7 +44,7 @@ class Budget:
 
 
 class Attempts:
-    """Every attempt of a run, in a sqlite file of its folder: a killed run remembers what it spent."""
+    """The attempts of a run, in a sqlite file of its folder, so that a killed run still knows what it spent."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._open = path, 0
@@ -65,13 +60,13 @@ class Attempts:
         )
 
     def spent(self) -> tuple[int, float]:
-        """Attempts made and money spent; one whose answer never came counts with what it might have cost."""
+        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
         row = self._run("SELECT COUNT(*), TOTAL(cost) FROM attempts").fetchone()
         return int(row[0]), float(row[1])
 
     @property
     def open(self) -> int:
-        """Attempts of this process whose end is not known yet."""
+        """Number of attempts of this process that are under way."""
         return self._open
 
     async def one_ended(self) -> None:
@@ -80,17 +75,17 @@ class Attempts:
         await self._waiting[-1]
 
     def begin(self, key: str, cost: float | None) -> int:
-        """Write down an attempt before it is sent; its number."""
+        """Record an attempt before it is sent, and return its number."""
         cursor = self._run("INSERT INTO attempts (key, cost, state) VALUES (?, ?, 'sent')", key, cost)
         self._open += 1
         return int(cursor.lastrowid or 0)
 
     def end(self, attempt: int, state: str, cost: float | None) -> None:
-        """Write down how it ended and what it really cost; where that is not known, the most stays."""
+        """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
         self._run("UPDATE attempts SET state = ?, cost = ifnull(?, cost) WHERE id = ?", state, cost, attempt)
 
     def ended(self) -> None:
-        """An attempt is over, however it ended."""
+        """Count an attempt as over, however it ended, and wake those who wait."""
         self._open -= 1
         for waiting in self._waiting:
             if not waiting.done():
@@ -109,7 +104,7 @@ class Attempts:
 
     def _broken(self, error: sqlite3.Error) -> RunError:
         return RunError(
-            f"Cannot write {self._path}: {error}. Without it no call is made: make room, run again."
+            f"Cannot write {self._path}: {error}. Without it no call is made: free some space and run again."
         )
 
 
@@ -118,12 +113,12 @@ class Ledger:
 
     Args:
         model: The model string, for the cache.
-        price: What a token costs; ``None`` where not known, and cost then stays unknown.
-        attempts: Where attempts are written down.
-        cache: Answers already paid for; ``None`` to ask anew.
-        budget: What may be spent.
-        retries: Attempts at one call.
-        slots: Calls that may be under way at a time; ``None`` for any number.
+        price: Price per token; ``None`` where not known, and the cost is then unknown.
+        attempts: The record of attempts.
+        cache: Answers already paid for; ``None`` to send every request.
+        budget: The most calls and money to use.
+        retries: Most attempts at one call.
+        slots: Limits the calls under way at a time; ``None`` for any number.
     """
 
     def __init__(
@@ -134,7 +129,7 @@ class Ledger:
         price: Price | None = None,
         cache: CallCache | None = None,
         budget: Budget | None = None,
-        retries: int = RETRIES,
+        retries: int = MAX_ATTEMPTS,
         slots: asyncio.Semaphore | None = None,
     ) -> None:
         self.budget = budget or Budget()
@@ -150,18 +145,18 @@ class Ledger:
         prepare: Callable[[], Awaitable[Request]],
         send: Callable[[Request], Awaitable[Response]],
     ) -> Response:
-        """The answer to a call: from the cache, from the same question under way, or by sending it.
+        """Return the response to a call: from the cache, from the same call under way, or by sending it.
 
         Args:
-            call: The account of this call; what happens is noted in it.
-            prepare: Decodes what the request names; not called for what is already answered.
-            send: Sends it; called once per attempt.
+            call: The record of this call, which is filled in.
+            prepare: Decodes the media of the request; not called where the answer is known.
+            send: Sends the request; called once per attempt.
         """
         if self.cache is not None and (kept := self.cache.get(call.key)) is not None:
             call.cached = True
             return self._noted(call, unpack(kept))
         while (waiting := self._under_way.get(call.key)) is not None:
-            # Not awaited itself: who stops waiting must not stop the one who asks.
+            # Not awaited itself: a waiter that is cancelled must not cancel the sender.
             await asyncio.wait([waiting])
             if not waiting.cancelled():
                 call.cached = True
@@ -172,18 +167,18 @@ class Ledger:
             response = await self._send(call, await prepare(), send)
             future.set_result(response)
         except asyncio.CancelledError:
-            future.cancel()  # whoever waits asks for itself
+            future.cancel()  # those who wait send it themselves
             raise
         except BaseException as error:
             future.set_exception(error)
-            future.exception()  # nobody may be waiting; that is no unhandled error
+            future.exception()  # there may be no waiter; that is not an unhandled error
             raise
         finally:
             del self._under_way[call.key]
         return self._noted(call, response)
 
     async def settled(self) -> None:
-        """Wait until what is under way now has ended, so that no answer on its way is lost."""
+        """Wait until all calls now under way have ended, so that none of their answers is lost."""
         if waiting := list(self._under_way.values()):
             await asyncio.wait(waiting)
 
@@ -193,13 +188,17 @@ class Ledger:
         import stamina
 
         async for attempt in stamina.retry_context(
-            on=_retry_after, attempts=self.retries, timeout=None, wait_initial=0.5, wait_max=60.0
+            on=_retry_after,
+            attempts=self.retries,
+            timeout=None,
+            wait_initial=FIRST_WAIT_S,
+            wait_max=MAX_BACKOFF_S,
         ):
             with attempt:
-                # The slot first: what waits for one was not sent, and is neither counted nor timed.
+                # The slot first: what waits for one is not sent yet, and is neither counted nor timed.
                 async with self._slots:
                     return await self._attempt(call, request, send)
-        raise AssertionError("stamina ends with an answer or an error")
+        raise AssertionError("stamina ends with a result or an error")
 
     async def _attempt(
         self, call: Call, request: Request, send: Callable[[Request], Awaitable[Response]]
@@ -210,7 +209,7 @@ class Ledger:
             response = await send(request)
             call.latencies.append(time.perf_counter() - started)
             if self.cache is not None:
-                # Before the attempt is closed: killed in between, the answer is kept, its cost overstated.
+                # Before the attempt ends: if killed in between, the answer is kept and its cost overstated.
                 self.cache.put(call.key, self.model, pack(response))
             self._attempts.end(number, "answered", self._cost(response))
         except ModelError as error:
@@ -222,8 +221,8 @@ class Ledger:
         return response
 
     async def _begin(self, call: Call) -> int:
-        """Write the attempt down, unless the budget does not allow it."""
-        limit, most = self.budget, self.price.most(call) if self.price else 0.0
+        """Record the attempt, unless the budget does not allow it."""
+        limit, most = self.budget, self.price.max_cost(call) if self.price else 0.0
         while True:
             made, paid = self._attempts.spent()
             if limit.max_calls is not None and made >= limit.max_calls:
@@ -247,14 +246,14 @@ class Ledger:
         return response
 
     def _cost(self, response: Response) -> float | None:
-        # Every question has tokens: none means that the server did not count them.
+        # Every request has tokens: 0 means that the server did not count them.
         if self.price is None or not response.tokens_in:
             return None
-        return self.price.of(response.tokens_in, getattr(response, "tokens_out", 0))
+        return self.price.cost(response.tokens_in, getattr(response, "tokens_out", 0))
 
 
 def _retry_after(error: Exception) -> bool | float:
-    """Whether to try again: after as long as the server asked, else with growing, jittered waits."""
+    """Return whether to try again: after the server's Retry-After, else with growing, jittered waits."""
     if not isinstance(error, TransientModelError):
         return False
-    return True if error.retry_after is None else min(error.retry_after, LONGEST_WAIT_S)
+    return True if error.retry_after is None else min(error.retry_after, MAX_RETRY_AFTER_S)

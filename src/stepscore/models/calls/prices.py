@@ -1,12 +1,14 @@
-"""What a token costs.
+"""The price of a model's tokens, and the most a call can cost.
 
-The user's prices (``--price-in``, ``--price-out``) come first. Else a model of the table below is priced as
-its vendor listed it on the date there. A model that neither knows has no price: its cost is unknown.
+The user's prices (``--price-in``, ``--price-out``) come first. Else the library genai-prices, which holds the
+providers' price lists as data and needs no network, is looked up for models of ``openai-api/``. A model that neither
+knows has no price, and its cost is unknown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stepscore.models.requests import (
@@ -22,67 +24,106 @@ from stepscore.models.requests import (
 if TYPE_CHECKING:
     from stepscore.models.calls.call import Call
 
-LISTED = "2025-08"
-"""Month of the vendors' price lists below; US dollars per million tokens, in and out."""
+BILLED_BACKENDS = ("openai-api", "mock")
+"""Backends whose models a provider may bill by the token; ``mock`` stands in for one in tests and trials."""
 
-TABLE = {
-    "gpt-4o": (2.50, 10.00),
-    "gpt-4o-mini": (0.15, 0.60),
-    "gpt-4.1": (2.00, 8.00),
-    "gpt-4.1-mini": (0.40, 1.60),
-    "gemini-2.5-pro": (1.25, 10.00),
-    "gemini-2.5-flash": (0.30, 2.50),
-}
-
-MOST_TOKENS_PER_IMAGE = 16_384
+MAX_TOKENS_PER_IMAGE = 16_384
 """No vision model in use reads one image as more tokens than this."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Money per million tokens, and where the figure is from."""
+    """Price in US dollars per million tokens.
+
+    Attributes:
+        tokens_in: Of input tokens.
+        tokens_out: Of output tokens.
+        source: Origin and date of the figures.
+        long_prompts: Higher prices for all tokens of a call with more input tokens than a threshold, where the
+            provider has them: (threshold, input, output), thresholds ascending.
+    """
 
     tokens_in: float
     tokens_out: float
     source: str
+    long_prompts: tuple[tuple[int, float, float], ...] = ()
 
-    def of(self, tokens_in: int, tokens_out: int) -> float:
-        """What so many tokens cost."""
-        return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / 1e6
+    def cost(self, tokens_in: int, tokens_out: int) -> float:
+        """Return the cost of a call with so many tokens."""
+        price_in, price_out = self.tokens_in, self.tokens_out
+        for threshold, long_in, long_out in self.long_prompts:
+            if tokens_in > threshold:
+                price_in, price_out = long_in, long_out
+        return (tokens_in * price_in + tokens_out * price_out) / 1e6
 
-    def most(self, call: Call) -> float:
-        """The most a call can cost: a byte of text is at most one token."""
-        tokens_in, tokens_out = most_tokens(call.request)
-        return self.of(tokens_in, tokens_out)
+    def max_cost(self, call: Call) -> float:
+        """Return the most a call can cost: a byte of text is at most one token."""
+        tokens_in, tokens_out = max_request_tokens(call.request)
+        return self.cost(tokens_in, tokens_out)
 
 
 def price_of(model: str, tokens_in: float | None = None, tokens_out: float | None = None) -> Price | None:
-    """The price of a model: the user's, else the table's, else ``None``."""
+    """Return the price of a model: the user's, else the provider's list price, else ``None``."""
     if tokens_in is not None or tokens_out is not None:
         return Price(tokens_in or 0.0, tokens_out or 0.0, "given by the user")
-    name = model.rsplit("/", 1)[-1]
-    return Price(*TABLE[name], f"vendor's list of {LISTED}") if name in TABLE else None
+    backend, _, name = model.partition("/")
+    if backend not in BILLED_BACKENDS or not name:
+        return None
+    provider, slash, served_name = name.partition("/")
+    return _list_price(provider, served_name) if slash else _list_price("openai", name)
 
 
-def most_tokens(request: Request) -> tuple[int, int]:
-    """An upper bound of the tokens a request reads and writes."""
+def _list_price(provider: str, name: str) -> Price | None:
+    """Return today's list price of a provider's model; ``None`` where the library does not know it."""
+    import genai_prices  # a megabyte of data, for runs on hosted models alone
+    from genai_prices.types import TieredPrices
+
+    now = datetime.now(UTC)
+    try:
+        found = genai_prices.calc_price(
+            genai_prices.Usage(), name, provider_id=provider, genai_request_timestamp=now
+        )
+    except LookupError:
+        return None
+    listed = [getattr(found.model_price, field, None) for field in ("input_mtok", "output_mtok")]
+    if any(price is None for price in listed):
+        return None
+    starts = {tier.start for price in listed if isinstance(price, TieredPrices) for tier in price.tiers}
+
+    def at(price: object, tokens: int) -> float:
+        if not isinstance(price, TieredPrices):
+            return float(str(price))
+        reached = [tier.price for tier in price.tiers if tier.start <= tokens]
+        return float(reached[-1] if reached else price.base)
+
+    price_in, price_out = (at(price, 0) for price in listed)
+    return Price(
+        price_in,
+        price_out,
+        f"list price of {found.provider.name} on {now:%Y-%m-%d}, genai-prices {genai_prices.__version__}",
+        tuple((start, *(at(price, start) for price in listed)) for start in sorted(starts)),
+    )
+
+
+def max_request_tokens(request: Request) -> tuple[int, int]:
+    """Return an upper bound of the input and output tokens of a request."""
     if isinstance(request, ScorePrefixes):
-        # Asked one by one, as a server is; sharing work can only make it less.
+        # One call per prefix and prompt, as on a server; sharing work can only make it less.
         text = sum(_text_tokens(prompt) for prompt in request.prompts)
         asked = len(request.lengths) * len(request.prompts)
         frames = sum(request.lengths) * len(request.prompts)
-        return len(request.lengths) * text + frames * MOST_TOKENS_PER_IMAGE, asked
+        return len(request.lengths) * text + frames * MAX_TOKENS_PER_IMAGE, asked
     if isinstance(request, PredictStages):
         return 0, 0
     images = sum(
         _frames(part) for turn in request.prompt.turns for part in turn.parts if not isinstance(part, str)
     )
     tokens_out = request.max_tokens if isinstance(request, Generate) else 1
-    return _text_tokens(request.prompt) + images * MOST_TOKENS_PER_IMAGE, tokens_out
+    return _text_tokens(request.prompt) + images * MAX_TOKENS_PER_IMAGE, tokens_out
 
 
 def _text_tokens(prompt: Prompt) -> int:
-    """At most a token a byte, and a turn's markup for each text."""
+    """Return the most tokens of the texts: one per byte, and a turn's markup for each."""
     texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
     return sum(len(text.encode()) + 16 for text in (*texts, prompt.prefill) if text)
 

@@ -19,7 +19,7 @@ from stepscore.types import FloatArray, Frames
 if TYPE_CHECKING:
     from stepscore.models.hf.engine import HfEngine
 
-KEPT = 4096
+MAX_CACHED_IMAGES = 4096
 """Images whose fits are remembered."""
 
 
@@ -68,11 +68,11 @@ class DomainCheck:
         self._gate: DomainGate | None = None
         self._known: OrderedDict[bytes, FloatArray] = OrderedDict()
 
-    def admits(self, request: Request) -> bool:
+    def accepts(self, request: Request) -> bool:
         """Whether a request may be answered: at least half of its decisive images pass, or it has none."""
-        return self.admits_images(decisive_images(request), request_text(request))
+        return self.accepts_images(decisive_images(request), request_text(request))
 
-    def admits_images(self, images: Sequence[Frames], text: str = "") -> bool:
+    def accepts_images(self, images: Sequence[Frames], text: str = "") -> bool:
         """Whether at least half of these images are of scenes the text may be about; true of none at all."""
         if not images:
             return True
@@ -99,6 +99,6 @@ class DomainCheck:
             fits = self._gate.fits(image_features(network, list(new.values())))
             self._known.update(zip(new, fits, strict=True))
         passed = self._gate.passes(np.stack([self._known[key] for key in keys]), text)
-        while len(self._known) > KEPT:
+        while len(self._known) > MAX_CACHED_IMAGES:
             self._known.popitem(last=False)
         return bool(np.mean(passed) >= 0.5)

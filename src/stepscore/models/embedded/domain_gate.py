@@ -37,10 +37,10 @@ GATE_FILE = "gate.safetensors"
 FORMAT = 2
 IMAGE_SIDE = 128
 """Images are looked at as squares of this many pixels, or as many as the judge takes, whatever their shape."""
-CLIP = 6.0
+MAX_ABS_COMPONENT = 6.0
 """Standardised components are cut here before the network, so that far ones do not lead it astray."""
-AT_ONCE = 64
-LEAST_EVIDENCE = 0.4
+MAX_IMAGES_PER_BATCH = 64
+MIN_EVIDENCE = 0.4
 """A scene is named by a text if its words weigh at least this share of the best named scene's."""
 
 Float32 = NDArray[np.float32]
@@ -92,7 +92,9 @@ class DomainGate:
         """An image's tokens by their components, standardised and cut, shape (n, tokens * k)."""
         tokens = features.reshape(len(features), -1, len(self.token_mean)) - self.token_mean
         flat = (tokens @ self.token_basis).reshape(len(features), -1)
-        return np.asarray(np.clip((flat - self.mean) / self.scale, -CLIP, CLIP), dtype=np.float32)
+        return np.asarray(
+            np.clip((flat - self.mean) / self.scale, -MAX_ABS_COMPONENT, MAX_ABS_COMPONENT), dtype=np.float32
+        )
 
     def hidden(self, components: Float32) -> Float32:
         """The network's hidden layer, shape (n, hidden)."""
@@ -124,7 +126,7 @@ class DomainGate:
         for word in set(words_of(text)):
             if spoken := self.words.get(word):
                 weight[list(spoken)] += 1 / max(2, len(spoken))
-        return np.asarray(weight >= LEAST_EVIDENCE * weight.max())
+        return np.asarray(weight >= MIN_EVIDENCE * weight.max())
 
     def passes(self, fits: FloatArray, text: str = "") -> Flags:
         """Whether images with these fits are of a scene the text may be about, shape (n,)."""
@@ -153,9 +155,9 @@ def image_features(network: Qwen3VLNetwork, images: Sequence[Frames]) -> Float32
     geometry, t = network.geometry, network.geometry.temporal
     side = min(IMAGE_SIDE, math.isqrt(geometry.video_pixels[1]) // geometry.unit * geometry.unit)
     rows = []
-    for start in range(0, len(images), AT_ONCE):
+    for start in range(0, len(images), MAX_IMAGES_PER_BATCH):
         squares = np.concatenate(
-            [resize_frames(p[None], (side, side)) for p in images[start : start + AT_ONCE]]
+            [resize_frames(p[None], (side, side)) for p in images[start : start + MAX_IMAGES_PER_BATCH]]
         )
         with torch.inference_mode():
             seen = network.see(squares, [(i,) * t for i in range(len(squares))], 1 << 30)

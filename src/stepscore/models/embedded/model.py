@@ -105,7 +105,7 @@ class EmbeddedModel(HfModel):
 
     async def answer(self, request: Request) -> Response:
         """The answer; one that says unknown where the images are foreign."""
-        if self._check is None or await asyncio.to_thread(self._check.admits, request):
+        if self._check is None or await asyncio.to_thread(self._check.accepts, request):
             return await super().answer(request)
         return unknown_response(request, UNKNOWN_TEXT)
 
@@ -138,7 +138,7 @@ class _GatedStream(HfStream):
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
         """Return log-probabilities for the video so far, shape (S, C); NaN where it is out of distribution."""
         text = " ".join(text for prompt in prompts for text in prompt_texts(prompt))
-        if self._first is None or self._check.admits_images([self._first], text):
+        if self._first is None or self._check.accepts_images([self._first], text):
             return super().score(prompts, candidates)
         return np.full((len(prompts), len(candidates)), np.nan)
 

@@ -15,7 +15,7 @@ from stepscore.models.base import Answer, Scores
 from stepscore.models.chatml import chatml_parts
 from stepscore.models.qwen3vl.full_forward import next_logprobs
 from stepscore.models.qwen3vl.prefix_plan import target_ids
-from stepscore.models.qwen3vl.prompts import QwenPrompts
+from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score
 
 
@@ -31,13 +31,13 @@ class QwenChat:
     """Chats of the Qwen-VL family, by the checkpoint's template, or as ChatML where it has none."""
 
     tokenizer: Any
-    prompts: QwenPrompts
+    prompts: QwenInputs
 
     def inputs(self, prompt: Prompt) -> tuple[Mapping[str, Tensor], str]:
         """See :class:`Chat`."""
         templated = prompt.template == "chat" and self.tokenizer.chat_template
         text = chat_text(prompt, self.tokenizer) if templated else "".join(map(_mark, chatml_parts(prompt)))
-        parts = self._with_images(text, shown_in(prompt))
+        parts = self._with_images(text, media_in(prompt))
         last = parts[-1]
         return self.prompts.inputs(parts), last if isinstance(last, str) else ""
 
@@ -56,7 +56,7 @@ class QwenChat:
         return parts
 
 
-def shown_in(prompt: Prompt) -> list[DecodedMedia]:
+def media_in(prompt: Prompt) -> list[DecodedMedia]:
     """The images of a resolved prompt, in order."""
     return [part for turn in prompt.turns for part in turn.parts if isinstance(part, DecodedMedia)]
 

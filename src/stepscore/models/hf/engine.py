@@ -18,7 +18,7 @@ from stepscore.models.hf.files import (
     read_json,
     weights_digest,
 )
-from stepscore.models.hf.worker_thread import ComputeThread
+from stepscore.models.hf.worker_thread import WorkerThread
 from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
 from stepscore.types import FloatArray
 
@@ -52,7 +52,7 @@ class HfEngine:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._found: Loaded | StepScoreError | None = None
-        self.thread: ComputeThread[Request, Response] = ComputeThread(
+        self.thread: WorkerThread[Request, Response] = WorkerThread(
             self._answers, lambda request: isinstance(request, ScorePrefixes), options.batch
         )
 
@@ -75,8 +75,8 @@ class HfEngine:
             "config": config_digest(self.folder, remote_code=remote_code),
         }
 
-    def pieces(self, text: str) -> tuple[str, ...]:
-        """The text of each token of a text.
+    def token_texts(self, text: str) -> tuple[str, ...]:
+        """Return the text of each token of a text.
 
         Raises:
             ModelError: A character is several tokens, so that no token has a text of its own.
@@ -177,18 +177,20 @@ class HfEngine:
 
     def _shared(self, loaded: Loaded, requests: Sequence[ScorePrefixes]) -> list[Response | Exception]:
         """Videos scored side by side; one that cannot be planned does not stop the others."""
-        from stepscore.models.qwen3vl.prefix_scoring import Planned, planned, score_shared
+        from stepscore.models.qwen3vl.prefix_scoring import PreparedVideo, prepare_video, score_shared
 
         assert loaded.network is not None
-        videos: list[Planned | StepScoreError] = []
+        videos: list[PreparedVideo | StepScoreError] = []
         for request in requests:
             try:
-                videos.append(planned(loaded.network, render_prefixes(request)))
+                videos.append(prepare_video(loaded.network, render_prefixes(request)))
             except StepScoreError as error:
                 videos.append(error)
-        ready = [video for video in videos if isinstance(video, Planned)]
+        ready = [video for video in videos if isinstance(video, PreparedVideo)]
         scored = iter(score_shared(loaded.network, ready, self.limit) if ready else [])
-        return [PrefixScores(next(scored), f.plan.tokens) if isinstance(f, Planned) else f for f in videos]
+        return [
+            PrefixScores(next(scored), f.plan.tokens) if isinstance(f, PreparedVideo) else f for f in videos
+        ]
 
 
 class HfStream:

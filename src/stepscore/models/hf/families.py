@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-SHARED = frozenset({"qwen3_vl", "qwen3_vl_moe"})
+PREFIX_SHARING_FAMILIES = frozenset({"qwen3_vl", "qwen3_vl_moe"})
 """Images do not look at later images, and text sees only what comes before it: work can be shared exactly.
 That a checkpoint keeps to it is checked when it is loaded."""
 
-QWEN_VIDEOS: dict[str, Literal["timed", "paced", "plain"]] = {
+QWEN_VIDEO_STYLES: dict[str, Literal["timed", "paced", "plain"]] = {
     "qwen2_vl": "plain",
     "qwen2_5_vl": "paced",
     "qwen3_vl": "timed",

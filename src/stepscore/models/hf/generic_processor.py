@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
-from stepscore.models.hf.chat import chat_text, shown_in
+from stepscore.models.hf.chat import chat_text, media_in
 from stepscore.models.qwen3vl.inputs import Encode, time_text
 from stepscore.models.requests import DecodedMedia, Prompt, Turn
 
@@ -48,7 +48,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @dataclass(frozen=True)
-class StockPrompts:
+class GenericInputs:
     """Prompts through a stock processor: chats, and prefixes of videos."""
 
     processor: Any
@@ -60,7 +60,7 @@ class StockPrompts:
             raise ModelError("The checkpoint has no chat template, so it cannot be asked in words.")
         turns = tuple(Turn(turn.role, tuple(_stills(turn.parts))) for turn in prompt.turns)
         text = chat_text(replace(prompt, turns=turns), self.processor)
-        images = [shown.clip for shown in shown_in(Prompt(turns))]
+        images = [shown.clip for shown in media_in(Prompt(turns))]
         tail = text.rsplit(self.mark(), 1)[-1] if images else text
         return self._processed(text, images), tail
 

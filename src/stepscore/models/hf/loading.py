@@ -11,14 +11,14 @@ import torch
 
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.hf.chat import Chat, QwenChat
-from stepscore.models.hf.families import QWEN_VIDEOS, SHARED
+from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.files import read_json
-from stepscore.models.hf.generic_processor import StockPrompts, load_processor
-from stepscore.models.hf.molmo2_inputs import molmo2_videos
-from stepscore.models.qwen3vl.full_forward import Prompts
+from stepscore.models.hf.generic_processor import GenericInputs, load_processor
+from stepscore.models.hf.molmo2_inputs import load_molmo2_inputs
+from stepscore.models.qwen3vl.full_forward import PrefixInputs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
-from stepscore.models.qwen3vl.prompts import QwenPrompts
+from stepscore.models.qwen3vl.prompts import QwenInputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Loaded:
     model: Any
     tokenizer: Any
     encode: Encode
-    videos: Prompts
+    videos: PrefixInputs
     chat: Chat | ModelError
     network: Qwen3VLNetwork | None
 
@@ -68,18 +68,20 @@ class Loading:
             ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
             return ids
 
-        if family in QWEN_VIDEOS:
+        if family in QWEN_VIDEO_STYLES:
             geometry, tokens = self._geometry(config), _vision_tokens(model.config)
-            prompts = QwenPrompts(encode, tokens, geometry, QWEN_VIDEOS[family])
+            prompts = QwenInputs(encode, tokens, geometry, QWEN_VIDEO_STYLES[family])
             network = (
-                Qwen3VLNetwork(model, encode, tokens, geometry, self.attention) if family in SHARED else None
+                Qwen3VLNetwork(model, encode, tokens, geometry, self.attention)
+                if family in PREFIX_SHARING_FAMILIES
+                else None
             )
             return Loaded(model, tokenizer, encode, prompts, QwenChat(tokenizer, prompts), network)
         stock = self._stock(family, encode)
         if family == "molmo2":
             video = read_json(self.folder / "video_preprocessor_config.json")
             vision = config.get("vision_config") or config.get("vit_config") or {}
-            videos = molmo2_videos(encode, tokenizer, vision, video)
+            videos = load_molmo2_inputs(encode, tokenizer, vision, video)
             return Loaded(model, tokenizer, encode, videos, stock, None)
         if isinstance(stock, ModelError):
             raise stock
@@ -128,12 +130,12 @@ class Loading:
         least = min(geometry.still_pixels[0], self.max_pixels)
         return replace(geometry, still_pixels=(least, self.max_pixels), video_pixels=(unit, self.max_pixels))
 
-    def _stock(self, family: str, encode: Encode) -> StockPrompts | ModelError:
+    def _stock(self, family: str, encode: Encode) -> GenericInputs | ModelError:
         try:
             processor = load_processor(self.folder, self.name, family, remote_code=self.remote_code)
         except ModelError as error:
             return error
-        return StockPrompts(processor, encode)
+        return GenericInputs(processor, encode)
 
 
 def _vision_tokens(config: Any) -> VisionTokens:

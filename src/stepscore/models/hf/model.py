@@ -10,7 +10,7 @@ from typing import Any
 from stepscore.errors import OptionError
 from stepscore.models.base import Capabilities, Response, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
-from stepscore.models.hf.families import QWEN_VIDEO_STYLES, PREFIX_SHARING_FAMILIES
+from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
 

@@ -24,7 +24,7 @@ FRAME_TOKENS = ("<frame_start>", "<frame_end>", "<im_end>", "<im_low>")
 
 
 @dataclass(frozen=True)
-class Molmo2Videos:
+class Molmo2Inputs:
     """Makes the inputs of a prompt with one video.
 
     Attributes:
@@ -88,14 +88,14 @@ def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
     return grouped.reshape(rows * columns, -1), rows, columns
 
 
-def molmo2_videos(
+def load_molmo2_inputs(
     encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any]
-) -> Molmo2Videos:
+) -> Molmo2Inputs:
     """What a checkpoint states: its vision configuration, and its ``video_preprocessor_config.json``."""
-    plain = Molmo2Videos(encode, "")
+    plain = Molmo2Inputs(encode, "")
     side = (vision.get("image_size") or vision.get("image_default_input_size") or [plain.side])[0]
     pool = video.get("pooling_size") or plain.pool
-    return Molmo2Videos(
+    return Molmo2Inputs(
         encode,
         tokenizer.bos_token or tokenizer.eos_token or "",
         int(side),

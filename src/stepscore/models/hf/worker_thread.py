@@ -12,7 +12,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class ComputeThread(Generic[Q, R]):
+class WorkerThread(Generic[Q, R]):
     """Answers questions one after another, some of them together.
 
     Questions that wait while the thread is busy may be answered as one batch, up to ``batch`` of them.

@@ -8,30 +8,30 @@ from stepscore._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.models.qwen3vl.inputs import Geometry as Geometry
-    from stepscore.models.qwen3vl.inputs import Pads as Pads
+    from stepscore.models.qwen3vl.inputs import RepeatedToken as RepeatedToken
     from stepscore.models.qwen3vl.inputs import VisionTokens as VisionTokens
     from stepscore.models.qwen3vl.inputs import block_time as block_time
     from stepscore.models.qwen3vl.inputs import geometry_of as geometry_of
-    from stepscore.models.qwen3vl.inputs import image_pads as image_pads
+    from stepscore.models.qwen3vl.inputs import image_tokens as image_tokens
     from stepscore.models.qwen3vl.inputs import patches as patches
     from stepscore.models.qwen3vl.inputs import positions as positions
     from stepscore.models.qwen3vl.inputs import token_ids as token_ids
     from stepscore.models.qwen3vl.network import Qwen3VLNetwork as Qwen3VLNetwork
-    from stepscore.models.qwen3vl.prefix_plan import Layout as Layout
-    from stepscore.models.qwen3vl.prefix_plan import Span as Span
-    from stepscore.models.qwen3vl.prefix_plan import joined as joined
+    from stepscore.models.qwen3vl.prefix_plan import PromptLayout as PromptLayout
+    from stepscore.models.qwen3vl.prefix_plan import TokenSpan as TokenSpan
+    from stepscore.models.qwen3vl.prefix_plan import concat_spans as concat_spans
 
 __all__ = [
     "Geometry",
-    "Layout",
-    "Pads",
+    "PromptLayout",
+    "RepeatedToken",
     "Qwen3VLNetwork",
-    "Span",
+    "TokenSpan",
     "VisionTokens",
     "block_time",
     "geometry_of",
-    "image_pads",
-    "joined",
+    "image_tokens",
+    "concat_spans",
     "patches",
     "positions",
     "token_ids",
@@ -41,15 +41,15 @@ __getattr__ = lazy_attributes(
     __name__,
     {
         "Geometry": "inputs",
-        "Layout": "prefix_plan",
-        "Pads": "inputs",
+        "PromptLayout": "prefix_plan",
+        "RepeatedToken": "inputs",
         "Qwen3VLNetwork": "network",
-        "Span": "prefix_plan",
+        "TokenSpan": "prefix_plan",
         "VisionTokens": "inputs",
         "block_time": "inputs",
         "geometry_of": "inputs",
-        "image_pads": "inputs",
-        "joined": "prefix_plan",
+        "image_tokens": "inputs",
+        "concat_spans": "prefix_plan",
         "patches": "inputs",
         "positions": "inputs",
         "token_ids": "inputs",

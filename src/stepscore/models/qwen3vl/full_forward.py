@@ -20,7 +20,7 @@ from stepscore.models.qwen3vl.prefix_plan import target_ids
 from stepscore.types import FloatArray, IntArray
 
 
-class Prompts(Protocol):
+class PrefixInputs(Protocol):
     """Makes the inputs of one family of models."""
 
     @property
@@ -31,7 +31,7 @@ class Prompts(Protocol):
         """The inputs for a head, the first frames of a video, and a text after them."""
 
 
-def score_naive(model: Any, prompts: Prompts, request: RenderedPrefixes) -> tuple[FloatArray, int]:
+def score_naive(model: Any, prompts: PrefixInputs, request: RenderedPrefixes) -> tuple[FloatArray, int]:
     """Return log-probabilities (S, K, C) by K * S full forward passes, and the number of tokens they read."""
     targets = target_ids(prompts.encode, request.tails, request.candidates)
     told = np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan)

@@ -72,7 +72,7 @@ class VisionTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Pads:
+class RepeatedToken:
     """So many tokens of one id in a row, to be filled with what the vision encoder saw."""
 
     token: int
@@ -169,12 +169,12 @@ def time_text(seconds: float) -> str:
     return f"<{seconds:.1f} seconds>"
 
 
-def image_pads(token: int, count: int, tokens: VisionTokens) -> list[str | Pads]:
+def image_tokens(token: int, count: int, tokens: VisionTokens) -> list[str | RepeatedToken]:
     """An image's tokens between their marks."""
-    return [Pads(tokens.start, 1), Pads(token, count), Pads(tokens.end, 1)]
+    return [RepeatedToken(tokens.start, 1), RepeatedToken(token, count), RepeatedToken(tokens.end, 1)]
 
 
-def token_ids(parts: Sequence[str | Pads], encode: Encode) -> list[int]:
+def token_ids(parts: Sequence[str | RepeatedToken], encode: Encode) -> list[int]:
     """Texts and pads as token ids; texts that touch are encoded as one, as the whole prompt would be."""
     ids: list[int] = []
     text = ""

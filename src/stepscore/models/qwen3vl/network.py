@@ -18,17 +18,17 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, patches
 from stepscore.models.qwen3vl.prefix_batches import PassCost
-from stepscore.models.qwen3vl.prefix_plan import Span
+from stepscore.models.qwen3vl.prefix_plan import TokenSpan
 from stepscore.types import FloatArray, Frames, IntArray
 
 Block = tuple[int, ...]
 
-CPU_ROWS, GPU_ROWS = 512, 4096
+CPU_TOKENS_PER_PASS, GPU_TOKENS_PER_PASS = 512, 4096
 """Tokens in a pass over suffixes that keep a device busy."""
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class BlockFeatures:
     """What the vision encoder saw in the blocks of a video.
 
     Attributes:
@@ -90,9 +90,11 @@ class Qwen3VLNetwork:
         heads = text.head_dim * (2 * text.num_attention_heads + 4 * text.num_key_value_heads)
         row = size * (6 * text.hidden_size + 3 * text.intermediate_size + heads)
         pair = 1 + size * (1 + 2 * text.num_attention_heads * (self.attention == "eager"))
-        return PassCost(int(row), int(pair), CPU_ROWS if self.device.type == "cpu" else GPU_ROWS)
+        return PassCost(
+            int(row), int(pair), CPU_TOKENS_PER_PASS if self.device.type == "cpu" else GPU_TOKENS_PER_PASS
+        )
 
-    def see(self, frames: Frames, blocks: Sequence[Block], limit: int) -> Features:
+    def see(self, frames: Frames, blocks: Sequence[Block], limit: int) -> BlockFeatures:
         """What the vision encoder sees in blocks of a video, each seen by itself, in calls that keep within a memory.
 
         Args:
@@ -113,11 +115,13 @@ class Qwen3VLNetwork:
             deep = [torch.cat(tuple(layer)) for layer in out.deepstack_features]
             seen.append((torch.cat(tuple(out.pooler_output)), *deep))
         joined = [torch.cat(layer) for layer in zip(*seen, strict=True)]
-        return Features(joined[0], tuple(joined[1:]), {block: number for number, block in enumerate(blocks)})
+        return BlockFeatures(
+            joined[0], tuple(joined[1:]), {block: number for number, block in enumerate(blocks)}
+        )
 
     def read(
         self,
-        spans: Sequence[Span],
+        spans: Sequence[TokenSpan],
         seen: tuple[Tensor, ...] | None,
         *,
         mask: Tensor | None = None,
@@ -181,7 +185,7 @@ class _SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its base s
         return torch.cat([old.keys, key_states], dim=-2), torch.cat([old.values, value_states], dim=-2)
 
 
-def shared(cache: Cache, videos: Sequence[int], reach: int) -> Cache:
+def shared_kv_cache(cache: Cache, videos: Sequence[int], reach: int) -> Cache:
     """The first ``reach`` tokens of these videos of a cache, to be read by a pass that leaves no trace."""
     whole = list(videos) == list(range(len(videos)))
     make: Any = _SharedLayer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore.models.qwen3vl.prefix_plan import PrefixPlan, Span, joined
+from stepscore.models.qwen3vl.prefix_plan import PrefixPlan, TokenSpan, concat_spans
 from stepscore.types import IntArray
 
 Parts = list[tuple[int, list[int]]]
@@ -27,7 +27,7 @@ class Suffixes:
         reads: Branch, tail and row of every place where a candidate follows.
     """
 
-    span: Span
+    span: TokenSpan
     ends: IntArray
     node: IntArray
     stem: IntArray
@@ -50,11 +50,11 @@ class Suffixes:
 
 def suffixes_of(plan: PrefixPlan, parts: Parts) -> Suffixes:
     """The tokens of these parts of a plan, each branch's stem once."""
-    spans: list[Span] = []
+    spans: list[TokenSpan] = []
     ends, node, stem, blocks, reads = [], [], [], [], []
     number = rows = 0
 
-    def put(span: Span, end: int, sees: int) -> None:
+    def put(span: TokenSpan, end: int, sees: int) -> None:
         nonlocal number, rows
         spans.append(span)
         ends.append(np.full(len(span), end))
@@ -73,7 +73,7 @@ def suffixes_of(plan: PrefixPlan, parts: Parts) -> Suffixes:
             put(branch.tails[tail], branch.end, root)
             reads.append((index, tail, rows - 1 if len(branch.tails[tail]) else last))
     ends_, node_, stem_ = (np.concatenate(values).astype(np.int64) for values in (ends, node, stem))
-    return Suffixes(joined(spans), ends_, node_, stem_, tuple(blocks), tuple(reads))
+    return Suffixes(concat_spans(spans), ends_, node_, stem_, tuple(blocks), tuple(reads))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ import torch
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
 from stepscore.models.chatml import RenderedPrefixes
-from stepscore.models.qwen3vl.full_forward import Prompts, score_naive
+from stepscore.models.qwen3vl.full_forward import PrefixInputs, score_naive
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
-from stepscore.models.qwen3vl.prefix_scoring import planned, score_incremental, score_shared
+from stepscore.models.qwen3vl.prefix_scoring import prepare_video, score_incremental, score_shared
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.25, torch.bfloat16: 0.5}
 """Nats by which sharing may differ from full passes. Half precision rounds each way of computing differently;
@@ -33,7 +33,9 @@ LENGTHS = (2, 3, 5)
 log = logging.getLogger(__name__)
 
 
-def check_sharing(network: Qwen3VLNetwork, prompts: Prompts, name: str, scoring: str = "shared") -> float:
+def check_sharing(
+    network: Qwen3VLNetwork, prompts: PrefixInputs, name: str, scoring: str = "shared"
+) -> float:
     """The largest difference in nats between sharing and full passes on a video of noise.
 
     Args:
@@ -50,7 +52,7 @@ def check_sharing(network: Qwen3VLNetwork, prompts: Prompts, name: str, scoring:
     clip = Clip(frames, TIMES, np.arange(len(TIMES)))
     request = RenderedPrefixes(clip, LENGTHS, "A robot:\n", TAILS, (_next_word(network),))
     reference, _ = score_naive(network.model, prompts, request)
-    ready = planned(network, request)
+    ready = prepare_video(network, request)
     found = score_shared(network, [ready])[0] if scoring == "shared" else score_incremental(network, ready)
     difference = float(np.max(np.abs(found - reference)))
     allowed = TOLERANCE[network.dtype]

@@ -23,7 +23,7 @@ from stepscore.models.qwen3vl.inputs import (
     VisionTokens,
     block_frames,
     block_time,
-    image_pads,
+    image_tokens,
     positions,
     time_text,
     token_ids,
@@ -32,7 +32,7 @@ from stepscore.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Span:
+class TokenSpan:
     """Tokens in a row: their ids, shape (n,), and their places in time, row and column, shape (3, n)."""
 
     ids: IntArray
@@ -42,9 +42,9 @@ class Span:
         return len(self.ids)
 
 
-def joined(spans: Sequence[Span]) -> Span:
+def concat_spans(spans: Sequence[TokenSpan]) -> TokenSpan:
     """The tokens of several spans in a row."""
-    return Span(
+    return TokenSpan(
         np.concatenate([span.ids for span in spans]),
         np.concatenate([span.positions for span in spans], axis=1),
     )
@@ -65,8 +65,8 @@ class Branch:
     blocks: int
     end: int
     block: tuple[int, ...] | None
-    stem: Span
-    tails: tuple[Span, ...]
+    stem: TokenSpan
+    tails: tuple[TokenSpan, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class PrefixPlan:
         targets: Token id of each candidate after each text, shape (S, C).
     """
 
-    base: Span
+    base: TokenSpan
     blocks: tuple[tuple[int, ...], ...]
     branches: tuple[Branch, ...]
     which: tuple[int, ...]
@@ -100,7 +100,7 @@ class PrefixPlan:
 
 
 @dataclass(frozen=True)
-class Layout:
+class PromptLayout:
     """How prompts of one video are put together.
 
     Attributes:
@@ -117,7 +117,7 @@ class Layout:
     temporal: int
     head: str
 
-    def block(self, seconds: float, start: int, *, first: bool) -> tuple[Span, int]:
+    def block(self, seconds: float, start: int, *, first: bool) -> tuple[TokenSpan, int]:
         """A block of frames with its time before it, and the position that comes next.
 
         The head is encoded together with the first block's time: where the two touch, they may share a token.
@@ -125,15 +125,15 @@ class Layout:
         text = (self.head if first else "") + time_text(seconds)
         rows, columns = self.grid
         return self.span(
-            token_ids([text, *image_pads(self.tokens.video, rows * columns, self.tokens)], self.encode),
+            token_ids([text, *image_tokens(self.tokens.video, rows * columns, self.tokens)], self.encode),
             start,
         )
 
-    def span(self, ids: Sequence[int], start: int) -> tuple[Span, int]:
+    def span(self, ids: Sequence[int], start: int) -> tuple[TokenSpan, int]:
         """Tokens from this position on, and the position that comes next."""
         array = np.asarray(ids, dtype=np.int64)
         places, following = positions(array, self.tokens.video, self.grid, start)
-        return Span(array, places), following
+        return TokenSpan(array, places), following
 
     def branch(
         self, times: FloatArray, length: int, tails: Sequence[Sequence[int]], end: int, start: int
@@ -155,11 +155,17 @@ class Layout:
             stem, at = self.block(block_time(times, last), start, first=length < self.temporal)
         shared, at = self.span(tails[0][:common], at)
         rests = tuple(self.span(tail[common:], at)[0] for tail in tails)
-        return Branch(length // self.temporal, end, last if odd else None, joined([stem, shared]), rests)
+        return Branch(
+            length // self.temporal, end, last if odd else None, concat_spans([stem, shared]), rests
+        )
 
 
 def plan_shared_prefixes(
-    layout: Layout, times: FloatArray, lengths: Sequence[int], tails: Sequence[str], candidates: Sequence[str]
+    layout: PromptLayout,
+    times: FloatArray,
+    lengths: Sequence[int],
+    tails: Sequence[str],
+    candidates: Sequence[str],
 ) -> PrefixPlan:
     """The plan of a video.
 
@@ -192,7 +198,7 @@ def plan_shared_prefixes(
         whole = length // layout.temporal
         branches.append(layout.branch(times, length, texts, ends[whole], nexts[whole]))
     which = tuple(order.index(length) for length in lengths)
-    return PrefixPlan(joined(spans), tuple(blocks), tuple(branches), which, targets)
+    return PrefixPlan(concat_spans(spans), tuple(blocks), tuple(branches), which, targets)
 
 
 def target_ids(encode: Encode, tails: Sequence[str], candidates: Sequence[str]) -> IntArray:

@@ -2,7 +2,7 @@
 
 ``naive`` reads every prompt from its first token: K * S full passes of the model as transformers has it. It
 is slow, needs no assumption, and is what the others are held against. ``incremental`` reads the video once,
-stops after each prefix to read the text, and forgets the text again: K * S short passes. ``shared`` reads
+stops after each prefix to read the text, and forgets the text again: K * S short passes. ``shared_kv_cache`` reads
 the video once and then all texts of all prefixes at once, each seeing only its own prefix.
 
 Reading the video once costs N tokens, K suffixes of s tokens cost K * s, against the sum of all prompts.
@@ -23,45 +23,45 @@ from stepscore.episodes import Clip, resize_frames
 from stepscore.errors import ModelError
 from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.inputs import fitted_size
-from stepscore.models.qwen3vl.network import Block, Features, Qwen3VLNetwork, shared
+from stepscore.models.qwen3vl.network import Block, BlockFeatures, Qwen3VLNetwork, shared_kv_cache
 from stepscore.models.qwen3vl.prefix_batches import Parts, Suffixes, chunks, suffixes_of
 from stepscore.models.qwen3vl.prefix_plan import (
     Branch,
-    Layout,
     PrefixPlan,
-    Span,
-    joined,
+    PromptLayout,
+    TokenSpan,
+    concat_spans,
     plan_shared_prefixes,
 )
 from stepscore.types import FloatArray, Frames
 
-LIMIT = 1 << 30
+MEMORY_LIMIT_BYTES = 1 << 30
 """Bytes for temporary values, where nothing else is said."""
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class PreparedVideo:
     """A video ready to be scored: its frames at their fitted size, and the plan."""
 
     frames: Frames
     plan: PrefixPlan
 
 
-def planned(network: Qwen3VLNetwork, request: RenderedPrefixes) -> Planned:
+def prepare_video(network: Qwen3VLNetwork, request: RenderedPrefixes) -> PreparedVideo:
     """Return the frames of a request at their fitted size, and its plan."""
     clip = request.clip
-    frames, layout = fitted(network, clip, request.head)
+    frames, layout = fit_frames(network, clip, request.head)
     plan = plan_shared_prefixes(layout, clip.timestamps, request.lengths, request.tails, request.candidates)
     check_length(network, plan.branches[-1])
-    return Planned(frames, plan)
+    return PreparedVideo(frames, plan)
 
 
-def fitted(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, Layout]:
+def fit_frames(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, PromptLayout]:
     """A video's frames at the size the network takes, and how its prompts are put together."""
     geometry = network.geometry
     height, width = clip.frames.shape[1:3]
     size = fitted_size(height, width, geometry.unit, geometry.video_pixels)
-    layout = Layout(network.encode, network.tokens, geometry.grid(size), geometry.temporal, head)
+    layout = PromptLayout(network.encode, network.tokens, geometry.grid(size), geometry.temporal, head)
     return resize_frames(clip.frames, size), layout
 
 
@@ -80,7 +80,9 @@ def check_length(network: Qwen3VLNetwork, branch: Branch) -> None:
 
 
 @torch.inference_mode()
-def score_shared(network: Qwen3VLNetwork, videos: Sequence[Planned], limit: int = LIMIT) -> list[FloatArray]:
+def score_shared(
+    network: Qwen3VLNetwork, videos: Sequence[PreparedVideo], limit: int = MEMORY_LIMIT_BYTES
+) -> list[FloatArray]:
     """Log-probabilities (S, K, C) of each video: the vision encoder once a block, one prefill, then all suffixes.
 
     Args:
@@ -112,7 +114,7 @@ def score_suffixes(
     who: Sequence[int],
     plans: Sequence[PrefixPlan],
     parts: Sequence[Parts],
-    seen: Sequence[Features],
+    seen: Sequence[BlockFeatures],
 ) -> list[dict[tuple[int, int], FloatArray]]:
     """One pass over parts of some videos' plans, on top of what the cache holds of these videos.
 
@@ -129,7 +131,7 @@ def score_suffixes(
     """
     suffixes = [suffixes_of(plan, part) for plan, part in zip(plans, parts, strict=True)]
     reach = max(s.reach for s in suffixes)
-    past = shared(cache, who, reach) if reach else None
+    past = shared_kv_cache(cache, who, reach) if reach else None
     hidden = network.read(
         [s.span for s in suffixes],
         _gathered([(f, s.blocks) for f, s in zip(seen, suffixes, strict=True)]),
@@ -146,14 +148,16 @@ def score_suffixes(
 
 
 @torch.inference_mode()
-def score_incremental(network: Qwen3VLNetwork, video: Planned, limit: int = LIMIT) -> FloatArray:
+def score_incremental(
+    network: Qwen3VLNetwork, video: PreparedVideo, limit: int = MEMORY_LIMIT_BYTES
+) -> FloatArray:
     """Log-probabilities (S, K, C): the video read on from prefix to prefix, each text read and forgotten."""
     plan = video.plan
     seen = network.see(video.frames, plan.seen, limit)
     cache, told, end, blocks = network.cache(), _unknown(plan), 0, 0
     for number, branch in enumerate(plan.branches):
         for tail, rest in enumerate(branch.tails):
-            span = joined([_between(plan.base, end, branch.end), branch.stem, rest])
+            span = concat_spans([_between(plan.base, end, branch.end), branch.stem, rest])
             new = [*plan.blocks[blocks : branch.blocks], *([branch.block] if branch.block else [])]
             hidden = network.read([span], _gathered([(seen, new)]), cache=cache)
             told[tail, number] = network.logprobs(hidden[0, -1:], plan.targets[tail : tail + 1])[0]
@@ -162,11 +166,11 @@ def score_incremental(network: Qwen3VLNetwork, video: Planned, limit: int = LIMI
     return told[:, list(plan.which)]
 
 
-def _between(span: Span, start: int, stop: int) -> Span:
-    return Span(span.ids[start:stop], span.positions[:, start:stop])
+def _between(span: TokenSpan, start: int, stop: int) -> TokenSpan:
+    return TokenSpan(span.ids[start:stop], span.positions[:, start:stop])
 
 
-def _gathered(wanted: Sequence[tuple[Features, Sequence[Block]]]) -> tuple[Tensor, ...] | None:
+def _gathered(wanted: Sequence[tuple[BlockFeatures, Sequence[Block]]]) -> tuple[Tensor, ...] | None:
     """Embeddings and deepstack of blocks of several videos, video after video; ``None`` if there are none."""
     found = [features.of(blocks) for features, blocks in wanted if blocks]
     return tuple(torch.cat(layer) for layer in zip(*found, strict=True)) if found else None

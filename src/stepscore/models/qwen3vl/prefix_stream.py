@@ -15,10 +15,15 @@ import torch
 from stepscore.episodes import Clip
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.models.qwen3vl.inputs import block_time
-from stepscore.models.qwen3vl.network import Features, Qwen3VLNetwork
+from stepscore.models.qwen3vl.network import BlockFeatures, Qwen3VLNetwork
 from stepscore.models.qwen3vl.prefix_batches import chunks
-from stepscore.models.qwen3vl.prefix_plan import Layout, PrefixPlan, Span, joined, target_ids
-from stepscore.models.qwen3vl.prefix_scoring import LIMIT, check_length, fitted, score_suffixes
+from stepscore.models.qwen3vl.prefix_plan import PrefixPlan, PromptLayout, TokenSpan, concat_spans, target_ids
+from stepscore.models.qwen3vl.prefix_scoring import (
+    MEMORY_LIMIT_BYTES,
+    check_length,
+    fit_frames,
+    score_suffixes,
+)
 from stepscore.types import FloatArray, Frames
 
 
@@ -31,10 +36,10 @@ class PrefixStream:
         limit: Bytes for the temporary values of one pass.
     """
 
-    def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = LIMIT) -> None:
+    def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = MEMORY_LIMIT_BYTES) -> None:
         self._network, self._head, self._limit = network, head, limit
         self._cache = network.cache()
-        self._layout: Layout | None = None
+        self._layout: PromptLayout | None = None
         self._size: tuple[int, ...] = ()
         self._times: FloatArray = np.zeros(0)
         self._waiting: Frames | None = None  # frames of a block that is not whole yet, fitted
@@ -56,7 +61,7 @@ class PrefixStream:
             raise EpisodeError(
                 "Frames are appended in the order of their times; one is not later than the last."
             )
-        frames, layout = fitted(self._network, clip, self._head)
+        frames, layout = fit_frames(self._network, clip, self._head)
         self._size, self._layout = clip.frames.shape[1:], layout
         if self._waiting is not None:
             frames = np.concatenate([self._waiting, frames])
@@ -67,17 +72,17 @@ class PrefixStream:
         if whole:
             self._read(layout, frames[:whole], first)
 
-    def _read(self, layout: Layout, frames: Frames, first: int) -> None:
+    def _read(self, layout: PromptLayout, frames: Frames, first: int) -> None:
         """Read whole blocks on top of what was read; ``first`` is the number of their first frame."""
         network, step = self._network, layout.temporal
         blocks = [tuple(range(i, i + step)) for i in range(0, len(frames), step)]
-        spans: list[Span] = []
+        spans: list[TokenSpan] = []
         for block in blocks:
             seconds = block_time(self._times[first:], block)
             span, self._next = layout.block(seconds, self._next, first=first + block[0] == 0)
             spans.append(span)
         seen = network.see(frames, blocks, self._limit)
-        network.read([joined(spans)], seen.of(blocks), cache=self._cache)
+        network.read([concat_spans(spans)], seen.of(blocks), cache=self._cache)
         self._end += sum(map(len, spans))
 
     @torch.inference_mode()
@@ -103,12 +108,12 @@ class PrefixStream:
                 told[tail] = values
         return told
 
-    def _odd(self, block: tuple[int, ...] | None) -> Features:
+    def _odd(self, block: tuple[int, ...] | None) -> BlockFeatures:
         """What the vision encoder sees in the block of an odd last frame, under the numbers the plan knows it by."""
         if block is None or self._waiting is None:
             nothing = torch.zeros(0, device=self._network.device)
-            return Features(nothing, (), {})
+            return BlockFeatures(nothing, (), {})
         first = len(self) - len(self._waiting)
         local = tuple(frame - first for frame in block)
         seen = self._network.see(self._waiting, [local], self._limit)
-        return Features(seen.rows, seen.deep, {block: 0})
+        return BlockFeatures(seen.rows, seen.deep, {block: 0})

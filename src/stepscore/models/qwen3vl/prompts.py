@@ -14,13 +14,13 @@ from stepscore.episodes import Clip, resize_frames
 from stepscore.models.qwen3vl.inputs import (
     Encode,
     Geometry,
-    Pads,
     Patches,
+    RepeatedToken,
     VisionTokens,
     block_frames,
     block_time,
     fitted_size,
-    image_pads,
+    image_tokens,
     patches,
     time_text,
     token_ids,
@@ -31,7 +31,7 @@ Inputs = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class QwenPrompts:
+class QwenInputs:
     """Makes the inputs of ``model(**inputs)``.
 
     Attributes:
@@ -49,7 +49,7 @@ class QwenPrompts:
 
     def inputs(self, parts: Sequence[str | DecodedMedia]) -> Inputs:
         """The inputs for texts and images in this order."""
-        laid: list[str | Pads] = []
+        laid: list[str | RepeatedToken] = []
         stills: list[tuple[Patches, list[int]]] = []
         videos: list[tuple[Patches, list[int]]] = []
         seconds: list[float] = []
@@ -64,7 +64,7 @@ class QwenPrompts:
             else:
                 cut = self._cut(_one(part.clip), self.geometry.still_pixels)
                 stills.append(cut)
-                laid += image_pads(self.tokens.image, self._count(cut[1]), self.tokens)
+                laid += image_tokens(self.tokens.image, self._count(cut[1]), self.tokens)
         ids = torch.tensor([token_ids(laid, self.encode)])
         kinds = (ids == self.tokens.image).int() + 2 * (ids == self.tokens.video).int()
         made = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": kinds}
@@ -93,14 +93,14 @@ class QwenPrompts:
     def _count(self, grid: Sequence[int]) -> int:
         return int(np.prod(grid)) // self.geometry.merge**2
 
-    def _video(self, clip: Clip, grid: list[int]) -> list[str | Pads]:
+    def _video(self, clip: Clip, grid: list[int]) -> list[str | RepeatedToken]:
         video = self.tokens.video
         if self.videos != "timed":
-            return image_pads(video, self._count(grid), self.tokens)
-        laid: list[str | Pads] = []
+            return image_tokens(video, self._count(grid), self.tokens)
+        laid: list[str | RepeatedToken] = []
         for block in block_frames(len(clip), self.geometry.temporal):
             laid.append(time_text(block_time(clip.timestamps, block)))
-            laid += image_pads(video, self._count(grid[1:]), self.tokens)
+            laid += image_tokens(video, self._count(grid[1:]), self.tokens)
         return laid
 
 

@@ -8,9 +8,9 @@ from stepscore._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.models.sarm.checkpoint import Decode as Decode
-    from stepscore.models.sarm.checkpoint import Mode as Mode
     from stepscore.models.sarm.checkpoint import Procedure as Procedure
     from stepscore.models.sarm.checkpoint import SarmConfig as SarmConfig
+    from stepscore.models.sarm.checkpoint import SarmMode as SarmMode
     from stepscore.models.sarm.checkpoint import save_checkpoint as save_checkpoint
     from stepscore.models.sarm.encoders import Float32 as Float32
     from stepscore.models.sarm.encoders import FrameEncoder as FrameEncoder
@@ -34,7 +34,7 @@ __all__ = [
     "Float32",
     "FrameEncoder",
     "Half",
-    "Mode",
+    "SarmMode",
     "Procedure",
     "SarmConfig",
     "SarmModel",
@@ -57,7 +57,7 @@ __getattr__ = lazy_attributes(
         "Float32": "encoders",
         "FrameEncoder": "encoders",
         "Half": "encoders",
-        "Mode": "checkpoint",
+        "SarmMode": "checkpoint",
         "Procedure": "checkpoint",
         "SarmConfig": "checkpoint",
         "SarmModel": "model",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CONFIG_FILE, WEIGHTS_FILE = "sarm.json", "sarm.safetensors"
 FORMAT = 1
 
-Mode = Literal["single", "dense", "dual"]
+SarmMode = Literal["single", "dense", "dual"]
 Decode = Literal["argmax", "expected"]
 """How stages and shares become progress; see ``sarm_scoring.score_video``."""
 
@@ -59,7 +59,7 @@ class SarmConfig:
         facts: How it was made: episodes, steps, seed.
     """
 
-    mode: Mode
+    mode: SarmMode
     window: Window
     views: tuple[str, ...]
     state: tuple[str, ...]

@@ -33,11 +33,11 @@ from stepscore.types import Frames
 Half = NDArray[np.float16]
 Float32 = NDArray[np.float32]
 
-WIDEST = 6144
+MAX_FRAME_FEATURES = 6144
 """Most numbers of a frame; a larger grid of tokens is averaged into fewer cells."""
-WORD_WIDTH = 256
+WORD_FEATURES = 256
 """Numbers of a text for a model that reads none."""
-AT_ONCE = 32
+MAX_FRAMES_PER_BATCH = 32
 
 
 class FrameEncoder(Protocol):
@@ -110,7 +110,7 @@ class QwenEncoder:
     def describe(self) -> Mapping[str, object]:
         """Name, digests, side and pooling."""
         return _described(
-            self.name, self._folder, {"side": self.side, "widest": WIDEST, "text": "embeddings"}
+            self.name, self._folder, {"side": self.side, "widest": MAX_FRAME_FEATURES, "text": "embeddings"}
         )
 
     def encode_images(self, frames: Frames) -> Half:
@@ -123,9 +123,9 @@ class QwenEncoder:
         grid = self.side // self._network.geometry.unit
         cells = tokens.reshape(len(frames), grid, grid, -1)
         own = int(self._network.model.config.vision_config.out_hidden_size)
-        if cells.shape[-1] > WIDEST:
+        if cells.shape[-1] > MAX_FRAME_FEATURES:
             cells = cells[..., :own]
-        finest = max(1, min(grid, math.isqrt(WIDEST // cells.shape[-1])))
+        finest = max(1, min(grid, math.isqrt(MAX_FRAME_FEATURES // cells.shape[-1])))
         pooled = torch.nn.functional.adaptive_avg_pool2d(cells.permute(0, 3, 1, 2), finest)
         return _half(pooled.permute(0, 2, 3, 1).reshape(len(frames), -1).numpy())
 
@@ -190,7 +190,7 @@ class VisionEncoder:
 
     def describe(self) -> Mapping[str, object]:
         """Name, digests, side, and how texts are read."""
-        text = "text features" if self._reads else f"words {WORD_WIDTH}"
+        text = "text features" if self._reads else f"words {WORD_FEATURES}"
         return _described(self.name, self._folder, {"side": self.side, "text": text})
 
     def encode_images(self, frames: Frames) -> Half:
@@ -201,8 +201,11 @@ class VisionEncoder:
 
         side, mean, std = self._scaling
         rows = []
-        for start in range(0, len(frames), AT_ONCE):
-            squares = resize_frames(frames[start : start + AT_ONCE], (side, side)).astype(np.float32) / 255
+        for start in range(0, len(frames), MAX_FRAMES_PER_BATCH):
+            squares = (
+                resize_frames(frames[start : start + MAX_FRAMES_PER_BATCH], (side, side)).astype(np.float32)
+                / 255
+            )
             pixels = torch.from_numpy((squares - mean) / std).permute(0, 3, 1, 2).to(self._model.device)
             with torch.inference_mode():
                 rows.append(self._embedding(pixels).float().cpu().numpy())
@@ -240,7 +243,7 @@ def word_directions(text: str) -> Float32:
     """The mean of a random direction for each word of a text, from the word's hash alone."""
     words = re.findall(r"\w+", text.lower()) or [""]
     seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") for word in words]
-    rows = [np.random.default_rng(seed).standard_normal(WORD_WIDTH) for seed in seeds]
+    rows = [np.random.default_rng(seed).standard_normal(WORD_FEATURES) for seed in seeds]
     return np.asarray(np.mean(rows, axis=0), dtype=np.float32)
 
 

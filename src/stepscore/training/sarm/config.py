@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from stepscore.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
-    from stepscore.models.sarm import Mode
+    from stepscore.models.sarm import SarmMode
 
 STORED_NAMES: Mapping[str, str] = {
     "batch_size": "batch",
@@ -111,7 +111,7 @@ class SarmJobConfig:
     labels: Path | None = None
     sparse_labels: Path | None = None
     encoder: str = "embedded"
-    mode: Mode = "dense"
+    mode: SarmMode = "dense"
     progress: str | None = None
     causal: bool = False
     views: tuple[str, ...] = ()
@@ -130,10 +130,10 @@ class SarmJobConfig:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        from stepscore.models.sarm import Mode
+        from stepscore.models.sarm import SarmMode
 
-        if self.mode not in get_args(Mode):
-            raise UnknownNameError("mode", self.mode, get_args(Mode))
+        if self.mode not in get_args(SarmMode):
+            raise UnknownNameError("mode", self.mode, get_args(SarmMode))
         if self.labels is not None and len(self.datasets) != 1:
             raise OptionError("--labels belongs to one dataset; several bring their own labels.parquet.")
         if self.progress == "linear" and self.mode != "single":

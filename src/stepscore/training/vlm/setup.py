@@ -14,7 +14,7 @@ from stepscore.judges import Hop, Judge, ProcVlm, StepEval
 from stepscore.judges.common import load_prompt
 from stepscore.models import get_model
 from stepscore.models.hf import checkpoint_folder, load_tokenizer, read_json
-from stepscore.models.qwen3vl import Geometry, Layout, VisionTokens, geometry_of
+from stepscore.models.qwen3vl import Geometry, PromptLayout, VisionTokens, geometry_of
 from stepscore.training.vlm.aux_heads import label_space_of
 from stepscore.training.vlm.config import VlmTrainConfig
 from stepscore.training.vlm.data.clips import Texts
@@ -170,7 +170,7 @@ def build_trainer(
     names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
     tokens = VisionTokens(*(int(getattr(network.config, name)) for name in names))
     grid = geometry.grid((image_size, image_size))
-    layout = Layout(encode, tokens, grid, geometry.temporal, HEAD)
+    layout = PromptLayout(encode, tokens, grid, geometry.temporal, HEAD)
     n_states = max((video.states.shape[1] for video in videos), default=0)
     patches = image_size // geometry.patch
     vision = BatchedVisionEncoder(network.model.visual, patches, patches)

@@ -12,7 +12,7 @@ import torch
 
 from stepscore.judges.common import video_prompt
 from stepscore.models import split_at_video
-from stepscore.models.qwen3vl import Geometry, Layout, patches
+from stepscore.models.qwen3vl import Geometry, PromptLayout, patches
 from stepscore.training.augment import augmented
 from stepscore.training.trainer import Trainer, adamw
 from stepscore.training.vlm.aux_heads import AuxLabelSpace, AuxTargets
@@ -48,7 +48,7 @@ class VlmTrainer(Trainer):
     """
 
     loss_computer: LossComputer
-    layout: Layout
+    layout: PromptLayout
     geometry: Geometry
     videos: Sequence[LabelledVideo]
     texts: Texts

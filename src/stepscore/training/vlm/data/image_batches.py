@@ -11,7 +11,7 @@ from torch import Tensor
 
 from stepscore.judges import Judge
 from stepscore.models import FrameRef, chatml_parts
-from stepscore.models.qwen3vl import Geometry, Layout, patches
+from stepscore.models.qwen3vl import Geometry, PromptLayout, patches
 from stepscore.training.augment import augmented
 from stepscore.training.vlm.aux_heads import AuxLabelSpace, AuxTargets
 from stepscore.training.vlm.data.clips import CERTAIN_LOG_ODDS
@@ -36,7 +36,7 @@ class ImageBatches:
 
     judges: Sequence[Judge]
     videos: Sequence[LabelledVideo]
-    layout: Layout
+    layout: PromptLayout
     geometry: Geometry
     label_space: AuxLabelSpace
     min_images: int = 48

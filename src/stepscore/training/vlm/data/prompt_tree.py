@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stepscore.models.qwen3vl import (
-    Layout,
-    Pads,
-    Span,
+    PromptLayout,
+    RepeatedToken,
+    TokenSpan,
     block_time,
-    image_pads,
-    joined,
+    concat_spans,
+    image_tokens,
     positions,
     token_ids,
 )
@@ -41,7 +41,7 @@ class Branch:
     """
 
     stem_length: int
-    span: Span
+    span: TokenSpan
     targets: IntArray
     choices: tuple[int, int] | None = None
     log_odds: float = 0.0
@@ -59,7 +59,7 @@ class Tree:
         block_ends: Index of the stem's token that ends each block.
     """
 
-    stem: Span
+    stem: TokenSpan
     blocks: int
     branches: tuple[Branch, ...]
     block_ends: tuple[int, ...] = ()
@@ -86,7 +86,7 @@ class Statement:
 
 
 def video_tree(
-    layout: Layout, times: FloatArray, statements: Sequence[Statement], words: tuple[str, str]
+    layout: PromptLayout, times: FloatArray, statements: Sequence[Statement], words: tuple[str, str]
 ) -> Tree:
     """Build the tree of a video with statements about its prefixes.
 
@@ -112,7 +112,7 @@ def video_tree(
         branches.append(
             Branch(ends[statement.blocks], span, targets, (yes, no), statement.log_odds, statement.static)
         )
-    return Tree(joined(spans), len(times) // 2, tuple(branches), tuple(end - 1 for end in ends[1:]))
+    return Tree(concat_spans(spans), len(times) // 2, tuple(branches), tuple(end - 1 for end in ends[1:]))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Question:
         return "".join(part for part in self.parts[len(self.before) :] if part is not None)
 
 
-def image_tree(layout: Layout, questions: Sequence[Question], stop: str = "<|im_end|>") -> Tree:
+def image_tree(layout: PromptLayout, questions: Sequence[Question], stop: str = "<|im_end|>") -> Tree:
     """Build the tree of questions that are alike up to the last image; each has its own text after it.
 
     Args:
@@ -151,18 +151,18 @@ def image_tree(layout: Layout, questions: Sequence[Question], stop: str = "<|im_
         questions: The questions.
         stop: Text that ends an answer.
     """
-    pads = image_pads(layout.tokens.image, layout.grid[0] * layout.grid[1], layout.tokens)
-    parts: list[str | Pads] = []
+    pads = image_tokens(layout.tokens.image, layout.grid[0] * layout.grid[1], layout.tokens)
+    parts: list[str | RepeatedToken] = []
     for part in questions[0].before:
         parts += pads if part is None else [part]
     stem = np.asarray(token_ids(parts, layout.encode), dtype=np.int64)
     places, following = positions(stem, layout.tokens.image, layout.grid, 0)
     branches = tuple(_branch(layout, question, len(stem), following, stop) for question in questions)
     block_ends = tuple(np.flatnonzero(stem == layout.tokens.end).tolist())
-    return Tree(Span(stem, places), len(block_ends), branches, block_ends)
+    return Tree(TokenSpan(stem, places), len(block_ends), branches, block_ends)
 
 
-def _branch(layout: Layout, question: Question, stem_length: int, start: int, stop: str) -> Branch:
+def _branch(layout: PromptLayout, question: Question, stem_length: int, start: int, stop: str) -> Branch:
     """Return the text after the last image with the answer, as a branch."""
     asked = layout.encode(question.after)
     if question.words is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stepscore.errors import RunError
-from stepscore.models.calls.cache import CallCache, default_path
+from stepscore.models.calls.answer_cache import CallCache, default_path
 
 
 def test_an_answer_is_found_by_its_key_alone(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_threads_and_processes_share_it(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     cache = CallCache(path)
     work = (
-        "import sys; from pathlib import Path; from stepscore.models.calls.cache import CallCache\n"
+        "import sys; from pathlib import Path; from stepscore.models.calls.answer_cache import CallCache\n"
         "cache = CallCache(Path(sys.argv[1]))\n"
         "for n in range(200): cache.put(f'{sys.argv[2]} {n}', 'mock/x', {'text': str(n)})\n"
     )

@@ -1,6 +1,6 @@
-"""Answers already paid for: a content-addressed store of calls in one sqlite file.
+"""The call cache: answers already paid for, in one sqlite file, by the key of their call.
 
-The key is a hash of all that decides an answer (episode fingerprint, frames, prompt, sampling, model), so a
+The key (``keys.py``) is a hash of all that decides an answer (episode fingerprint, frames, prompt, sampling, model), so a
 hit needs no decoding. Values are JSON; nothing is ever unpickled. Several processes may share the file.
 """
 
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS calls (
 
 
 def default_path() -> Path:
-    """``calls.sqlite`` in ``$STEPSCORE_CACHE``, else in the user's cache folder."""
+    """Return ``calls.sqlite`` in ``$STEPSCORE_CACHE``, else in the user's cache folder."""
     if folder := os.environ.get("STEPSCORE_CACHE"):
         return Path(folder) / "calls.sqlite"
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -36,7 +36,7 @@ def default_path() -> Path:
 
 @dataclass(frozen=True)
 class ModelCalls:
-    """How many answers of one model are kept, and their size."""
+    """Number, size and dates of the cached answers of one model."""
 
     model: str
     calls: int
@@ -67,7 +67,7 @@ class CallCache:
         )
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The stored answer, or ``None``."""
+        """Return the cached answer, or ``None``."""
         try:
             with self._lock:
                 row = self._db.execute("SELECT value FROM calls WHERE key = ?", (key,)).fetchone()
@@ -79,7 +79,7 @@ class CallCache:
         return value
 
     def put(self, key: str, model: str, value: dict[str, Any]) -> None:
-        """Keep an answer; the first one stays where two processes asked at the same time."""
+        """Store an answer; where two processes asked at the same time, the first one stays."""
         packed = zlib.compress(json.dumps(value, allow_nan=False).encode(), 6)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         try:
@@ -89,7 +89,7 @@ class CallCache:
             raise self._broken(error) from error
 
     def stats(self) -> list[ModelCalls]:
-        """What is kept, by model."""
+        """Return what is cached, by model."""
         query = (
             "SELECT model, COUNT(*), SUM(LENGTH(value)), MIN(created), MAX(created) FROM calls GROUP BY model"
         )
@@ -97,18 +97,18 @@ class CallCache:
             return [ModelCalls(*row) for row in self._db.execute(query).fetchall()]
 
     def prune(self, *, model: str | None = None, before: str | None = None) -> int:
-        """Forget answers of a model, or older than an ISO date, or both; how many were forgotten."""
+        """Delete the answers of a model, or those older than an ISO date, or both; return how many were deleted."""
         wanted = [("model = ?", model), ("created < ?", before)]
         given = [(clause, value) for clause, value in wanted if value is not None]
         where = " AND ".join(clause for clause, _ in given)
         with self._lock:
             query = f"DELETE FROM calls{f' WHERE {where}' if where else ''}"
-            gone = self._db.execute(query, [value for _, value in given]).rowcount
+            deleted = self._db.execute(query, [value for _, value in given]).rowcount
             self._db.execute("VACUUM")
-        return gone
+        return deleted
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every answer with its key, model and date, by key."""
+        """Yield every answer with its key, model and date, ordered by key."""
         with self._lock:
             found = self._db.execute("SELECT key, model, created, value FROM calls ORDER BY key").fetchall()
         for key, model, created, value in found:
