@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from stepscore.models.sarm.checkpoint import Mode, Procedure, SarmConfig, save_checkpoint
+from stepscore.models.sarm.checkpoint import Procedure, SarmConfig, SarmMode, save_checkpoint
 from stepscore.models.sarm.encoders import get_encoder
 from stepscore.models.sarm.network import SarmNetwork, SarmShape
 from stepscore.models.sarm.window import Window
@@ -54,7 +54,7 @@ def checkpoint(
     encoder: str,
     *,
     causal: bool = True,
-    mode: Mode = "dense",
+    mode: SarmMode = "dense",
     views: tuple[str, ...] = ("corner",),
     state: tuple[str, ...] = (),
     state_size: int = 0,

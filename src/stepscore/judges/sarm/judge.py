@@ -21,11 +21,10 @@ from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.option_checks import at_least, check_options, one_of, optional, positive, whole
 from stepscore.judges.sarm.session import SarmSession, stage_curve
 from stepscore.models import PredictStages, StagePredictions, VideoFrames
-from stepscore.models.sarm import DIGITS, SarmModel
+from stepscore.models.sarm import DIGITS, Decode, SarmModel
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 Head = Literal["sparse", "dense"]
-Decoding = Literal["argmax", "expected"]
 FINAL_POINTS = 3
 """Points at the end whose mean progress is the success score."""
 
@@ -51,7 +50,7 @@ class Sarm(SingleModelJudge):
 
     model: SarmModel
     head: Head | None = None
-    decode: Decoding = "argmax"
+    decode: Decode = "argmax"
     fps: float | None = None
     max_frames: int = 3000
     smooth_s: float = 0.0
@@ -60,7 +59,7 @@ class Sarm(SingleModelJudge):
 
     def __post_init__(self) -> None:
         require(self.model, self.name, stages=True)
-        check_options(self, head=optional(one_of(Head)), decode=one_of(Decoding), fps=optional(positive()))
+        check_options(self, head=optional(one_of(Head)), decode=one_of(Decode), fps=optional(positive()))
         check_options(self, max_frames=whole(2), smooth_s=at_least(0))
 
     def options(self) -> Mapping[str, object]:
