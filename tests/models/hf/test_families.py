@@ -118,7 +118,7 @@ def test_in_molmo2_a_later_frame_changes_what_came_before(tmp_path: Path) -> Non
     clip = REQUEST.video.clip  # type: ignore[union-attr]
 
     def first_states(length: int) -> torch.Tensor:
-        inputs = loaded.videos.prefix(clip, length, tiny.HEAD, "")
+        inputs = loaded.prefix_inputs.prefix(clip, length, tiny.HEAD, "")
         states: torch.Tensor = loaded.model.model(**inputs).last_hidden_state[0, :12]
         return states
 

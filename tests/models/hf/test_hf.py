@@ -144,7 +144,7 @@ def test_the_next_word_is_scored_as_the_model_itself_would(model: HfModel) -> No
     loaded = model._engine.loaded
     clip = tiny.clip(1, height=32, width=64)
     ids = torch.tensor([loaded.encode(text.format("<|image_pad|>" * 2))])
-    image = loaded.videos.inputs([DecodedMedia(clip)])  # type: ignore[attr-defined]
+    image = loaded.prefix_inputs.inputs([DecodedMedia(clip)])  # type: ignore[attr-defined]
     logits = loaded.model(
         input_ids=ids,
         mm_token_type_ids=(ids == loaded.model.config.image_token_id).int(),

@@ -141,7 +141,7 @@ def test_images_and_videos_may_be_mixed() -> None:
     tokens = tiny.vision_tokens(made)
     prompts = QwenInputs(lambda t: made.encode(t).ids, tokens, Geometry())
     video = tiny.clip(3)
-    parts = [
+    parts: list[str | DecodedMedia] = [
         "Look:",
         DecodedMedia(tiny.clip(1)),
         " then",

@@ -128,7 +128,8 @@ class OpenAIModel(SyncMethods):
         url = self.base_url or os.environ.get(f"{prefix}_BASE_URL") or self._default_url()
         if url is None:
             raise OptionError(
-                f"{self.name}: the address of {self.provider!r} is not known. Give --base-url URL, or set {prefix}_BASE_URL. "
+                f"{self.name}: the address of {self.provider!r} is not known. Give --base-url URL, or set "
+                f"{prefix}_BASE_URL. "
                 f"(A model whose own name has a slash is {self.backend}/PROVIDER/{self.model}.)"
             )
         # A self-hosted server always has it, and it is easily forgotten; a gateway may have it elsewhere.

@@ -1,7 +1,8 @@
 """The call cache: answers already paid for, in one sqlite file, by the key of their call.
 
-The key (``keys.py``) is a hash of all that decides an answer (episode fingerprint, frames, prompt, sampling, model), so a
-hit needs no decoding. Values are JSON; nothing is ever unpickled. Several processes may share the file.
+The key (``keys.py``) is a hash of all that decides an answer (episode fingerprint, frames, prompt, sampling,
+model), so a hit needs no decoding. Values are JSON; nothing is ever unpickled. Several processes may share the
+file.
 """
 
 from __future__ import annotations

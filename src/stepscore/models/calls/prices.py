@@ -101,7 +101,7 @@ def _list_price(provider: str, name: str) -> Price | None:
         price_in,
         price_out,
         f"list price of {found.provider.name} on {now:%Y-%m-%d}, genai-prices {genai_prices.__version__}",
-        tuple((start, *(at(price, start) for price in listed)) for start in sorted(starts)),
+        tuple((start, at(listed[0], start), at(listed[1], start)) for start in sorted(starts)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Conversations with a model in this process: the chat as the model was taught it, answers, next words."""
+"""Conversations with a model in this process: chat templates, generated text, scores of the next token."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score
 
 
 class Chat(Protocol):
-    """Makes inputs of a prompt for one family of models."""
+    """Makes the inputs of a prompt for one family of models."""
 
     def inputs(self, prompt: Prompt) -> tuple[Mapping[str, Tensor], str]:
-        """The inputs, and the text after the last image, which the answer follows."""
+        """Return the inputs, and the text after the last image, which the answer follows."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class QwenChat:
     """Chats of the Qwen-VL family, by the checkpoint's template, or as ChatML where it has none."""
 
     tokenizer: Any
-    prompts: QwenInputs
+    prompt_inputs: QwenInputs
 
     def inputs(self, prompt: Prompt) -> tuple[Mapping[str, Tensor], str]:
         """See :class:`Chat`."""
@@ -39,16 +39,16 @@ class QwenChat:
         text = chat_text(prompt, self.tokenizer) if templated else "".join(map(_mark, chatml_parts(prompt)))
         parts = self._with_images(text, media_in(prompt))
         last = parts[-1]
-        return self.prompts.inputs(parts), last if isinstance(last, str) else ""
+        return self.prompt_inputs.inputs(parts), last if isinstance(last, str) else ""
 
     def _with_images(self, text: str, images: Sequence[DecodedMedia]) -> list[str | DecodedMedia]:
-        """The text cut at its marks, each mark replaced by its image."""
+        """Return the text split at its marks, each mark replaced by its image."""
         marks = re.compile(r"<\|vision_start\|><\|(?:image|video)_pad\|><\|vision_end\|>")
         texts = marks.split(text)
         if len(texts) != len(images) + 1:
             raise ModelError(
-                f"The prompt shows {len(images)} images, and its text has marks for {len(texts) - 1}. "
-                "Its texts may not contain <|vision_start|>, and the chat template must write one mark an image."
+                f"The prompt has {len(images)} images, and its text has marks for {len(texts) - 1}. "
+                "Its texts may not contain <|vision_start|>, and the chat template must write one mark per image."
             )
         parts: list[str | DecodedMedia] = [texts[0]]
         for image, after in zip(images, texts[1:], strict=True):
@@ -57,7 +57,7 @@ class QwenChat:
 
 
 def media_in(prompt: Prompt) -> list[DecodedMedia]:
-    """The images of a resolved prompt, in order."""
+    """Return the images and videos of a resolved prompt, in order."""
     return [part for turn in prompt.turns for part in turn.parts if isinstance(part, DecodedMedia)]
 
 
@@ -74,7 +74,7 @@ def chat_text(prompt: Prompt, templated: Any) -> str:
     ]
     try:
         text = templated.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # templates are programs of others; they raise anything
+    except Exception as error:  # templates are programs of the checkpoint; they raise anything
         raise ModelError(f"The checkpoint's chat template failed: {type(error).__name__}: {error}") from error
     return str(text) + prompt.prefill
 
@@ -93,12 +93,12 @@ def _mark(part: object) -> str:
 
 @torch.inference_mode()
 def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answer:
-    """The answer in words. With a temperature, drawn by the request's seed (0 if none) and repeat number."""
+    """Generate text. With a temperature, it is sampled with the request's seed (0 if none) and repeat number."""
     inputs, _ = chat.inputs(request.prompt)
     moved = {name: value.to(model.device) for name, value in inputs.items()}
     stops = stop_tokens(model, tokenizer)
-    drawn = request.temperature > 0
-    how = {"do_sample": True, "temperature": request.temperature, "top_p": request.top_p, "top_k": 0}
+    sampled = request.temperature > 0
+    sampling = {"do_sample": True, "temperature": request.temperature, "top_p": request.top_p, "top_k": 0}
     devices = range(torch.cuda.device_count()) if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(1_000_003 * (request.seed or 0) + request.repeat)
@@ -107,7 +107,11 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
             max_new_tokens=request.max_tokens,
             eos_token_id=stops or None,
             pad_token_id=stops[0] if stops else 0,
-            **(how if drawn else {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}),
+            **(
+                sampling
+                if sampled
+                else {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+            ),
         )
     read = moved["input_ids"].shape[1]
     written = out[0, read:].tolist()
@@ -117,9 +121,9 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
 
 
 def stop_tokens(model: Any, tokenizer: Any) -> list[int]:
-    """Tokens that end an answer: what the checkpoint says, and the end of a turn in ChatML."""
-    said = model.generation_config.eos_token_id
-    found = set(said if isinstance(said, list) else [] if said is None else [said])
+    """Return the tokens that end an answer: those of the checkpoint, and the end of a turn in ChatML."""
+    stated = model.generation_config.eos_token_id
+    found = set(stated if isinstance(stated, list) else [] if stated is None else [stated])
     if tokenizer.eos_token_id is not None:
         found.add(int(tokenizer.eos_token_id))
     vocabulary = tokenizer.get_vocab()
@@ -128,9 +132,8 @@ def stop_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 
 def score(model: Any, encode: Any, chat: Chat, request: Score) -> Scores:
-    """The candidates' log-probabilities as the next token."""
+    """Return the candidates' log-probabilities as the next token."""
     inputs, last = chat.inputs(request.prompt)
     targets = target_ids(encode, [last], request.candidates)[0]
-    values = next_logprobs(model, inputs, targets)
-    told = tuple(float(value) for value in values)
-    return Scores(told, (False,) * len(told), tokens_in=int(inputs["input_ids"].shape[1]))
+    logprobs = tuple(float(value) for value in next_logprobs(model, inputs, targets))
+    return Scores(logprobs, (False,) * len(logprobs), tokens_in=int(inputs["input_ids"].shape[1]))

@@ -1,11 +1,11 @@
-"""What runs behind an ``hf/`` model: the files found, the weights loaded once, and the thread that computes."""
+"""The engine of an ``hf/`` model: it finds the files, loads the weights once, and computes on one thread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError, StepScoreError
@@ -18,6 +18,7 @@ from stepscore.models.hf.files import (
     read_json,
     weights_digest,
 )
+from stepscore.models.hf.options import HfOptions
 from stepscore.models.hf.worker_thread import WorkerThread
 from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
 from stepscore.types import FloatArray
@@ -27,38 +28,19 @@ if TYPE_CHECKING:
     from stepscore.models.qwen3vl.prefix_stream import PrefixStream
 
 
-class Options(Protocol):
-    """The options of :class:`stepscore.models.hf.model.HfModel`."""
-
-    checkpoint: str
-    dtype: str
-    device: str
-    attention: str
-    trust_remote_code: bool
-    scoring: str
-    batch: int
-    memory_limit_mb: int
-    max_pixels: int | None
-    self_check: bool
-
-    @property
-    def name(self) -> str:
-        """The model string."""
-
-
 class HfEngine:
-    """Loads when first asked; everything that touches the weights runs on ``thread``."""
+    """Loads a model on first use and answers its requests; all that touches the weights runs on ``thread``."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: HfOptions) -> None:
         self.options = options
-        self._found: Loaded | StepScoreError | None = None
+        self._loaded: Loaded | StepScoreError | None = None
         self.thread: WorkerThread[Request, Response] = WorkerThread(
-            self._answers, lambda request: isinstance(request, ScorePrefixes), options.batch
+            self._answer_batch, lambda request: isinstance(request, ScorePrefixes), options.batch
         )
 
     @cached_property
     def folder(self) -> Path:
-        """Where the checkpoint lies."""
+        """The checkpoint's folder."""
         return checkpoint_folder(self.options.checkpoint, remote_code=self.options.trust_remote_code)
 
     @cached_property
@@ -68,7 +50,7 @@ class HfEngine:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """What tells this checkpoint from others."""
+        """Digests that identify the checkpoint."""
         remote_code = self.options.trust_remote_code
         return {
             "weights": weights_digest(self.folder),
@@ -98,57 +80,49 @@ class HfEngine:
 
     @property
     def loaded(self) -> Loaded:
-        """The model in memory. One that was refused is refused again without loading it again."""
-        if self._found is None:
+        """The model in memory. One that failed to load fails again without a second try."""
+        if self._loaded is None:
             try:
-                self._found = self._load()
+                self._loaded = self._load()
             except StepScoreError as error:
-                self._found = error
-        if isinstance(self._found, StepScoreError):
-            raise self._found
-        return self._found
+                self._loaded = error
+        if isinstance(self._loaded, StepScoreError):
+            raise self._loaded
+        return self._loaded
 
     def _load(self) -> Loaded:
-        """Load it, and check it before it may share work."""
+        """Load the model, and check that sharing work is exact for it."""
         options = self.options
         try:
-            from stepscore.models.hf.loading import Loading
+            from stepscore.models.hf.loading import Loader
             from stepscore.models.qwen3vl.prefix_check import check_sharing
         except ImportError as error:
             raise MissingExtraError(f"The model {options.name}", "local") from error
-        found = Loading(
-            options.name,
-            self.folder,
-            options.dtype,
-            options.device,
-            options.attention,
-            options.trust_remote_code,
-            options.max_pixels,
-        ).load(self._tokenizer)
+        found = Loader(options, self.folder).load(self._tokenizer)
         if found.network is not None and options.scoring != "naive" and options.self_check:
-            check_sharing(found.network, found.videos, options.name, options.scoring)
+            check_sharing(found.network, found.prefix_inputs, options.name, options.scoring)
         return found
 
     @property
     def limit(self) -> int:
-        """Bytes for temporary values."""
+        """Bytes for the temporary values of one pass."""
         return self.options.memory_limit_mb << 20
 
-    def _answers(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+    def _answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
         loaded = self.loaded
         import torch
 
         try:
             if len(requests) > 1 and loaded.network is not None and self.options.scoring == "shared":
                 return self._shared(loaded, [r for r in requests if isinstance(r, ScorePrefixes)])
-            return [self._one(loaded, request) for request in requests]
+            return [self._answer(loaded, request) for request in requests]
         except torch.OutOfMemoryError as error:
             raise ModelError(
                 f"{self.options.name}: out of memory. Lower memory_limit_mb (now {self.options.memory_limit_mb}) "
                 f"or batch (now {self.options.batch}), or show fewer or smaller frames."
             ) from error
 
-    def _one(self, loaded: Loaded, request: Request) -> Response | Exception:
+    def _answer(self, loaded: Loaded, request: Request) -> Response | Exception:
         from stepscore.models.hf import chat
         from stepscore.models.qwen3vl import full_forward, prefix_scoring
 
@@ -156,10 +130,12 @@ class HfEngine:
             if isinstance(request, ScorePrefixes):
                 if loaded.network is None or self.options.scoring == "naive":
                     rendered = render_prefixes(request)
-                    return PrefixScores(*full_forward.score_naive(loaded.model, loaded.videos, rendered))
+                    return PrefixScores(
+                        *full_forward.score_naive(loaded.model, loaded.prefix_inputs, rendered)
+                    )
                 if self.options.scoring == "shared":
                     return self._shared(loaded, [request])[0]
-                video = prefix_scoring.planned(loaded.network, render_prefixes(request))
+                video = prefix_scoring.prepare_video(loaded.network, render_prefixes(request))
                 values = prefix_scoring.score_incremental(loaded.network, video, self.limit)
                 return PrefixScores(values, video.plan.tokens)
             if isinstance(request, PredictStages):
@@ -176,20 +152,21 @@ class HfEngine:
             return error
 
     def _shared(self, loaded: Loaded, requests: Sequence[ScorePrefixes]) -> list[Response | Exception]:
-        """Videos scored side by side; one that cannot be planned does not stop the others."""
+        """Score videos side by side; one that cannot be prepared does not stop the others."""
         from stepscore.models.qwen3vl.prefix_scoring import PreparedVideo, prepare_video, score_shared
 
         assert loaded.network is not None
-        videos: list[PreparedVideo | StepScoreError] = []
+        prepared: list[PreparedVideo | StepScoreError] = []
         for request in requests:
             try:
-                videos.append(prepare_video(loaded.network, render_prefixes(request)))
+                prepared.append(prepare_video(loaded.network, render_prefixes(request)))
             except StepScoreError as error:
-                videos.append(error)
-        ready = [video for video in videos if isinstance(video, PreparedVideo)]
+                prepared.append(error)
+        ready = [video for video in prepared if isinstance(video, PreparedVideo)]
         scored = iter(score_shared(loaded.network, ready, self.limit) if ready else [])
         return [
-            PrefixScores(next(scored), f.plan.tokens) if isinstance(f, PreparedVideo) else f for f in videos
+            PrefixScores(next(scored), video.plan.tokens) if isinstance(video, PreparedVideo) else video
+            for video in prepared
         ]
 
 

@@ -1,4 +1,4 @@
-"""The files of a checkpoint: where they are, what they say, and a digest that tells two checkpoints apart.
+"""The files of a checkpoint: where they are, their content, and a digest that identifies the checkpoint.
 
 Only safetensors are read: they hold numbers and nothing that runs.
 """
@@ -19,7 +19,7 @@ EDGE = 64 * 1024
 
 
 def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
-    """The folder of a checkpoint: a local one, or a model id's, downloaded once and kept in the hub's cache.
+    """Return the folder of a checkpoint: a local one, or a hub id's, downloaded once into the hub's cache.
 
     Raises:
         ModelError: There is no such folder or model, or it holds no safetensors.
@@ -28,7 +28,7 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
     if not folder.is_dir():
         folder = _downloaded(checkpoint, remote_code=remote_code)
     if not (folder / "config.json").is_file():
-        raise ModelError(f"hf/{checkpoint}: {folder} has no config.json, so it is no checkpoint.")
+        raise ModelError(f"hf/{checkpoint}: {folder} has no config.json, so it is not a checkpoint.")
     if not weight_files(folder):
         others = sorted(p.name for p in folder.iterdir() if p.suffix in {".bin", ".pt", ".pth", ".ckpt"})
         has = (
@@ -51,7 +51,9 @@ def _downloaded(checkpoint: str, *, remote_code: bool) -> Path:
 
         patterns = [*WANTED, "*.py"] if remote_code else list(WANTED)
         return Path(snapshot_download(checkpoint, allow_patterns=patterns))
-    except Exception as error:  # the hub's client raises many kinds, all of which mean: not to be had
+    except (
+        Exception
+    ) as error:  # the hub's client raises many kinds; all of them mean that the model is not available
         raise ModelError(
             f"hf/{checkpoint}: there is no such folder, and the model could not be downloaded "
             f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}). "
@@ -60,7 +62,7 @@ def _downloaded(checkpoint: str, *, remote_code: bool) -> Path:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors that transformers would load, by name."""
+    """Return the safetensors files that transformers would load, sorted by name."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
@@ -70,7 +72,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """What a JSON file of the checkpoint says; nothing where there is no such file."""
+    """Return the content of a JSON file of the checkpoint; empty where there is no such file."""
     if not path.is_file():
         return {}
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -78,7 +80,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def weights_digest(folder: Path) -> str:
-    """A digest of the weights that takes a moment, not a minute.
+    """Return a digest of the weights that takes a second, not a minute.
 
     sha256 over every file's size and header (names, shapes, kinds and places of all tensors) and the first and
     last 64 KiB of every tensor. Training, merging or quantising changes every tensor it touches from end to
@@ -101,7 +103,7 @@ def weights_digest(folder: Path) -> str:
 
 
 def config_digest(folder: Path, *, remote_code: bool) -> str:
-    """A digest of every other file that can change a number: configuration, tokenizer, templates, code."""
+    """Return a digest of every other file that can change a number: configuration, tokenizer, templates, code."""
     kinds = {".json", ".txt", ".jinja", ".model"} | ({".py"} if remote_code else set())
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
@@ -112,10 +114,10 @@ def config_digest(folder: Path, *, remote_code: bool) -> str:
 
 
 def load_tokenizer(folder: Path, *, remote_code: bool) -> Any:
-    """The checkpoint's tokenizer, as its ``tokenizer.json`` states it where there is one."""
+    """Load the checkpoint's tokenizer, from its ``tokenizer.json`` where there is one."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     if (folder / "tokenizer.json").is_file():
-        # The class that a model's type suggests may split text by rules of its own; the file says it all.
+        # The class that a model's type suggests may split text by rules of its own; the file is complete.
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=remote_code, local_files_only=True)

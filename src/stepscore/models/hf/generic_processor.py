@@ -1,6 +1,6 @@
-"""Models of any other family, through the processor that comes with them.
+"""Models of any other family, through the processor that comes with their checkpoint.
 
-A video is shown as images, each after its time (``<0.5 seconds>``), as families differ in what they take for a
+A video is given as images, each after its timestamp (``<0.5 seconds>``), as families differ in how they take a
 video and most video processors need torchvision.
 """
 
@@ -21,10 +21,10 @@ from stepscore.models.requests import DecodedMedia, Prompt, Turn
 
 
 def load_processor(folder: Path, name: str, family: str, *, remote_code: bool) -> Any:
-    """The checkpoint's own processor.
+    """Load the checkpoint's own processor.
 
     Raises:
-        ModelError: It cannot be loaded here; says why and what to do.
+        ModelError: It cannot be loaded here; the message says why and what to do.
     """
     import transformers
 
@@ -49,35 +49,35 @@ def _first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class GenericInputs:
-    """Prompts through a stock processor: chats, and prefixes of videos."""
+    """Inputs made by the checkpoint's processor: of chats, and of prefixes of videos."""
 
     processor: Any
     encode: Encode
 
     def inputs(self, prompt: Prompt) -> tuple[Mapping[str, Tensor], str]:
-        """The inputs of a chat, and the text after the last image."""
+        """Return the inputs of a chat, and the text after the last image."""
         if not getattr(self.processor, "chat_template", None):
-            raise ModelError("The checkpoint has no chat template, so it cannot be asked in words.")
+            raise ModelError("The checkpoint has no chat template, so it cannot chat.")
         turns = tuple(Turn(turn.role, tuple(_stills(turn.parts))) for turn in prompt.turns)
         text = chat_text(replace(prompt, turns=turns), self.processor)
-        images = [shown.clip for shown in media_in(Prompt(turns))]
+        images = [media.clip for media in media_in(Prompt(turns))]
         tail = text.rsplit(self.mark(), 1)[-1] if images else text
         return self._processed(text, images), tail
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
-        """The inputs for a head, the first frames of a video, and a text after them."""
-        shown = Clip(clip.frames[:length], clip.timestamps[:length], clip.indices[:length])
+        """Return the inputs for a head, the first frames of a video, and a text after them."""
+        prefix = Clip(clip.frames[:length], clip.timestamps[:length], clip.indices[:length])
         mark = self.mark()
-        video = "".join(time_text(seconds) + mark for seconds in shown.timestamps)
+        video = "".join(time_text(seconds) + mark for seconds in prefix.timestamps)
         images = [
             still.clip
-            for still in _stills([DecodedMedia(shown, video=True)])
+            for still in _stills([DecodedMedia(prefix, video=True)])
             if isinstance(still, DecodedMedia)
         ]
         return self._processed(head + video + tail, images)
 
     def mark(self) -> str:
-        """The text that stands for an image: what the chat template writes between two words."""
+        """Return the text that stands for an image: what the chat template writes between two words."""
         words = ("before the image", "after the image")
         if getattr(self.processor, "chat_template", None):
             content = [
@@ -85,13 +85,13 @@ class GenericInputs:
                 {"type": "image"},
                 {"type": "text", "text": words[1]},
             ]
-            said = self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False)
-            between = said.partition(words[0])[2].partition(words[1])[0].strip()
+            text = self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False)
+            between = text.partition(words[0])[2].partition(words[1])[0].strip()
             if between:
                 return str(between)
         token = getattr(self.processor, "boi_token", None) or getattr(self.processor, "image_token", None)
         if not token:
-            raise ModelError("The processor does not say which text stands for an image.")
+            raise ModelError("The processor does not state which text stands for an image.")
         return str(token)
 
     def _processed(self, text: str, clips: Sequence[Clip]) -> Mapping[str, Tensor]:
@@ -115,7 +115,7 @@ class GenericInputs:
 
 
 def _stills(parts: Sequence[object]) -> list[str | DecodedMedia]:
-    """Parts with every video as images, each after its time."""
+    """Return the parts with every video as images, each after its timestamp."""
     made: list[str | DecodedMedia] = []
     for part in parts:
         if isinstance(part, DecodedMedia) and part.video:

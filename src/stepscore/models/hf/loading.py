@@ -1,4 +1,4 @@
-"""A checkpoint in memory, and what can be done with it by family."""
+"""Loading of a checkpoint, and the inputs its family of models takes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STY
 from stepscore.models.hf.files import read_json
 from stepscore.models.hf.generic_processor import GenericInputs, load_processor
 from stepscore.models.hf.molmo2_inputs import load_molmo2_inputs
+from stepscore.models.hf.options import HfOptions
 from stepscore.models.qwen3vl.full_forward import PrefixInputs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
@@ -29,36 +30,36 @@ class Loaded:
         model: The transformers model, on its device.
         tokenizer: Its tokenizer.
         encode: Text into token ids, special tokens included, none added.
-        videos: Makes inputs of prefixes of videos.
-        chat: Makes inputs of conversations; a message where this family cannot be asked here.
-        network: The model taken apart, where its work can be shared.
+        prefix_inputs: Makes the inputs of prefixes of videos.
+        chat: Makes the inputs of conversations; an error where this family cannot chat here.
+        network: The parts of the model, where work can be shared between prefixes; else ``None``.
     """
 
     model: Any
     tokenizer: Any
     encode: Encode
-    videos: PrefixInputs
+    prefix_inputs: PrefixInputs
     chat: Chat | ModelError
     network: Qwen3VLNetwork | None
 
 
 @dataclass(frozen=True)
-class Loading:
-    """How to load a checkpoint: see :class:`stepscore.models.hf.model.HfModel`."""
+class Loader:
+    """Loads a checkpoint.
 
-    name: str
+    Attributes:
+        options: The model's options.
+        folder: Folder of the checkpoint.
+    """
+
+    options: HfOptions
     folder: Path
-    dtype: str
-    device: str
-    attention: str
-    remote_code: bool
-    max_pixels: int | None
 
     def load(self, tokenizer: Any) -> Loaded:
-        """Load it, with its tokenizer.
+        """Load the model, and put it together with its tokenizer.
 
         Raises:
-            ModelError: It cannot be loaded; says why.
+            ModelError: It cannot be loaded; the message says why.
         """
         config = read_json(self.folder / "config.json")
         family = str(config.get("model_type"))
@@ -70,22 +71,22 @@ class Loading:
 
         if family in QWEN_VIDEO_STYLES:
             geometry, tokens = self._geometry(config), _vision_tokens(model.config)
-            prompts = QwenInputs(encode, tokens, geometry, QWEN_VIDEO_STYLES[family])
+            inputs = QwenInputs(encode, tokens, geometry, QWEN_VIDEO_STYLES[family])
             network = (
-                Qwen3VLNetwork(model, encode, tokens, geometry, self.attention)
+                Qwen3VLNetwork(model, encode, tokens, geometry, self.options.attention)
                 if family in PREFIX_SHARING_FAMILIES
                 else None
             )
-            return Loaded(model, tokenizer, encode, prompts, QwenChat(tokenizer, prompts), network)
-        stock = self._stock(family, encode)
+            return Loaded(model, tokenizer, encode, inputs, QwenChat(tokenizer, inputs), network)
+        generic = self._generic(family, encode)
         if family == "molmo2":
             video = read_json(self.folder / "video_preprocessor_config.json")
             vision = config.get("vision_config") or config.get("vit_config") or {}
-            videos = load_molmo2_inputs(encode, tokenizer, vision, video)
-            return Loaded(model, tokenizer, encode, videos, stock, None)
-        if isinstance(stock, ModelError):
-            raise stock
-        return Loaded(model, tokenizer, encode, stock, stock, None)
+            molmo2 = load_molmo2_inputs(encode, tokenizer, vision, video)
+            return Loaded(model, tokenizer, encode, molmo2, generic, None)
+        if isinstance(generic, ModelError):
+            raise generic
+        return Loaded(model, tokenizer, encode, generic, generic, None)
 
     def _model(self, family: str) -> Any:
         import transformers
@@ -94,23 +95,25 @@ class Loading:
         try:
             model, found = loader.from_pretrained(
                 self.folder,
-                dtype=getattr(torch, self.dtype),
-                attn_implementation=self.attention,
+                dtype=getattr(torch, self.options.dtype),
+                attn_implementation=self.options.attention,
                 use_safetensors=True,
-                trust_remote_code=self.remote_code,
+                trust_remote_code=self.options.trust_remote_code,
                 local_files_only=True,
                 output_loading_info=True,
             )
         except (ImportError, KeyError, OSError, ValueError) as error:
             first = next((line for line in str(error).splitlines() if line.strip()), "no message")
-            raise ModelError(f"{self.name}: a model of type {family!r} cannot be loaded: {first}") from error
+            raise ModelError(
+                f"{self.options.name}: a model of type {family!r} cannot be loaded: {first}"
+            ) from error
         if found["missing_keys"]:
             lacking = sorted(found["missing_keys"])
             raise ModelError(
-                f"{self.name}: the checkpoint lacks {len(lacking)} of the model's weights ({lacking[0]} ...), "
-                "which would be random numbers. Save it again, complete."
+                f"{self.options.name}: the checkpoint lacks {len(lacking)} of the model's weights "
+                f"({lacking[0]} ...), which would be random numbers. Save the complete model again."
             )
-        return model.eval().to(chosen_device(self.device))
+        return model.eval().to(chosen_device(self.options.device))
 
     def _geometry(self, config: Mapping[str, Any]) -> Geometry:
         processor = read_json(self.folder / "preprocessor_config.json")
@@ -120,19 +123,25 @@ class Loading:
             processor.setdefault("image_mean", [0.48145466, 0.4578275, 0.40821073])
             processor.setdefault("image_std", [0.26862954, 0.26130258, 0.27577711])
         geometry = geometry_of(vision, processor)
-        if self.max_pixels is None:
+        if self.options.max_pixels is None:
             return geometry
         unit = geometry.unit**2
-        if self.max_pixels < unit:
+        if self.options.max_pixels < unit:
             raise OptionError(
-                f"{self.name}: max_pixels is {self.max_pixels}; one token of it is {unit} pixels."
+                f"{self.options.name}: max_pixels is {self.options.max_pixels}; one token of it is {unit} pixels."
             )
-        least = min(geometry.still_pixels[0], self.max_pixels)
-        return replace(geometry, still_pixels=(least, self.max_pixels), video_pixels=(unit, self.max_pixels))
+        least = min(geometry.still_pixels[0], self.options.max_pixels)
+        return replace(
+            geometry,
+            still_pixels=(least, self.options.max_pixels),
+            video_pixels=(unit, self.options.max_pixels),
+        )
 
-    def _stock(self, family: str, encode: Encode) -> GenericInputs | ModelError:
+    def _generic(self, family: str, encode: Encode) -> GenericInputs | ModelError:
         try:
-            processor = load_processor(self.folder, self.name, family, remote_code=self.remote_code)
+            processor = load_processor(
+                self.folder, self.options.name, family, remote_code=self.options.trust_remote_code
+            )
         except ModelError as error:
             return error
         return GenericInputs(processor, encode)
@@ -144,7 +153,7 @@ def _vision_tokens(config: Any) -> VisionTokens:
 
 
 def chosen_device(device: str) -> str:
-    """The device meant: ``"auto"`` is the first of CUDA, Apple's GPU and the processor that is there."""
+    """Return the device; ``"auto"`` is the first available of CUDA, Apple's GPU and the CPU."""
     if device != "auto":
         return device
     if torch.cuda.is_available():

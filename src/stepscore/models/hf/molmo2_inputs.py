@@ -1,7 +1,7 @@
-"""Videos as Molmo2 reads them, without torchvision: every frame squashed to one square, its time before it.
+"""Inputs of Molmo2, without torchvision: every frame of a video resized to one square, after its timestamp.
 
-In Molmo2 every token of every frame sees every other, later frames included, so that a prefix of a video is not
-a prefix of what the model makes of it: nothing can be shared exactly, and each prefix is a full pass.
+In Molmo2 every token of a frame attends to every other, later frames included, so that a prefix of a video is not
+a prefix of the model's hidden states: nothing can be shared exactly, and each prefix is a full pass.
 Follows ``Molmo2VideoProcessor`` and ``Molmo2Processor`` of transformers 5.
 """
 
@@ -25,16 +25,16 @@ FRAME_TOKENS = ("<frame_start>", "<frame_end>", "<im_end>", "<im_low>")
 
 @dataclass(frozen=True)
 class Molmo2Inputs:
-    """Makes the inputs of a prompt with one video.
+    """Makes the inputs of prompts with one video.
 
     Attributes:
         encode: Text into token ids, special tokens included.
-        begin: Text every prompt begins with.
+        begin: Text at the beginning of every prompt.
         side: Side of the square in pixels.
         patch: Side of a patch.
-        pool: Patches down and across that become one token.
-        mean: Subtracted from each colour, 0..1.
-        std: By which the rest is divided.
+        pool: Rows and columns of patches that become one token.
+        mean: Mean of each colour channel, 0..1, which is subtracted.
+        std: Standard deviation of each, by which the difference is divided.
     """
 
     encode: Encode
@@ -46,7 +46,7 @@ class Molmo2Inputs:
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
-        """The inputs for a head, the first frames of a video, and a text after them."""
+        """Return the inputs for a head, the first frames of a video, and a text after them."""
         pooled, rows, columns = pooling(self.side // self.patch, self.pool)
         head = head if head.startswith(self.begin) else self.begin + head
         ids = self.encode(head + video_text(clip.timestamps[:length], rows * columns) + tail)
@@ -63,7 +63,7 @@ class Molmo2Inputs:
         }
 
     def _pixels(self, frames: Frames) -> Tensor:
-        """Patches of every frame, shape (frames, patches, patch * patch * 3)."""
+        """Return the patches of every frame, shape (frames, patches, patch * patch * 3)."""
         x = torch.from_numpy(frames).permute(0, 3, 1, 2).float()
         x = torch.nn.functional.interpolate(x, (self.side, self.side), mode="bilinear", antialias=False)
         mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (self.mean, self.std))
@@ -74,12 +74,12 @@ class Molmo2Inputs:
 
 
 def video_text(times: FloatArray, tokens: int) -> str:
-    """The video in a prompt: each frame's time, then its tokens between their marks."""
+    """Return a video as prompt text: each frame's timestamp, then its tokens between their marks."""
     return " ".join(f"{seconds:.1f} <frame_start>{'<im_patch>' * tokens}<frame_end>" for seconds in times)
 
 
 def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
-    """Which patches each token of a frame pools (-1 for none), and rows and columns of tokens."""
+    """Return the patches that each token of a frame pools (-1 for none), and rows and columns of tokens."""
     numbers = np.arange(patches * patches, dtype=np.int64).reshape(patches, patches)
     lacking = [-patches % size for size in pool]
     padded = np.pad(numbers, [(lack // 2, lack - lack // 2) for lack in lacking], constant_values=-1)
@@ -91,7 +91,7 @@ def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
 def load_molmo2_inputs(
     encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any]
 ) -> Molmo2Inputs:
-    """What a checkpoint states: its vision configuration, and its ``video_preprocessor_config.json``."""
+    """Make them by a checkpoint's vision configuration and its ``video_preprocessor_config.json``."""
     plain = Molmo2Inputs(encode, "")
     side = (vision.get("image_size") or vision.get("image_default_input_size") or [plain.side])[0]
     pool = video.get("pooling_size") or plain.pool

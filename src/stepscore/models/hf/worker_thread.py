@@ -1,4 +1,4 @@
-"""One thread that computes, so that the event loop stays free and one model never runs twice at a time."""
+"""A worker thread, so that the event loop stays free and a model never runs twice at a time."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ T = TypeVar("T")
 
 
 class WorkerThread(Generic[Q, R]):
-    """Answers questions one after another, some of them together.
+    """A thread that answers requests one after another, some of them as a batch.
 
-    Questions that wait while the thread is busy may be answered as one batch, up to ``batch`` of them.
+    Requests that wait while the thread is busy may be answered as one batch, up to ``batch`` of them.
 
     Args:
-        answer: Answers, or the error of each, to questions that may be answered together.
-        together: Whether a question may be answered together with others like it.
-        batch: Most questions in one go.
+        answer: Returns the result, or the error, of each request of a batch.
+        batchable: Whether a request may be answered in a batch with others.
+        batch: Most requests in a batch.
     """
 
     def __init__(
         self,
         answer: Callable[[Sequence[Q]], Sequence[R | Exception]],
-        together: Callable[[Q], bool],
+        batchable: Callable[[Q], bool],
         batch: int,
     ) -> None:
-        self._answer, self._together, self._batch = answer, together, batch
+        self._answer, self._batchable, self._batch = answer, batchable, batch
         self._waiting: deque[tuple[Q, Future[R]]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stepscore-model")
 
-    def ask(self, question: Q) -> Future[R]:
-        """The answer to come."""
+    def submit(self, request: Q) -> Future[R]:
+        """Queue a request, and return the future of its result."""
         future: Future[R] = Future()
-        self._waiting.append((question, future))
+        self._waiting.append((request, future))
         self._thread.submit(self._next)
         return future
 
     def run(self, work: Callable[[], T]) -> T:
-        """The result of some other work on this thread."""
+        """Run other work on this thread, and return its result."""
         return self._thread.submit(work).result()
 
     def _next(self) -> None:
-        taken = self._taken()
+        taken = self._take_batch()
         if not taken:
-            return  # answered together with an earlier one
+            return  # answered in the batch of an earlier one
         try:
-            answers = self._answer([question for question, _ in taken])
+            answers = self._answer([request for request, _ in taken])
         except Exception as error:
             for _, future in taken:
                 future.set_exception(error)
@@ -60,16 +60,16 @@ class WorkerThread(Generic[Q, R]):
             else:
                 future.set_result(answer)
 
-    def _taken(self) -> list[tuple[Q, Future[R]]]:
-        """The first question that is still wanted, and others that may be answered with it."""
+    def _take_batch(self) -> list[tuple[Q, Future[R]]]:
+        """Take the first request that was not cancelled, and others that may be answered with it."""
         taken: list[tuple[Q, Future[R]]] = []
         while self._waiting and len(taken) < self._batch:
-            question, future = self._waiting[0]
-            if taken and not self._together(question):
+            request, future = self._waiting[0]
+            if taken and not self._batchable(request):
                 break
             self._waiting.popleft()
             if future.set_running_or_notify_cancel():
-                taken.append((question, future))
-                if not self._together(question):
+                taken.append((request, future))
+                if not self._batchable(request):
                     break
         return taken
