@@ -39,8 +39,7 @@ def texts_of(videos: Sequence[LabelledVideo], paraphrases: Mapping[str, Sequence
     subgoals: dict[str, list[str]] = {}
     for video in videos:
         subgoals.setdefault(video.instruction, [subgoal.name for subgoal in video.subgoals])
-    template = load_prompt("statement").text
-    return Texts(template, paraphrases, _opposites(videos), sorted(subgoals), subgoals)
+    return Texts(load_prompt("statement"), paraphrases, _opposites(videos), sorted(subgoals), subgoals)
 
 
 def _opposites(videos: Sequence[LabelledVideo]) -> dict[str, str]:

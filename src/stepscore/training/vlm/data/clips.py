@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from stepscore.judges.common import PromptTemplate
 from stepscore.training.vlm.data.dataset import BoolArray, LabelledVideo
 from stepscore.training.vlm.data.prompt_tree import Statement
 from stepscore.types import FloatArray, Frames, IntArray
@@ -106,7 +107,7 @@ class Texts:
         subgoals: All subgoals of each.
     """
 
-    template: str
+    template: PromptTemplate
     paraphrases: Mapping[str, Sequence[str]]
     opposites: Mapping[str, str]
     instructions: Sequence[str]
@@ -114,7 +115,7 @@ class Texts:
 
     def fill(self, text: str) -> str:
         """Return the sentence for an instruction or a subgoal."""
-        return self.template.replace("{instruction}", text)
+        return self.template.fill(instruction=text)
 
     def paraphrase(self, instruction: str, rng: np.random.Generator) -> str:
         """Return the instruction, or one of its paraphrases with probability ``PARAPHRASE_PROB``."""
@@ -190,7 +191,7 @@ def _task_statement(clip: SampledClip, block: int, texts: Texts, rng: np.random.
     others = [text for text in texts.instructions if text not in (own, texts.opposites.get(own))]
     right = not others or rng.random() < 0.5
     instruction = own if right else str(rng.choice(others))
-    before = texts.template.partition("{instruction}")[0]
+    before = texts.template.text.partition("{instruction}")[0]
     text = texts.fill(texts.paraphrase(instruction, rng)).removeprefix(before)
     return Statement(block, text, CERTAIN_LOG_ODDS if right else -CERTAIN_LOG_ODDS)
 
