@@ -16,7 +16,7 @@ from stepscore.types import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model can do.
+    """The capabilities of a model.
 
     Attributes:
         generate: Generate text.
@@ -107,10 +107,10 @@ class Model(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do; may load the model or probe the server."""
+        """Its capabilities; may load the model or probe the server."""
 
     def describe(self) -> Mapping[str, object]:
-        """All of it that can change a number (name, weight digest, dtype, attention); enters the protocol."""
+        """Return all of it that can change a number (name, weight digest, dtype, attention); enters the protocol."""
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a resolved request.

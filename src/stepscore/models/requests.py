@@ -1,4 +1,4 @@
-"""What a judge asks of a model: generate text, score tokens, score growing prefixes of a video, predict stages.
+"""Requests of a judge to a model: generate text, score tokens, score growing prefixes of a video, predict stages.
 
 A request names its images (view, frame, size) instead of holding them. The engine looks the request up in the
 cache by those names, and decodes only what was never asked before. A model gets the resolved request, in which

@@ -126,15 +126,15 @@ class TestDecisions:
 
 class TestWords:
     def test_an_instruction_names_its_scene_in_trained_and_in_new_words(self, gate: DomainGate) -> None:
-        block, ring = gate.named(BLOCK), gate.named(RING)
+        block, ring = gate.named_scenes(BLOCK), gate.named_scenes(RING)
         assert (block.sum(), ring.sum()) == (1, 1)
         assert not (block & ring).any()
-        np.testing.assert_array_equal(gate.named("Shove that cube!"), block)
-        np.testing.assert_array_equal(gate.named("the ring should hang"), ring)
+        np.testing.assert_array_equal(gate.named_scenes("Shove that cube!"), block)
+        np.testing.assert_array_equal(gate.named_scenes("the ring should hang"), ring)
 
     def test_a_text_with_none_of_its_words_leaves_all_scenes(self, gate: DomainGate) -> None:
-        assert gate.named("make coffee").all()
-        assert gate.named("").all()
+        assert gate.named_scenes("make coffee").all()
+        assert gate.named_scenes("").all()
 
     def test_words_of_the_judges_own_prompts_name_nothing(self, gate: DomainGate) -> None:
         assert not {"the", "a", "robot", "video"} & set(gate.words)
@@ -183,7 +183,7 @@ class TestFiles:
 
     def test_another_file_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / GATE_FILE).write_bytes(b"no gate at all")
-        with pytest.raises(ModelError, match="is no gate"):
+        with pytest.raises(ModelError, match="is not a gate"):
             load_gate(tmp_path / GATE_FILE)
 
 

@@ -27,7 +27,7 @@ from stepscore.models import (
 )
 from stepscore.models.embedded.domain_gate import GATE_FILE, save_gate
 from stepscore.models.embedded.model import CALIBRATION, FOLDER, REFUSAL, EmbeddedModel
-from stepscore.models.hf import HfModel
+from stepscore.models.hf.model import HfModel
 from stepscore.runs import Run
 from stepscore.training.gate.config import GateConfig
 from stepscore.training.gate.training import train_gate

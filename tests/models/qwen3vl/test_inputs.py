@@ -161,7 +161,7 @@ def test_images_and_videos_may_be_mixed() -> None:
 def test_a_paced_video_tells_its_frame_rate_and_no_times() -> None:
     made = tiny.tokenizer()
     tokens = tiny.vision_tokens(made)
-    prompts = QwenInputs(lambda t: made.encode(t).ids, tokens, Geometry(), videos="paced")
+    prompts = QwenInputs(lambda t: made.encode(t).ids, tokens, Geometry(), video_style="paced")
     clip = Clip(tiny.clip(4).frames, np.array([0.0, 0.2, 0.4, 0.6]), np.arange(4))
     inputs = prompts.inputs([DecodedMedia(clip, video=True), "go"])
     assert inputs["second_per_grid_ts"].tolist() == pytest.approx([0.4])

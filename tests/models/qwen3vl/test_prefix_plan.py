@@ -128,12 +128,12 @@ def test_the_video_and_what_texts_share_are_read_once() -> None:
     assert plan.blocks == ((0, 1), (2, 3), (4, 5), (6, 7))
     assert len(plan.base) == len(alone[0].base)
     assert plan.tokens < sum(one.tokens for one in alone) - 2 * len(plan.base)
-    assert plan.seen == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert plan.encoded_blocks == [(0, 1), (2, 3), (4, 5), (6, 7)]
 
 
 def test_the_doubled_frame_of_an_odd_prefix_is_a_block_of_its_own() -> None:
     plan = plan_shared_prefixes(layout(), np.arange(5.0), (3, 4, 5), tiny.tails(), (" True",))
-    assert plan.seen == [(0, 1), (2, 3), (2, 2), (4, 4)]
+    assert plan.encoded_blocks == [(0, 1), (2, 3), (2, 2), (4, 4)]
     assert [b.block for b in plan.branches] == [(2, 2), None, (4, 4)]
 
 

@@ -141,7 +141,7 @@ def test_a_growing_video_refuses_what_does_not_follow() -> None:
     stream.append(tiny.part(clip, 1, 3))
     with pytest.raises(EpisodeError, match="not later"):
         stream.append(tiny.part(clip, 2, 3))
-    with pytest.raises(EpisodeError, match="follow frames"):
+    with pytest.raises(EpisodeError, match="appended to frames"):
         stream.append(tiny.clip(1, height=96))
     assert len(stream) == 2
 
@@ -158,9 +158,11 @@ def test_a_prompt_longer_than_the_model_is_refused() -> None:
 
 
 def drop_deepstack(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = BlockFeatures.of
+    right = BlockFeatures.select
     monkeypatch.setattr(
-        BlockFeatures, "of", lambda self, b: (right(self, b)[0], *(0 * deep for deep in right(self, b)[1:]))
+        BlockFeatures,
+        "select",
+        lambda self, b: (right(self, b)[0], *(0 * deep for deep in right(self, b)[1:])),
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from stepscore.errors import OptionError
-from stepscore.models.sarm.network import SarmShape, Windows, visible
+from stepscore.models.sarm.network import SarmShape, Windows, attention_mask
 from stepscore.models.sarm.window import Window
 from tests.models.sarm import tiny_sarm
 
@@ -84,7 +84,7 @@ def test_what_stands_in_padding_is_seen_by_no_one(*, causal: bool) -> None:
 
 def test_the_mask_goes_by_slots_and_not_by_the_order_of_tokens() -> None:
     valid = torch.tensor([[True, True, False]])
-    sees = visible(valid, 2, causal=True)[0, 0]
+    sees = attention_mask(valid, 2, causal=True)[0, 0]
     for query, key in itertools.product(range(6), range(6)):
         assert bool(sees[query, key]) == (key // 2 <= query // 2 and bool(valid[0, key // 2]))
 

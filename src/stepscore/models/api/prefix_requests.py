@@ -110,7 +110,7 @@ def chat_prompt(request: ScorePrefixes, *, prefill: bool) -> tuple[Prompt, tuple
     """
     (prompt,) = request.prompts
     turns = tuple(
-        Turn(turn.role, tuple(_shown(part, request.video) for part in turn.parts)) for turn in prompt.turns
+        Turn(turn.role, tuple(_sendable(part, request.video) for part in turn.parts)) for turn in prompt.turns
     )
     if prompt.template != "chat" and not prompt.prefill:
         raise CapabilityError(
@@ -127,7 +127,7 @@ def chat_prompt(request: ScorePrefixes, *, prefill: bool) -> tuple[Prompt, tuple
     return Prompt((*turns[:-1], asked)), tuple(word.lstrip() for word in request.candidates)
 
 
-def _shown(part: Part, video: VideoFrames | DecodedMedia) -> Part:
+def _sendable(part: Part, video: VideoFrames | DecodedMedia) -> Part:
     if isinstance(part, VideoPrefix):
         return video
     if isinstance(part, str) and (found := _SPECIAL.search(part)):

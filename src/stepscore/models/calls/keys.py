@@ -31,7 +31,7 @@ KEY_VERSION = 2
 
 
 class Tag(NamedTuple):
-    """How a type enters a key: its tag, and the name of each field by attribute."""
+    """The form of a type in a key: its tag, and the name of each field by attribute."""
 
     tag: str
     fields: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""``embedded``: the small judge inside the package, and the gate that refuses what it was not trained on."""
+"""``embedded``: the small judge in the package, and the gate that refuses what is out of its distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The domain gate in a model's service: which images of a request decide, by which words, and the warning."""
+"""The domain gate applied to requests: the images that decide, the words they are matched with, the warning."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from stepscore.models.hf.engine import HfEngine
 
 MAX_CACHED_IMAGES = 4096
-"""Images whose fits are remembered."""
+"""Number of images whose fits are cached."""
 
 
 def decisive_images(request: Request) -> list[Frames]:
-    """The images by which a request is let through: a video's first frame, and every image shown alone.
+    """Return the images by which a request is accepted: the first frame of a video, and every single image.
 
-    Of a video only the first frame counts, so that a prefix is answered the same whatever comes after it.
+    Of a video only the first frame counts, so that a prefix is answered the same whatever follows it.
     """
     if isinstance(request, ScorePrefixes):
         assert isinstance(request.video, DecodedMedia)
@@ -54,12 +54,12 @@ def prompt_texts(prompt: Prompt) -> list[str]:
 
 
 class DomainCheck:
-    """Decides for a model's requests whether they may be answered; remembers images.
+    """Decides whether a model answers a request; caches the fits of images.
 
     Args:
         folder: The checkpoint's folder, which holds the gate.
-        engine: What runs the model; the vision encoder is used on its thread.
-        refusal: The warning given at the first refusal, and not again at every call.
+        engine: The model's engine, on whose thread images are encoded.
+        refusal: The warning at the first refusal; it is not repeated.
     """
 
     def __init__(self, folder: Path, engine: HfEngine, refusal: str) -> None:
@@ -69,11 +69,11 @@ class DomainCheck:
         self._known: OrderedDict[bytes, FloatArray] = OrderedDict()
 
     def accepts(self, request: Request) -> bool:
-        """Whether a request may be answered: at least half of its decisive images pass, or it has none."""
+        """Return whether to answer a request: at least half of its decisive images pass, or it has none."""
         return self.accepts_images(decisive_images(request), request_text(request))
 
     def accepts_images(self, images: Sequence[Frames], text: str = "") -> bool:
-        """Whether at least half of these images are of scenes the text may be about; true of none at all."""
+        """Return whether at least half of the images are of scenes the text may be about; true without images."""
         if not images:
             return True
         passed: bool = self._engine.thread.run(lambda: self._decide(images, text))
@@ -82,20 +82,22 @@ class DomainCheck:
         return passed
 
     def warn(self) -> None:
-        """Say that something is refused, the first time."""
+        """Warn of a refusal, the first time."""
         if not self._warned:
             self._warned = True
             warnings.warn(self._refusal, stacklevel=3)
 
     def _decide(self, images: Sequence[Frames], text: str) -> bool:
-        keys = [hashlib.sha256(f"{p.shape}".encode() + p.tobytes()).digest() for p in images]
+        keys = [hashlib.sha256(f"{image.shape}".encode() + image.tobytes()).digest() for image in images]
         new = {key: image for key, image in zip(keys, images, strict=True) if key not in self._known}
         if self._gate is None:
             self._gate = load_gate(self._folder / GATE_FILE)
         if new:
             network = self._engine.loaded.network
             if network is None:
-                raise ModelError(f"{self._folder}: the gate needs a Qwen3-VL; this is {self._engine.family}.")
+                raise ModelError(
+                    f"{self._folder}: the gate needs a Qwen3-VL; this is a {self._engine.family}."
+                )
             fits = self._gate.fits(image_features(network, list(new.values())))
             self._known.update(zip(new, fits, strict=True))
         passed = self._gate.passes(np.stack([self._known[key] for key in keys]), text)

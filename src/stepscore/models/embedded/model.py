@@ -1,8 +1,8 @@
 """``embedded``: the small judge that comes with the package. See ``docs/embedded.md``.
 
 A checkpoint like any other ``hf/`` one, in the folder ``checkpoint`` beside this file, with a gate before it:
-it was trained on simulated scenes under one camera and knows nothing else, so a video that is not of the
-instruction's scene as it knows it is answered with unknown instead of a number.
+it was trained on simulated scenes under one camera and on nothing else, so for a video that is not of its
+instruction's scene, out of distribution, it answers unknown instead of a number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 
 FOLDER = Path(__file__).parent / "checkpoint"
-"""Where its files are: weights, tokenizer, gate, calibration map, card."""
+"""The folder of its files: weights, tokenizer, gate, calibration map, card."""
 CALIBRATION = FOLDER / "calibration.json"
 """The map from its topreward margin to the progress potential."""
 
@@ -50,10 +50,10 @@ UNKNOWN_TEXT = json.dumps({"answer": "unknown", "why": REFUSAL})
 class EmbeddedModel(HfModel):
     """The judge in the package: a small Qwen3-VL trained on simulated scenes. Loads on first use, without network.
 
-    Options that are not named here are those of :class:`stepscore.models.hf.model.HfModel`.
+    Options that are not named here are those of :class:`stepscore.models.hf.options.HfOptions`.
 
     Attributes:
-        checkpoint: Another folder of the same form, for example a newly trained one.
+        checkpoint: Another folder of the same format, for example a newly trained one.
         gate: Answer unknown where the images are not of the scene that the instruction is about, as it was
             trained on it. Without the gate it answers on anything, and its answers on other scenes mean nothing.
     """
@@ -69,21 +69,21 @@ class EmbeddedModel(HfModel):
             raise OptionError(f"embedded: gate is {self.gate!r}; it is true or false.")
         if not (Path(self.checkpoint) / "config.json").is_file():
             raise ModelError(
-                f"embedded: {self.checkpoint} has no config.json, so it holds no judge. Install the package again, "
-                "or name a checkpoint folder: -M checkpoint=PATH"
+                f"embedded: {self.checkpoint} has no config.json, so it is not a checkpoint. "
+                "Install the package again, or name a checkpoint folder: -M checkpoint=PATH"
             )
         self.max_pixels = trained_side(Path(self.checkpoint)) ** 2
         super().__post_init__()
-        self._fresh()
+        self._new_check()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_check"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._fresh()
+        self._new_check()
 
-    def _fresh(self) -> None:
+    def _new_check(self) -> None:
         folder = Path(self.checkpoint)
         self._check = DomainCheck(folder, self._engine, f"embedded: {REFUSAL}") if self.gate else None
 
@@ -94,23 +94,23 @@ class EmbeddedModel(HfModel):
 
     @property
     def network(self) -> Qwen3VLNetwork:
-        """The judge in memory, taken apart; loads it."""
+        """The judge's network in memory; loads it."""
         network = self._engine.loaded.network
         assert network is not None, "the embedded judge is a Qwen3-VL"
         return network
 
     def describe(self) -> Mapping[str, object]:
-        """All that can change a number, the gate included."""
+        """Return all that can change a number, the gate included."""
         return {**super().describe(), "gate": gate_digest(Path(self.checkpoint)) if self.gate else None}
 
     async def answer(self, request: Request) -> Response:
-        """The answer; one that says unknown where the images are foreign."""
+        """Return the response; unknown where the images are out of distribution."""
         if self._check is None or await asyncio.to_thread(self._check.accepts, request):
             return await super().answer(request)
         return unknown_response(request, UNKNOWN_TEXT)
 
     def on_cache_hit(self, response: Response) -> None:
-        """Told of an answer that came from the cache: a refusal is warned of there, too."""
+        """Warn of a refusal that comes from the cache, too; called after every cache hit."""
         if self._check is not None and is_unknown(response, UNKNOWN_TEXT):
             self._check.warn()
 
@@ -122,7 +122,7 @@ class EmbeddedModel(HfModel):
 
 
 class _GatedStream(HfStream):
-    """A growing video whose first frame, with the texts asked about, decides whether it is scored."""
+    """A growing video; its first frame, with the texts of the prompts, decides whether it is scored."""
 
     def __init__(self, check: DomainCheck, engine: HfEngine, prompt: Prompt) -> None:
         super().__init__(engine, prompt)
@@ -130,7 +130,7 @@ class _GatedStream(HfStream):
         self._first: Frames | None = None
 
     def append(self, clip: Clip) -> None:
-        """Add frames at the end."""
+        """Append frames."""
         if self._first is None and len(clip):
             self._first = clip.frames[0]
         super().append(clip)
@@ -144,7 +144,7 @@ class _GatedStream(HfStream):
 
 
 def trained_side(folder: Path) -> int:
-    """Pixels a side of the images a small judge was trained on: it has one position for each of their patches.
+    """Return the side in pixels of the images a small judge was trained on, by its number of position embeddings.
 
     Larger images are scaled down to it.
     """

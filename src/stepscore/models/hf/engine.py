@@ -194,7 +194,7 @@ class HfStream:
         return len(self._stream)
 
     def append(self, clip: Clip) -> None:
-        """Add frames at the end."""
+        """Append frames."""
         self._engine.thread.run(lambda: self._stream.append(clip))
 
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Qwen3-VL taken apart: inputs, network, and exact scoring of growing video prefixes."""
+"""Qwen3-VL part by part: inputs, network, and exact scoring of growing prefixes of a video."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scoring by full passes: every prompt read from its first token by the model as transformers has it.
+"""Scoring by full forward passes: every prompt from its first token, by the unchanged model of transformers.
 
-Works for any model that returns logits, shares nothing, and assumes nothing. It is the only way for models
-whose images look at later images (Molmo2), and the reference that sharing is held against.
+Works for any model that returns logits, shares nothing, and assumes nothing. It is the only way for models whose
+images attend to later images (Molmo2), and the reference for shared scoring.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from stepscore.types import FloatArray, IntArray
 
 
 class PrefixInputs(Protocol):
-    """Makes the inputs of one family of models."""
+    """Makes the inputs of prefixes of a video for one family of models."""
 
     @property
     def encode(self) -> Encode:
-        """Text into token ids, special tokens included."""
+        """Encodes text as token ids, special tokens included."""
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Mapping[str, Tensor]:
-        """The inputs for a head, the first frames of a video, and a text after them."""
+        """Return the inputs for a head, the first frames of a video, and a text after them."""
 
 
-def score_naive(model: Any, prompts: PrefixInputs, request: RenderedPrefixes) -> tuple[FloatArray, int]:
+def score_naive(model: Any, prefix_inputs: PrefixInputs, request: RenderedPrefixes) -> tuple[FloatArray, int]:
     """Return log-probabilities (S, K, C) by K * S full forward passes, and the number of tokens they read."""
-    targets = target_ids(prompts.encode, request.tails, request.candidates)
-    told = np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan)
+    targets = target_ids(prefix_inputs.encode, request.tails, request.candidates)
+    logprobs = np.full((len(request.tails), len(request.lengths), len(request.candidates)), np.nan)
     tokens = 0
     for k, length in enumerate(request.lengths):
         for s, tail in enumerate(request.tails):
-            inputs = prompts.prefix(request.clip, length, request.head, tail)
-            told[s, k] = next_logprobs(model, inputs, targets[s])
+            inputs = prefix_inputs.prefix(request.clip, length, request.head, tail)
+            logprobs[s, k] = next_logprobs(model, inputs, targets[s])
             tokens += inputs["input_ids"].shape[1]
-    return told, tokens
+    return logprobs, tokens
 
 
 @torch.inference_mode()
 def next_logprobs(model: Any, inputs: Mapping[str, Tensor], targets: IntArray | Sequence[int]) -> FloatArray:
-    """Log-probability of each of these tokens as the next one, by a log-softmax in float32; shape (C,)."""
+    """Return the log-probability of each of these tokens as the next one, by a log-softmax in float32; shape (C,)."""
     moved = {name: value.to(model.device) for name, value in inputs.items()}
     logits = model(**moved, use_cache=False, logits_to_keep=1).logits[0, -1].float()
     values: FloatArray = torch.log_softmax(logits, dim=-1)[list(targets)].cpu().double().numpy()

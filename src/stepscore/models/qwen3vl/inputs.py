@@ -1,8 +1,8 @@
-"""What a Qwen-VL model reads: frames as patches, prompts as token ids, and a place for every token.
+"""Inputs of a Qwen-VL model: frames as patches, prompts as token ids, and a position for every token.
 
 Plain numpy and Pillow, so that torchvision is not needed, and written so that a prefix of a video is a prefix
 of its input: the size depends on one frame alone, never on how many there are, and every pair of frames
-carries the times of its own frames. The sizes follow Qwen's ``smart_resize``, the patch order and the video
+carries the timestamps of its own frames. The sizes follow Qwen's ``smart_resize``, the patch order and the video
 text those of ``Qwen3VLProcessor``.
 """
 
@@ -20,7 +20,7 @@ from stepscore.errors import EpisodeError
 from stepscore.types import FloatArray, Frames, IntArray
 
 PREPROCESSING = "qwen-vl 1"
-"""Version of all that stands here and can change a number."""
+"""Version of this preprocessing; raised with every change that changes a number."""
 
 VIDEO_TOKENS = 768
 """Most tokens a pair of frames may take, as in Qwen's own video reader (``VIDEO_MAX_TOKEN_NUM``)."""
@@ -31,15 +31,15 @@ Patches = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a checkpoint cuts images up.
+    """Sizes of a checkpoint's patches and blocks, and its scaling of pixels.
 
     Attributes:
         patch: Side of a patch in pixels.
-        merge: Patches along each side that become one token.
+        merge: Patches along each side that are merged into one token.
         temporal: Frames that become one block.
-        mean: Subtracted from each colour, 0..1.
-        std: By which the rest is divided.
-        still_pixels: Fewest and most pixels of an image shown alone.
+        mean: Mean of each colour channel, 0..1, which is subtracted.
+        std: Standard deviation of each, by which the difference is divided.
+        still_pixels: Fewest and most pixels of a single image.
         video_pixels: Fewest and most pixels of a frame of a video.
     """
 
@@ -57,7 +57,7 @@ class Geometry:
         return self.patch * self.merge
 
     def grid(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns of tokens in an image of this height and width."""
+        """Return rows and columns of tokens in an image of this height and width."""
         return size[0] // self.unit, size[1] // self.unit
 
 
@@ -73,14 +73,14 @@ class VisionTokens:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedToken:
-    """So many tokens of one id in a row, to be filled with what the vision encoder saw."""
+    """One token id, repeated ``count`` times; image tokens are replaced by the vision encoder's features."""
 
     token: int
     count: int
 
 
 def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any]) -> Geometry:
-    """The geometry a checkpoint states.
+    """Return the geometry that a checkpoint's files state.
 
     Args:
         vision: ``vision_config`` of its ``config.json``.
@@ -105,10 +105,13 @@ def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any]) -> Geom
 
 
 def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> tuple[int, int]:
-    """Height and width nearest to an image's own that are multiples of ``unit`` and within ``pixels``.
+    """Return the height and width nearest to an image's own that are multiples of ``unit`` and within ``pixels``.
 
     Qwen's ``smart_resize`` for one image: each side is rounded; if the area is too large (small), both
     sides are scaled by the same factor and rounded down (up). Narrow images keep at least one unit.
+
+    Raises:
+        EpisodeError: One side is more than 200 times the other.
     """
     if max(height, width) > 200 * min(height, width):
         raise EpisodeError(
@@ -126,15 +129,15 @@ def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> 
 
 
 def patches(frames: Frames, geometry: Geometry) -> Patches:
-    """Frames of a fitted size as rows of pixels, block by block, in the order the vision encoder reads them.
+    """Cut frames into rows of pixels, block by block, in the order the vision encoder takes them.
 
     Args:
-        frames: A whole number of blocks, shape (blocks * temporal, height, width, 3).
-        geometry: How to cut.
+        frames: A whole number of blocks at a size from ``fitted_size``, (blocks * temporal, height, width, 3).
+        geometry: Sizes of patches and blocks.
 
     Returns:
-        One row a patch, colour by colour and frame by frame: (blocks * h * w, 3 * temporal * patch * patch).
-        Patches that merge into a token stand next to each other.
+        One row per patch, colour by colour and frame by frame: (blocks * h * w, 3 * temporal * patch * patch).
+        Patches that merge into a token are next to each other.
     """
     n, height, width, colours = frames.shape
     p, m, t = geometry.patch, geometry.merge, geometry.temporal
@@ -146,7 +149,7 @@ def patches(frames: Frames, geometry: Geometry) -> Patches:
 
 
 def block_frames(length: int, temporal: int) -> list[tuple[int, ...]]:
-    """Which frames make up each block of a video of this length; the last frame is repeated to fill its block.
+    """Return the frames of each block of a video of this length; the last frame is repeated to fill its block.
 
     >>> block_frames(3, 2)
     [(0, 1), (2, 2)]
@@ -156,12 +159,12 @@ def block_frames(length: int, temporal: int) -> list[tuple[int, ...]]:
 
 
 def block_time(times: FloatArray, frames: tuple[int, ...]) -> float:
-    """When a block was recorded: the middle between its first and its last frame, in seconds."""
+    """Return the timestamp of a block: the middle between its first and its last frame, in seconds."""
     return float(times[frames[0]] + times[frames[-1]]) / 2
 
 
 def time_text(seconds: float) -> str:
-    """A block's time as Qwen3-VL reads it before the block.
+    """Return a block's timestamp as the text that precedes it in a Qwen3-VL prompt.
 
     >>> time_text(0.25)
     '<0.2 seconds>'
@@ -170,12 +173,12 @@ def time_text(seconds: float) -> str:
 
 
 def image_tokens(token: int, count: int, tokens: VisionTokens) -> list[str | RepeatedToken]:
-    """An image's tokens between their marks."""
+    """Return the tokens of an image between their start and end tokens."""
     return [RepeatedToken(tokens.start, 1), RepeatedToken(token, count), RepeatedToken(tokens.end, 1)]
 
 
 def token_ids(parts: Sequence[str | RepeatedToken], encode: Encode) -> list[int]:
-    """Texts and pads as token ids; texts that touch are encoded as one, as the whole prompt would be."""
+    """Encode texts and repeated tokens as token ids; adjacent texts are encoded as one, as in the whole prompt."""
     ids: list[int] = []
     text = ""
     for part in parts:
@@ -189,14 +192,14 @@ def token_ids(parts: Sequence[str | RepeatedToken], encode: Encode) -> list[int]
 
 
 def positions(ids: IntArray, pad: int, grid: tuple[int, int], start: int) -> tuple[IntArray, int]:
-    """Time, row and column of each token (Qwen3-VL's interleaved MRoPE), and the position that comes next.
+    """Return time, row and column of each token (Qwen3-VL's interleaved MRoPE), and the next position.
 
-    A text token stands at the same number in all three. The tokens of a block stand at one time, at rows and
-    columns counted from it; what follows comes after the longer side of the block.
+    A text token has the same number in all three. The tokens of a block have one time, and rows and columns counted
+    from it; the text after a block continues after its longer side.
 
     Args:
         ids: The tokens.
-        pad: The id that stands for a block's tokens; each run of ``rows * columns`` is one block.
+        pad: Token id of images; each run of ``rows * columns`` is one block.
         grid: Rows and columns of a block.
         start: Position of the first token.
     """

@@ -1,7 +1,7 @@
-"""A loaded Qwen3-VL, taken apart: its vision encoder, its language model, and its last layer at chosen rows.
+"""The parts of a loaded Qwen3-VL: its vision encoder, its language model, and its last layer at chosen rows.
 
-Uses the model's own modules, so that a new release of transformers changes them in one place; that the parts
-put together still give what the whole gives is what ``prefix_check.py`` finds out.
+Uses the model's own modules, so that a new release of transformers changes them in one place; ``prefix_check.py``
+checks that the parts together still give the scores of the whole model.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+from transformers.cache_utils import Cache, DynamicCache
 
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, patches
+from stepscore.models.qwen3vl.kv_cache import new_kv_cache
 from stepscore.models.qwen3vl.prefix_batches import PassCost
 from stepscore.models.qwen3vl.prefix_plan import TokenSpan
 from stepscore.types import FloatArray, Frames, IntArray
@@ -24,40 +25,40 @@ from stepscore.types import FloatArray, Frames, IntArray
 Block = tuple[int, ...]
 
 CPU_TOKENS_PER_PASS, GPU_TOKENS_PER_PASS = 512, 4096
-"""Tokens in a pass over suffixes that keep a device busy."""
+"""Tokens in a pass over suffixes from which on a device is busy, and a longer pass is no faster."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockFeatures:
-    """What the vision encoder saw in the blocks of a video.
+    """Features of the blocks of a video, from the vision encoder.
 
     Attributes:
-        rows: Embeddings, the same number of rows for every block.
-        deep: What is added after the first layers of the language model (deepstack), one tensor a layer.
-        place: Number of each block among the rows.
+        embeddings: One row per token, (blocks * tokens, hidden), the same number of tokens for every block.
+        deepstack: Features added after the first layers of the language model, one tensor per layer, same rows.
+        index: Position of each block among the rows.
     """
 
-    rows: Tensor
-    deep: tuple[Tensor, ...]
-    place: Mapping[Block, int]
+    embeddings: Tensor
+    deepstack: tuple[Tensor, ...]
+    index: Mapping[Block, int]
 
-    def of(self, blocks: Sequence[Block]) -> tuple[Tensor, ...]:
-        """Embeddings and deepstack of these blocks, in this order."""
-        each = len(self.rows) // max(1, len(self.place))
-        starts = torch.tensor([self.place[block] * each for block in blocks], dtype=torch.long)
-        picked = (starts[:, None] + torch.arange(each)).flatten().to(self.rows.device)
-        return tuple(tensor[picked] for tensor in (self.rows, *self.deep))
+    def select(self, blocks: Sequence[Block]) -> tuple[Tensor, ...]:
+        """Return embeddings and deepstack features of these blocks, in this order."""
+        each = len(self.embeddings) // max(1, len(self.index))
+        starts = torch.tensor([self.index[block] * each for block in blocks], dtype=torch.long)
+        rows = (starts[:, None] + torch.arange(each)).flatten().to(self.embeddings.device)
+        return tuple(tensor[rows] for tensor in (self.embeddings, *self.deepstack))
 
 
 @dataclass(frozen=True, eq=False)
 class Qwen3VLNetwork:
-    """A Qwen3-VL in memory.
+    """A Qwen3-VL in memory, used part by part.
 
     Attributes:
         model: The ``Qwen3VLForConditionalGeneration``.
-        encode: Text into token ids.
-        tokens: Ids that stand for images.
-        geometry: How it cuts images up.
+        encode: Encodes text as token ids.
+        tokens: Ids of the tokens that stand for images.
+        geometry: Sizes of patches and blocks, and the scaling of pixels.
         attention: ``"sdpa"``, ``"eager"`` or ``"flash_attention_2"``, as it was loaded.
     """
 
@@ -69,23 +70,23 @@ class Qwen3VLNetwork:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return torch.device(self.model.device)
 
     @property
     def dtype(self) -> torch.dtype:
-        """The kind of number the weights are."""
+        """Data type of the weights."""
         dtype: torch.dtype = self.model.dtype
         return dtype
 
     @property
-    def longest(self) -> int:
-        """Most positions it can tell apart."""
+    def max_positions(self) -> int:
+        """Number of positions the language model was trained for."""
         return int(self.model.config.text_config.max_position_embeddings)
 
     @property
     def cost(self) -> PassCost:
-        """What a pass over suffixes takes."""
+        """Memory and length of a pass over suffixes."""
         text, size = self.model.config.text_config, self.dtype.itemsize
         heads = text.head_dim * (2 * text.num_attention_heads + 4 * text.num_key_value_heads)
         row = size * (6 * text.hidden_size + 3 * text.intermediate_size + heads)
@@ -94,114 +95,87 @@ class Qwen3VLNetwork:
             int(row), int(pair), CPU_TOKENS_PER_PASS if self.device.type == "cpu" else GPU_TOKENS_PER_PASS
         )
 
-    def see(self, frames: Frames, blocks: Sequence[Block], limit: int) -> BlockFeatures:
-        """What the vision encoder sees in blocks of a video, each seen by itself, in calls that keep within a memory.
+    def encode_images(self, frames: Frames, blocks: Sequence[Block], limit: int) -> BlockFeatures:
+        """Encode blocks of a video, each by itself, in calls of the vision encoder that keep within a memory limit.
 
         Args:
-            frames: All frames, of a fitted size.
-            blocks: Frames of each block.
-            limit: Bytes for one call; one block is seen in any case.
+            frames: All frames, at a size from ``fitted_size``.
+            blocks: Frames of each block, by their numbers.
+            limit: Bytes for the temporary values of one call; a call encodes at least one block.
         """
         rows, columns = (side // self.geometry.patch for side in frames.shape[1:3])
         vision = self.model.config.vision_config
         width = 8 * vision.hidden_size + 2 * vision.intermediate_size + 6 * self.geometry.patch**2
         step = max(1, limit // (rows * columns * width * 4))
-        seen = []
+        parts = []
         for start in range(0, len(blocks), step):
-            some = blocks[start : start + step]
-            pixels = torch.from_numpy(patches(frames[[i for block in some for i in block]], self.geometry))
-            grid = torch.tensor([[len(some), rows, columns]], device=self.device)
+            batch = blocks[start : start + step]
+            pixels = torch.from_numpy(patches(frames[[i for block in batch for i in block]], self.geometry))
+            grid = torch.tensor([[len(batch), rows, columns]], device=self.device)
             out = self.model.model.get_video_features(pixels.to(self.device), grid, return_dict=True)
             deep = [torch.cat(tuple(layer)) for layer in out.deepstack_features]
-            seen.append((torch.cat(tuple(out.pooler_output)), *deep))
-        joined = [torch.cat(layer) for layer in zip(*seen, strict=True)]
-        return BlockFeatures(
-            joined[0], tuple(joined[1:]), {block: number for number, block in enumerate(blocks)}
-        )
+            parts.append((torch.cat(tuple(out.pooler_output)), *deep))
+        embeddings, *deepstack = (torch.cat(layer) for layer in zip(*parts, strict=True))
+        index = {block: number for number, block in enumerate(blocks)}
+        return BlockFeatures(embeddings, tuple(deepstack), index)
 
-    def read(
+    def forward(
         self,
         spans: Sequence[TokenSpan],
-        seen: tuple[Tensor, ...] | None,
+        features: tuple[Tensor, ...] | None,
         *,
         mask: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        """What the language model makes of tokens, before its last layer; shape (spans, longest, hidden).
+        """Return the last hidden states of the language model, shape (spans, longest, hidden).
 
         Args:
-            spans: One for each video of a batch; shorter ones are filled up at their end.
-            seen: Embeddings and deepstack of all blocks in the spans, in order; ``None`` if there are none.
-            mask: As from :meth:`mask`; ``None`` for plain causal reading.
-            cache: What was read before; read on from there.
+            spans: One for each video of a batch; shorter ones are padded at their end.
+            features: Embeddings and deepstack of all blocks in the spans, in order; ``None`` if there are none.
+            mask: From :meth:`mask`; ``None`` for a causal mask.
+            cache: KV cache of the tokens before these.
         """
-        ids = torch.from_numpy(_filled([span.ids for span in spans], self.tokens.end)).to(self.device)
-        places = torch.from_numpy(_filled([span.positions for span in spans], 0)).to(self.device)
+        ids = torch.from_numpy(_padded([span.ids for span in spans], self.tokens.end)).to(self.device)
+        places = torch.from_numpy(_padded([span.positions for span in spans], 0)).to(self.device)
         text = self.model.model.language_model
         embedded = text.embed_tokens(ids)
         images = ids == self.tokens.video
-        if seen is not None:
-            embedded = embedded.masked_scatter(images[..., None], seen[0].to(embedded.dtype))
+        if features is not None:
+            embedded = embedded.masked_scatter(images[..., None], features[0].to(embedded.dtype))
         hidden: Tensor = text(
             inputs_embeds=embedded,
             position_ids=places.transpose(0, 1),
             attention_mask=mask,
             past_key_values=cache,
             use_cache=cache is not None,
-            visual_pos_masks=None if seen is None else images,
-            deepstack_visual_embeds=None if seen is None else list(seen[1:]),
+            visual_pos_masks=None if features is None else images,
+            deepstack_visual_embeds=None if features is None else list(features[1:]),
         ).last_hidden_state
         return hidden
 
     def mask(self, visible: NDArray[np.bool_]) -> Tensor:
-        """What each token sees, shape (batch, tokens, seen), as a mask that attention adds to its scores.
+        """Return an additive attention mask of what each token attends to, shape (batch, tokens, attended).
 
-        Every kind of attention adds numbers; booleans are taken for such by some and converted anew in every
+        Every attention implementation adds numbers; booleans are added as such by some and converted in every
         layer by others.
         """
         hidden = torch.from_numpy(~visible).to(self.device)
         nothing = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
         return nothing.masked_fill_(hidden, torch.finfo(self.dtype).min)[:, None]
 
-    def cache(self) -> DynamicCache:
-        """An empty cache."""
-        return DynamicCache(config=self.model.config.text_config)
+    def kv_cache(self) -> DynamicCache:
+        """Return an empty KV cache."""
+        return new_kv_cache(self.model.config.text_config)
 
     def logprobs(self, hidden: Tensor, targets: IntArray) -> FloatArray:
-        """Log-probability of each row's targets, by a log-softmax in float32; shapes (n, hidden) and (n, C)."""
-        told = torch.log_softmax(self.model.lm_head(hidden).float(), dim=-1)
-        picked = told.gather(1, torch.from_numpy(targets).to(told.device))
-        return picked.cpu().double().numpy()
+        """Return the log-probability of each row's targets, by a log-softmax in float32; (n, hidden) to (n, C)."""
+        logprobs = torch.log_softmax(self.model.lm_head(hidden).float(), dim=-1)
+        chosen = logprobs.gather(1, torch.from_numpy(targets).to(logprobs.device))
+        return chosen.cpu().double().numpy()
 
 
-class _SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its base says nothing of subclasses
-    """Keys and values that are read together with new ones, and stay as they are."""
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Old and new together; nothing is kept, so that the next pass finds the cache as it was."""
-        old: Any = self
-        return torch.cat([old.keys, key_states], dim=-2), torch.cat([old.values, value_states], dim=-2)
-
-
-def shared_kv_cache(cache: Cache, videos: Sequence[int], reach: int) -> Cache:
-    """The first ``reach`` tokens of these videos of a cache, to be read by a pass that leaves no trace."""
-    whole = list(videos) == list(range(len(videos)))
-    make: Any = _SharedLayer
-    layers: list[Any] = []
-    layer: Any
-    for layer in cache.layers:
-        keys, values = (t[: len(videos)] if whole else t[list(videos)] for t in (layer.keys, layer.values))
-        view = make()
-        view.lazy_initialization(keys, values)
-        view.keys, view.values = keys[:, :, :reach], values[:, :, :reach]
-        layers.append(view)
-    return Cache(layers=layers)
-
-
-def _filled(arrays: Sequence[IntArray], value: int) -> IntArray:
-    """Arrays that differ in their last length as one, filled up at the end."""
+def _padded(arrays: Sequence[IntArray], value: int) -> IntArray:
+    """Return arrays that differ in their last dimension as one, padded at the end."""
     longest = max(array.shape[-1] for array in arrays)
     made = np.full((len(arrays), *arrays[0].shape[:-1], longest), value, dtype=np.int64)
     for row, array in zip(made, arrays, strict=True):

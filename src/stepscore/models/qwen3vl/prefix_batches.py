@@ -1,4 +1,4 @@
-"""The branches of a plan as passes: which tokens one pass reads, and what each of them may see."""
+"""The branches of a plan in passes: the tokens of each pass, and what each of them attends to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepscore.models.qwen3vl.prefix_plan import PrefixPlan, TokenSpan, concat_s
 from stepscore.types import IntArray
 
 Parts = list[tuple[int, list[int]]]
-"""Branches and which of their tails: what one pass reads."""
+"""The branches of one pass, each with some of its tails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,11 +20,11 @@ class Suffixes:
 
     Attributes:
         span: All of them in a row.
-        ends: Tokens of the base that each may see.
+        ends: Number of base tokens that each attends to.
         node: Number of the stem or tail each belongs to.
-        stem: Number of the stem each may see besides its own node.
+        stem: Number of the stem each attends to besides its own node.
         blocks: Frames of the blocks among them, in order.
-        reads: Branch, tail and row of every place where a candidate follows.
+        reads: Branch, tail and row of every token that a candidate follows.
     """
 
     span: TokenSpan
@@ -36,11 +36,11 @@ class Suffixes:
 
     @property
     def reach(self) -> int:
-        """Tokens of the base that the farthest of them sees."""
+        """Number of base tokens that any of them attends to."""
         return int(self.ends.max())
 
     def visible(self, base: int) -> NDArray[np.bool_]:
-        """Which of the first ``base`` tokens of the base, and then of these, each of these sees."""
+        """Return which of the first ``base`` tokens of the base, and then of these, each of these attends to."""
         row = np.arange(len(self.span))
         own = (self.node[:, None] == self.node[None]) & (row[:, None] >= row[None])
         stem = self.stem[:, None] == self.node[None]
@@ -49,17 +49,17 @@ class Suffixes:
 
 
 def suffixes_of(plan: PrefixPlan, parts: Parts) -> Suffixes:
-    """The tokens of these parts of a plan, each branch's stem once."""
+    """Return the tokens of these parts of a plan, each branch's stem once."""
     spans: list[TokenSpan] = []
     ends, node, stem, blocks, reads = [], [], [], [], []
     number = rows = 0
 
-    def put(span: TokenSpan, end: int, sees: int) -> None:
+    def put(span: TokenSpan, end: int, attended: int) -> None:
         nonlocal number, rows
         spans.append(span)
         ends.append(np.full(len(span), end))
         node.append(np.full(len(span), number))
-        stem.append(np.full(len(span), sees))
+        stem.append(np.full(len(span), attended))
         number, rows = number + 1, rows + len(span)
 
     for index, tails in parts:
@@ -78,13 +78,13 @@ def suffixes_of(plan: PrefixPlan, parts: Parts) -> Suffixes:
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """What one pass takes.
+    """Memory of one pass, and its best length.
 
     Attributes:
-        row: Bytes for a token.
-        pair: Bytes for a token seen by a token.
-        rows: Tokens from which on a longer pass is no faster: its tokens are compared with each other, though
-            few may see each other.
+        row: Bytes per token.
+        pair: Bytes per pair of tokens in the attention mask.
+        rows: Tokens from which on a longer pass is no faster: attention compares all of its tokens, though few
+            attend to each other.
     """
 
     row: int
@@ -93,10 +93,10 @@ class PassCost:
 
 
 def chunks(plan: PrefixPlan, cost: PassCost, limit: int) -> list[Parts]:
-    """Branches cut into passes within a limit of memory; a pass has at least one tail.
+    """Split branches into passes within a memory limit; a pass has at least one tail.
 
-    A pass of R tokens that see B of the base is reckoned at ``R * row + R * (B + R) * pair`` bytes. Branches do
-    not see each other, so that the cut changes no number.
+    A pass of R tokens that attend to B tokens of the base takes ``R * row + R * (B + R) * pair`` bytes. Branches do
+    not attend to each other, so that the split changes no number.
     """
     passes: list[Parts] = [[]]
     rows = 0

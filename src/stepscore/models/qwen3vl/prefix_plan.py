@@ -1,13 +1,13 @@
-"""The plan of exact prefix scoring: every token of it and what each may see, without a weight.
+"""The plan of exact prefix scoring: its tokens, and what each attends to. No weights are needed for it.
 
-K prefixes of one video, each followed by S texts, are K * S prompts that begin alike. In a causal model what
-comes first does not know what comes later, so the common part is read once: the *base* is the head and all
-whole blocks of frames. Each prefix adds a *branch* that sees the base up to where the prefix ends: its
-*stem* (the block of an odd last frame, and what all texts begin with), then the rest of each text.
+K prefixes of one video, each followed by S texts, are K * S prompts that begin alike. In a causal model a token does
+not depend on later ones, so the common part is read once: the *base* is the head and all whole blocks of frames.
+Each prefix adds a *branch* that attends to the base up to where the prefix ends: its *stem* (the block of an odd
+last frame, and the common beginning of all texts), then the rest of each text.
 
-Three things make a branch the very prompt it stands for. Its positions go on from the end of its prefix, not
-from the end of the video. An odd last frame is doubled into a block with its own time, which is another block
-than the one the next frame would complete. And it sees nothing but its prefix, its stem and itself.
+Three things make a branch exactly the prompt it stands for. Its positions continue from the end of its prefix, not
+from the end of the video. An odd last frame is doubled into a block with its own timestamp, which is another block
+than the one the next frame would complete. And it attends to nothing but its prefix, its stem and itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stepscore.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class TokenSpan:
-    """Tokens in a row: their ids, shape (n,), and their places in time, row and column, shape (3, n)."""
+    """Consecutive tokens: their ids, shape (n,), and their positions in time, row and column, shape (3, n)."""
 
     ids: IntArray
     positions: IntArray
@@ -43,7 +43,7 @@ class TokenSpan:
 
 
 def concat_spans(spans: Sequence[TokenSpan]) -> TokenSpan:
-    """The tokens of several spans in a row."""
+    """Concatenate spans."""
     return TokenSpan(
         np.concatenate([span.ids for span in spans]),
         np.concatenate([span.positions for span in spans], axis=1),
@@ -52,14 +52,14 @@ def concat_spans(spans: Sequence[TokenSpan]) -> TokenSpan:
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """What one prefix adds to the base.
+    """The tokens that one prefix adds to the base.
 
     Attributes:
-        blocks: How many blocks of the base the prefix holds.
-        end: How many tokens that is.
+        blocks: Number of base blocks in the prefix.
+        end: Number of base tokens in the prefix.
         block: Frames of its own last block, where its length is odd.
-        stem: That block, and what all texts begin with.
-        tails: The rest of each text; empty where the stem says it all.
+        stem: That block, and the common beginning of all texts.
+        tails: The rest of each text; empty where the stem holds all of it.
     """
 
     blocks: int
@@ -71,13 +71,13 @@ class Branch:
 
 @dataclass(frozen=True, eq=False)
 class PrefixPlan:
-    """All that is to be read for one video.
+    """All tokens that are read for one video.
 
     Attributes:
         base: The head and all whole blocks.
         blocks: Frames of each whole block.
-        branches: One for each length that was asked for, shortest first.
-        which: Branch of each prefix, in the order asked.
+        branches: One for each requested length, shortest first.
+        which: Branch of each prefix, in the order of the request.
         targets: Token id of each candidate after each text, shape (S, C).
     """
 
@@ -88,24 +88,24 @@ class PrefixPlan:
     targets: IntArray
 
     @property
-    def seen(self) -> list[tuple[int, ...]]:
-        """Frames of every block the vision encoder sees: those of the base, then those of the branches."""
+    def encoded_blocks(self) -> list[tuple[int, ...]]:
+        """Frames of every block to encode: those of the base, then those of the branches."""
         return [*self.blocks, *(b.block for b in self.branches if b.block is not None)]
 
     @property
     def tokens(self) -> int:
-        """Tokens read in all."""
+        """Number of tokens read in all."""
         suffixes = sum(len(b.stem) + sum(map(len, b.tails)) for b in self.branches)
         return len(self.base) + suffixes
 
 
 @dataclass(frozen=True)
 class PromptLayout:
-    """How prompts of one video are put together.
+    """Writes the prompts of one video as tokens.
 
     Attributes:
-        encode: Text into token ids, special tokens included.
-        tokens: Ids that stand for images.
+        encode: Encodes text as token ids, special tokens included.
+        tokens: Ids of the tokens that stand for images.
         grid: Rows and columns of tokens in a block.
         temporal: Frames in a block.
         head: Text before the video.
@@ -118,9 +118,9 @@ class PromptLayout:
     head: str
 
     def block(self, seconds: float, start: int, *, first: bool) -> tuple[TokenSpan, int]:
-        """A block of frames with its time before it, and the position that comes next.
+        """Return a block of frames after its timestamp, and the next position.
 
-        The head is encoded together with the first block's time: where the two touch, they may share a token.
+        The head is encoded together with the first block's timestamp: the two may share a token.
         """
         text = (self.head if first else "") + time_text(seconds)
         rows, columns = self.grid
@@ -130,7 +130,7 @@ class PromptLayout:
         )
 
     def span(self, ids: Sequence[int], start: int) -> tuple[TokenSpan, int]:
-        """Tokens from this position on, and the position that comes next."""
+        """Return tokens with their positions from ``start`` on, and the next position."""
         array = np.asarray(ids, dtype=np.int64)
         places, following = positions(array, self.tokens.video, self.grid, start)
         return TokenSpan(array, places), following
@@ -138,14 +138,14 @@ class PromptLayout:
     def branch(
         self, times: FloatArray, length: int, tails: Sequence[Sequence[int]], end: int, start: int
     ) -> Branch:
-        """What a prefix of this length adds to a base whose whole blocks end at ``end``.
+        """Return what a prefix of this length adds to a base whose whole blocks end at ``end``.
 
         Args:
             times: Timestamps of the video.
             length: Frames of the prefix.
             tails: Token ids of each text.
-            end: Tokens of the base in the prefix.
-            start: Position that comes next there.
+            end: Number of base tokens in the prefix.
+            start: The next position there.
         """
         common = _common_beginning(tails)
         last = block_frames(length, self.temporal)[-1]
@@ -167,12 +167,12 @@ def plan_shared_prefixes(
     tails: Sequence[str],
     candidates: Sequence[str],
 ) -> PrefixPlan:
-    """The plan of a video.
+    """Plan the prefixes of a video.
 
     Args:
-        layout: How its prompts are put together.
-        times: Timestamps of its frames in seconds, irregular ones too.
-        lengths: How many frames each prefix shows; in any order, repeated or not.
+        layout: Writes its prompts.
+        times: Timestamps of its frames in seconds, regular or not.
+        lengths: Number of frames in each prefix; in any order, repeated or not.
         tails: Texts after the video.
         candidates: Words to score as the next token.
 
@@ -202,7 +202,7 @@ def plan_shared_prefixes(
 
 
 def target_ids(encode: Encode, tails: Sequence[str], candidates: Sequence[str]) -> IntArray:
-    """Token id of each candidate after each text, shape (S, C).
+    """Return the token id of each candidate after each text, shape (S, C).
 
     Raises:
         ModelError: A candidate is not exactly one token there, so that its probability would be another
@@ -230,7 +230,7 @@ def target_ids(encode: Encode, tails: Sequence[str], candidates: Sequence[str]) 
 
 
 def _common_beginning(tails: Sequence[Sequence[int]]) -> int:
-    """How many tokens all texts begin with."""
+    """Return how many tokens all texts begin with."""
     common = 0
     for tokens in zip(*tails, strict=False):
         if len(set(tokens)) > 1:

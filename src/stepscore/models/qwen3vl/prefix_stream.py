@@ -1,8 +1,8 @@
 """Prefix scoring while the video is still being recorded: append frames, score, append.
 
-Every appended frame is seen once and every whole block is read once; a score reads the text alone (and the
-block of an odd last frame). What comes back is what the whole video would have given for a prefix of the frames
-so far.
+Every appended frame is encoded once and every whole block is read once into the KV cache; a score reads the text
+alone (and the block of an odd last frame). The scores are those that the whole video gives for the prefix of the
+frames so far.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from stepscore.types import FloatArray, Frames
 
 
 class PrefixStream:
-    """A video that grows.
+    """A growing video, scored as it grows.
 
     Args:
-        network: Who reads.
+        network: The model.
         head: Text before the video.
         limit: Bytes for the temporary values of one pass.
     """
 
     def __init__(self, network: Qwen3VLNetwork, head: str, limit: int = MEMORY_LIMIT_BYTES) -> None:
         self._network, self._head, self._limit = network, head, limit
-        self._cache = network.cache()
+        self._cache = network.kv_cache()
         self._layout: PromptLayout | None = None
         self._size: tuple[int, ...] = ()
         self._times: FloatArray = np.zeros(0)
-        self._waiting: Frames | None = None  # frames of a block that is not whole yet, fitted
+        self._waiting: Frames | None = None  # frames of a block that is not whole yet, resized
         self._end = self._next = 0
 
     def __len__(self) -> int:
@@ -51,15 +51,17 @@ class PrefixStream:
 
     @torch.inference_mode()
     def append(self, clip: Clip) -> None:
-        """Add frames at the end. The first decide the size; later ones must have it, and later times."""
+        """Append frames. All have the size of the first, and increasing timestamps."""
         if not len(clip):
             return
         if self._size and clip.frames.shape[1:] != self._size:
-            raise EpisodeError(f"Frames of {clip.frames.shape[1:]} follow frames of {self._size}.")
+            raise EpisodeError(
+                f"Frames of shape {clip.frames.shape[1:]} were appended to frames of shape {self._size}."
+            )
         times = np.concatenate([self._times, clip.timestamps])
         if np.any(np.diff(times[max(0, len(self) - 1) :]) <= 0):
             raise EpisodeError(
-                "Frames are appended in the order of their times; one is not later than the last."
+                "Frames must be appended in the order of their timestamps; one is not later than the last."
             )
         frames, layout = fit_frames(self._network, clip, self._head)
         self._size, self._layout = clip.frames.shape[1:], layout
@@ -73,7 +75,7 @@ class PrefixStream:
             self._read(layout, frames[:whole], first)
 
     def _read(self, layout: PromptLayout, frames: Frames, first: int) -> None:
-        """Read whole blocks on top of what was read; ``first`` is the number of their first frame."""
+        """Read whole blocks into the KV cache; ``first`` is the number of their first frame."""
         network, step = self._network, layout.temporal
         blocks = [tuple(range(i, i + step)) for i in range(0, len(frames), step)]
         spans: list[TokenSpan] = []
@@ -81,39 +83,39 @@ class PrefixStream:
             seconds = block_time(self._times[first:], block)
             span, self._next = layout.block(seconds, self._next, first=first + block[0] == 0)
             spans.append(span)
-        seen = network.see(frames, blocks, self._limit)
-        network.read([concat_spans(spans)], seen.of(blocks), cache=self._cache)
+        features = network.encode_images(frames, blocks, self._limit)
+        network.forward([concat_spans(spans)], features.select(blocks), cache=self._cache)
         self._end += sum(map(len, spans))
 
     @torch.inference_mode()
     def score(self, tails: Sequence[str], candidates: Sequence[str]) -> FloatArray:
-        """Log-probability of each candidate after each text, for the video so far; shape (S, C).
+        """Return the log-probability of each candidate after each text, for the video so far; shape (S, C).
 
-        May be asked any number of times, with other texts each time; nothing of them is kept.
+        May be called any number of times, with other texts each time; nothing of them is kept.
         """
         layout = self._layout
         if layout is None or self._waiting is None:
-            raise OptionError("There is nothing to score yet: append a frame first.")
+            raise OptionError("There are no frames to score yet: append a frame first.")
         network = self._network
         texts = [layout.encode(tail) for tail in tails]
         branch = layout.branch(self._times, len(self), texts, self._end, self._next)
         check_length(network, branch)
         targets = target_ids(layout.encode, tails, candidates)
         plan = PrefixPlan(layout.span([], 0)[0], (), (branch,), (0,), targets)
-        told = np.full(targets.shape, np.nan)
-        seen = self._odd(branch.block)
+        logprobs = np.full(targets.shape, np.nan)
+        features = self._encode_odd(branch.block)
         for parts in chunks(plan, network.cost, self._limit):
-            answers = score_suffixes(network, self._cache, [0], [plan], [parts], [seen])[0]
-            for (_, tail), values in answers.items():
-                told[tail] = values
-        return told
+            (scored,) = score_suffixes(network, self._cache, [0], [plan], [parts], [features])
+            for (_, tail), values in scored.items():
+                logprobs[tail] = values
+        return logprobs
 
-    def _odd(self, block: tuple[int, ...] | None) -> BlockFeatures:
-        """What the vision encoder sees in the block of an odd last frame, under the numbers the plan knows it by."""
+    def _encode_odd(self, block: tuple[int, ...] | None) -> BlockFeatures:
+        """Encode the block of an odd last frame, under its frame numbers in the plan."""
         if block is None or self._waiting is None:
-            nothing = torch.zeros(0, device=self._network.device)
-            return BlockFeatures(nothing, (), {})
+            empty = torch.zeros(0, device=self._network.device)
+            return BlockFeatures(empty, (), {})
         first = len(self) - len(self._waiting)
         local = tuple(frame - first for frame in block)
-        seen = self._network.see(self._waiting, [local], self._limit)
-        return BlockFeatures(seen.rows, seen.deep, {block: 0})
+        features = self._network.encode_images(self._waiting, [local], self._limit)
+        return BlockFeatures(features.embeddings, features.deepstack, {block: 0})

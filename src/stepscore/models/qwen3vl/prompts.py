@@ -1,4 +1,4 @@
-"""Prompts of texts, images and videos as the inputs of a Qwen-VL model (2, 2.5 and 3)."""
+"""Inputs of Qwen-VL models (2, 2.5 and 3) for prompts of texts, images and videos."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class QwenInputs:
     """Makes the inputs of ``model(**inputs)``.
 
     Attributes:
-        encode: Text into token ids, special tokens included.
-        tokens: Ids that stand for images.
-        geometry: How images are cut up.
-        videos: ``"timed"`` writes each block's time before it (Qwen3-VL); otherwise a video is one run of
-            tokens, whose positions know the frame rate (``"paced"``, Qwen2.5-VL) or not (``"plain"``, Qwen2-VL).
+        encode: Encodes text as token ids, special tokens included.
+        tokens: Ids of the tokens that stand for images.
+        geometry: Sizes of patches and blocks, and the scaling of pixels.
+        video_style: ``"timed"`` writes each block's timestamp before it (Qwen3-VL); otherwise a video is one run of
+            tokens, whose positions depend on the frame rate (``"paced"``, Qwen2.5-VL) or not (``"plain"``, Qwen2-VL).
     """
 
     encode: Encode
     tokens: VisionTokens
     geometry: Geometry
-    videos: Literal["timed", "paced", "plain"] = "timed"
+    video_style: Literal["timed", "paced", "plain"] = "timed"
 
     def inputs(self, parts: Sequence[str | DecodedMedia]) -> Inputs:
-        """The inputs for texts and images in this order."""
+        """Return the inputs for texts and images in this order."""
         laid: list[str | RepeatedToken] = []
         stills: list[tuple[Patches, list[int]]] = []
         videos: list[tuple[Patches, list[int]]] = []
@@ -72,17 +72,17 @@ class QwenInputs:
             made["pixel_values"], made["image_grid_thw"] = _together(stills)
         if videos:
             made["pixel_values_videos"], made["video_grid_thw"] = _together(videos)
-            if self.videos == "paced":
+            if self.video_style == "paced":
                 made["second_per_grid_ts"] = torch.tensor(seconds)
         return made
 
     def prefix(self, clip: Clip, length: int, head: str, tail: str) -> Inputs:
-        """The inputs for a head, the first frames of a video, and a text after them."""
-        shown = Clip(clip.frames[:length], clip.timestamps[:length], clip.indices[:length])
-        return self.inputs([head, DecodedMedia(shown, video=True), tail])
+        """Return the inputs for a head, the first frames of a video, and a text after them."""
+        first = Clip(clip.frames[:length], clip.timestamps[:length], clip.indices[:length])
+        return self.inputs([head, DecodedMedia(first, video=True), tail])
 
     def _cut(self, clip: Clip, pixels: tuple[int, int]) -> tuple[Patches, list[int]]:
-        """Patches of a clip, and its grid: blocks, rows and columns of patches."""
+        """Return the patches of a clip, and its grid: blocks, rows and columns of patches."""
         geometry = self.geometry
         height, width = clip.frames.shape[1:3]
         size = fitted_size(height, width, geometry.unit, pixels)
@@ -95,7 +95,7 @@ class QwenInputs:
 
     def _video(self, clip: Clip, grid: list[int]) -> list[str | RepeatedToken]:
         video = self.tokens.video
-        if self.videos != "timed":
+        if self.video_style != "timed":
             return image_tokens(video, self._count(grid), self.tokens)
         laid: list[str | RepeatedToken] = []
         for block in block_frames(len(clip), self.geometry.temporal):
@@ -105,12 +105,12 @@ class QwenInputs:
 
 
 def _one(clip: Clip) -> Clip:
-    """An image shown alone: its first frame."""
+    """Return the first frame of a clip, as a single image."""
     return Clip(clip.frames[:1], clip.timestamps[:1], clip.indices[:1])
 
 
 def _interval(clip: Clip) -> float:
-    """Seconds between frames: the median, as one number must stand for a whole video."""
+    """Return the seconds between frames: the median, as one number must stand for a whole video."""
     return float(np.median(np.diff(clip.timestamps))) if len(clip) > 1 else 1.0
 
 

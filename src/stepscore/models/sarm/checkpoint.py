@@ -1,7 +1,7 @@
-"""The files of a SARM checkpoint: ``sarm.json`` says what it is, ``sarm.safetensors`` holds its numbers.
+"""The files of a SARM checkpoint: the config in ``sarm.json``, the weights in ``sarm.safetensors``.
 
-All that scoring needs is in them: sizes, window, views, the stages of each task with their places on the way,
-what the encoder was, and the means and deviations that inputs are scaled by. The encoder itself is not.
+All that scoring needs is in them: sizes, window, views, the stages of each task with their breakpoints, the
+encoder's description, and the means and deviations that inputs are scaled by. The encoder itself is not.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ FORMAT = 1
 
 SarmMode = Literal["single", "dense", "dual"]
 Decode = Literal["argmax", "expected"]
-"""How stages and shares become progress; see ``sarm_scoring.score_video``."""
+"""How stages and shares become progress; see :func:`stepscore.models.sarm.score_video`."""
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """The stages of a task as one head tells them.
+    """The stages of a task, as one head predicts them.
 
     Attributes:
-        stages: Their names, in order.
-        breakpoints: Progress at the start of each, and 1 at the end of the last.
+        stages: Their K names, in order.
+        breakpoints: Progress at the start of each, and 1 at the end of the last; K + 1 numbers.
     """
 
     stages: tuple[str, ...]
@@ -44,19 +44,19 @@ class Procedure:
 
 @dataclass(frozen=True)
 class SarmConfig:
-    """What a checkpoint is.
+    """The config of a checkpoint.
 
     Attributes:
         mode: ``"single"``: one head without stages; ``"dense"``: that and one with stages; ``"dual"``: both with.
-        window: Which frames it looks at.
-        views: Cameras by name, in order.
+        window: The frames of an observation.
+        views: Names of the cameras, in order.
         state: Columns of the robot's state, in order; empty without.
-        encoder: What it sees with, as the encoder describes itself.
+        encoder: The encoder's ``describe()``.
         sizes: The network's sizes, as fields of ``SarmShape``.
         procedures: Stages of each task, by head and task.
         tasks: The task of each instruction it was trained on.
-        progress: What progress labels it learned: ``stages``, ``linear``, or a potential's name.
-        facts: How it was made: episodes, steps, seed.
+        progress: The progress labels it was trained on: ``stages``, ``linear``, or a potential's name.
+        facts: How it was trained: episodes, steps, seed.
     """
 
     mode: SarmMode
@@ -72,13 +72,13 @@ class SarmConfig:
 
     @property
     def head(self) -> str:
-        """The head that tells most: dense where there is one."""
+        """The head with the most stages: dense where there is one, else sparse."""
         return "dense" if "dense" in self.procedures else "sparse"
 
     def task_of(self, task: str | None, instruction: str) -> str:
-        """Under which of the trained tasks an episode is scored.
+        """Return the trained task under which an episode is scored.
 
-        Its own name, else its instruction, decides; a checkpoint of a single task takes any wording of it.
+        Its task, else its instruction, decides; a checkpoint of a single task takes any wording of it.
 
         Raises:
             EpisodeError: The checkpoint knows several tasks, and this is none of them.
@@ -97,7 +97,7 @@ class SarmConfig:
 
 
 def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> None:
-    """Write a checkpoint; each file appears under its name only when it is whole."""
+    """Write a checkpoint; each file appears under its name only when it is complete."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,37 +109,37 @@ def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> N
 
 
 def read_config(folder: Path) -> SarmConfig:
-    """What the checkpoint in a folder is.
+    """Read the config of the checkpoint in a folder.
 
     Raises:
-        ModelError: There is none, or it is of another form.
+        ModelError: The folder has no checkpoint, or one of another format.
     """
     path = folder / CONFIG_FILE
     if not path.is_file() or not (folder / WEIGHTS_FILE).is_file():
         raise ModelError(
-            f"sarm/{folder}: the folder has no {CONFIG_FILE} and {WEIGHTS_FILE}, so it is no SARM checkpoint. "
+            f"sarm/{folder}: the folder has no {CONFIG_FILE} and {WEIGHTS_FILE}, so it is not a SARM checkpoint. "
             f"Make one: stepscore train sarm DATASET -o {folder}"
         )
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told.pop("format") != FORMAT:
-            raise ModelError(f"{path} is no SARM checkpoint of format {FORMAT}. Train it anew.")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("format") != FORMAT:
+            raise ModelError(f"{path} is not a SARM checkpoint of format {FORMAT}. Train it again.")
         procedures = {
             head: {
                 task: Procedure(tuple(entry["stages"]), tuple(entry["breakpoints"]))
                 for task, entry in tasks.items()
             }
-            for head, tasks in told.pop("procedures").items()
+            for head, tasks in content.pop("procedures").items()
         }
-        window = Window(**told.pop("window"))
-        views, state = tuple(told.pop("views")), tuple(told.pop("state"))
-        return SarmConfig(window=window, procedures=procedures, views=views, state=state, **told)
+        window = Window(**content.pop("window"))
+        views, state = tuple(content.pop("views")), tuple(content.pop("state"))
+        return SarmConfig(window=window, procedures=procedures, views=views, state=state, **content)
     except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{path} is damaged ({error}). Train it anew, or copy it again.") from error
+        raise ModelError(f"{path} is damaged ({error}). Train it again, or copy it again.") from error
 
 
 def load_network(folder: Path, config: SarmConfig, device: str) -> SarmNetwork:
-    """The network of a checkpoint, ready to score."""
+    """Load the network of a checkpoint, in evaluation mode."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -154,7 +154,7 @@ def load_network(folder: Path, config: SarmConfig, device: str) -> SarmNetwork:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """sha256 of both files."""
+    """Return the sha256 of both files."""
     digest = hashlib.sha256()
     for name in (CONFIG_FILE, WEIGHTS_FILE):
         digest.update((folder / name).read_bytes())

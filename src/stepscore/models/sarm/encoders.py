@@ -1,4 +1,4 @@
-"""What SARM sees with: a frozen encoder that turns a frame into numbers, and a text into others.
+"""SARM's encoders: frozen networks that turn frames and texts into features.
 
 ====================  ====================================================================================
 encoder               a frame becomes
@@ -8,9 +8,9 @@ encoder               a frame becomes
                       plain vision model (ViT, DINOv2) its pooled output
 ====================  ====================================================================================
 
-Frames are made square, not cropped: what happens at the edge is part of the task. Numbers are kept in float16,
-in training and in scoring alike. A text becomes what the model's own text side makes of it; for a model without
-one, the mean of a random direction for each word, which is the same on every machine.
+Frames are resized to squares, not cropped: what happens at the edge is part of the task. Features are kept in
+float16, in training and in scoring alike. A text is encoded by the model's own text encoder; for a model without one,
+by the mean of a random direction for each word, which is the same on every machine.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Half = NDArray[np.float16]
 Float32 = NDArray[np.float32]
 
 MAX_FRAME_FEATURES = 6144
-"""Most numbers of a frame; a larger grid of tokens is averaged into fewer cells."""
+"""Most features of a frame; a larger grid of tokens is averaged into fewer cells."""
 WORD_FEATURES = 256
-"""Numbers of a text for a model that reads none."""
+"""Features of a text for a model without a text encoder."""
 MAX_FRAMES_PER_BATCH = 32
 
 
@@ -47,10 +47,10 @@ class FrameEncoder(Protocol):
 
     @property
     def side(self) -> int:
-        """Pixels a side of what it looks at; frames need not be decoded larger."""
+        """Side in pixels of the images it takes; frames need not be decoded larger."""
 
     def describe(self) -> Mapping[str, object]:
-        """All of it that can change a number, as JSON values."""
+        """Return all of it that can change a number, as JSON values."""
 
     def encode_images(self, frames: Frames) -> Half:
         """Encode frames, (n, features)."""
@@ -60,7 +60,7 @@ class FrameEncoder(Protocol):
 
 
 def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
-    """The encoder called ``embedded`` or ``hf/PATH-OR-ID``; loads when first used."""
+    """Return the encoder ``embedded`` or ``hf/PATH-OR-ID``; it loads on first use."""
     if name == "embedded":
         from stepscore.models.embedded.model import FOLDER
 
@@ -79,8 +79,8 @@ class QwenEncoder:
     """The vision encoder of a Qwen3-VL, and the mean of a text's token embeddings.
 
     Args:
-        name: As it was asked for.
-        folder: The checkpoint.
+        name: Its name, ``embedded`` or ``hf/PATH-OR-ID``.
+        folder: Folder of the checkpoint.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
     """
 
@@ -91,12 +91,12 @@ class QwenEncoder:
     def _network(self) -> Any:
         from stepscore.models.embedded.model import EmbeddedModel
 
-        # Without the gate: what the vision encoder sees is used here, not what the judge answers.
+        # Without the gate: the vision encoder's features are used here, not the judge's answers.
         return EmbeddedModel(checkpoint=self._folder, device=self._device, gate=False).network
 
     @cached_property
     def side(self) -> int:
-        """As many pixels as the vision encoder has positions for, up to what the domain gate looks at."""
+        """Side for which the vision encoder has position embeddings, at most that of the domain gate."""
         from stepscore.models.embedded.domain_gate import IMAGE_SIDE
         from stepscore.models.embedded.model import trained_side
 
@@ -108,13 +108,13 @@ class QwenEncoder:
         return min(IMAGE_SIDE, trained_side(Path(self._folder)))
 
     def describe(self) -> Mapping[str, object]:
-        """Name, digests, side and pooling."""
+        """Return name, digests, side and pooling."""
         return _described(
             self.name, self._folder, {"side": self.side, "widest": MAX_FRAME_FEATURES, "text": "embeddings"}
         )
 
     def encode_images(self, frames: Frames) -> Half:
-        """The vision encoder's tokens of each frame, cell by cell, deepstack included."""
+        """Return the vision encoder's tokens of each frame, cell by cell, deepstack included."""
         import torch
 
         from stepscore.models.embedded.domain_gate import image_features
@@ -130,7 +130,7 @@ class QwenEncoder:
         return _half(pooled.permute(0, 2, 3, 1).reshape(len(frames), -1).numpy())
 
     def encode_text(self, texts: Sequence[str]) -> Float32:
-        """The mean of each text's token embeddings."""
+        """Return the mean of each text's token embeddings."""
         import torch
 
         network = self._network
@@ -141,11 +141,11 @@ class QwenEncoder:
 
 
 class VisionEncoder:
-    """Any vision model that transformers loads by ``AutoModel``; a text side is used where it has one.
+    """Any vision model that transformers loads by ``AutoModel``; its text encoder is used where it has one.
 
     Args:
-        name: As it was asked for.
-        folder: The checkpoint, with its ``preprocessor_config.json``.
+        name: Its name, ``embedded`` or ``hf/PATH-OR-ID``.
+        folder: Folder of the checkpoint, with its ``preprocessor_config.json``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
     """
 
@@ -173,28 +173,28 @@ class VisionEncoder:
         side = (config.get("vision_config") or config).get("image_size")
         if not stated.get("image_mean") or not stated.get("image_std") or not isinstance(side, int):
             raise ModelError(
-                f"The encoder {self.name} does not say how images are to be scaled: {self._folder} needs "
+                f"The encoder {self.name} does not state how images are to be scaled: {self._folder} needs "
                 "image_mean and image_std in preprocessor_config.json and image_size in config.json."
             )
         mean, std = (np.asarray(stated[key], dtype=np.float32) for key in ("image_mean", "image_std"))
         return side, mean, std
 
     @cached_property
-    def _reads(self) -> bool:
+    def _encodes_text(self) -> bool:
         return hasattr(self._model, "get_text_features")
 
     @property
     def side(self) -> int:
-        """Pixels a side the model was trained at."""
+        """Side in pixels that the model was trained at."""
         return self._scaling[0]
 
     def describe(self) -> Mapping[str, object]:
-        """Name, digests, side, and how texts are read."""
-        text = "text features" if self._reads else f"words {WORD_FEATURES}"
+        """Return name, digests, side, and how texts are encoded."""
+        text = "text features" if self._encodes_text else f"words {WORD_FEATURES}"
         return _described(self.name, self._folder, {"side": self.side, "text": text})
 
     def encode_images(self, frames: Frames) -> Half:
-        """The image embedding of each frame, or the pooled output where there is none."""
+        """Return the image embedding of each frame, or the pooled output where there is none."""
         import torch
 
         from stepscore.episodes import resize_frames
@@ -221,8 +221,8 @@ class VisionEncoder:
         return load_tokenizer(Path(self._folder), remote_code=False)
 
     def encode_text(self, texts: Sequence[str]) -> Float32:
-        """The text embedding of each text, or the mean of its words' directions where the model reads none."""
-        if not self._reads:
+        """Return the embedding of each text, or the mean of its words' directions without a text encoder."""
+        if not self._encodes_text:
             return np.stack([word_directions(text) for text in texts])
         import torch
 
@@ -240,7 +240,7 @@ class VisionEncoder:
 
 
 def word_directions(text: str) -> Float32:
-    """The mean of a random direction for each word of a text, from the word's hash alone."""
+    """Return the mean of a random direction for each word of a text, from the word's hash alone."""
     words = re.findall(r"\w+", text.lower()) or [""]
     seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") for word in words]
     rows = [np.random.default_rng(seed).standard_normal(WORD_FEATURES) for seed in seeds]
@@ -248,7 +248,7 @@ def word_directions(text: str) -> Float32:
 
 
 def _pooled(found: Any) -> Any:
-    """The one vector an image or text: releases of transformers give it plain or inside an output."""
+    """Return one vector per image or text: releases of transformers give it plain or inside an output."""
     if not hasattr(found, "last_hidden_state") and not hasattr(found, "pooler_output"):
         return found
     pooled = getattr(found, "pooler_output", None)
@@ -261,7 +261,7 @@ def _half(values: NDArray[np.floating[Any]]) -> Half:
 
 
 def _described(name: str, folder: str, more: Mapping[str, object]) -> Mapping[str, object]:
-    """Digests of the files that can change what is seen or read; cards and calibration maps cannot."""
+    """Return digests of the files that can change a feature; cards and calibration maps cannot."""
     files = hashlib.sha256()
     for file in ("config.json", "preprocessor_config.json", "tokenizer.json"):
         path = Path(folder) / file

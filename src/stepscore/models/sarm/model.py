@@ -36,8 +36,8 @@ class SarmModel(SyncMethods):
     """A SARM checkpoint, with the encoder it was trained on. Loads on first use.
 
     Attributes:
-        checkpoint: The folder, what stands after ``sarm/``.
-        encoder: Another place of the same encoder, if it moved: ``hf/PATH``.
+        checkpoint: The folder, the part after ``sarm/``.
+        encoder: The same encoder under another path, if it was moved: ``hf/PATH``; ``None`` for the trained one.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
     """
 
@@ -91,7 +91,7 @@ class SarmModel(SyncMethods):
         if changed:
             raise ModelError(
                 f"{self.name} was trained on another encoder than {found.name} is now (its {', '.join(changed)} "
-                "differ). Name the one it was trained on with -M encoder=hf/PATH, or train anew."
+                "differ). Name the one it was trained on with -M encoder=hf/PATH, or train again."
             )
         return found
 
@@ -106,7 +106,7 @@ class SarmModel(SyncMethods):
         return load_network(self._folder, self.config, "cpu" if chosen == "auto" else chosen)
 
     def describe(self) -> Mapping[str, object]:
-        """All that can change a number; the encoder is stated by the checkpoint and held to it."""
+        """Return all that can change a number; the encoder is stated by the checkpoint and checked against it."""
         config = self.config
         return {
             "name": self.name,

@@ -1,10 +1,10 @@
-"""SARM's two networks: which stage is under way, and how far it is, given the stage.
+"""SARM's two networks: the current stage, and the completed share of it, given the stage.
 
-Chen et al. 2025, arXiv 2509.25358. Both are transformers over the tokens of a window: at each slot one token a
+Chen et al. 2025, arXiv 2509.25358. Both are transformers over the tokens of a window: at each slot one token per
 view, one for the text, one for the state where there is one, and in the second network one for the stage. The
-tokens stand slot by slot, and the mask goes by slots: a causal network sees at a slot that slot and the ones
-before it, in every stream. After the last layer the tokens of a slot are joined, and each head reads a stage or
-the share of it that is done.
+tokens are ordered by slot, and so is the mask: in a causal network a slot attends to itself and to those before it,
+in every stream. After the last layer the tokens of a slot are concatenated, and each head predicts a stage or the
+completed share of it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class SarmShape:
     """The sizes of a network. The published one has width 768, 8 layers and 12 heads: 119 million weights.
 
     Attributes:
-        features: Numbers an encoder gives for a frame.
-        text: Numbers it gives for a text.
-        views: Cameras.
-        state: Numbers of the robot's state; 0 without.
+        features: Features of a frame.
+        text: Features of a text.
+        views: Number of cameras.
+        state: Dimensions of the robot's state; 0 without.
         stages: Most stages of a task, by head: ``{"sparse": 1, "dense": 5}``.
-        slots: Of a window.
-        causal: Whether a slot sees only itself and those before it.
-        width: Numbers of a token.
-        layers: Of each transformer.
-        attention_heads: Of each layer.
-        dropout: Share of numbers left out in training.
+        slots: Slots of a window.
+        causal: Whether a slot attends only to itself and those before it.
+        width: Hidden dim of a token.
+        layers: Layers of each transformer.
+        attention_heads: Attention heads of each layer.
+        dropout: Probability of dropout in training.
     """
 
     features: int
@@ -107,7 +107,7 @@ class SarmNetwork(nn.Module):
         return self.stage_trunk.view(scaled), self.progress_trunk.view(scaled)
 
     def stages(self, windows: Windows) -> dict[str, Tensor]:
-        """Log-probabilities of the stages at every slot, by head, (B, T, K); -inf for stages a task lacks."""
+        """Return log-probabilities of the stages at every slot, by head, (B, T, K); -inf for stages a task lacks."""
         hidden = self.stage_trunk(self._tokens(windows, 0), windows, self._state(windows), None)
         found = {}
         for name, head in self.stage_heads.items():
@@ -119,12 +119,12 @@ class SarmNetwork(nn.Module):
         return found
 
     def shares(self, windows: Windows, stages: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """How much of the stage is done at every slot, 0..1, by head, (B, T).
+        """Return the completed share of the stage at every slot, 0..1, by head, (B, T).
 
         Args:
-            windows: The batch.
-            stages: The stage each slot is in, by head, (B, T) each. One token says them all, so that one pass
-                serves every head.
+            windows: A batch of windows.
+            stages: The stage at each slot, by head, (B, T) each. One token holds them all, so that one pass serves
+                every head.
         """
         places = [F.one_hot(stages[name], k) for name, k in self.shape.stages.items()]
         one_hot = torch.cat(places, dim=-1).to(windows.text.dtype)
@@ -143,7 +143,7 @@ class SarmNetwork(nn.Module):
 
 
 class _Trunk(nn.Module):
-    """Tokens of a window through a transformer, and joined slot by slot, (B, T, width)."""
+    """A transformer over the tokens of a window; its output is one vector per slot, (B, T, width)."""
 
     def __init__(self, shape: SarmShape, *, staged: bool) -> None:
         super().__init__()
@@ -166,9 +166,11 @@ class _Trunk(nn.Module):
             nn.Dropout(shape.dropout),
         )
 
-    def forward(self, seen: Tensor, windows: Windows, state: Tensor | None, stage: Tensor | None) -> Tensor:
+    def forward(
+        self, view_tokens: Tensor, windows: Windows, state: Tensor | None, stage: Tensor | None
+    ) -> Tensor:
         batch, slots = windows.valid.shape
-        streams = [seen, self.text(windows.text)[:, None, None].expand(-1, slots, -1, -1)]
+        streams = [view_tokens, self.text(windows.text)[:, None, None].expand(-1, slots, -1, -1)]
         if self.state is not None and state is not None:
             streams.append(self.state(state)[:, :, None])
         if self.stage is not None and stage is not None:
@@ -176,28 +178,28 @@ class _Trunk(nn.Module):
         x = torch.cat(streams, dim=2) + self.stream_places + self.slot_places[:slots, None]
         each = x.shape[2]
         x = x.reshape(batch, slots * each, -1)
-        sees = visible(windows.valid, each, causal=self.causal)
+        mask = attention_mask(windows.valid, each, causal=self.causal)
         for layer in self.layers:
-            x = layer(x, sees)
+            x = layer(x, mask)
         joined: Tensor = self.join(x.reshape(batch, slots, -1))
         return joined
 
 
-def visible(valid: Tensor, streams: int, *, causal: bool) -> Tensor:
-    """Which tokens each token sees, (B, 1, T * streams, T * streams); tokens stand slot by slot.
+def attention_mask(valid: Tensor, streams: int, *, causal: bool) -> Tensor:
+    """Return which tokens each token attends to, (B, 1, T * streams, T * streams); tokens are ordered by slot.
 
     Args:
-        valid: Which slots are no padding, (B, T). The first always is none, so that every token sees something.
-        streams: Tokens of a slot.
-        causal: Whether later slots are hidden.
+        valid: Which slots are not padding, (B, T). The first never is, so that every token attends to something.
+        streams: Tokens per slot.
+        causal: Whether later slots are masked.
     """
     slot = torch.arange(valid.shape[1], device=valid.device).repeat_interleave(streams)
-    sees = valid.repeat_interleave(streams, dim=1)[:, None, None, :].expand(-1, 1, len(slot), -1)
-    return sees & (slot[None, :] <= slot[:, None]) if causal else sees
+    mask = valid.repeat_interleave(streams, dim=1)[:, None, None, :].expand(-1, 1, len(slot), -1)
+    return mask & (slot[None, :] <= slot[:, None]) if causal else mask
 
 
 class _Layer(nn.Module):
-    """Attention and a network of two layers, each on the normalised sum so far."""
+    """A pre-norm transformer layer: self-attention, then a feed-forward network."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -208,12 +210,12 @@ class _Layer(nn.Module):
             nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
         )
 
-    def forward(self, x: Tensor, sees: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         batch, length, width = x.shape
         qkv: Any = self.qkv(self.before_attention(x)).reshape(batch, length, 3, self.heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         dropout = self.dropout if self.training else 0.0
-        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=sees, dropout_p=dropout)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
         inner: Tensor = x + self.inner(self.before_inner(x))
         return inner

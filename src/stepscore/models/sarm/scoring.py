@@ -137,6 +137,6 @@ def _score(
 
 
 def _placed(procedure: Procedure, stage: Tensor, share: Tensor) -> Tensor:
-    """Progress phi = P_k + tau (P_{k+1} - P_k)."""
+    """Return progress phi = P_k + tau (P_{k+1} - P_k)."""
     points = torch.tensor(procedure.breakpoints, dtype=share.dtype, device=share.device)
     return points[stage] + share * (points[stage + 1] - points[stage])
