@@ -188,9 +188,8 @@ class TestTokens:
 
 class TestRepeats:
     def votes(self, *words: str) -> Verdict:
-        return verdict_from_text(
-            "s", [SubgoalAnswer(word, 1.0 + k, word) for k, word in enumerate(words)], 9.0
-        )  # type: ignore[arg-type]
+        answers = [SubgoalAnswer(word, 1.0 + k, word) for k, word in enumerate(words)]  # type: ignore[arg-type]
+        return verdict_from_text("s", answers, 9.0)
 
     def test_the_majority_decides_and_the_score_is_the_share_of_yes(self) -> None:
         verdict = self.votes("yes", "no", "yes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_a_run_has_progress_stage_and_probabilities_at_every_frame(
 @pytest.mark.parametrize("smooth_s", [0.0, 0.35])
 @pytest.mark.parametrize("decode", ["argmax", "expected"])
 def test_a_video_that_is_still_recorded_is_scored_as_the_whole_one(
-    causal: SarmModel, episode: Episode, tmp_path: Path, smooth_s: float, decode: str
+    causal: SarmModel, episode: Episode, tmp_path: Path, smooth_s: float, decode: Any
 ) -> None:
     judge = Sarm(causal, smooth_s=smooth_s, decode=decode)
     whole = curve_of(judge, episode, tmp_path)
@@ -226,7 +227,7 @@ def test_the_model_string_and_what_it_refuses(causal: SarmModel, clip: str, tmp_
     with pytest.raises(CapabilityError, match="sarm/CHECKPOINT"):
         get_judge("sarm", model="mock/yes")
     with pytest.raises(OptionError, match="argmax"):
-        Sarm(causal, decode="mean")
+        Sarm(causal, decode="mean")  # type: ignore[arg-type]
 
 
 def test_another_encoder_than_it_was_trained_on_is_refused(place: Path, clip: str, tmp_path: Path) -> None:

@@ -107,11 +107,11 @@ class TestTheModelString:
 
 class TestDescription:
     def test_it_has_the_gate_and_no_place(self, folder: Path, model: EmbeddedModel) -> None:
-        told = model.describe()
-        assert json.loads(json.dumps(told)) == told
-        assert str(folder) not in json.dumps(told)
-        assert (told["name"], told["max_pixels"], told["dtype"]) == ("embedded", 64 * 64, "float32")
-        assert told["gate"]
+        result = model.describe()
+        assert json.loads(json.dumps(result)) == result
+        assert str(folder) not in json.dumps(result)
+        assert (result["name"], result["max_pixels"], result["dtype"]) == ("embedded", 64 * 64, "float32")
+        assert result["gate"]
         assert get_model("embedded", checkpoint=str(folder), gate=False).describe()["gate"] is None
 
     def test_it_is_told_without_loading(self, folder: Path) -> None:
@@ -133,9 +133,9 @@ class TestAnswers:
     ) -> None:
         plain = get_model(f"hf/{folder}", max_pixels=64 * 64)
         assert isinstance(plain, HfModel)
-        told = model.score_prefixes(prefixes("trained"))
+        result = model.score_prefixes(prefixes("trained"))
         np.testing.assert_allclose(
-            told.logprobs, plain.score_prefixes(prefixes("trained")).logprobs, atol=1e-6
+            result.logprobs, plain.score_prefixes(prefixes("trained")).logprobs, atol=1e-6
         )
 
     def test_a_foreign_one_is_unknown_in_every_form(self, folder: Path) -> None:
@@ -175,11 +175,11 @@ class TestAnswers:
             stream.append(video(kind).clip)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                told = stream.score(tiny.statements(), tiny.CANDIDATES)
-            assert np.isfinite(told).all() == known
+                result = stream.score(tiny.statements(), tiny.CANDIDATES)
+            assert np.isfinite(result).all() == known
             if known:
                 whole = model.score_prefixes(prefixes(kind)).logprobs[:, -1]
-                np.testing.assert_allclose(told, whole, atol=1e-4)
+                np.testing.assert_allclose(result, whole, atol=1e-4)
 
     def test_a_missing_gate_is_an_error_and_not_an_open_door(self, folder: Path, tmp_path: Path) -> None:
         import shutil
@@ -284,10 +284,10 @@ class TestTheJudgeInThePackage:
         clip = episode.clip(count=32, size=224)
         lengths = tuple(range(2, 33, 2))
         request = ScorePrefixes(DecodedMedia(clip, True), lengths, tiny.statements(), tiny.CANDIDATES)
-        told = packaged.score_prefixes(request)
-        assert isinstance(told, PrefixScores)
-        assert told.logprobs.shape == (1, 16, 2)
-        assert np.isfinite(told.logprobs).all()
+        result = packaged.score_prefixes(request)
+        assert isinstance(result, PrefixScores)
+        assert result.logprobs.shape == (1, 16, 2)
+        assert np.isfinite(result.logprobs).all()
 
     def test_bundled_rollouts_pass_the_gate_also_when_changed(
         self, packaged: EmbeddedModel, demo: Episodes
@@ -321,12 +321,12 @@ class TestTheJudgeInThePackage:
         for episode in list(demo)[::2]:
             clip = episode.clip(count=24, size=224)
             prompts = tiny.statements(episode.instruction)
-            told = packaged.score_prefixes(
+            result = packaged.score_prefixes(
                 ScorePrefixes(DecodedMedia(clip, True), (len(clip),), prompts, tiny.CANDIDATES)
             )
-            assert isinstance(told, PrefixScores)
+            assert isinstance(result, PrefixScores)
             scores[bool(episode.labels.success)].append(
-                float(told.logprobs[0, 0, 0] - told.logprobs[0, 0, 1])
+                float(result.logprobs[0, 0, 0] - result.logprobs[0, 0, 1])
             )
         assert np.median(scores[True]) > np.median(scores[False]) + 1
 

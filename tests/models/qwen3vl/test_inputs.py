@@ -122,12 +122,12 @@ def test_positions_are_those_the_model_gives() -> None:
     clip = tiny.clip(5, height=64, width=96)
     prompts = QwenInputs(network.encode, network.tokens, network.geometry)
     inputs = prompts.prefix(clip, 5, tiny.HEAD, tiny.tails()[0])
-    told, _ = network.model.model.get_rope_index(
+    result, _ = network.model.model.get_rope_index(
         inputs["input_ids"], inputs["mm_token_type_ids"], video_grid_thw=inputs["video_grid_thw"]
     )
     found, following = positions(inputs["input_ids"][0].numpy(), network.tokens.video, (2, 3), 0)
-    assert found.tolist() == told[:, 0].tolist()
-    assert following == int(told.max()) + 1
+    assert found.tolist() == result[:, 0].tolist()
+    assert following == int(result.max()) + 1
 
 
 def test_the_last_frame_fills_its_block() -> None:

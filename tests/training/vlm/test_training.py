@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from stepscore.errors import OptionError, SourceError
+from stepscore.judges.common import video_prompt
 from stepscore.models.qwen3vl.inputs import Geometry, patches
 from stepscore.models.qwen3vl.prefix_plan import PromptLayout
-from stepscore.models.requests import DecodedMedia as ShownPart
+from stepscore.models.requests import DecodedMedia
 from stepscore.training.vlm import setup as vlm_setup
 from stepscore.training.vlm.config import VlmTrainConfig
 from stepscore.training.vlm.data.clips import (
@@ -89,7 +90,7 @@ def test_every_branch_of_a_video_is_the_prompt_it_stands_for(
     for statement, value in zip(said, found, strict=True):
         n = 2 * statement.blocks
         clip = Clip(frames[:n], times[:n], np.arange(n))
-        inputs = prompts.inputs([HEAD, ShownPart(clip, video=True), statement.text])
+        inputs = prompts.inputs([HEAD, DecodedMedia(clip, video=True), statement.text])
         with torch.no_grad():
             last = run.loss_computer.network(**inputs).logits[0, -1].log_softmax(-1)
         yes, no = (run.layout.encode(statement.text + word)[-1] for word in WORDS)
@@ -109,7 +110,7 @@ def test_a_question_with_images_is_the_prompt_it_stands_for(
     tree = image_tree(run.layout, [Question(parts, "", (" Yes", " No"))])
     value = log_odds(run, tree, np.repeat(frames, 2, axis=0))[0]
     stills = iter(
-        ShownPart(Clip(frames[k : k + 1], np.zeros(1), np.zeros(1, dtype=np.int64))) for k in (0, 1)
+        DecodedMedia(Clip(frames[k : k + 1], np.zeros(1), np.zeros(1, dtype=np.int64))) for k in (0, 1)
     )
     prompts = QwenInputs(run.layout.encode, run.layout.tokens, Geometry())
     inputs = prompts.inputs([next(stills) if part is None else part for part in parts])
@@ -234,7 +235,8 @@ def test_what_is_trained_is_loaded_as_any_other_checkpoint(
     video = videos[0]
     clip = Clip(next(iter(video.views.values()))[:8], video.times[:8], np.arange(8))
     model = get_model(f"hf/{tmp_path / 'out'}")
-    request = ScorePrefixes(ShownPart(clip, video=True), (4, 8), HEAD, (" open the drawer",), WORDS)
+    prompt = video_prompt(" open the drawer", template="open")
+    request = ScorePrefixes(DecodedMedia(clip, video=True), (4, 8), (prompt,), WORDS)
     scores = asyncio.run(model.answer(request))
     assert np.isfinite(scores.logprobs).all()  # type: ignore[union-attr]
 
