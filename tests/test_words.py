@@ -70,7 +70,7 @@ EXEMPT = (
     Exempt("*.ts", r".*// stored name\b.*", "a key of the page's data"),
     Exempt("*", r"(?i)\bforeign[ _]keys?\b", "SQL's term"),
     Exempt("*.py", r"\bPictureType\b", "PyAV's type"),
-    Exempt("web/*", r"</?picture\b|[\"'`]picture[\"'`]|\bHTMLPictureElement\b", "HTML's element"),
+    Exempt("web/*", r"</?picture\b|[\"'`]picture[\"'`]|PictureInPicture", "HTML's element"),
     Exempt("docs/*", r"^> .*", "a prompt, quoted as it is sent"),
     Exempt("*", r"(?<!\bthe )(?<!\bof )(?<!\band )\blies(?=[ .,;])(?! =)", "the verb"),
     Exempt("*/checkpoint/card-*.md", r".*", "the record of an earlier test"),
