@@ -240,13 +240,13 @@ async def chat(served: Served, body: Mapping[str, Any]) -> dict[str, Any]:
     found, tokens_in = await served.logprobs(prompt)
     chosen = body.get("logprob_token_ids") if served.spec.get("ids", "honoured") == "honoured" else None
     most = min(body.get("top_logprobs", 0), served.spec.get("tells", 20))
-    told = [pair for pair in found if pair[0] in chosen] if chosen else found[:most]
+    result = [pair for pair in found if pair[0] in chosen] if chosen else found[:most]
     by_id = body.get("return_tokens_as_token_ids")
 
     def entry(pair: tuple[int, float]) -> dict[str, Any]:
         return {"token": f"token_id:{pair[0]}" if by_id else served.words[pair[0]], "logprob": pair[1]}
 
-    content = [{**entry(found[0]), "top_logprobs": [entry(pair) for pair in told]}]
+    content = [{**entry(found[0]), "top_logprobs": [entry(pair) for pair in result]}]
     return completion(served, served.words[found[0][0]], {"content": content}, tokens_in, 1)
 
 
@@ -268,8 +268,8 @@ async def generate(served: Served, body: Mapping[str, Any]) -> dict[str, Any]:
     for image, text in zip(images, texts[1:], strict=True):
         parts += [image, text]
     found, tokens_in = await served.logprobs(Prompt((Turn("user", tuple(parts)),), template="none"))
-    told = [[value, number, None] for number, value in found if number in body["token_ids_logprob"]]
-    meta = {"prompt_tokens": tokens_in, "completion_tokens": 1, "output_token_ids_logprobs": [told]}
+    result = [[value, number, None] for number, value in found if number in body["token_ids_logprob"]]
+    meta = {"prompt_tokens": tokens_in, "completion_tokens": 1, "output_token_ids_logprobs": [result]}
     return {"text": served.words[found[0][0]], "meta_info": meta}
 
 

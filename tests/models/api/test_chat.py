@@ -128,10 +128,10 @@ def test_a_censored_score_is_never_below_the_truth(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     logits = rng.normal(scale=4.0, size=60)
     truth = {f"w{n}": float(v) for n, v in enumerate(logits - np.log(np.exp(logits).sum()))}
-    told = dict(sorted(truth.items(), key=lambda pair: -pair[1])[:k])
-    scores = scores_of(told, list(truth), 0, "m")
+    result = dict(sorted(truth.items(), key=lambda pair: -pair[1])[:k])
+    scores = scores_of(result, list(truth), 0, "m")
     for word, value, hidden in zip(truth, scores.logprobs, scores.censored, strict=True):
-        assert hidden == (word not in told)
+        assert hidden == (word not in result)
         assert value >= truth[word] if hidden else value == truth[word]
 
 

@@ -157,7 +157,7 @@ def test_a_status_says_whether_another_try_helps_and_what_may_be_billed(
         ('{"detail": "Not Found"}', "Not Found"),
         ('{"message": "too long", "code": 400}', "too long"),
         ("<html>\n  Bad   gateway</html>", "<html> Bad gateway</html>"),
-        ("", "(nothing said)"),
+        ("", "(no message)"),
         ('["odd"]', "['odd']"),
     ],
 )

@@ -97,14 +97,14 @@ def test_the_request_says_what_was_asked_and_nothing_else(server: Running) -> No
 def test_told_words_have_their_score_and_others_a_bound(server: Running) -> None:
     prompt = user("True or False?", stills()[0])
     truth = Digest().score(prompt, WORDS).logprobs
-    told = ask(server, top_logprobs=5).score(prompt, WORDS)
+    result = ask(server, top_logprobs=5).score(prompt, WORDS)
     ranks = np.argsort(np.argsort(-np.array(truth)))
     for word, true, value, hidden, rank in zip(
-        WORDS, truth, told.logprobs, told.censored, ranks, strict=True
+        WORDS, truth, result.logprobs, result.censored, ranks, strict=True
     ):
         assert hidden == (rank >= 5), word
         assert value >= true if hidden else value == true
-    assert told.tokens_in == 100
+    assert result.tokens_in == 100
 
 
 def test_prefixes_are_one_request_each_and_unknown_where_censored(server: Running) -> None:
@@ -134,7 +134,7 @@ def test_what_a_server_lacks_is_refused_by_name() -> None:
 
 def test_a_reply_without_logprobs_is_no_number() -> None:
     with serving(faults=["always-no-logprobs"]) as server:
-        with pytest.raises(TransientModelError, match="without log-probabilities"):
+        with pytest.raises(TransientModelError, match="no log-probabilities"):
             ask(server).score(user("a"), ("True",))
         assert ask(server).generate(Generate(user("b"))).text
 

@@ -34,7 +34,7 @@ from tests.models.hf import tiny_families
 pytestmark = pytest.mark.slow
 
 NAME = "someone/tiny"
-START_S = 60.0
+START_S = 180.0  # importing transformers alone takes a minute on a busy machine
 WRITTEN = 12
 GOALS = (Subgoal("grasp the handle"), Subgoal("the drawer is open", mode="holds"))
 # The server always names a device, and to place weights on a named one transformers wants accelerate. Where
@@ -78,10 +78,10 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     absent = [name for name in ("fastapi", "openai") if find_spec(name) is None]
     if absent:
-        told = (
+        result = (
             f"NO SERVER OF ANOTHER MAKER: transformers serve needs {' and '.join(absent)}; nothing was tried"
         )
-        pytest.fail(told) if os.environ.get("CI") == "true" else pytest.skip(told)
+        pytest.fail(result) if os.environ.get("CI") == "true" else pytest.skip(result)
     home = tmp_path_factory.mktemp("served")
     (home / NAME).mkdir(parents=True)
     tiny_families.llava(home / NAME)
@@ -186,7 +186,7 @@ def test_a_run_on_answers_that_say_nothing_is_complete_and_knows_nothing(
 
 def test_scores_it_does_not_give_are_not_made_up(served: Served, tmp_path: Path) -> None:
     model = served.model()
-    with pytest.raises(ModelError, match="without log-probabilities"):
+    with pytest.raises(ModelError, match="no log-probabilities"):
         model.score(said(still(1), "Is it open?"), ("Yes", "No"))
     before = served.questions
     judge = stepscore.get_judge("topreward", model=model, prefixes=3, form="chat")
@@ -195,7 +195,7 @@ def test_scores_it_does_not_give_are_not_made_up(served: Served, tmp_path: Path)
             subjects(), judge, out=tmp_path, call_options=CallOptions(cache=False, retries=2)
         )
     for row in run.judgements().to_pylist():
-        assert "without log-probabilities" in row["error"]
+        assert "no log-probabilities" in row["error"]
         assert row["success_score"] is None
     assert len(run.curves()) == 0
     assert sum(run.usage().column("attempts").to_pylist()) == served.questions - before > 0

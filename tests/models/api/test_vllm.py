@@ -163,7 +163,7 @@ def test_a_network_behind_a_server_scores_as_it_does_in_this_process(shared_data
     with serving(model=name) as server:
         found = ask(server).score_prefixes(request).logprobs[0]
         written = ask(server).generate(Generate(user(video, "Well?"), max_tokens=4))
-        told = OpenAIModel("tiny", base_url=server.url).score(user(video, "Well?"), (" True", " zebra"))
+        result = OpenAIModel("tiny", base_url=server.url).score(user(video, "Well?"), (" True", " zebra"))
     for row, length in zip(found, request.lengths, strict=True):
         prompt = Prompt((Turn("user", (*spelled(frames[:length]), CLAIM)),), prefill="The answer is:")
         exact = local.score(prompt, (" True", " False"))
@@ -172,5 +172,5 @@ def test_a_network_behind_a_server_scores_as_it_does_in_this_process(shared_data
     asked = user(*spelled(frames), "Well?")
     assert written.text == local.generate(Generate(asked, max_tokens=4)).text
     exact = local.score(asked, (" True",))
-    assert told.logprobs[0] == pytest.approx(exact.logprobs[0], abs=1e-4) or told.censored[0]
-    assert told.censored[1]
+    assert result.logprobs[0] == pytest.approx(exact.logprobs[0], abs=1e-4) or result.censored[0]
+    assert result.censored[1]

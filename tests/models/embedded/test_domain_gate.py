@@ -116,8 +116,8 @@ class TestDecisions:
             x @ torch.from_numpy(gate.first) + torch.from_numpy(gate.first_bias), approximate="tanh"
         )
         chances = torch.softmax(hidden @ torch.from_numpy(gate.last) + torch.from_numpy(gate.last_bias), 1)
-        told = torch.logit(chances.double())[:, : len(gate)]
-        np.testing.assert_allclose(gate.measures(shown)[0], told.numpy(), atol=2e-2)
+        result = torch.logit(chances.double())[:, : len(gate)]
+        np.testing.assert_allclose(gate.measures(shown)[0], result.numpy(), atol=2e-2)
 
     def test_too_few_scenes_make_no_gate(self, network: Qwen3VLNetwork) -> None:
         with pytest.raises(OptionError, match="at least 4 scenes"):

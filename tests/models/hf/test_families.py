@@ -49,7 +49,7 @@ def test_qwen2_and_25_by_full_passes(family: str, tmp_path: Path) -> None:
     model = opened(make(tmp_path))
     assert model.capabilities.prefix_sharing == "none"
     assert model.describe()["scoring"] == "naive"
-    told = model.score_prefixes(REQUEST).logprobs
+    result = model.score_prefixes(REQUEST).logprobs
     geometry = Geometry(patch=14, mean=CLIP_MEAN, std=CLIP_STD)
     clip = REQUEST.video.clip  # type: ignore[union-attr]
     for k, length in enumerate(REQUEST.lengths):
@@ -65,8 +65,8 @@ def test_qwen2_and_25_by_full_passes(family: str, tmp_path: Path) -> None:
         }
         if family == "qwen2_5_vl":
             inputs["second_per_grid_ts"] = torch.tensor([1.0])
-        assert told[0, k] == pytest.approx(logprobs(model, inputs), abs=1e-4)
-    assert np.ptp(told[0, :, 0]) > 0.01
+        assert result[0, k] == pytest.approx(logprobs(model, inputs), abs=1e-4)
+    assert np.ptp(result[0, :, 0]) > 0.01
     answer = model.generate(Generate(Prompt((Turn("user", ("What?", REQUEST.video)),)), max_tokens=3))
     assert answer.tokens_out <= 3
 
@@ -74,9 +74,9 @@ def test_qwen2_and_25_by_full_passes(family: str, tmp_path: Path) -> None:
 def test_qwen35_by_full_passes(tmp_path: Path) -> None:
     model = opened(tiny_families.qwen35(tmp_path))
     assert model.capabilities.prefix_sharing == "none"
-    told = model.score_prefixes(REQUEST).logprobs
-    assert np.isfinite(told).all()
-    assert np.ptp(told[0, :, 0]) > 0.001
+    result = model.score_prefixes(REQUEST).logprobs
+    assert np.isfinite(result).all()
+    assert np.ptp(result[0, :, 0]) > 0.001
 
 
 def test_molmo2_by_full_passes(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_molmo2_by_full_passes(tmp_path: Path) -> None:
 
     model = opened(tiny_families.molmo2(tmp_path))
     assert model.capabilities.prefix_sharing == "none"
-    told = model.score_prefixes(REQUEST).logprobs
+    result = model.score_prefixes(REQUEST).logprobs
     loaded = model._engine.loaded
     clip = REQUEST.video.clip  # type: ignore[union-attr]
     flags = {"use_frame_special_tokens": True, "video_use_col_tokens": False}
@@ -108,8 +108,8 @@ def test_molmo2_by_full_passes(tmp_path: Path) -> None:
             "video_token_pooling": torch.cat(shifted),
             "video_grids": grid[None],
         }
-        assert told[0, k] == pytest.approx(logprobs(model, inputs), abs=1e-4)
-    assert np.ptp(told[0, :, 0]) > 0.01
+        assert result[0, k] == pytest.approx(logprobs(model, inputs), abs=1e-4)
+    assert np.ptp(result[0, :, 0]) > 0.01
 
 
 def test_in_molmo2_a_later_frame_changes_what_came_before(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_pooling_of_a_side_that_does_not_divide() -> None:
 def test_any_other_family_through_its_own_processor(tmp_path: Path) -> None:
     """LLaVA has no video: a video is shown as images, each after its time."""
     model = opened(tiny_families.llava(tmp_path))
-    told = model.score_prefixes(REQUEST)
+    result = model.score_prefixes(REQUEST)
     from PIL import Image
     from transformers import AutoProcessor
 
@@ -157,7 +157,7 @@ def test_any_other_family_through_its_own_processor(tmp_path: Path) -> None:
         shown = "".join(f"<{t:.1f} seconds><image>" for t in clip.timestamps[:length])
         images = [Image.fromarray(frame) for frame in clip.frames[:length]]
         made = processor(text=tiny.HEAD + shown + tiny.tails()[0], images=images, return_tensors="pt")
-        assert told.logprobs[0, k] == pytest.approx(logprobs(model, dict(made)), abs=1e-4)
+        assert result.logprobs[0, k] == pytest.approx(logprobs(model, dict(made)), abs=1e-4)
     still = tiny.clip(1, seed=5)
     prompt = Prompt((Turn("user", ("What?", DecodedMedia(still), REQUEST.video)),))
     assert model.generate(Generate(prompt, max_tokens=3)).tokens_out <= 3

@@ -58,10 +58,10 @@ def test_capabilities_and_description_need_no_weights(folder: Path, monkeypatch:
     can = model.capabilities
     assert (can.generate, can.scores, can.images, can.videos) == (True, "exact", True, True)
     assert (can.prefix_sharing, can.served) == ("exact", False)
-    told = model.describe()
-    assert json.loads(json.dumps(told)) == told
-    assert told["name"] == model.name == f"hf/{folder}"
-    assert (told["dtype"], told["attention"], told["scoring"]) == ("float32", "sdpa", "shared")
+    result = model.describe()
+    assert json.loads(json.dumps(result)) == result
+    assert result["name"] == model.name == f"hf/{folder}"
+    assert (result["dtype"], result["attention"], result["scoring"]) == ("float32", "sdpa", "shared")
     assert get_model(f"hf/{folder}", scoring="naive").capabilities.prefix_sharing == "none"
 
 
@@ -69,8 +69,8 @@ def test_the_description_tells_checkpoints_apart_and_not_places(folder: Path, tm
     from safetensors.torch import load_file, save_file
 
     def digests(path: Path) -> tuple[object, object]:
-        told = get_model(f"hf/{path}").describe()
-        return told["weights"], told["config"]
+        result = get_model(f"hf/{path}").describe()
+        return result["weights"], result["config"]
 
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     assert digests(copy) == digests(folder)
@@ -85,10 +85,10 @@ def test_the_description_tells_checkpoints_apart_and_not_places(folder: Path, tm
 
 def test_a_model_is_a_value_that_pickles_loaded_or_not(model: HfModel) -> None:
     request = prefixes(3)
-    told = model.score_prefixes(request)
+    result = model.score_prefixes(request)
     copy = pickle.loads(pickle.dumps(model))
     assert copy == model
-    assert np.array_equal(copy.score_prefixes(request).logprobs, told.logprobs)
+    assert np.array_equal(copy.score_prefixes(request).logprobs, result.logprobs)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_every_way_of_scoring_gives_the_numbers_of_full_passes(folder: Path, opt
     reference = naive.score_prefixes(request)
     other = get_model(f"hf/{folder}", **options)
     assert isinstance(other, HfModel)
-    told = other.score_prefixes(request)
-    assert told.logprobs.shape == (3, 5, 2)
-    assert np.max(np.abs(told.logprobs - reference.logprobs)) < 1e-4
-    assert 0 < told.tokens_in < reference.tokens_in
+    result = other.score_prefixes(request)
+    assert result.logprobs.shape == (3, 5, 2)
+    assert np.max(np.abs(result.logprobs - reference.logprobs)) < 1e-4
+    assert 0 < result.tokens_in < reference.tokens_in
 
 
 def test_an_answer_in_words(model: HfModel) -> None:
@@ -153,10 +153,10 @@ def test_the_next_word_is_scored_as_the_model_itself_would(model: HfModel) -> No
     ).logits[0, -1]
     expected = torch.log_softmax(logits, -1)[[loaded.encode(word)[0] for word in tiny.CANDIDATES]]
     prompt = Prompt((Turn("user", ("Open?", DecodedMedia(clip))),), prefill="The answer is:")
-    told = model.score(prompt, tiny.CANDIDATES)
-    assert told.logprobs == pytest.approx(expected.tolist(), abs=1e-5)
-    assert told.censored == (False, False)
-    assert told.tokens_in == ids.shape[1]
+    result = model.score(prompt, tiny.CANDIDATES)
+    assert result.logprobs == pytest.approx(expected.tolist(), abs=1e-5)
+    assert result.censored == (False, False)
+    assert result.tokens_in == ids.shape[1]
 
 
 def test_a_checkpoint_without_a_template_is_asked_in_chatml(folder: Path, tmp_path: Path) -> None:
@@ -341,10 +341,10 @@ def test_the_trained_checkpoint_loads_scores_and_answers(shared_data: Path) -> N
     model, naive = get_model(f"hf/{path}"), get_model(f"hf/{path}", scoring="naive")
     assert isinstance(model, HfModel)
     assert isinstance(naive, HfModel)
-    told = model.score_prefixes(request).logprobs
-    assert np.max(np.abs(told - naive.score_prefixes(request).logprobs)) < 1e-4
-    assert np.all(np.logaddexp(told[..., 0], told[..., 1]) > -0.05)  # it says True or False, nothing else
-    assert np.all(told[..., 1] > told[..., 0])  # noise opens no drawer
+    result = model.score_prefixes(request).logprobs
+    assert np.max(np.abs(result - naive.score_prefixes(request).logprobs)) < 1e-4
+    assert np.all(np.logaddexp(result[..., 0], result[..., 1]) > -0.05)  # it says True or False, nothing else
+    assert np.all(result[..., 1] > result[..., 0])  # noise opens no drawer
     assert model.generate(Generate(PROMPT, max_tokens=3)).tokens_out == 3
     assert model.score(PROMPT, [" True"]).logprobs[0] < 0
 

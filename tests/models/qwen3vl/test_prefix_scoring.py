@@ -127,9 +127,11 @@ def test_a_growing_video_scores_as_the_whole_one_would(step: int) -> None:
     for k, length in enumerate(request.lengths):
         stream.append(tiny.part(request.clip, length - step, length))
         assert len(stream) == length
-        told = stream.score(request.tails, request.candidates)
-        assert np.max(np.abs(told - reference[:, k])) < EXACT
-        assert np.array_equal(told, stream.score(request.tails, request.candidates))  # asking leaves no trace
+        result = stream.score(request.tails, request.candidates)
+        assert np.max(np.abs(result - reference[:, k])) < EXACT
+        assert np.array_equal(
+            result, stream.score(request.tails, request.candidates)
+        )  # asking leaves no trace
 
 
 def test_a_growing_video_refuses_what_does_not_follow() -> None:

@@ -37,10 +37,10 @@ def windows(of: SarmShape, batch: int = 3, seed: int = 0) -> Windows:
 def everything(network: torch.nn.Module, given: Windows) -> Tensor:
     """All that the network says of every slot, side by side, (B, T, numbers)."""
     with torch.no_grad():
-        told = network.stages(given)  # type: ignore[operator]
-        stage = told["dense"].argmax(-1)
+        result = network.stages(given)  # type: ignore[operator]
+        stage = result["dense"].argmax(-1)
         shares = network.shares(given, {"dense": stage, "sparse": torch.zeros_like(stage)})  # type: ignore[operator]
-    return torch.cat([told["dense"].exp(), shares["dense"][..., None], shares["sparse"][..., None]], dim=-1)
+    return torch.cat([result["dense"].exp(), shares["dense"][..., None], shares["sparse"][..., None]], dim=-1)
 
 
 def changed(given: Windows, first: int) -> Windows:
@@ -114,8 +114,8 @@ def test_a_stage_a_task_lacks_has_no_probability() -> None:
     of = shape(causal=True)
     given = windows(of)
     counts = {"sparse": given.counts["sparse"], "dense": torch.tensor([2, 4, 3])}
-    told = tiny_sarm.network(of).stages(Windows(given.views, given.text, given.state, given.valid, counts))
-    chances = told["dense"].exp()
+    result = tiny_sarm.network(of).stages(Windows(given.views, given.text, given.state, given.valid, counts))
+    chances = result["dense"].exp()
     assert torch.all(chances[0, :, 2:] == 0)
     assert torch.all(chances[2, :, 3] == 0)
     assert torch.allclose(chances.sum(-1), torch.ones(3, 7))
