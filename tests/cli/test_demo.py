@@ -82,5 +82,5 @@ def test_the_demo_judges_compares_and_names_its_folders(tmp_path: Path) -> None:
 def test_without_the_judge_the_demo_says_what_is_missing(tmp_path: Path) -> None:
     result = demo(tmp_path / "demo")
     assert result.returncode == 2
-    assert "holds no judge" in result.stderr
+    assert "is not a checkpoint" in result.stderr
     assert "Traceback" not in result.stderr

@@ -51,5 +51,5 @@ def test_types_are_read_as_well_as_their_text() -> None:
 
 def test_the_words_of_a_models_options_stay_words() -> None:
     assert open_model("mock/x", ["scores=none", "served=true"], None).capabilities.scores == "none"
-    with pytest.raises(OptionError, match="no model string"):
+    with pytest.raises(OptionError, match="Invalid model string"):
         open_model("mokc/x", ["scores=none"], None)
