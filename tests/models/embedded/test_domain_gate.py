@@ -16,10 +16,10 @@ from stepscore.models.embedded.domain_gate import (
     GATE_FILE,
     DomainGate,
     gate_digest,
-    image_features,
     load_gate,
     save_gate,
 )
+from stepscore.models.qwen3vl import image_features
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 from stepscore.training.gate.config import GateConfig
 from stepscore.training.gate.evaluation import (

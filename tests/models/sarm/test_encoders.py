@@ -52,8 +52,8 @@ def test_a_frame_is_seen_the_same_in_any_company(clip: Path) -> None:
 
 
 def test_the_tower_of_a_qwen3vl_gives_its_tokens(tmp_path: Path) -> None:
-    from stepscore.models.embedded.domain_gate import image_features
     from stepscore.models.embedded.model import EmbeddedModel
+    from stepscore.models.qwen3vl.vision_features import image_features
 
     made = tiny.tokenizer()
     folder = tiny.save(tmp_path, tiny.qwen3vl(made), made)

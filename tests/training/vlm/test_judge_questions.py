@@ -166,11 +166,11 @@ class TestAJudgeWithTheRightAnswersFindsTheTruth:
     def test_topreward(self) -> None:
         for subject in SOME:
             for example in training_examples(judge("topreward"), subject):
-                _, video, tail = example.prompt.turns[0].parts
+                video, text = example.prompt.turns[0].parts
                 assert isinstance(video, VideoFrames)
                 done = potential(subject)[video.indices[-1]] > 1 - 1e-9
                 assert (example.answer, example.candidates) == (f" {done}", (" True", " False"))
-                assert subject.instruction in str(tail)
+                assert subject.instruction in str(text)
 
 
 def labelled(*rows: Label, **fields: object) -> Episode:
@@ -241,9 +241,8 @@ class TestTheAnswerIsInTheFormAskedFor:
         found = training_examples(judge("procvlm", points=10), labelled())
         for whole, direct in zip(found[::2], found[1::2], strict=True):
             assert (whole.question_type, direct.question_type) == ("procvlm", "procvlm-direct")
-            assert direct.prompt.continued
-            assert direct.prompt.turns[:-1] == whole.prompt.turns
-            assert (direct.prompt.turns[-1].role, direct.prompt.turns[-1].parts) == ("assistant", (DIRECT,))
+            assert direct.prompt == replace(whole.prompt, prefill=DIRECT)
+            assert (whole.prompt.prefill, whole.prompt.template) == ("", "chat")
             assert whole.answer.endswith("\n" + DIRECT + direct.answer)
 
     def test_steps_may_be_the_stages_of_a_success(self) -> None:
@@ -353,8 +352,8 @@ class TestWhatIsNotLabelled:
             training_examples(judge("topreward", variant="instruction"), labelled())
 
 
-def stills(prompt: Prompt) -> list[FrameRef]:
-    tiles = [p.stills if isinstance(p, TiledFrames) else (p,) for turn in prompt.turns for p in turn.parts]
+def frame_refs(prompt: Prompt) -> list[FrameRef]:
+    tiles = [p.frames if isinstance(p, TiledFrames) else (p,) for turn in prompt.turns for p in turn.parts]
     return [part for parts in tiles for part in parts if isinstance(part, FrameRef)]
 
 
@@ -389,7 +388,7 @@ class TestExamplesOfARandomFrame:
         examples = drawn(judge(name, **options), labelled(views=views), 40)
         assert len(examples) >= 20
         for example in examples:
-            shown = [still.index for still in stills(example.prompt) if still.view == "top"]
+            shown = [frame.index for frame in frame_refs(example.prompt) if frame.view == "top"]
             self.check(example, shown)
 
     def check(self, example: TrainingExample, shown: list[int]) -> None:
@@ -405,14 +404,14 @@ class TestExamplesOfARandomFrame:
             hop = hop_between(POTENTIAL[shown[1]], POTENTIAL[shown[2]])
             assert f"{round(100 * hop):d}" in example.answer
         else:
-            video = example.prompt.turns[0].parts[1]
+            video = example.prompt.turns[0].parts[0]
             assert isinstance(video, VideoFrames)
             at = video.indices[-1] // (2 if video.view == "wrist" else 1)
             assert example.answer == f" {POTENTIAL[at] == 1}"
 
     def test_may_be_of_any_frame_each_as_likely(self) -> None:
         for name in ("stepeval", "procvlm", "hop"):
-            last = Counter(stills(x.prompt)[-1].index for x in drawn(judge(name), labelled(), 400))
+            last = Counter(frame_refs(x.prompt)[-1].index for x in drawn(judge(name), labelled(), 400))
             assert set(last) == set(range(1 if name == "hop" else 0, 10))
             assert min(last.values()) > 15
 
@@ -424,10 +423,12 @@ class TestExamplesOfARandomFrame:
         stages = (Label("stage", "pull", 0.0, 15.1), Label("success", "holds", value=1.0))
         subject = labelled(*rows, *stages, views={"top": fakes.FakeView(151)}, subgoals=())
         for example in drawn(judge("procvlm"), subject, 40):
-            shown = [still.index for still in stills(example.prompt)]
+            shown = [frame.index for frame in frame_refs(example.prompt)]
             assert len(shown) == 8
             assert shown == [max(0, shown[-1] - 10 * back) for back in range(7, -1, -1)]
-        gaps = [np.diff([s.index for s in stills(x.prompt)[1:]])[0] for x in drawn(judge("hop"), subject, 60)]
+        gaps = [
+            np.diff([s.index for s in frame_refs(x.prompt)[1:]])[0] for x in drawn(judge("hop"), subject, 60)
+        ]
         assert 8 <= np.median(gaps) <= 12
 
     def test_draws_subgoals_and_ways_of_answering(self) -> None:
@@ -453,9 +454,9 @@ class TestExamplesOfARandomFrame:
         Image.new("RGB", (64, 64), "red").save(tmp_path / "goal.png")
         subject = labelled(goals={"top": tmp_path / "goal.png"})
         found = drawn(judge("hop", mode="fused"), subject, 60)
-        assert {len(stills(example.prompt)) for example in found} == {2, 3}
+        assert {len(frame_refs(example.prompt)) for example in found} == {2, 3}
         for example in found:
-            shown = [still.index for still in stills(example.prompt)]
+            shown = [frame.index for frame in frame_refs(example.prompt)]
             if len(shown) == 2:
                 assert (
                     example.answer

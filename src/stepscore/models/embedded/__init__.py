@@ -8,10 +8,8 @@ from stepscore._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.models.embedded.domain_gate import GATE_FILE as GATE_FILE
-    from stepscore.models.embedded.domain_gate import IMAGE_SIDE as IMAGE_SIDE
     from stepscore.models.embedded.domain_gate import DomainGate as DomainGate
     from stepscore.models.embedded.domain_gate import Float32 as Float32
-    from stepscore.models.embedded.domain_gate import image_features as image_features
     from stepscore.models.embedded.domain_gate import load_gate as load_gate
     from stepscore.models.embedded.domain_gate import save_gate as save_gate
     from stepscore.models.embedded.domain_gate import words_of as words_of
@@ -23,11 +21,9 @@ __all__ = [
     "CALIBRATION",
     "FOLDER",
     "GATE_FILE",
-    "IMAGE_SIDE",
     "DomainGate",
     "EmbeddedModel",
     "Float32",
-    "image_features",
     "load_gate",
     "save_gate",
     "words_of",
@@ -39,11 +35,9 @@ __getattr__ = lazy_attributes(
         "CALIBRATION": "model",
         "FOLDER": "model",
         "GATE_FILE": "domain_gate",
-        "IMAGE_SIDE": "domain_gate",
         "DomainGate": "domain_gate",
         "EmbeddedModel": "model",
         "Float32": "domain_gate",
-        "image_features": "domain_gate",
         "load_gate": "domain_gate",
         "save_gate": "domain_gate",
         "words_of": "domain_gate",

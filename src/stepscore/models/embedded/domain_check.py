@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscore.errors import ModelError
-from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, image_features, load_gate
+from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, load_gate
+from stepscore.models.qwen3vl.vision_features import image_features
 from stepscore.models.requests import DecodedMedia, PredictStages, Prompt, Request, ScorePrefixes
 from stepscore.types import FloatArray, Frames
 

@@ -17,29 +17,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepscore.errors import ModelError
-from stepscore.types import FloatArray, Frames
-
-if TYPE_CHECKING:
-    from stepscore.models.qwen3vl.network import Qwen3VLNetwork
+from stepscore.types import FloatArray
 
 GATE_FILE = "gate.safetensors"
 FORMAT = 2
-IMAGE_SIDE = 128
-"""Images are resized to squares of this side in pixels, or the largest the judge takes, whatever their shape."""
 MAX_ABS_COMPONENT = 6.0
 """Standardised components are clipped to plus or minus this, so that outliers do not dominate."""
-MAX_IMAGES_PER_BATCH = 64
 MIN_EVIDENCE = 0.4
 """A text names a scene if its words for it weigh at least this share of those for the best named scene."""
 
@@ -136,37 +129,6 @@ class DomainGate:
 def words_of(text: str) -> list[str]:
     """Return a text's words in lower case."""
     return re.findall(r"[a-z]+", text.lower())
-
-
-def image_features(network: Qwen3VLNetwork, images: Sequence[Frames]) -> Float32:
-    """Return the vision encoder's features of images, each encoded alone: all tokens in order, deepstack included.
-
-    Args:
-        network: The judge's network.
-        images: Of any sizes, each (h, w, 3).
-
-    Returns:
-        One row per image, (n, tokens * width), the width being that of the embeddings and all deepstack layers.
-    """
-    import torch
-
-    from stepscore.episodes import resize_frames
-
-    geometry, t = network.geometry, network.geometry.temporal
-    side = min(IMAGE_SIDE, math.isqrt(geometry.video_pixels[1]) // geometry.unit * geometry.unit)
-    rows = []
-    for start in range(0, len(images), MAX_IMAGES_PER_BATCH):
-        squares = np.concatenate(
-            [
-                resize_frames(image[None], (side, side))
-                for image in images[start : start + MAX_IMAGES_PER_BATCH]
-            ]
-        )
-        with torch.inference_mode():
-            features = network.encode_images(squares, [(i,) * t for i in range(len(squares))], 1 << 30)
-            tokens = torch.cat([features.embeddings, *features.deepstack], dim=1)
-        rows.append(tokens.reshape(len(squares), -1).float().cpu().numpy())
-    return np.concatenate(rows)
 
 
 def save_gate(gate: DomainGate, path: Path) -> None:

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from stepscore.models.qwen3vl.prefix_plan import PromptLayout as PromptLayout
     from stepscore.models.qwen3vl.prefix_plan import TokenSpan as TokenSpan
     from stepscore.models.qwen3vl.prefix_plan import concat_spans as concat_spans
+    from stepscore.models.qwen3vl.vision_features import IMAGE_SIDE as IMAGE_SIDE
+    from stepscore.models.qwen3vl.vision_features import image_features as image_features
 
 __all__ = [
+    "IMAGE_SIDE",
     "Geometry",
     "PromptLayout",
     "Qwen3VLNetwork",
@@ -31,6 +34,7 @@ __all__ = [
     "block_time",
     "concat_spans",
     "geometry_of",
+    "image_features",
     "image_tokens",
     "patches",
     "positions",
@@ -40,6 +44,8 @@ __all__ = [
 __getattr__ = lazy_attributes(
     __name__,
     {
+        "IMAGE_SIDE": "vision_features",
+        "image_features": "vision_features",
         "Geometry": "inputs",
         "PromptLayout": "prefix_plan",
         "RepeatedToken": "inputs",

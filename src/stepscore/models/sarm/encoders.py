@@ -97,8 +97,8 @@ class QwenEncoder:
     @cached_property
     def side(self) -> int:
         """Side for which the vision encoder has position embeddings, at most that of the domain gate."""
-        from stepscore.models.embedded.domain_gate import IMAGE_SIDE
         from stepscore.models.embedded.model import trained_side
+        from stepscore.models.qwen3vl.vision_features import IMAGE_SIDE
 
         if not (Path(self._folder) / "config.json").is_file():
             raise ModelError(
@@ -117,7 +117,7 @@ class QwenEncoder:
         """Return the vision encoder's tokens of each frame, cell by cell, deepstack included."""
         import torch
 
-        from stepscore.models.embedded.domain_gate import image_features
+        from stepscore.models.qwen3vl.vision_features import image_features
 
         tokens = torch.from_numpy(image_features(self._network, list(frames)))
         grid = self.side // self._network.geometry.unit

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscore.episodes import Episode, open_episodes, resize_frames
 from stepscore.errors import OptionError
-from stepscore.models.embedded import IMAGE_SIDE
+from stepscore.models.qwen3vl import IMAGE_SIDE
 from stepscore.types import Frames
 
 

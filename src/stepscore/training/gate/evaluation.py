@@ -18,7 +18,8 @@ import numpy as np
 from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.perturbations import Darker, ImagePerturbation, Recompressed, Shifted, Zoomed
 from stepscore.metrics.stats import wilson_interval
-from stepscore.models.embedded import GATE_FILE, DomainGate, EmbeddedModel, image_features, load_gate
+from stepscore.models.embedded import GATE_FILE, DomainGate, EmbeddedModel, load_gate
+from stepscore.models.qwen3vl import image_features
 from stepscore.training.embedded.tasks import PARAPHRASES_FILE, VIEW
 from stepscore.training.gate.images import CORRUPTIONS
 from stepscore.types import Frames

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscore.errors import OptionError
-from stepscore.models.embedded import GATE_FILE, DomainGate, EmbeddedModel, image_features, save_gate
+from stepscore.models.embedded import GATE_FILE, DomainGate, EmbeddedModel, save_gate
+from stepscore.models.qwen3vl import image_features
 from stepscore.training.embedded.tasks import PARAPHRASES_FILE
 from stepscore.training.gate.config import GateConfig
 from stepscore.training.gate.dataset import GateImage, read_images
