@@ -84,6 +84,7 @@ def test_every_package_that_offers_names_lists_them() -> None:
 def test_the_lines_that_read_a_run_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("pandas")
     episodes = stepscore.open_episodes(write_toy_rollouts(tmp_path / "rollouts", scenes=3))
     stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "runs" / "a")
     monkeypatch.chdir(tmp_path)
