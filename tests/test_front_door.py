@@ -155,3 +155,9 @@ def test_no_folder_of_benchmarks_or_examples_holds_more_than_a_dozen_modules() -
         for folder in {path.parent for path in (ROOT / top).rglob("*.py")}:
             modules = [path for path in folder.glob("*.py") if not path.stem.startswith("__")]
             assert len(modules) <= MOST_MODULES, folder
+
+
+def test_every_prompt_that_the_notice_names_exists() -> None:
+    named = re.findall(r"^(\w+\.txt) ", (ROOT / "NOTICE").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(named) == 5
+    assert not [name for name in named if not (ROOT / "src/stepscore/judges/prompts" / name).is_file()]
