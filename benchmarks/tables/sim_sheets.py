@@ -16,21 +16,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
+from benchmarks.tables.sim_tasks import POLICIES
 from stepscore.sim import RenderOptions, Rollout, RolloutPlan, all_tasks, get_task, simulate
 
 FRAMES, SIDE, LANE, CURVE, TITLE, MARGIN = 12, 112, 14, 44, 18, 6
-POLICIES = (
-    "expert",
-    "noisy:1",
-    "drop",
-    "freeze",
-    "wrong-target",
-    "retreat",
-    "short:4",
-    "undo",
-    "slow",
-    "hesitate",
-)
 
 
 def names_width(names: list[str]) -> int:

@@ -13,8 +13,9 @@ The whole public API, from recordings to numbers::
 Names load on first use, so that ``import stepscore`` imports no other library.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from stepscore._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from stepscore.analysis import compare as compare
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "open_episodes": "stepscore.episodes",
-    "get_model": "stepscore.models",
-    "get_judge": "stepscore.judges",
-    "score": "stepscore.runs",
-    "open_run": "stepscore.runs",
-    "measure": "stepscore.analysis",
-    "compare": "stepscore.analysis",
+    "open_episodes": "episodes",
+    "get_model": "models",
+    "get_judge": "judges",
+    "score": "runs",
+    "open_run": "runs",
+    "measure": "analysis",
+    "compare": "analysis",
 }
 __all__ = [
     "__version__",
@@ -48,10 +49,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'stepscore' has no attribute {name!r}; it has {', '.join(__all__)}")
+__getattr__ = lazy_attributes(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

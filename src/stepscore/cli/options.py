@@ -24,6 +24,12 @@ RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or mo
 Revision = Annotated[
     str, typer.Option("--revision", metavar="NAME", help="OPD revision: paper, v1.0, v1.5 or robust.")
 ]
+GroupBy = Annotated[
+    str,
+    typer.Option(
+        "--by", metavar="A,B", help="Group by any of dataset, robot, task, policy, judge, model, protocol."
+    ),
+]
 LabelsFile = Annotated[
     Path | None,
     typer.Option("--labels", metavar="FILE", help="Labels to add to the episodes (csv, jsonl, parquet)."),

@@ -25,8 +25,10 @@ from stepscore.judges.common.option_checks import (
 Form = Literal["published", "json"]
 
 
-def check(value: object, allowed: OptionCheck) -> None:
+def check(value: object, allowed: OptionCheck) -> bool:
+    """True where the value is allowed; else the check raises."""
     check_options(SimpleNamespace(fps=value), fps=allowed)
+    return True
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def check(value: object, allowed: OptionCheck) -> None:
     ],
 )
 def test_what_is_allowed_passes(value: object, allowed: OptionCheck) -> None:
-    check(value, allowed)
+    assert check(value, allowed)
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,7 @@ class Show(StrEnum):
 
 def metrics(
     runs: options.RunFolders,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            metavar="A,B",
-            help="Group by any of dataset, robot, task, policy, judge, model, protocol.",
-        ),
-    ] = "policy",
+    by: options.GroupBy = "policy",
     show: Annotated[
         Show, typer.Option("--show", metavar="NAME", help=f"Tables to print: {', '.join(Show)}.")
     ] = Show.MAIN,

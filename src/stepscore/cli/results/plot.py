@@ -25,14 +25,7 @@ def plot(
         typer.Option("--episode", metavar="ID", help="Episode of the contact sheet and overlay video."),
     ] = None,
     formats: Annotated[str, typer.Option("--format", metavar="A,B", help="svg, png or both.")] = "svg,png",
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            metavar="A,B",
-            help="Group by any of dataset, robot, task, policy, judge, model, protocol.",
-        ),
-    ] = "policy",
+    by: options.GroupBy = "policy",
     metric: Annotated[
         str | None,
         typer.Option(
