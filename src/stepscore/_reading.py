@@ -138,7 +138,6 @@ def check_yaml(text: str, where: str, error: Error) -> None:
         open_nodes[-1] = (anchor, before + nodes)
 
     try:
-        event: Any  # its start mark is always there
         for event in yaml.parse(text, Loader=_safe_loader()):
             if isinstance(event, yaml.CollectionStartEvent):
                 open_nodes.append((event.anchor, 1))
@@ -150,7 +149,8 @@ def check_yaml(text: str, where: str, error: Error) -> None:
                     sizes[anchor] = nodes
                 add(nodes)
             elif isinstance(event, yaml.AliasEvent):
-                line, name = event.start_mark.line + 1, str(event.anchor)
+                mark: Any = event.start_mark
+                line, name = mark.line + 1, str(event.anchor)
                 if any(anchor == name for anchor, _ in open_nodes):
                     raise error(f"{where}, line {line}: the alias *{name} stands inside itself.")
                 nodes = sizes.get(name, 1)
