@@ -14,6 +14,7 @@
     ├── ModelError            a model cannot be loaded, or does not answer
     │   ├── TransientModelError     worth another attempt: timeout, lost connection, invalid response
     │   │   └── RefusedError  the server will not answer now (rate limit); nothing was billed
+    │   │       └── UnavailableError  the server is away or starting; it may be back in minutes
     │   ├── StatusError       the server refused the request; another attempt would not help
     │   └── CapabilityError   the model lacks what the judge needs
     └── RunError              a run folder or another result cannot be written, resumed or read
@@ -26,7 +27,6 @@ The command line prints it without a traceback.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,7 +55,9 @@ class UnknownNameError(StepScoreError):
     def __init__(
         self, kind: str, name: str, valid: Iterable[str], *, where: str = "", hint: str = ""
     ) -> None:
-        choices = sorted(valid)
+        import difflib  # only here: the entry point imports this module
+
+        choices, name = sorted(valid), _cut(name)
         close = difflib.get_close_matches(name, choices, n=1)
         parts = [f"Unknown {kind} {name!r}{f' in {where}' if where else ''}."]
         if close:
@@ -71,6 +73,11 @@ class UnknownNameError(StepScoreError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_unknown, (self.kind, self.name, self.valid, str(self)))
+
+
+def _cut(name: str, most: int = 200) -> str:
+    """Return a name that a message can hold; comparing a megabyte with the valid names would take minutes."""
+    return name if len(name) <= most else f"{name[:most]}…"
 
 
 def _rebuild_unknown(kind: str, name: str, valid: tuple[str, ...], text: str) -> UnknownNameError:
@@ -133,6 +140,14 @@ class TransientModelError(ModelError):
 
 class RefusedError(TransientModelError):
     """The server refuses to answer now, e.g. by a rate limit. Nothing was billed."""
+
+
+class UnavailableError(RefusedError):
+    """The server is away or starting, and may be back in minutes; ``sent`` says whether the request reached it."""
+
+    def __init__(self, message: str, retry_after: float | None = None, *, sent: bool = False) -> None:
+        super().__init__(message, retry_after)
+        self.sent = sent
 
 
 class StatusError(ModelError):

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import glob
 import logging
-import sys
+import os
 import warnings
-from typing import Annotated, TextIO
+from collections.abc import Sequence
+from typing import Annotated, Any, TextIO
 
 import typer
+from typer.main import get_command
 
 from stepscore import __version__
 from stepscore.cli import data, judging, results, tools, training
 from stepscore.cli.data import annotate, plan, progress_labels, sim
+from stepscore.cli.endings import HELP
 from stepscore.cli.judging import calibrate, choose_template, demo, inspect, judge
+from stepscore.cli.main import main as main  # the entry point, under the name it always had
 from stepscore.cli.results import compare, metrics, plot, report, view
+from stepscore.cli.streams import print_message
 from stepscore.cli.tools import cache, ls
 from stepscore.cli.training import train, weights
-from stepscore.errors import StepScoreError
 
 app = typer.Typer(
     name="stepscore",
     help="Score every step of a recorded robot rollout, not only its end.",
+    epilog=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -57,8 +63,38 @@ def root(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="On an error, print where it happened, too.")
+    ] = False,
 ) -> None:
     """Score every step of a recorded robot rollout, not only its end."""
+
+
+def parse(arguments: Sequence[str]) -> Any:
+    """Return the context of a command line; typer's own errors are raised, not printed."""
+    _prepare()
+    words = [name for word in arguments for name in _expand(word)]
+    if "_STEPSCORE_COMPLETE" in os.environ:  # a shell asks for completions; typer answers and exits
+        app(words, prog_name="stepscore")
+    return get_command(app).make_context("stepscore", words)
+
+
+def invoke(context: Any) -> int:
+    """Run the command of a context; return 0. Everything else, exits included, is raised."""
+    with context:
+        context.command.invoke(context)
+    return 0
+
+
+def _expand(word: str) -> list[str]:
+    """Return the files a pattern stands for where the shell leaves that to the program (Windows)."""
+    return (glob.glob(word) or [word]) if os.name == "nt" and set(word) & set("*?") else [word]
+
+
+def _prepare() -> None:
+    warnings.showwarning = _warn
+    # Each retry is in the attempts table; a line for each would tear the progress bar.
+    logging.getLogger("stamina").setLevel(logging.ERROR)
 
 
 def _warn(
@@ -69,20 +105,4 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    typer.secho(f"Warning: {message}", fg="yellow", err=True)
-
-
-def main() -> None:
-    """Run the command line; a ``StepScoreError`` is printed as one message, without a traceback."""
-    warnings.showwarning = _warn
-    # Each retry is in the attempts table; a line for each would tear the progress bar.
-    logging.getLogger("stamina").setLevel(logging.ERROR)
-    try:
-        app()
-    except StepScoreError as error:
-        typer.secho(f"Error: {error}", fg="red", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        # `stepscore metrics RUN | head` closes our stdout early; that is not an error.
-        sys.stderr.close()
-        sys.exit(0)
+    print_message("Warning", str(message))

@@ -8,12 +8,15 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
+from rich.errors import MarkupError
 from rich.table import Table
 from rich.text import Text
+
+from stepscore.cli.streams import safe_text
 
 Row = Mapping[str, Any]
 
@@ -21,19 +24,42 @@ MAX_FIRST_COLUMN = 24
 """Characters that the first column of a table gets at most before it folds."""
 
 
+class Terminal(Console):
+    """A console that prints text as it is: neither markup nor emoji codes nor control characters in it count.
+
+    What is printed often comes from others: file names, instructions, errors of servers. Markup of our own is
+    printed with ``markup=True``, around parts that went through :func:`rich.markup.escape`.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(file=stream, highlight=False, markup=False, emoji=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as rich does, strings in a safe form."""
+        super().print(*(safe_text(o) if isinstance(o, str) else o for o in objects), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error again, which rich is handling: it would exit with a code of its own."""
+        raise
+
+
 def out() -> Console:
     """Return the console for results: stdout."""
-    return Console(file=sys.stdout, highlight=False)
+    return Terminal(sys.stdout)
 
 
 def err() -> Console:
     """Return the console for progress and messages: stderr."""
-    return Console(stderr=True, highlight=False)
+    return Terminal(sys.stderr)
 
 
 def print_json(value: object) -> None:
-    """Print strict JSON: NaN as null."""
-    sys.stdout.write(json.dumps(_plain(value), indent=2, ensure_ascii=False) + "\n")
+    """Print strict JSON: NaN as null, and what stdout's encoding lacks as escapes."""
+    plain = _plain(value)
+    text = json.dumps(plain, indent=2, ensure_ascii=False)
+    if safe_text(text) != text or not _encodable(text):
+        text = json.dumps(plain, indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def print_csv(rows: Sequence[Row]) -> None:
@@ -45,22 +71,48 @@ def print_csv(rows: Sequence[Row]) -> None:
     writer.writerows(
         {name: "" if _plain(value) is None else value for name, value in row.items()} for row in rows
     )
-    sys.stdout.write(text.getvalue())
+    # In a file the data stay what they are.
+    sys.stdout.write(safe_text(text.getvalue()) if sys.stdout.isatty() else text.getvalue())
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> Table:
-    """Return a table whose first column is text and whose others are numbers."""
+    """Return a table whose first column is text and whose others are numbers.
+
+    Title, caption and cells are markup: what comes from others goes through :func:`rich.markup.escape` first.
+    """
     styled = Table(
-        title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD
+        title=_text(title),
+        title_justify="left",
+        caption=_text(caption),
+        caption_justify="left",
+        box=SIMPLE_HEAD,
     )
     for index, name in enumerate(columns):
         # Names may fold, though not to single letters; a number that folds cannot be read.
         min_width = _first_width(columns, rows) if index == 0 else None
         justify: JustifyMethod = "left" if index == 0 else "right"
-        styled.add_column(name, justify=justify, overflow="fold", no_wrap=index > 0, min_width=min_width)
+        styled.add_column(
+            Text(safe_text(name)), justify=justify, overflow="fold", no_wrap=index > 0, min_width=min_width
+        )
     for row in rows:
-        styled.add_row(*row)
+        styled.add_row(*map(_text, row))
     return styled
+
+
+def _text(markup: str) -> Text:
+    """Return markup as text; as it stands where it is not markup after all."""
+    try:
+        return Text.from_markup(safe_text(markup), emoji=False)
+    except MarkupError:
+        return Text(safe_text(markup))
 
 
 def tables(
@@ -94,7 +146,7 @@ def _first_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 def _width(cells: Sequence[str]) -> int:
     """Return the width of the widest line of some cells, without their markup."""
-    return max(Text.from_markup(line).cell_len for cell in cells for line in cell.split("\n"))
+    return max(_text(line).cell_len for cell in cells for line in cell.split("\n"))
 
 
 def percent(value: float, digits: int = 1) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from stepscore.cli import options
 from stepscore.cli.tables import err, out, percent, print_json, table
@@ -139,7 +140,10 @@ def _print(labels: ProgressLabels, method: str, *, json: bool) -> None:
             + [{"episode_id": name, "error": text} for name, text in sorted(labels.errors.items())]
         )
         return
-    rows = [[name, str(n), percent(last), percent(highest)] for name, (n, last, highest) in summaries.items()]
+    rows = [
+        [escape(name), str(n), percent(last), percent(highest)]
+        for name, (n, last, highest) in summaries.items()
+    ]
     if rows:
         out().print(table(f"Progress, {method}", ["episode", "frames", "last %", "highest %"], rows))
     notes = [f"{name}: {p.kind}: {p.text}" for name, found in sorted(labels.notes.items()) for p in found]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from stepscore.cli.judging.judge import summarise
 from stepscore.cli.results import metrics
@@ -73,8 +74,8 @@ def _print_vectors(run: Run) -> None:
         for index, name in enumerate(names):
             pairs = [[vectors[task, policy, source] for source in ("judge", "label")] for policy in policies]
             cells = [" / ".join(f"{100 * v.reached[index].value:.0f}" for v in pair) for pair in pairs]
-            rows.append([name, *cells])
-        out().print(table(f"Subgoals: {task}", ["subgoal", *policies], rows, caption=caption))
+            rows.append([escape(name), *cells])
+        out().print(table(f"Subgoals: {escape(str(task))}", ["subgoal", *policies], rows, caption=caption))
 
 
 def _judges() -> list[Judge]:

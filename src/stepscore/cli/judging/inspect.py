@@ -110,7 +110,9 @@ def _labels(episodes: Sequence[Episode]) -> dict[str, int]:
 def _print(contents: dict[str, Any]) -> None:
     console = out()
     console.print(
-        f"[bold]{contents['episodes']} episodes[/bold] in {contents['source']}, read as {contents['reader']}"
+        f"[bold]{contents['episodes']} episodes[/bold] in {escape(contents['source'])}, "
+        f"read as {contents['reader']}",
+        markup=True,
     )
     console.print(f"First ids: {'; '.join(contents['first_ids'])}", markup=False)
     console.print("How it was read:")
@@ -134,6 +136,6 @@ def _print(contents: dict[str, Any]) -> None:
     console.print("Labels: " + ", ".join(f"{n} {name}" for name, n in contents["labels"].items()))
     for problem in contents["problems"][:20]:
         where, why = escape(problem["where"]), escape(problem["why"])
-        console.print(f"[red]Could not read[/red] {where}: {why}", soft_wrap=True)
+        console.print(f"[red]Could not read[/red] {where}: {why}", soft_wrap=True, markup=True)
     if len(contents["problems"]) > 20:
         console.print(f"… and {len(contents['problems']) - 20} more (--json lists all)")

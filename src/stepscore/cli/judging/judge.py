@@ -127,11 +127,10 @@ def judge(
     except BudgetError as error:
         run, stopped = open_run(out), error
     except KeyboardInterrupt:
-        err().print(f"Stopped. Finished episodes are kept in {out}; the same command resumes.")
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(f"finished episodes are kept in {out}; the same command resumes.") from None
     failed = summarise(run, problems=len(episodes.problems))
     if stopped is not None:
-        err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}")
+        err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}", markup=True)
     if failed or stopped is not None:
         raise typer.Exit(1)
 
@@ -244,7 +243,7 @@ def summarise(run: Run, *, problems: int = 0) -> int:
 def _print_failures(failures: Mapping[str, str], where: str = "", *, limit: int = 5) -> None:
     """Print the first errors by episode, the number of the others, and where they are."""
     for episode_id, error in list(failures.items())[:limit]:
-        err().print(f"  [red]failed[/red] {escape(episode_id)}: {escape(error)}", soft_wrap=True)
+        err().print(f"  [red]failed[/red] {escape(episode_id)}: {escape(error)}", soft_wrap=True, markup=True)
     if len(failures) > limit:
         err().print(f"  … and {len(failures) - limit} more{where}")
 

@@ -187,7 +187,8 @@ def _print_failure_modes(modes: FailureModes) -> None:
     console.print(shares)
     for policy in modes.policies:
         if policy.advice:
-            console.print(f"[bold]{escape(policy.policy or 'unknown')}[/bold]: {policy.advice}")
+            name = escape(policy.policy or "unknown")
+            console.print(f"[bold]{name}[/bold]: {escape(policy.advice)}", markup=True)
     names = list(next(iter(modes.z_scores.values()), {}))
     lines = [
         [
@@ -216,9 +217,7 @@ def _print_agreement(agreement: JudgeAgreement) -> None:
         heads = ["judge: question", "accuracy", "balanced", "MCC", "TP FP\nFN TN", "unknown"]
         console.print(table("The judge against labels", heads, lines))
     for row in agreement.ranking:
-        console.print(
-            f"{escape(str(row.group['judge']))}, {row.metric.removeprefix('judge:')}: {_short(row.estimate)} %"
-        )
+        console.print(f"{row.group['judge']}, {row.metric.removeprefix('judge:')}: {_short(row.estimate)} %")
     costs = [
         [
             escape(c.judge),

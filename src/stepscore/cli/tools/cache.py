@@ -39,7 +39,9 @@ def stats(path: CachePath = None, json: options.Json = False) -> None:
         ]
         for r in rows
     ]
-    out().print(table(f"Answers in {cache.path}", ["model", "calls", "size", "oldest", "newest"], lines))
+    out().print(
+        table(f"Answers in {escape(str(cache.path))}", ["model", "calls", "size", "oldest", "newest"], lines)
+    )
 
 
 @app.command()

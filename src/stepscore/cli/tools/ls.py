@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from stepscore.cli import options
 from stepscore.cli.tables import out, print_json, table
@@ -31,7 +32,9 @@ def ls(
     if json:
         print_json(rows)
         return
-    listing = table(kind.value.capitalize(), list(rows[0]), [list(row.values()) for row in rows])
+    listing = table(
+        kind.value.capitalize(), list(rows[0]), [[escape(cell) for cell in row.values()] for row in rows]
+    )
     for index, column in enumerate(listing.columns):
         column.justify, column.no_wrap = "left", index == 0
     out().print(listing)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 from stepscore.cli.tables import out, percent, table
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ def _print_episodes(distribution: WeightDistribution) -> None:
     console = out()
     known = [episode for episode in distribution.episodes if episode.mean == episode.mean]
     rows = [
-        [e.id, f"{e.mean:.3f}", f"{e.relative:.2f}", {True: "yes", False: "no", None: "–"}[e.success]]
+        [escape(e.id), f"{e.mean:.3f}", f"{e.relative:.2f}", {True: "yes", False: "no", None: "–"}[e.success]]
         for e in known
     ]
     heads = ["episode", "mean weight", "of the mean", "success\nby label"]

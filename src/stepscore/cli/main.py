@@ -1,0 +1,63 @@
+"""The entry point: every command ends here, in at most one line and a documented exit code.
+
+It imports next to nothing itself, so that Ctrl-C while the rest is imported is caught like any other. The codes are
+those of :mod:`stepscore.cli.endings`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main() -> NoReturn:
+    """Run the command of this process and exit with its code."""
+    terminated = False
+
+    def stop(number: int, frame: Any) -> None:
+        """Stop as Ctrl-C does, by whatever handles it now: an event loop cancels its tasks first."""
+        nonlocal terminated
+        terminated = True
+        handle = signal.getsignal(signal.SIGINT)
+        (handle if callable(handle) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
+    code = run(sys.argv[1:])
+    # 128 and the signal's number, as shells have it: 130 and 143.
+    sys.exit(128 + signal.SIGTERM if terminated and code == 128 + signal.SIGINT else code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; return its exit code. Whatever is raised is printed to stderr as one line.
+
+    Args:
+        arguments: The words after ``stepscore``.
+    """
+    traceback = os.environ.get("STEPSCORE_TRACEBACK", "") not in ("", "0")
+    try:
+        from stepscore.cli import endings, streams
+
+        streams.prepare_streams()
+        try:
+            # By its name, because it is imported with all commands, and an interrupt then is reported as any other.
+            app: Any = import_module("stepscore.cli.app")
+            context = app.parse(arguments)
+            traceback = traceback or context.params.get("traceback") is True
+            code: int = app.invoke(context)
+        except BaseException as error:
+            code = endings.report(error, traceback=traceback)
+        if problem := streams.restore_streams():
+            code = max(code, endings.report(problem, traceback=traceback))
+        return code
+    except KeyboardInterrupt:
+        # Before the modules above were there, or a second time.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        print("Interrupted.", file=sys.stderr)
+        return 128 + signal.SIGINT
