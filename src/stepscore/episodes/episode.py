@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from stepscore._reading import check_regular, shown
 from stepscore.episodes.clip import Clip
 from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.labels.subgoals import Subgoal
@@ -38,6 +39,7 @@ class Episode:
         labels: Success, subgoals, stages and progress that are known to be true.
         recorded: Files beside it in which another tool may have written its curve; two are ambiguous.
         metadata: Further fields of the source.
+        error: Why it cannot be read, where its reader knows already; asking for its frames raises an EpisodeError.
     """
 
     id: str
@@ -56,28 +58,39 @@ class Episode:
     labels: Labels = field(default_factory=Labels)
     recorded: tuple[Path, ...] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
+    error: str | None = None
+
+    def check(self) -> None:
+        """Raise EpisodeError where the episode cannot be read."""
+        if self.error is not None:
+            raise EpisodeError(self.error)
 
     @cached_property
     def fingerprint(self) -> str:
         """sha256 of its frames, goal images and recorded files; changes when one of them does."""
+        self.check()
         digest = hashlib.sha256()
         for name in sorted(self.views):
-            digest.update(name.encode() + b"\0" + self.views[name].digest())
+            digest.update(name.encode("utf-8", "replace") + b"\0" + self.views[name].digest())
         for name in sorted(self.goals):
-            digest.update(b"goal " + name.encode() + b"\0" + content_digest(self.goals[name]))
+            digest.update(
+                b"goal " + name.encode("utf-8", "replace") + b"\0" + content_digest(self.goals[name])
+            )
         for path in self.recorded:
-            digest.update(path.name.encode() + b"\0" + content_digest(path))
+            digest.update(path.name.encode("utf-8", "replace") + b"\0" + content_digest(path))
         return digest.hexdigest()
 
     @property
     def main_view(self) -> str:
         """Name of the view that a judge of a single view looks at: the first."""
+        self.check()
         if not self.views:
             raise EpisodeError(f"Episode {self.id} has no video.")
         return next(iter(self.views))
 
     def view(self, name: str | None = None) -> View:
         """Return the view called ``name``; without a name, the only one. An error lists the valid names."""
+        self.check()
         if not self.views:
             raise EpisodeError(f"Episode {self.id} has no video.")
         if name is None:
@@ -99,6 +112,7 @@ class Episode:
     @cached_property
     def info(self) -> ViewInfo | None:
         """Frame count, rate and duration of the main view; ``None`` for an episode without video."""
+        self.check()
         return self.views[self.main_view].info() if self.views else None
 
     def clip(
@@ -130,11 +144,11 @@ class Episode:
 
 def content_digest(path: Path) -> bytes:
     """Return the sha256 of a whole file. Tables of curves change in the middle, and episodes may share one."""
+    status = check_regular(path, EpisodeError)
     try:
-        stat = path.stat()
-        return _content_digest(path, stat.st_mtime_ns, stat.st_size)
+        return _content_digest(path, status.st_mtime_ns, status.st_size)
     except OSError as error:
-        raise EpisodeError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise EpisodeError(f"Cannot read {shown(path)}: {error.strerror or error}.") from error
 
 
 @lru_cache(maxsize=64)
@@ -147,6 +161,7 @@ def file_digest(path: Path) -> bytes:
     """Return the sha256 of a file's size and its first and last 64 KiB: cheap, and new for a replaced video."""
     part = 64 * 1024
     digest = hashlib.sha256()
+    check_regular(path, EpisodeError)
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -156,5 +171,5 @@ def file_digest(path: Path) -> bytes:
             file.seek(max(part, size - part))
             digest.update(file.read(part))
     except OSError as error:
-        raise EpisodeError(f"Cannot read {path}: {error.strerror or error}.") from error
+        raise EpisodeError(f"Cannot read {shown(path)}: {error.strerror or error}.") from error
     return digest.digest()

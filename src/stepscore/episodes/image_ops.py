@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore.errors import OptionError
+from stepscore._reading import read_bytes, shown
+from stepscore.episodes.encoded_images import decode_image
+from stepscore.episodes.limits import MAX_IMAGE_BYTES, MAX_PIXELS
+from stepscore.errors import OptionError, VideoError
 from stepscore.types import Frames
 
 
@@ -18,7 +21,12 @@ def fit_size(width: int, height: int, size: int | None) -> tuple[int, int]:
     if size < 1:
         raise OptionError(f"size is {size}; the longer side must have at least 1 pixel.")
     longer = max(width, height)
-    return max(1, round(width * size / longer)), max(1, round(height * size / longer))
+    fitted = max(1, round(width * size / longer)), max(1, round(height * size / longer))
+    if fitted[0] * fitted[1] > MAX_PIXELS:
+        raise OptionError(
+            f"size is {size}; frames of {fitted[0]}x{fitted[1]} would have more than {MAX_PIXELS} pixels."
+        )
+    return fitted
 
 
 def resize_frames(frames: Frames, size: tuple[int, int]) -> Frames:
@@ -43,11 +51,13 @@ def resize_image(image: Frames, size: tuple[int, int]) -> Frames:
 
 
 def read_image(path: Path, size: int | None = None) -> Frames:
-    """Read an image file as RGB (h, w, 3) with its longer side ``size`` pixels; ``None`` keeps its own size."""
-    from PIL import Image
+    """Read an image file as RGB (h, w, 3) with its longer side ``size`` pixels; ``None`` keeps its own size.
 
-    with Image.open(path) as image:
-        rgb = np.asarray(image.convert("RGB"), dtype=np.uint8)
+    Raises:
+        VideoError: It is missing, not a regular file, too large, or not an image.
+    """
+    content = read_bytes(path, VideoError, max_bytes=MAX_IMAGE_BYTES)
+    rgb = decode_image(content, shown(path), upright=False)
     width, height = fit_size(rgb.shape[1], rgb.shape[0], size)
     return resize_image(rgb, (height, width))
 

@@ -20,31 +20,40 @@ has that value the rows are reversed. robomimic reverses them itself before it w
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from stepscore._reading import parse_json
 from stepscore.episodes.cameras import main_first
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
+from stepscore.episodes.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
 from stepscore.episodes.naming import instruction_from, policy_from, policy_rule
 from stepscore.episodes.readers.scan import Folder, first_file, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions
+from stepscore.episodes.video.hdf5_access import (
+    attribute,
+    checked_dataset,
+    is_group,
+    member,
+    members,
+    open_h5,
+)
 from stepscore.episodes.video.hdf5_images import (
     Hdf5ArrayView,
     Hdf5Images,
     is_encoded_images,
     is_raw_images,
-    open_h5,
 )
 from stepscore.episodes.video.image_files import ImageSequenceView
 from stepscore.episodes.view import View
-from stepscore.errors import MissingExtraError, SourceError, VideoError
+from stepscore.errors import SourceError, StepScoreError, VideoError
 
 SUFFIXES = (".hdf5", ".h5")
 ROBOSUITE_FPS = 20.0
@@ -81,7 +90,7 @@ class Hdf5Reader:
         try:
             with open_h5(first) as file:
                 return _file_format(file) is not None
-        except (VideoError, MissingExtraError):
+        except (StepScoreError, OSError):
             return True  # reading it will report what is wrong
 
     def read(self, path: Path, options: ReadOptions) -> Listing:
@@ -121,7 +130,7 @@ def _read_file(path: Path, folder: Folder, source: Path, options: ReadOptions) -
         else:
             raise SourceError(
                 f"{path} is neither robomimic's or LIBERO's (data/demo_0/obs/...) nor ACT's layout "
-                f"(observations/images/...). It has: {', '.join(sorted(file)) or 'nothing'}."
+                f"(observations/images/...). It has: {', '.join(sorted(islice(file, 20))) or 'nothing'}."
             )
     if not drafts:
         raise SourceError(f"{path} has no demonstrations.")
@@ -133,65 +142,99 @@ def _read_file(path: Path, folder: Folder, source: Path, options: ReadOptions) -
 
 
 def _file_format(file: Any) -> Literal["robomimic", "act"] | None:
-    if hasattr(file.get("data"), "keys"):
+    if is_group(member(file, "data")):
         return "robomimic"
-    return "act" if hasattr(file.get("observations/images"), "keys") else None
+    return "act" if is_group(member(file, "observations/images")) else None
 
 
 def _robomimic(file: Any, path: Path, prefix: str) -> Iterator[Episode]:
-    data = file["data"]
+    data = member(file, "data")
     where = f"{path}:data"
-    env, problem = _json(data.attrs, "env_args", where), _json(data.attrs, "problem_info", where)
+    env, problem = _json(data, "env_args", where), _json(data, "problem_info", where)
     settings = env.get("env_kwargs")
     settings = settings if isinstance(settings, dict) else {}
-    fps = _positive(settings.get("control_freq")) or ROBOSUITE_FPS
-    bottom_up = _text(data.attrs.get("macros_image_convention")).lower() == "opengl"
-    name = str(env.get("env_name") or "") or path.stem
+    fps = _rate(settings.get("control_freq")) or ROBOSUITE_FPS
+    bottom_up = _text(attribute(data, "macros_image_convention")).lower() == "opengl"
+    name = _text(env.get("env_name")) or path.stem
     robots = settings.get("robots")
-    for key, demo in data.items():
-        if not hasattr(demo, "keys"):
+    defaults = Episode(
+        id="",
+        instruction=" ".join(re.split(r"[_\s]+|(?<=[a-z])(?=[A-Z])", name)),
+        task=name,
+        robot=_text(robots[0] if isinstance(robots, list) and len(robots) == 1 else robots) or None,
+        metadata={"env_name": env["env_name"]} if "env_name" in env else {},
+    )
+    for key in data:
+        episode = replace(defaults, id=f"{prefix}{key}")
+        try:
+            demo = member(data, key)
+            if not is_group(demo):
+                continue
+            text = _first_text(_json(demo, "ep_meta", f"{where}/{key}"), problem, env)
+            views = {
+                camera: Hdf5ArrayView(path, f"data/{key}/obs/{name}", fps, bottom_up)
+                for camera, name in _cameras(member(demo, "obs")).items()
+            }
+            labels = _success(demo, f"{where}/{key}/rewards")
+        except (
+            Exception
+        ) as error:  # h5py raises many kinds on damaged objects; the other demonstrations may be fine
+            why = str(error) if isinstance(error, StepScoreError) else f"{type(error).__name__}: {error}"
+            yield replace(episode, error=f"{where}/{key}: {why}")
             continue
-        cameras = {
-            (match["camera"] if (match := _CAMERA.fullmatch(dataset)) else dataset): dataset
-            for dataset in demo.get("obs", ())
-            if is_raw_images(demo["obs"][dataset])
-        }
-        text = _first_text(_json(demo.attrs, "ep_meta", f"{where}/{key}"), problem, env)
-        yield Episode(
-            id=f"{prefix}{key}",
-            instruction=text or " ".join(re.split(r"[_\s]+|(?<=[a-z])(?=[A-Z])", name)),
-            task=text or name,
-            robot=_text(robots[0] if isinstance(robots, list) and len(robots) == 1 else robots) or None,
-            views={
-                camera: Hdf5ArrayView(path, f"data/{key}/obs/{cameras[camera]}", fps, bottom_up)
-                for camera in main_first(cameras)
-            },
-            labels=_success(demo),
-            metadata={"env_name": env["env_name"]} if "env_name" in env else {},
-        )
+        if text:
+            episode = replace(episode, instruction=text, task=text)
+        yield replace(episode, views=views, labels=labels)
+
+
+def _cameras(observations: Any) -> dict[str, str]:
+    """Return dataset by camera, the main one first."""
+    if not is_group(observations):
+        return {}
+    cameras = {
+        (match["camera"] if (match := _CAMERA.fullmatch(name)) else name): name
+        for name, found in members(observations)
+        if is_raw_images(found)
+    }
+    return {camera: cameras[camera] for camera in main_first(cameras)}
 
 
 def _act(file: Any, path: Path, folder: Folder) -> Episode:
-    images = file["observations/images"]
-    fps = _positive(file.attrs.get("fps")) or ACT_FPS
+    images = member(file, "observations/images")
+    fps = _rate(attribute(file, "fps")) or ACT_FPS
     views: dict[str, View] = {}
     for camera in main_first(images):
         name = f"observations/images/{camera}"
-        if is_raw_images(images[camera]):
+        found = member(images, camera)
+        if is_raw_images(found):
             views[camera] = Hdf5ArrayView(path, name, fps)
-        elif is_encoded_images(images[camera]):
-            views[camera] = ImageSequenceView(Hdf5Images(path, name, len(images[camera])), fps)
-    stored = {key: file[key][()] for key in _INSTRUCTION_FIELDS if key in file and file[key].shape == ()}
-    text = _first_text(dict(file.attrs), stored)
+        elif is_encoded_images(found):
+            views[camera] = ImageSequenceView(Hdf5Images(path, name, len(found)), fps)
+    text = _first_text(
+        {key: attribute(file, key) for key in _INSTRUCTION_FIELDS},
+        {key: _scalar(member(file, key), f"{path}:{key}") for key in _INSTRUCTION_FIELDS},
+    )
     instruction = text or instruction_from((path.resolve().parents[len(folder.parts)].name, *folder.parts))
     return Episode(id=folder.id_of(path.stem), instruction=instruction, task=instruction, views=views)
 
 
-def _success(demo: Any) -> Labels:
+def _scalar(found: Any, where: str) -> object:
+    """Return the value of a dataset of one cell; ``None`` for anything else."""
+    if found is None or getattr(found, "shape", None) != ():
+        return None
+    value: object = checked_dataset(found, where)[()]
+    return value
+
+
+def _success(demo: Any, where: str) -> Labels:
     """Return success from the rewards; ``dones`` only marks the end, whether it was a success or not."""
-    if "rewards" not in demo:
+    found = member(demo, "rewards")
+    if found is None:
         return Labels()
-    rewards = np.asarray(demo["rewards"], dtype=np.float64)
+    stored = checked_dataset(found, where)
+    if stored.dtype.kind not in "fiub" or not stored.shape or stored.size > MAX_FRAMES:
+        return Labels()
+    rewards = np.asarray(stored, dtype=np.float64)
     if not len(rewards) or not np.isin(rewards, (0.0, 1.0)).all():
         return Labels()  # shaped rewards: no value means success
     return Labels((Label("success", "ever", value=float(rewards.max()), author="rewards"),))
@@ -213,18 +256,16 @@ def _text(value: object) -> str:
     return value.strip().strip('"').strip() if isinstance(value, str) else ""
 
 
-def _json(attributes: Mapping[str, object], name: str, where: str) -> dict[str, Any]:
+def _json(found: Any, name: str, where: str) -> dict[str, Any]:
     """Return an attribute that is a JSON object; empty where there is none."""
-    try:
-        content = json.loads(_text(attributes.get(name)) or "{}")
-    except ValueError as error:
-        raise SourceError(f"{where}: the attribute {name} is not JSON ({error}).") from error
+    text = _text(attribute(found, name)) or "{}"
+    content = parse_json(text, f"{where}: the attribute {name}", SourceError)
     return content if isinstance(content, dict) else {}
 
 
-def _positive(value: object) -> float | None:
+def _rate(value: object) -> float | None:
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    return number if number > 0 else None
+    return number if MIN_FPS <= number <= MAX_FPS else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,25 +12,19 @@ import numpy as np
 
 from stepscore.episodes.episode import file_digest
 from stepscore.episodes.image_ops import fit_size, resize_image
+from stepscore.episodes.limits import (
+    MAX_IMAGE_BYTES,
+    MAX_READ_BYTES,
+    check_fps,
+    check_frame_count,
+    check_pixels,
+    check_read,
+)
 from stepscore.episodes.sampling import check_indices
+from stepscore.episodes.video.hdf5_access import check_row, checked_dataset, member, open_h5
 from stepscore.episodes.view import ViewInfo
-from stepscore.errors import EpisodeError, MissingExtraError, VideoError
+from stepscore.errors import EpisodeError, VideoError
 from stepscore.types import FloatArray, Frames
-
-
-@contextmanager
-def open_h5(path: Path) -> Iterator[Any]:
-    """Open the file; raise VideoError where it or something in it cannot be read."""
-    try:
-        import h5py
-    except ImportError:
-        raise MissingExtraError(f"Reading {path.name}", "hdf5") from None
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except (OSError, KeyError, RuntimeError) as error:
-        # h5py says "not a file signature" with OSError, a broken object with KeyError or RuntimeError.
-        raise VideoError(f"Cannot read {path} as HDF5: {error}.") from error
 
 
 @dataclass(frozen=True)
@@ -53,9 +46,12 @@ class Hdf5ArrayView:
     def info(self) -> ViewInfo:
         """Return count and size from the dataset's shape."""
         with open_h5(self.path) as file:
-            n, height, width, _ = self._checked(file[self.dataset]).shape
+            n, height, width, _ = self._rows(file).shape
         if n == 0:
             raise VideoError(f"{self.location()} has no frames.")
+        check_frame_count(n, self.location())
+        check_pixels(width, height, self.location())
+        check_fps(self.fps, self.location())
         return ViewInfo(n, self.fps, width, height, n / self.fps)
 
     def timestamps(self) -> FloatArray:
@@ -67,10 +63,12 @@ class Hdf5ArrayView:
         info = self.info()
         numbers = check_indices(indices, info.n_frames, self.location())
         width, height = fit_size(info.width, info.height, size)
+        check_read(len(numbers), width, height, self.location())
         frames = np.empty((len(numbers), height, width, 3), dtype=np.uint8)
         with open_h5(self.path) as file:
-            rows = file[self.dataset]
+            rows = self._rows(file)
             for place, number in enumerate(numbers.tolist()):
+                check_row(rows, number, self.location())
                 row = rows[number]
                 frames[place] = resize_image(row[::-1] if self.bottom_up else row, (height, width))
         return frames
@@ -87,7 +85,8 @@ class Hdf5ArrayView:
         """Return the file and the dataset in it."""
         return f"{self.path}:{self.dataset}"
 
-    def _checked(self, rows: Any) -> Any:
+    def _rows(self, file: Any) -> Any:
+        rows = checked_dataset(member(file, self.dataset), self.location())
         if not is_raw_images(rows):
             raise VideoError(f"{self.location()} is {rows.shape} {rows.dtype}; expected (T, H, W, 3) uint8.")
         return rows
@@ -107,8 +106,18 @@ class Hdf5Images:
     def load(self, indices: Sequence[int]) -> list[bytes]:
         """Read the rows as bytes. The padding stays on: decoders stop at the image's own end."""
         with open_h5(self.path) as file:
-            rows = file[self.dataset]
-            return [np.asarray(rows[index]).tobytes() for index in indices]
+            rows = checked_dataset(member(file, self.dataset), self.location())
+            if not is_encoded_images(rows):
+                raise VideoError(f"{self.location()} is {rows.shape} {rows.dtype}; expected encoded images.")
+            images: list[bytes] = []
+            left = MAX_READ_BYTES
+            for index in indices:
+                check_row(rows, index % self.n, self.location())
+                images.append(np.asarray(rows[index]).tobytes())
+                left -= len(images[-1])
+                if left < 0 or len(images[-1]) > MAX_IMAGE_BYTES:
+                    raise VideoError(f"{self.location()}, frame {index} has too many bytes for an image.")
+            return images
 
     def digest(self) -> bytes:
         """Return the sha256 of the file's size, its first and last 64 KiB and the dataset's name."""
@@ -124,13 +133,13 @@ class Hdf5Images:
 
 def is_raw_images(rows: Any) -> bool:
     """Return whether a dataset is raw RGB frames, (T, H, W, 3) uint8."""
-    shape: tuple[int, ...] = getattr(rows, "shape", ())
+    shape: tuple[int, ...] = getattr(rows, "shape", None) or ()
     return len(shape) == 4 and shape[-1] == 3 and bool(rows.dtype == np.uint8)
 
 
 def is_encoded_images(rows: Any) -> bool:
     """Return whether a dataset is encoded images: rows of bytes, padded (T, L) or of any length (T,)."""
-    shape = getattr(rows, "shape", ())
+    shape = getattr(rows, "shape", None) or ()
     return (len(shape) == 2 and bool(rows.dtype == np.uint8)) or (
         len(shape) == 1 and rows.dtype.kind in "OSV"
     )

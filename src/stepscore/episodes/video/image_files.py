@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,16 @@ from typing import Protocol
 
 import numpy as np
 
+from stepscore._reading import read_bytes
+from stepscore.episodes.encoded_images import decode_image, image_size
 from stepscore.episodes.image_ops import fit_size, resize_image
+from stepscore.episodes.limits import (
+    MAX_IMAGE_BYTES,
+    MAX_READ_BYTES,
+    check_fps,
+    check_frame_count,
+    check_read,
+)
 from stepscore.episodes.sampling import check_indices
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import OptionError, VideoError
@@ -47,10 +55,12 @@ class ImageFiles:
 
     def load(self, indices: Sequence[int]) -> list[bytes]:
         """Read the files' contents."""
-        try:
-            return [self.paths[index].read_bytes() for index in indices]
-        except OSError as error:
-            raise VideoError(f"Cannot read {error.filename}: {error.strerror}.") from error
+        contents: list[bytes] = []
+        left = MAX_READ_BYTES
+        for index in indices:
+            contents.append(read_bytes(self.paths[index], VideoError, max_bytes=min(left, MAX_IMAGE_BYTES)))
+            left -= len(contents[-1])
+        return contents
 
     def digest(self) -> bytes:
         """Return the sha256 of the number of files and the first and last of them."""
@@ -77,13 +87,12 @@ class ImageSequenceView:
     fps: float
 
     def __post_init__(self) -> None:
-        if not self.fps > 0:
-            raise OptionError(f"fps is {self.fps}; it must be above 0.")
+        check_fps(self.fps, "image sequence", OptionError)
 
     def info(self) -> ViewInfo:
         """Return count, rate and size; the size is the first image's, from its header."""
         n = self._count()
-        width, height = _size(self._encoded.load([0])[0], f"{self._encoded.location()}, frame 0")
+        width, height = image_size(self._encoded.load([0])[0], f"{self._encoded.location()}, frame 0")
         return ViewInfo(n, self.fps, width, height, n / self.fps)
 
     def timestamps(self) -> FloatArray:
@@ -95,9 +104,12 @@ class ImageSequenceView:
         info = self.info()
         width, height = fit_size(info.width, info.height, size)
         numbers = check_indices(indices, info.n_frames, self._encoded.location())
+        check_read(len(numbers), width, height, self._encoded.location())
         frames = np.empty((len(numbers), height, width, 3), dtype=np.uint8)
-        for begin in range(0, len(numbers), MAX_ENCODED_IMAGES):
-            part = numbers[begin : begin + MAX_ENCODED_IMAGES].tolist()
+        # Files are read one by one; images inside of one file, several at a time.
+        most = 1 if isinstance(self.images, tuple) else MAX_ENCODED_IMAGES
+        for begin in range(0, len(numbers), most):
+            part = numbers[begin : begin + most].tolist()
             for offset, (number, content) in enumerate(zip(part, self._encoded.load(part), strict=True)):
                 where = f"{self._encoded.location()}, frame {number}"
                 frames[begin + offset] = _decode(content, (info.width, info.height), (width, height), where)
@@ -118,33 +130,15 @@ class ImageSequenceView:
     def _count(self) -> int:
         if not len(self._encoded):
             raise VideoError(f"{self._encoded.location()}: there are no frames.")
+        check_frame_count(len(self._encoded), self._encoded.location())
         return len(self._encoded)
 
 
-def _size(content: bytes, where: str) -> tuple[int, int]:
-    from PIL import ExifTags, Image
-
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            is_transposed = image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
-            return (image.height, image.width) if is_transposed else (image.width, image.height)
-    except (OSError, ValueError) as error:
-        raise VideoError(f"{where} is not a readable image ({error}).") from error
-
-
 def _decode(content: bytes, expected: tuple[int, int], wanted: tuple[int, int], where: str) -> Frames:
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            upright = ImageOps.exif_transpose(image).convert("RGB")
-    except (OSError, ValueError, SyntaxError) as error:
-        raise VideoError(f"{where} is not a readable image ({error}).") from error
-    if upright.size != expected:
+    image = decode_image(content, where)
+    height, width = image.shape[:2]
+    if (width, height) != expected:
         raise VideoError(
-            f"{where} is {upright.width}x{upright.height}; "
-            f"the first image is {expected[0]}x{expected[1]} and all must agree."
+            f"{where} is {width}x{height}; the first image is {expected[0]}x{expected[1]} and all must agree."
         )
-    if wanted != expected:
-        return resize_image(np.asarray(upright), wanted[::-1])
-    return np.asarray(upright)
+    return resize_image(image, wanted[::-1])

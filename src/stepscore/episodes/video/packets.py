@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import os
 import threading
+from array import array
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -30,13 +30,28 @@ import av.video.stream
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscore._reading import shown
+from stepscore.episodes.limits import (
+    MAX_FRAMES,
+    MIN_FPS,
+    check_fps,
+    check_frame_count,
+    check_pixels,
+)
+from stepscore.episodes.video.mp4_boxes import read_mp4_header
+from stepscore.episodes.video.opening import (
+    VideoPacket,
+    check_video_file,
+    open_video,
+    packets,
+    reason,
+    video_stream,
+)
 from stepscore.episodes.video.rotation import Rotation, may_be_rotated, read_rotation
 from stepscore.errors import VideoError
 from stepscore.types import FloatArray, IntArray
 
-VideoPacket: TypeAlias = "av.Packet[av.video.stream.VideoStream]"
 BoolArray: TypeAlias = NDArray[np.bool_]
-FORMATS = "mp4, mov, webm, mkv, avi, gif"
 _CACHED_PACKETS = 1_000_000
 
 
@@ -89,55 +104,26 @@ class _Packets(NamedTuple):
     damage: str
 
 
-def open_video(path: Path) -> av.container.InputContainer:
-    """Open the file; a VideoError states why it is not a readable video."""
-    if not path.is_file():
-        raise VideoError(f"No video at {path}.")
-    try:
-        return av.open(str(path))
-    except (av.FFmpegError, OSError, ValueError) as error:
-        raise VideoError(
-            f"{path} is not a video that can be read ({reason(error)}). Readable: {FORMATS}."
-        ) from error
-
-
-def video_stream(container: av.container.InputContainer, path: Path) -> av.video.stream.VideoStream:
-    """Return the first video stream in the file; audio and cover images are skipped."""
-    for stream in container.streams.video:
-        if stream.disposition & av.stream.Disposition.attached_pic:
-            continue
-        if stream.codec_context is None:
-            raise VideoError(f"{path}: there is no decoder for its video codec in this build of PyAV.")
-        return stream
-    raise VideoError(f"{path} has no video stream. Readable: {FORMATS}.")
-
-
-def packets(
-    container: av.container.InputContainer, stream: av.video.stream.VideoStream
-) -> Iterator[VideoPacket]:
-    """Iterate over the stream's packets from the current position, without the empty ones that mark its end."""
-    return (packet for packet in container.demux(stream) if packet.size)
-
-
-def reason(error: BaseException) -> str:
-    """Return what went wrong, in libav's words and without its error number."""
-    return str(getattr(error, "strerror", None) or error)
-
-
 def index_video(path: Path) -> PacketIndex:
     """Read the index of a file; see the module for what counts as a frame."""
+    check_video_file(path)
+    header = read_mp4_header(path)
     with open_video(path) as container:
         stream = video_stream(container, path)
-        demuxed = _demux(container, stream)
+        check_pixels(stream.codec_context.width, stream.codec_context.height, str(path))
+        demuxed = _demux(container, stream, path)
         decodable = _decodable(demuxed)
         if not decodable.any():
             raise VideoError(f"{path} has no frames that can be decoded{_because(demuxed.damage)}.")
         counted = _must_count(container, stream, demuxed)
         times, pts, packet = _frames(path, stream, demuxed, decodable, counted=counted)
+        fps = _rate(times, stream)
+        if not np.isnan(fps):
+            check_fps(fps, str(path))
         key_packet = np.flatnonzero(demuxed.is_key)
         key = _start_keys(demuxed.pts[key_packet], key_packet, pts, packet)
         context = stream.codec_context
-        rotated = may_be_rotated(path, container.format.name)
+        rotated = may_be_rotated(header, container.format.name)
         rotation = read_rotation(path, container, stream) if rotated else Rotation()
         width, height = rotation.size(context.width, context.height)
         return PacketIndex(
@@ -149,7 +135,7 @@ def index_video(path: Path) -> PacketIndex:
             key_pts=demuxed.pts[key_packet],
             key_dts=demuxed.dts[key_packet],
             counted=counted,
-            fps=_rate(times, stream),
+            fps=fps,
             width=width,
             height=height,
             rotation=rotation,
@@ -157,28 +143,35 @@ def index_video(path: Path) -> PacketIndex:
         )
 
 
-def _demux(container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> _Packets:
-    rows: list[tuple[int, int, bool, bool]] = []
-    damage, has_pts = "", True
+def _demux(
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream, path: Path
+) -> _Packets:
+    rows = array("q")  # four numbers a packet
+    number, damage, has_pts = 0, "", True
     codec = stream.codec_context.name
     try:
         for packet in packets(container, stream):
             pts, dts = packet.pts, packet.dts
             if pts is None:
                 has_pts = False
-                pts = dts if dts is not None else len(rows)
+                pts = dts if dts is not None else number
             is_cut = packet.is_corrupt or (codec == "gif" and not _is_complete_gif(packet))
             if is_cut:
                 damage = "the file is cut off"
-            shown = not (packet.is_discard or is_cut or (codec in ("vp8", "libvpx") and _is_hidden(packet)))
-            rows.append((pts, dts if dts is not None else pts, packet.is_keyframe, shown))
+            is_shown = not (
+                packet.is_discard or is_cut or (codec in ("vp8", "libvpx") and _is_hidden(packet))
+            )
+            rows.extend((pts, dts if dts is not None else pts, packet.is_keyframe, is_shown))
+            number += 1
+            if number > MAX_FRAMES:
+                check_frame_count(number, str(path))
     except av.FFmpegError as error:
         damage = reason(error)
     table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-    pts_column, dts_column, is_key, is_shown = (np.ascontiguousarray(column) for column in table.T)
-    if not damage and 0 < len(rows) < stream.frames:
+    pts_column, dts_column, keys, shown_ones = (np.ascontiguousarray(column) for column in table.T)
+    if not damage and 0 < number < stream.frames:
         damage = f"the header states {stream.frames} frames"
-    return _Packets(pts_column, dts_column, is_key != 0, is_shown != 0, has_pts, damage)
+    return _Packets(pts_column, dts_column, keys != 0, shown_ones != 0, has_pts, damage)
 
 
 def _is_complete_gif(packet: VideoPacket) -> bool:
@@ -227,7 +220,11 @@ def _frames(
     ticks, first = np.unique(demuxed.pts[packet], return_index=True)
     assert stream.time_base is not None  # the demuxer always sets it
     base = stream.time_base
-    times: FloatArray = ticks * base.numerator / base.denominator
+    # In whole numbers where they fit, as exact as the file; ticks near the end of 64 bits would wrap around.
+    fits = max(abs(int(ticks[0])), abs(int(ticks[-1]))) * base.numerator < 1 << 63
+    times: FloatArray = (ticks if fits else ticks.astype(np.float64)) * base.numerator / base.denominator
+    if times[-1] - times[0] > MAX_FRAMES / MIN_FPS or np.any(np.diff(times) <= 0):
+        raise VideoError(f"{path} has frame times that cannot be read: {times[0]:g} to {times[-1]:g} s.")
     return times, ticks, packet[first]
 
 
@@ -266,8 +263,8 @@ class _Indexes:
     def get(self, path: Path) -> PacketIndex:
         try:
             stat = os.stat(path)
-        except OSError as error:
-            raise VideoError(f"No video at {path} ({reason(error)}).") from error
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise VideoError(f"No video at {shown(path)} ({reason(error)}).") from error
         name = (os.path.abspath(path), stat.st_size, stat.st_mtime_ns)
         with self._lock:
             if name in self._indexes:

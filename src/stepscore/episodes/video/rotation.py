@@ -6,16 +6,16 @@ it (the display matrix). Frames are returned as a player displays them.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, SupportsBytes, cast
+from typing import NamedTuple, SupportsBytes, cast
 
 import av
 import av.container
 import av.video.stream
 import numpy as np
 
+from stepscore.episodes.video.mp4_boxes import Mp4Header
 from stepscore.errors import VideoError
 from stepscore.types import Frames
 
@@ -40,23 +40,16 @@ class Rotation(NamedTuple):
         return image[:: -1 if self.mirror_y else 1, :: -1 if self.mirror_x else 1]
 
 
-def may_be_rotated(path: Path, container: str) -> bool:
+def may_be_rotated(header: Mp4Header, container: str) -> bool:
     """Return whether the file may state a rotation, without decoding; only mp4 and Matroska families can.
 
     Args:
-        path: The file.
+        header: Its mp4 header.
         container: libav's name of the file's format.
     """
-    if "matroska" in container:
-        return True
-    if "mp4" not in container:
-        return False
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        try:
-            return any(matrix != _UPRIGHT for matrix in _matrices(file, 0, end))
-        except struct.error:
-            return True  # a header that cannot be followed; the first frame decides
+    return "matroska" in container or (
+        "mp4" in container and any(matrix != _UPRIGHT for matrix in header.matrices)
+    )
 
 
 def read_rotation(
@@ -73,7 +66,7 @@ def read_rotation(
         return Rotation()  # reading a frame reports what is wrong with it
     side_data = cast("Mapping[str, SupportsBytes]", frame.side_data if frame is not None else {})
     matrix = side_data.get("DISPLAYMATRIX")
-    if matrix is None:
+    if matrix is None or len(bytes(matrix)) < 20:
         return Rotation()
     # Row-major 3x3 in 16.16 fixed point: x' = a x + c y, y' = b x + d y.
     a, b, _, c, d = np.frombuffer(bytes(matrix), dtype=np.int32)[:5] / 65536.0
@@ -85,24 +78,3 @@ def read_rotation(
         f"{path} is to be rotated by {np.degrees(np.arctan2(b, a)):.0f} degrees; "
         "only multiples of 90 degrees are supported. Re-encode it upright."
     )
-
-
-def _matrices(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield a, b, c, d of every matrix in the mvhd and tkhd boxes of an mp4 (ISO 14496-12)."""
-    while start + 8 <= end:
-        file.seek(start)
-        size, kind = struct.unpack(">I4s", file.read(8))
-        body = start + 8
-        if size == 1:
-            size, body = struct.unpack(">Q", file.read(8))[0], start + 16
-        size = size or end - start
-        if size < 8:
-            return
-        if kind in (b"moov", b"trak"):
-            yield from _matrices(file, body, min(start + size, end))
-        elif kind in (b"mvhd", b"tkhd"):
-            # Both headers end in the matrix: mvhd has 28 bytes after it, tkhd 8.
-            file.seek(start + size - 36 - (28 if kind == b"mvhd" else 8))
-            a, b, _, c, d = struct.unpack(">5i16x", file.read(36))
-            yield a, b, c, d
-        start += size

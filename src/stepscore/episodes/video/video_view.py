@@ -21,15 +21,10 @@ from av.video.frame import PictureType, VideoFrame
 
 from stepscore.episodes.episode import file_digest
 from stepscore.episodes.image_ops import fit_size
+from stepscore.episodes.limits import check_fps, check_frame_count, check_read
 from stepscore.episodes.sampling import check_indices
-from stepscore.episodes.video.packets import (
-    PacketIndex,
-    VideoPacket,
-    open_video,
-    packet_index,
-    packets,
-    video_stream,
-)
+from stepscore.episodes.video.opening import VideoPacket, open_video, packets, video_stream
+from stepscore.episodes.video.packets import PacketIndex, packet_index
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import EpisodeError, VideoError
 from stepscore.types import FloatArray, Frames, IntArray
@@ -90,6 +85,7 @@ class VideoView:
         index, frames = self._frames()
         width, height = fit_size(index.width, index.height, size)
         numbers = frames[check_indices(indices, len(frames), self.location())]
+        check_read(len(numbers), width, height, self.location())
         images = np.empty((len(numbers), height, width, 3), dtype=np.uint8)
         places: dict[int, list[int]] = defaultdict(list)
         for place, number in enumerate(numbers.tolist()):
@@ -133,6 +129,8 @@ def _locate(span: FileSpan, index: PacketIndex, where: str) -> IntArray:
     """Return the frame nearest each of the span's times; VideoError where one is over half a frame away."""
     if span.n_frames < 1:
         raise VideoError(f"{where}: the episode has no frames.")
+    check_frame_count(span.n_frames, where)
+    check_fps(span.fps, where)
     start_s = float(index.times[0]) if span.start_s is None else span.start_s
     due = start_s + np.arange(span.n_frames) / span.fps
     half = 0.5 / span.fps

@@ -1,0 +1,126 @@
+"""Parquet files from anywhere, read within limits.
+
+A footer of a few bytes can claim a million million rows, and a column of one repeated text can grow a thousandfold
+when it is read. What a read would take in memory is estimated from the footer first; texts are read as the file
+keeps them, each once, and their full length is checked before they are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stepscore._reading import check_regular, shown
+from stepscore.errors import StepScoreError
+
+MAX_TABLE_BYTES = 1 << 29
+"""Most memory that the columns read of one file may take."""
+
+MAX_COLUMNS = 10_000
+"""Most columns of a table."""
+
+_BATCH_ROWS = 256
+
+Error = type[StepScoreError]
+
+
+@contextmanager
+def open_parquet(path: Path, error: Error) -> Iterator[Any]:
+    """Open a file for reading; raise ``error`` where it or something in it cannot be read."""
+    import pyarrow.parquet as pq
+
+    check_regular(path, error)
+    try:
+        # A file object and not a path: a folder called "a=b" must not add a column.
+        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+            if file.metadata.num_columns > MAX_COLUMNS:
+                raise error(
+                    f"{shown(path)} has {file.metadata.num_columns} columns; at most {MAX_COLUMNS} are read."
+                )
+            yield file
+    except StepScoreError:
+        raise
+    except Exception as problem:  # Arrow raises ArrowException, OSError, ValueError, KeyError ...
+        raise error(f"Cannot read {shown(path)} as parquet: {str(problem)[:200]}.") from problem
+
+
+def read_parquet(path: Path, error: Error, columns: Sequence[str] | None = None) -> Any:
+    """Return the table in a file, or only some of its columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with open_parquet(path, error) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        names = list(schema.names) if columns is None else list(columns)
+        check_size(file, names, path, error)
+        texts = [name for name in names if _is_text(schema.field(name).type)]
+        with path.open("rb") as raw, pq.ParquetFile(raw, read_dictionary=texts) as compact:
+            if any(pa.types.is_nested(schema.field(name).type) for name in names):
+                table = _read_by_batches(compact, names, path, error)
+            else:
+                table = compact.read(columns=names) if columns is not None else compact.read()
+        left = MAX_TABLE_BYTES - 8 * metadata.num_rows * len(names)
+        for name in texts:
+            left -= _text_bytes(table.column(name))
+            if left < 0:
+                raise error(_too_large(path, f"the texts of column {name!r}"))
+        fields = [pa.field(field.name, schema.field(field.name).type) for field in table.schema]
+        return table.cast(pa.schema(fields, metadata=table.schema.metadata))
+
+
+def _read_by_batches(file: Any, columns: Sequence[str], path: Path, error: Error) -> Any:
+    """Return the table, read a little at a time: texts inside of lists are written out as they are read."""
+    import pyarrow as pa
+
+    batches, size = [], 0
+    for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+        batches.append(batch)
+        size += batch.nbytes
+        if size > MAX_TABLE_BYTES:
+            raise error(_too_large(path, f"the columns {', '.join(columns)[:200]}"))
+    return pa.Table.from_batches(batches) if batches else file.read(columns=list(columns))
+
+
+def check_size(file: Any, columns: Sequence[str], path: Path, error: Error) -> None:
+    """Raise ``error`` where reading these columns of an open file would take more than ``MAX_TABLE_BYTES``."""
+    metadata, wanted = file.metadata, set(columns)
+    claimed = 8 * metadata.num_rows * len(wanted)
+    if metadata.num_rows < 0 or claimed > MAX_TABLE_BYTES:
+        raise error(_too_large(path, f"{metadata.num_rows} rows of {len(wanted)} columns"))
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for column in range(group.num_columns):
+            chunk = group.column(column)
+            if wanted & {chunk.path_in_schema, chunk.path_in_schema.partition(".")[0]}:
+                claimed += max(0, chunk.total_uncompressed_size)
+                if claimed > MAX_TABLE_BYTES:
+                    raise error(_too_large(path, f"column {chunk.path_in_schema!r}"))
+
+
+def _too_large(path: Path, what: str) -> str:
+    return f"{shown(path)}: {what} would take more than {MAX_TABLE_BYTES >> 20} MiB. Split the file, or leave it out."
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
+
+
+def _text_bytes(column: Any) -> int:
+    """Return the bytes of a column of texts when each is written out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total = 0
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(chunk.type):
+            lengths = pc.binary_length(chunk.dictionary)
+            total += pc.sum(lengths.take(chunk.indices)).as_py() or 0
+        else:
+            total += chunk.nbytes
+    return total
