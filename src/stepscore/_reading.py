@@ -78,8 +78,12 @@ def read_json(path: Path, error: Error, *, max_bytes: int = MAX_TEXT_BYTES) -> A
     return parse_json(read_text(path, error, max_bytes=max_bytes), shown(path), error)
 
 
-def parse_json(text: str | bytes, where: str, error: Error) -> Any:
-    """Return the value of a JSON text; ``where`` (a file, or file and line) begins the message of an error."""
+def parse_json(text: str | bytes, where: str, error: Error, *, huge_integers: bool = False) -> Any:
+    """Return the value of a JSON text; ``where`` (a file, or file and line) begins the message of an error.
+
+    ``huge_integers`` leaves in place integers that no 64 bits hold, as some integer of 25 digits, for a caller that
+    checks every number it takes.
+    """
     huge = False
 
     def read_int(digits: str) -> int:
@@ -96,7 +100,7 @@ def parse_json(text: str | bytes, where: str, error: Error) -> Any:
         _too_deep(where, error)
     except ValueError as problem:
         raise error(f"{where} is not JSON ({problem}).") from problem
-    if huge:
+    if huge and not huge_integers:
         _check_integers(value, where, error)
     opened = (
         text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")

@@ -41,7 +41,10 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Answer:
-    """Generated text. ``finish`` is ``"stop"``, or ``"length"`` where it was cut off."""
+    """Generated text. ``finish`` is ``"stop"``, or ``"length"`` where it was cut off.
+
+    A count of tokens is 0 where it is not known, here as in all responses.
+    """
 
     text: str
     finish: str = "stop"
@@ -60,6 +63,7 @@ class Scores:
     logprobs: tuple[float, ...]
     censored: tuple[bool, ...]
     tokens_in: int = 0
+    tokens_out: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,7 @@ class PrefixScores:
 
     logprobs: FloatArray
     tokens_in: int = 0
+    tokens_out: int = 0
 
 
 @dataclass(frozen=True, eq=False)

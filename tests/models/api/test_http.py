@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 import stamina
 
-from stepscore.errors import ModelError, OptionError, RefusedError, StatusError, TransientModelError
+from stepscore.errors import (
+    ModelError,
+    OptionError,
+    RefusedError,
+    StatusError,
+    TransientModelError,
+    UnavailableError,
+)
 from stepscore.models.api.http import Server, _refusal, retry_after
 from tests.models.api.servers import Running, serving
 
@@ -135,7 +142,8 @@ def test_no_header_is_no_wait() -> None:
     [
         (429, "rate_limit_exceeded", RefusedError),
         (429, "insufficient_quota", StatusError),
-        (503, None, RefusedError),
+        (503, None, UnavailableError),
+        (500, None, RefusedError),
         (502, None, TransientModelError),
         (504, None, TransientModelError),
         (404, None, StatusError),

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from stepscore.episodes import fit_size
 from stepscore.errors import OptionError, TransientModelError
 from stepscore.models.base import Answer, Scores
+from stepscore.models.calls.response_checks import count_of, logprob_of
 from stepscore.models.requests import DecodedMedia, Part, Prompt, Turn
 from stepscore.types import Frames
 
@@ -116,7 +117,10 @@ def read_answer(reply: Mapping[str, Any], where: str) -> Answer:
 
 
 def read_logprobs(reply: Mapping[str, Any], where: str) -> dict[str, float]:
-    """Return the log-probability of every token that a chat completion lists at its first position."""
+    """Return the log-probability of every token that a chat completion lists at its first position.
+
+    One that is no number, or above 0, is NaN: unknown.
+    """
     logprobs = _choice(reply, where).get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not content:
@@ -126,48 +130,57 @@ def read_logprobs(reply: Mapping[str, Any], where: str) -> dict[str, float]:
         )
     try:
         items = [*(content[0].get("top_logprobs") or ()), content[0]]
-        pairs = [(str(item["token"]), float(item["logprob"])) for item in items]
+        pairs = [(str(item["token"]), logprob_of(item["logprob"])) for item in items]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise TransientModelError(f"{where} returned log-probabilities in an unknown format.") from None
-    return {token: value for token, value in reversed(pairs) if not math.isnan(value)}
+    return dict(reversed(pairs))
 
 
 Token = TypeVar("Token", bound=str | int)
 
 
-def scores_of(returned: Mapping[Token, float], tokens: Sequence[Token], tokens_in: int, where: str) -> Scores:
+def scores_of(
+    returned: Mapping[Token, float],
+    tokens: Sequence[Token],
+    tokens_in: int,
+    where: str,
+    tokens_out: int = 0,
+) -> Scores:
     """Return the scores of the requested tokens (texts or ids); those not among the returned ones are censored.
 
     A server returns its most likely tokens, so a missing one is at most as likely as the least likely of them. A
     text may be several tokens in truth; it is then at most as likely as its beginning: where a returned token is
     its beginning, the larger of the two is the bound. Either way the true value is at most the number given.
+    Of a token that was returned without a usable number, no more is known than that it is at most 0.
     """
     if not returned:
-        raise TransientModelError(f"{where} returned no log-probability that is a number.")
-    least = min(returned.values())
+        raise TransientModelError(f"{where} returned no log-probability.")
+    least = min((value for value in returned.values() if not math.isnan(value)), default=0.0)
     values, censored = [], []
     for token in tokens:
         bound = max([least, *_beginnings(returned, token)])
         value = returned.get(token, bound)
-        values.append(max(value, MIN_LOGPROB))
-        censored.append(token not in returned or value <= MIN_LOGPROB)
-    return Scores(tuple(values), tuple(censored), tokens_in)
+        unknown = math.isnan(value)
+        values.append(0.0 if unknown else max(value, MIN_LOGPROB))
+        censored.append(unknown or token not in returned or value <= MIN_LOGPROB)
+    return Scores(tuple(values), tuple(censored), tokens_in, tokens_out)
 
 
 def _beginnings(returned: Mapping[Token, float], token: Token) -> list[float]:
     if not isinstance(token, str):
         return []
     return [
-        value for word, value in returned.items() if isinstance(word, str) and word and token.startswith(word)
+        0.0 if math.isnan(value) else value
+        for word, value in returned.items()
+        if isinstance(word, str) and word and token.startswith(word)
     ]
 
 
 def read_usage(reply: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the number of input and output tokens; 0 where the server does not report it."""
+    """Return the number of input and output tokens; 0 where the server does not report it, or what cannot be."""
     usage = reply.get("usage")
     found = usage if isinstance(usage, dict) else {}
-    read, written = found.get("prompt_tokens"), found.get("completion_tokens")
-    return read if isinstance(read, int) else 0, written if isinstance(written, int) else 0
+    return count_of(found.get("prompt_tokens")), count_of(found.get("completion_tokens"))
 
 
 def _choice(reply: Mapping[str, Any], where: str) -> dict[str, Any]:

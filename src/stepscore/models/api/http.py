@@ -2,13 +2,16 @@
 
 ::
 
-    429, 408, 409, 425, 5xx                       RefusedError: try again, after Retry-After where it is given
+    no connection, 503                            UnavailableError: wait until the server is back
+    429, 408, 409, 425, other 5xx                 RefusedError: try again, after Retry-After where it is given
     time-out, lost connection, invalid JSON       TransientModelError: try again; it may have been billed
-    other 4xx                                     StatusError with the server's message: do not try again
+    other 4xx, redirects                          StatusError with the server's message: do not try again
 
 How often, and how long to wait in between: ``calls/retries.py``; the ledger retries calls (``calls/ledger.py``).
 
-Keys are read from the environment when a request is sent. They are kept nowhere, and cut out of messages.
+Nothing a server sends is believed: a body is read within a limit (``response_body.py``), its JSON within limits of
+depth, and the key is cut out of all of it (``api_key.py``). Redirects are not followed, cookies not kept. Proxies of
+the environment (``HTTPS_PROXY``) are used, except for servers on this machine; ``.netrc`` is not read.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
+import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +28,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from stepscore.errors import ModelError, OptionError, RefusedError, StatusError, TransientModelError
+from stepscore._reading import parse_json
+from stepscore.errors import (
+    ModelError,
+    OptionError,
+    RefusedError,
+    StatusError,
+    TransientModelError,
+    UnavailableError,
+)
+from stepscore.models.api.api_key import mask_text, mask_values, read_key
+from stepscore.models.api.response_body import read_body
 from stepscore.models.calls.retries import FIRST_WAIT_S, MAX_GET_ATTEMPTS
 
 if TYPE_CHECKING:
@@ -59,18 +72,8 @@ class Server:
     )
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise OptionError(
-                f"base_url is {self.base_url!r}; it must be an http or https address "
-                "such as http://localhost:8000/v1."
-            )
-        if parts.username or parts.password or parts.query:
-            raise OptionError(
-                f"base_url may hold no user, password or query: keys are read from the environment. "
-                f"Set {self.key_name} instead."
-            )
-        if not self.timeout_s > 0:
+        _check_address(self.base_url, self.key_name)
+        if not 0 < self.timeout_s < math.inf:
             raise OptionError(f"timeout_s is {self.timeout_s}; it must be above 0.")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -101,36 +104,38 @@ class Server:
         import httpx2
 
         url = f"{self.root if at_root else self.base_url.rstrip('/')}/{path}"
-        key = os.environ.get(self.key_name, "").strip()
-        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        key = read_key(self.key_name)
+        # Not compressed: what is unpacked on arrival has no limit in size that could be known before.
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        if key:
+            headers["authorization"] = f"Bearer {key}"
         if method == "GET":
             # Rare, and uvicorn closes a connection unannounced after an error: the next attempt must not meet that.
             headers["connection"] = "close"
+        where = mask_text(url, key)
         try:
             async with asyncio.timeout(self.timeout_s):
-                response = await (await self._client()).request(method, url, content=body, headers=headers)
+                client = await self._client()
+                async with client.stream(method, url, content=body, headers=headers) as response:
+                    content = await read_body(response, where)
         except TimeoutError:
-            raise TransientModelError(f"{url}: no complete response in {self.timeout_s:g} s.") from None
+            raise TransientModelError(f"{where}: no complete response in {self.timeout_s:g} s.") from None
         except httpx2.ConnectError as error:
-            message = f"{url} cannot be reached ({error}). Is the server running, and --base-url right?"
-            raise RefusedError(_hidden(message, key)) from None
-        except httpx2.HTTPError as error:
-            reason = str(error) or type(error).__name__
-            raise TransientModelError(_hidden(f"{url}: the connection was lost ({reason}).", key)) from None
+            raise _unreachable(where, error, key) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+            reason = _quoted(str(error) or type(error).__name__, key)
+            raise TransientModelError(f"{where}: the connection was lost ({reason}).") from None
         if not response.is_success:
-            status = response.status_code
-            refusal = _refusal(url, status, response.text, response.headers, key)
-            raise refusal from StatusError(f"HTTP status {status}", status)
-        return _object(url, response.text, key)
+            status, text = response.status_code, content.decode("utf-8", "replace")
+            raise _refusal(where, status, text, response.headers, key) from StatusError(
+                f"HTTP status {status}", status
+            )
+        return _object(where, content, key)
 
     async def _client(self) -> httpx2.AsyncClient:
-        import httpx2
-
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            # Idle connections are closed before a server drops them (uvicorn: 5 s), which would look like a loss.
-            limits = httpx2.Limits(max_connections=None, keepalive_expiry=2.0)
-            client = httpx2.AsyncClient(timeout=None, limits=limits)
+            client = _open_client()
             self._clients[loop] = client, (closing := self._closing(loop, client))
             await anext(closing)
         return self._clients[loop][0]
@@ -144,6 +149,48 @@ class Server:
         finally:
             self._clients.pop(loop, None)
             await client.aclose()
+
+
+def _check_address(url: str, key_name: str) -> None:
+    """Raise OptionError for an address that is none, or that holds a key; one that may hold a key is not shown."""
+    shown = repr(url[:200]) if not any(char in url for char in "@?#") else "not shown, as it may hold a key"
+    wrong = f"base_url is {shown}; it must be an http or https address such as http://localhost:8000/v1."
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises where it is no port
+    except ValueError:
+        raise OptionError(wrong) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
+        raise OptionError(wrong)
+    if parts.username or parts.password or parts.query or parts.fragment or "@" in parts.netloc:
+        raise OptionError(
+            f"base_url may hold no user, password or query: keys are read from the environment. "
+            f"Set {key_name} instead."
+        )
+
+
+def _open_client() -> httpx2.AsyncClient:
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    import httpx2
+
+    # Idle connections are closed before a server drops them (uvicorn: 5 s), which would look like a loss.
+    limits = httpx2.Limits(max_connections=None, keepalive_expiry=2.0)
+    # What goes to this machine goes by no proxy: it would get the key and the frames in plain text.
+    direct = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+    try:
+        return httpx2.AsyncClient(
+            timeout=None,
+            limits=limits,
+            mounts=direct,
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        )
+    except (ValueError, ImportError, OSError, httpx2.InvalidURL):  # their messages quote the address
+        raise OptionError(
+            "The proxy or the certificates that the environment names cannot be used. Check HTTP_PROXY, "
+            "HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR, or unset them."
+        ) from None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -165,45 +212,69 @@ def status_of(error: ModelError) -> int | None:
     return cause.status if isinstance(cause, StatusError) else None
 
 
-def _refusal(url: str, status: int, text: str, headers: Mapping[str, str], key: str) -> ModelError:
+def _unreachable(where: str, error: Exception, key: str) -> ModelError:
+    """Return the error for a connection that was not made; no request was sent."""
+    reason = _quoted(str(error) or type(error).__name__, key)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):  # no waiting repairs it
+            return ModelError(
+                f"{where} cannot be reached ({reason}). Is it https there, and its certificate known here?"
+            )
+        cause = cause.__cause__ or cause.__context__
+    return UnavailableError(
+        f"{where} cannot be reached ({reason}). Is the server running, and --base-url right?"
+    )
+
+
+def _refusal(where: str, status: int, text: str, headers: Mapping[str, str], key: str) -> ModelError:
     """Return the error for a response that is not 2xx."""
-    reason, code = _message(text)
-    message = _hidden(f"{url} answered {status}: {reason}", key)
+    reason, code = _message(text, key)
+    message = f"{where} answered {status}: {reason}"
     if code == "insufficient_quota":  # a 429 that no waiting repairs
         return StatusError(message, status)
+    if status == 503:
+        return UnavailableError(message, retry_after(headers), sent=True)
     if status in RETRY_STATUSES or status >= 500:
         # A gateway that timed out may have left a billed answer behind it.
         kind = TransientModelError if status in (408, 502, 504) else RefusedError
         return kind(message, retry_after(headers))
     if 300 <= status < 400:
-        message += f" It redirects to {headers.get('location', '?')}: give that as base_url."
+        target = _quoted(headers.get("location", "?"), key)
+        message += f" It redirects to {target}: give that as base_url."
     return StatusError(message, status)
 
 
-def _message(text: str) -> tuple[str, str]:
+def _message(text: str, key: str) -> tuple[str, str]:
     """Return the server's message and error code, from OpenAI's error object or a variant of it."""
     try:
-        found = json.loads(text)
-    except ValueError:
-        return " ".join(text.split())[:MAX_QUOTED_CHARS] or "(no message)", ""
+        found = parse_json(text, "", ModelError, huge_integers=True)
+    except ModelError:
+        return _quoted(" ".join(text.split()), key) or "(no message)", ""
     error = found.get("error", found) if isinstance(found, dict) else found
     if isinstance(error, dict):
         message = error.get("message") or error.get("detail") or json.dumps(error)
-        return str(message)[:MAX_QUOTED_CHARS], str(error.get("code", ""))
-    return str(error)[:MAX_QUOTED_CHARS], ""
+        return _quoted(str(message), key), str(error.get("code", ""))
+    return _quoted(str(error), key), ""
 
 
-def _object(url: str, text: str, key: str) -> dict[str, Any]:
+def _object(where: str, content: bytes, key: str) -> dict[str, Any]:
+    """Return the JSON object of a successful response, without the key."""
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = parse_json(content, "It", TransientModelError, huge_integers=True)
+    except TransientModelError:
         found = None
     if not isinstance(found, dict):
-        raise TransientModelError(_hidden(f"{url} did not return a JSON object: {text[:80]!r}.", key))
+        begins = _quoted(content.decode("utf-8", "replace"), key)[:80]
+        raise TransientModelError(f"{where} did not return a JSON object: {begins!r}.")
     if found.get("error"):  # some gateways return 200 with an error inside
-        raise TransientModelError(_hidden(f"{url} returned an error: {_message(text)[0]}", key))
-    return found
+        message = _message(content.decode("utf-8", "replace"), key)[0]
+        raise TransientModelError(f"{where} returned an error: {message}")
+    masked: dict[str, Any] = mask_values(found, key)
+    return masked
 
 
-def _hidden(message: str, key: str) -> str:
-    return message.replace(key, "[key]") if key else message
+def _quoted(text: str, key: str) -> str:
+    """Return a server's words as a message shows them: without the key, on one line, and not a screen long."""
+    masked = mask_text(text, key)
+    return "".join(char if char.isprintable() else " " for char in masked[:MAX_QUOTED_CHARS])

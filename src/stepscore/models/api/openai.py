@@ -212,7 +212,8 @@ class OpenAIModel(SyncMethods):
             "top_logprobs": self.top_logprobs,
         }
         reply = await self._chat(prompt, body)
-        return scores_of(read_logprobs(reply, self.name), candidates, read_usage(reply)[0], self.name)
+        read, written = read_usage(reply)
+        return scores_of(read_logprobs(reply, self.name), candidates, read, self.name, written)
 
     async def _score_prefix(self, request: ScorePrefixes) -> PrefixScores:
         prompt, candidates = chat_prompt(request, prefill=self.prefill)

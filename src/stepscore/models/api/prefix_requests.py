@@ -60,7 +60,8 @@ async def score_one_by_one(
     values = [
         [found[prompt, length].logprobs[0, 0] for length in request.lengths] for prompt in request.prompts
     ]
-    return PrefixScores(np.array(values), sum(answer.tokens_in for answer in found.values()))
+    counts = [(answer.tokens_in, answer.tokens_out) for answer in found.values()]
+    return PrefixScores(np.array(values), *(sum(column) for column in zip(*counts, strict=True)))
 
 
 def single_requests(request: ScorePrefixes) -> list[ScorePrefixes]:
@@ -95,7 +96,7 @@ def of_scores(scores: Scores) -> PrefixScores:
     known = [
         np.nan if hidden else value for value, hidden in zip(scores.logprobs, scores.censored, strict=True)
     ]
-    return PrefixScores(np.array(known, dtype=np.float64)[None, None], scores.tokens_in)
+    return PrefixScores(np.array(known, dtype=np.float64)[None, None], scores.tokens_in, scores.tokens_out)
 
 
 def chat_prompt(request: ScorePrefixes, *, prefill: bool) -> tuple[Prompt, tuple[str, ...]]:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from stepscore.errors import TransientModelError
-from stepscore.models.api.chat import expand_videos, scores_of
+from stepscore.models.api.chat import expand_videos, read_usage, scores_of
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.self_hosted import SelfHostedModel
 from stepscore.models.base import Capabilities, PrefixScores, Scores
+from stepscore.models.calls.response_checks import logprob_of
 from stepscore.models.chatml import chatml_parts
 from stepscore.models.requests import Part, Prompt, ScorePrefixes, VideoPrefix
 
@@ -73,14 +74,14 @@ class SglangModel(SelfHostedModel):
             raise TransientModelError(
                 f"{self.name} returned log-probabilities for other tokens than requested."
             )
-        tokens_in = meta.get("prompt_tokens") if isinstance(meta, dict) else None
-        return scores_of(returned, ids, tokens_in if isinstance(tokens_in, int) else 0, self.name)
+        read, written = read_usage({"usage": meta})
+        return scores_of(returned, ids, read, self.name, written)
 
     def _logprobs(self, meta: object) -> dict[int, float]:
         try:
             first = meta["output_token_ids_logprobs"][0]  # type: ignore[index]
-            return {int(item[1]): float(item[0]) for item in first}
-        except (IndexError, KeyError, TypeError, ValueError):
+            return {int(item[1]): logprob_of(item[0]) for item in first}
+        except (IndexError, KeyError, OverflowError, TypeError, ValueError):
             raise TransientModelError(f"{self.name} returned no log-probabilities.") from None
 
     def _render(self, parts: Sequence[Part]) -> tuple[str, list[str]]:

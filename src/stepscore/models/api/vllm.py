@@ -103,7 +103,8 @@ class VllmModel(SelfHostedModel):
                     f"({len(returned)} in all)."
                 )
             self._observed["no ids"] = True
-        return scores_of(returned, ids, read_usage(reply)[0], self.name)
+        read, written = read_usage(reply)
+        return scores_of(returned, ids, read, self.name, written)
 
     def _logprobs_by_id(self, reply: dict[str, Any]) -> dict[int, float]:
         returned = read_logprobs(reply, self.name)

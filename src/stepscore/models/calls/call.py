@@ -45,7 +45,7 @@ class Call:
         return sum(_count(part) for part in media_refs(self.request))
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of ``calls``; nothing in it depends on time or on the cache."""
+        """Return it as a row of ``calls``; nothing in it depends on time or on the cache. Unknown counts are null."""
         response = self.response
         return {
             "key": self.key,
@@ -53,8 +53,8 @@ class Call:
             "prompt": prompt_text(self.request),
             "frames": json.dumps([plain(part) for part in media_refs(self.request)]),
             "answer": response.text if isinstance(response, Answer) else json.dumps(pack(response)),
-            "tokens_in": response.tokens_in if response else 0,
-            "tokens_out": response.tokens_out if isinstance(response, Answer) else 0,
+            "tokens_in": (response.tokens_in or None) if response else None,
+            "tokens_out": getattr(response, "tokens_out", None) or None,
         }
 
 
@@ -91,11 +91,12 @@ def pack(response: Response | None) -> dict[str, Any]:
         return {"kind": "answer", **dataclasses.asdict(response)}
     if isinstance(response, Scores):
         values = [_packed(value) for value in response.logprobs]
-        return {"kind": "scores", **dataclasses.asdict(response), "logprobs": values}
+        return {"kind": "scores", **_without_zero(dataclasses.asdict(response)), "logprobs": values}
     if isinstance(response, PrefixScores):
         values = [_packed(float(v)) for v in response.logprobs.ravel()]
         shape = list(response.logprobs.shape)
-        return {"kind": "prefixes", "shape": shape, "logprobs": values, "tokens_in": response.tokens_in}
+        counts = {"tokens_in": response.tokens_in, "tokens_out": response.tokens_out}
+        return {"kind": "prefixes", "shape": shape, "logprobs": values, **_without_zero(counts)}
     if isinstance(response, StagePredictions):
         heads = {name: _packed_head(head) for name, head in response.heads.items()}
         return {"kind": "stages", "heads": heads, "tokens_in": response.tokens_in}
@@ -103,20 +104,37 @@ def pack(response: Response | None) -> dict[str, Any]:
 
 
 def unpack(value: Mapping[str, Any]) -> Response:
-    """Return the response from the values of :func:`pack`."""
+    """Return the response from the values of :func:`pack`.
+
+    Raises:
+        ModelError: They are not such values; a cache may be damaged, or written by anyone.
+    """
+    try:
+        return _unpacked_response(value)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ModelError(f"The call cache holds a malformed answer ({type(error).__name__}).") from error
+
+
+def _unpacked_response(value: Mapping[str, Any]) -> Response:
     fields = {name: item for name, item in value.items() if name != "kind"}
     if value["kind"] == "answer":
         return Answer(**fields)
     if value["kind"] == "scores":
         values = tuple(map(_unpacked, fields["logprobs"]))
-        return Scores(values, tuple(fields["censored"]), fields["tokens_in"])
+        return Scores(values, tuple(fields["censored"]), fields["tokens_in"], fields.get("tokens_out", 0))
     if value["kind"] == "prefixes":
         flat = np.array([_unpacked(value) for value in fields["logprobs"]], dtype=np.float64)
-        return PrefixScores(flat.reshape(fields["shape"]), fields["tokens_in"])
+        counts = fields["tokens_in"], fields.get("tokens_out", 0)
+        return PrefixScores(flat.reshape(fields["shape"]), *counts)
     if value["kind"] == "stages":
         heads = {name: _unpacked_head(head) for name, head in fields["heads"].items()}
         return StagePredictions(heads, fields["tokens_in"])
-    raise ModelError(f"The call cache holds an answer of an unknown kind {value['kind']!r}.")
+    raise ModelError(f"The call cache holds an answer of an unknown kind {str(value['kind'])[:40]!r}.")
+
+
+def _without_zero(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields without a count of output tokens that is not known: as all answers were stored at first."""
+    return {name: item for name, item in fields.items() if name != "tokens_out" or item}
 
 
 def _packed(value: float) -> float | str | None:

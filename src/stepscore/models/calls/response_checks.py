@@ -1,0 +1,111 @@
+"""What a response may hold: checked once, before anything of it reaches the journal, the cache or the account.
+
+A count of tokens is an integer from 1 to a bound, else it is unknown, which is 0 here: every request has tokens. A
+log-probability is at most 0, else it is unknown, which is NaN. A response of another kind or shape than its request
+asks for is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from stepscore.errors import TransientModelError
+from stepscore.models.base import Answer, PrefixScores, Response, Scores, StagePrediction, StagePredictions
+from stepscore.models.requests import Generate, PredictStages, Request, Score
+
+MAX_TOKENS = 100_000_000
+"""Most tokens of one call that are believed; the longest contexts have ten million."""
+
+MAX_LOGPROB = 1e-6
+"""Largest log-probability that rounding explains; it counts as 0, and a larger one is unknown."""
+
+MIN_ANSWER_CHARS = 65_536
+CHARS_PER_TOKEN = 16
+"""Longest text that is taken from an answer: so many characters a requested token, and at least as many as above.
+Judges search it with patterns whose time grows with its square."""
+
+
+def count_of(value: object) -> int:
+    """Return a count of tokens; 0, for unknown, where it is no integer (a boolean is none) from 0 to the bound."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if 0 <= value <= MAX_TOKENS else 0
+
+
+def logprob_of(value: object) -> float:
+    """Return a log-probability; NaN, for unknown, where it is no number or above 0 by more than rounding."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
+        return math.nan
+    if not value <= MAX_LOGPROB:
+        return math.nan
+    return min(float(value), 0.0) if value > -1e300 else -math.inf
+
+
+def check_response(response: Response, request: Request, where: str) -> Response:
+    """Return a response with unknown in place of what cannot be true.
+
+    Args:
+        response: From a model or the cache.
+        request: The request it answers.
+        where: The model's name, for messages.
+
+    Raises:
+        TransientModelError: It is not of the kind, length or shape that the request asks for.
+    """
+    checked = _checked(response, request)
+    if checked is None:
+        raise TransientModelError(f"{where} returned something other than what was requested.")
+    return checked
+
+
+def _checked(response: Response, request: Request) -> Response | None:
+    if isinstance(request, Generate):
+        return _checked_answer(response, request) if isinstance(response, Answer) else None
+    if isinstance(request, Score):
+        return _checked_scores(response, request) if isinstance(response, Scores) else None
+    if isinstance(request, PredictStages):
+        if not isinstance(response, StagePredictions) or not all(map(_fits, response.heads.values())):
+            return None
+        return replace(response, tokens_in=count_of(response.tokens_in))
+    if not isinstance(response, PrefixScores):
+        return None
+    shape = (len(request.prompts), len(request.lengths), len(request.candidates))
+    if response.logprobs.shape != shape or response.logprobs.dtype.kind != "f":
+        return None
+    values = np.asarray(response.logprobs, dtype=np.float64)
+    known = np.where(values <= MAX_LOGPROB, np.minimum(values, 0.0), np.nan)
+    return PrefixScores(known, count_of(response.tokens_in), count_of(response.tokens_out))
+
+
+def _fits(head: StagePrediction) -> bool:
+    n = len(head.shares)
+    return head.probabilities.shape == (n, len(head.stages)) and head.shares.shape == head.progress.shape == (
+        n,
+    )
+
+
+def _checked_answer(response: Answer, request: Generate) -> Answer | None:
+    longest = max(MIN_ANSWER_CHARS, CHARS_PER_TOKEN * request.max_tokens)
+    if not isinstance(response.text, str) or len(response.text) > longest:
+        return None
+    finish = response.finish if isinstance(response.finish, str) else "stop"
+    counts = count_of(response.tokens_in), count_of(response.tokens_out)
+    return Answer(response.text, finish[:40], *counts)
+
+
+def _checked_scores(response: Scores, request: Score) -> Scores | None:
+    n = len(request.candidates)
+    if len(response.logprobs) != n or len(response.censored) != n:
+        return None
+    values = [logprob_of(value) for value in response.logprobs]
+    pairs = zip(values, response.censored, strict=True)
+    return Scores(
+        # A censored number is a bound: nothing is above 0.
+        tuple(0.0 if math.isnan(value) else value for value in values),
+        tuple(bool(hidden) or math.isnan(value) for value, hidden in pairs),
+        count_of(response.tokens_in),
+        count_of(response.tokens_out),
+    )
