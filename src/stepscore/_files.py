@@ -6,10 +6,11 @@ it, and a killed process leaves what was there before.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,14 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
         # Where the folder cannot be used either, the error above says it.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
+    """Remove the temporary files of these names that killed processes left; no other may be writing them now."""
+    for name in names:
+        for path in folder.glob(f"{glob.escape(f'.{name}.')}*.tmp"):
+            with suppress(OSError):
+                path.unlink()
 
 
 def write_text(path: Path, text: str, *, errors: str = "strict", make_folder: bool = False) -> None:

@@ -10,7 +10,9 @@ import pytest
 import stepscore
 from stepscore.errors import RunError
 from stepscore.runs.journal import Journal, index
-from stepscore.runs.tables import TABLES, tables_are_current
+from stepscore.runs.protocol import protocol_of
+from stepscore.runs.stored_tables import tables_are_current
+from stepscore.runs.tables import TABLES
 from tests.fakes import episode
 from tests.paths import ROOT
 
@@ -27,7 +29,7 @@ def test_a_torn_last_line_is_dropped_and_judged_again(tmp_path: Path, cut: int) 
     journal = run / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-cut])
     assert len(index(journal)) == 5
-    assert not tables_are_current(run)
+    assert not tables_are_current(run, protocol_of(stepscore.get_judge("linear-time")).hash)
     assert stepscore.open_run(run).judgements().num_rows == 5
     made(tmp_path)
     assert len(index(journal)) == 6

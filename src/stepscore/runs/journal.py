@@ -8,17 +8,26 @@ keeps a second one out.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, NoReturn
 
+from stepscore._locks import try_lock
+from stepscore._reading import check_regular, shown
 from stepscore.errors import RunError
 from stepscore.runs.protocol import canonical_json
+from stepscore.runs.record_schema import checked_record
+
+MAX_LINE_BYTES = 1 << 26
+"""Longest line of a journal that is written or read."""
+
+_TAIL_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,7 @@ class Entry:
         key: Hash of the judge's input, from :func:`input_key`.
         description: Hash of the description, so that changed labels are noticed.
         failed: Whether the judgement is an error.
+        channels: Names of its curve's channels.
     """
 
     judged_at: int
@@ -38,6 +48,19 @@ class Entry:
     key: str
     description: str
     failed: bool
+    channels: tuple[str, ...]
+
+
+class JournalState(NamedTuple):
+    """How far a journal had grown at some time.
+
+    Attributes:
+        size: Its whole lines, in bytes; a torn last line is not counted.
+        end: Hash of the last of them, which another journal of the same size does not have.
+    """
+
+    size: int
+    end: str
 
 
 class Journal:
@@ -48,23 +71,30 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: IO[bytes] | None = None
+        self._file: io.FileIO | None = None
 
     def __enter__(self) -> Journal:
+        if os.path.exists(self.path):
+            check_regular(self.path, RunError)
         try:
-            file = self.path.open("a+b")
+            # Unbuffered: what a full disk refused must not be tried again when the file is closed.
+            file = io.FileIO(self.path, "a+b")
         except OSError as error:
-            raise RunError(f"Cannot write {self.path}: {error.strerror or error}.") from error
+            raise RunError(f"Cannot write {shown(self.path)}: {error.strerror or error}.") from error
         try:
-            _lock(file)
-        except OSError:
+            if not try_lock(file):
+                raise RunError(
+                    f"Another process is writing to {shown(self.path.parent)}. "
+                    "Wait for it, or choose another folder: -o RUN"
+                )
+            file.truncate(_whole_lines(file))
+            file.seek(0, os.SEEK_END)
+        except OSError as error:
             file.close()
-            raise RunError(
-                f"Another process is writing to {self.path.parent}. "
-                "Wait for it, or choose another folder: -o RUN"
-            ) from None
-        file.truncate(_whole_lines(file))
-        file.seek(0, os.SEEK_END)
+            raise RunError(f"Cannot write {shown(self.path)}: {error.strerror or error}.") from error
+        except RunError:
+            file.close()
+            raise
         self._file = file
         return self
 
@@ -76,61 +106,114 @@ class Journal:
             self._file = None
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one line and flush it. A full disk is a RunError; nothing before it is lost."""
+        """Write one line. A full disk is a RunError; nothing before it is lost."""
         assert self._file is not None, "the journal is not open"
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         # A server can send half of a surrogate pair, which no UTF-8 file can hold.
         line = text.encode("utf-8", "replace") + b"\n"
-        try:
-            self._file.write(line)
-            self._file.flush()
-        except OSError as error:
+        if len(line) > MAX_LINE_BYTES:
             raise RunError(
-                f"Cannot write {self.path}: {error.strerror or error}. Finished episodes are safe: "
+                f"The record of episode {str(record.get('id'))[:200]} has {len(line)} bytes; "
+                f"a line of {shown(self.path)} has at most {MAX_LINE_BYTES}."
+            )
+        before = self._file.seek(0, os.SEEK_END)
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(before)
+            raise RunError(
+                f"Cannot write {shown(self.path)}: {error.strerror or error}. Finished episodes are safe: "
                 "make room, then run the same command to continue."
             ) from error
 
 
 def read_line(file: IO[bytes], offset: int) -> dict[str, Any]:
-    """Return the record at a byte offset."""
+    """Return the checked record at a byte offset that :func:`index` found."""
     file.seek(offset)
-    record: dict[str, Any] = json.loads(file.readline())
-    return record
+    try:
+        return checked_record(_decoded(file.readline(MAX_LINE_BYTES + 1)))
+    except ValueError as error:
+        raise RunError(f"{shown(file.name)} has changed while it was read: {error}.") from error
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Iterate over byte offset and record of every whole line; a torn last line is left out."""
-    offset = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+def read_lines(path: Path, size: int | None = None) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Iterate over number, byte offset and record of every whole line; a torn last line is left out.
+
+    Args:
+        path: The journal.
+        size: Read only this many bytes, for a journal that grows meanwhile.
+    """
+    offset, number = 0, 0
+    with open_journal(path) as file:
+        while size is None or offset < size:
+            number += 1
+            line = file.readline(MAX_LINE_BYTES + 1)
+            if len(line) > MAX_LINE_BYTES:
+                _damaged(path, number, f"it has more than {MAX_LINE_BYTES} bytes")
             if not line.endswith(b"\n"):
                 return
             try:
-                record = json.loads(line)
+                record = _decoded(line)
+                checked_record(record)
             except ValueError as error:
-                raise RunError(
-                    f"{path}, line {number} is damaged ({error}). "
-                    "Delete that line to judge its episode again."
-                ) from error
-            yield offset, record
+                _damaged(path, number, error)
+            yield number, offset, record
             offset += len(line)
 
 
-def index(path: Path) -> dict[str, Entry]:
-    """Return the latest state of every episode in a journal, by episode id; empty where there is no journal."""
+def index(path: Path, size: int | None = None) -> dict[str, Entry]:
+    """Return the latest state of every episode in a journal, by episode id; empty where there is no journal.
+
+    Args:
+        path: The journal.
+        size: See :func:`read_lines`.
+    """
     entries: dict[str, Entry] = {}
-    if not path.is_file():
+    channel_sets: dict[tuple[str, ...], tuple[str, ...]] = {}
+    if not os.path.exists(path):
         return entries
-    for offset, record in read_lines(path):
-        name, description = record["id"], description_hash(record["episode"])
+    for number, offset, record in read_lines(path, size):
+        name = record["id"]
+        try:
+            description = description_hash(record["episode"])
+        except (RecursionError, ValueError) as error:  # ValueError: half of a surrogate pair
+            _damaged(path, number, error)
         if "judgement" in record:
             failed = record["judgement"]["error"] is not None
-            entries[name] = Entry(offset, offset, record["key"], description, failed)
+            names = tuple(record["judgement"].get("curve", {}).get("channels", ()))
+            # Most episodes have the same channels; they share the names.
+            channels = channel_sets.setdefault(names, names)
+            entries[name] = Entry(offset, offset, record["key"], description, failed, channels)
         elif name in entries:
             entries[name] = replace(entries[name], described_at=offset, description=description)
         else:
-            raise RunError(f"{path}: episode {name} is described before it was judged.")
+            _damaged(path, number, f"episode {name[:200]!r} is described before it was judged")
     return entries
+
+
+def open_journal(path: Path) -> IO[bytes]:
+    """Open a journal for reading; a RunError where it cannot be read or is no regular file."""
+    check_regular(path, RunError)
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise RunError(f"Cannot read {shown(path)}: {error.strerror or error}.") from error
+
+
+def journal_state(path: Path) -> JournalState:
+    """Return how far a journal has grown by now."""
+    with open_journal(path) as file:
+        size = _whole_lines(file)
+        return JournalState(size, _end(file, size))
+
+
+def state_at(path: Path, size: int) -> JournalState:
+    """Return the state in which a journal had this size; where it is shorter, one that no journal has."""
+    with open_journal(path) as file:
+        return JournalState(size, _end(file, size) if file.seek(0, os.SEEK_END) >= size >= 0 else "")
 
 
 def description_hash(row: Mapping[str, Any]) -> str:
@@ -138,31 +221,45 @@ def description_hash(row: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(row).encode()).hexdigest()[:16]
 
 
-def _whole_lines(file: IO[bytes]) -> int:
+def _decoded(line: bytes) -> Any:
+    try:
+        return _DECODER.decode(line.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}, which is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _damaged(path: Path, number: int, why: object) -> NoReturn:
+    # Of text that is not ours only what a terminal can show, on one line.
+    raise RunError(
+        f"{shown(path)}, line {number} is damaged ({shown(str(why))}). "
+        "Delete that line to judge its episode again."
+    )
+
+
+def _whole_lines(file: IO[bytes] | io.FileIO) -> int:
     """Return the length of the file up to its last newline, in bytes."""
-    size = file.seek(0, os.SEEK_END)
-    chunk = 1 << 16
-    end = size
+    end = file.seek(0, os.SEEK_END)
     while end > 0:
-        start = max(0, end - chunk)
-        file.seek(start)
-        at = file.read(end - start).rfind(b"\n")
+        start = max(0, end - _TAIL_BYTES)
+        at = _read_at(file, start, end).rfind(b"\n")
         if at >= 0:
             return start + at + 1
         end = start
     return 0
 
 
-if sys.platform == "win32":
-    import msvcrt
+def _end(file: IO[bytes], size: int) -> str:
+    """Return a hash of the last bytes before ``size``."""
+    return hashlib.sha256(_read_at(file, max(0, size - _TAIL_BYTES), size)).hexdigest()[:16]
 
-    def _lock(file: IO[bytes]) -> None:
-        # A byte far past the end: Windows locks are mandatory, and readers must not be kept out.
-        file.seek(1 << 40)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
 
-else:
-    import fcntl
-
-    def _lock(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _read_at(file: IO[bytes] | io.FileIO, start: int, end: int) -> bytes:
+    file.seek(start)
+    return file.read(end - start) or b""

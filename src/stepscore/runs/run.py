@@ -4,36 +4,35 @@
 
     run.json         protocol and its hash, source, versions, counts, dates
     journal.jsonl    one line per finished episode
+    tables.lock      held while the tables are replaced
     episodes.parquet judgements.parquet curves.parquet verdicts.parquet calls.parquet usage.parquet
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from stepscore import __version__
-from stepscore._files import write_json
 from stepscore._lazy import import_extra
+from stepscore._reading import shown
 from stepscore.errors import RunError, UnknownNameError
 from stepscore.runs.protocol import Protocol
-from stepscore.runs.tables import TABLES, tables_are_current, write_tables
+from stepscore.runs.run_info import read_info
+from stepscore.runs.stored_tables import StoredTables
+from stepscore.runs.tables import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
-"""Format of the run folder that this version writes; it reads this one and all before it."""
-
 
 class Run:
     """One judge over many episodes, as pyarrow tables; from :func:`open_run` or :func:`score`.
+
+    The tables are those of the time when it was opened, and belong together, while the run may grow.
 
     >>> run = open_run("runs/x")                               # doctest: +SKIP
     >>> run.curves().column_names                              # doctest: +SKIP
@@ -49,6 +48,7 @@ class Run:
         self.path = path
         self.info = info
         self.protocol = Protocol(info["protocol"])
+        self._tables = StoredTables(path, self.judge, self.protocol.hash)
 
     @property
     def judge(self) -> str:
@@ -100,14 +100,10 @@ class Run:
         return self._table(table).to_pandas()
 
     def _table(self, name: str) -> pa.Table:
-        return pq.read_table(self._file(name))
-
-    def _file(self, name: str) -> Path:
-        return self.path / f"{name}.parquet"
+        return self._tables.read(name)
 
     def _count(self, name: str) -> int:
-        """Return the number of rows of a table, without reading it."""
-        return int(pq.read_metadata(self._file(name)).num_rows)
+        return int(self._table(name).num_rows)
 
     def __repr__(self) -> str:
         return (
@@ -133,56 +129,20 @@ class Run:
 def open_run(path: str | Path) -> Run:
     """Open the run in a folder. Its tables are made anew if the journal has grown since they were written.
 
+    Any number of processes may open a run while another judges into it. Where the folder cannot be written, tables
+    are made in memory.
+
     Raises:
-        RunError: There is no run, nothing has been judged yet, or its format is newer than this version reads.
+        RunError: There is no run, nothing has been judged yet, its format is newer than this version reads, or it is
+            damaged; the message names file and line.
     """
     folder = Path(path)
     info = read_info(folder)
     if info is None:
         raise RunError(
-            f"{folder} is not a run folder (it has no run.json). "
-            f"Make one: stepscore judge SOURCE --judge J -o {folder}"
+            f"{shown(folder)} is not a run folder (it has no run.json). "
+            f"Make one: stepscore judge SOURCE --judge J -o {shown(folder)}"
         )
-    run = Run(folder, info)
-    if not (folder / "journal.jsonl").is_file():
-        raise RunError(f"{folder} has no journal.jsonl: nothing has been judged there yet.")
-    if not tables_are_current(folder):
-        write_tables(folder, run.judge, run.protocol.hash)
-    return run
-
-
-def read_info(folder: Path) -> dict[str, Any] | None:
-    """Return the content of ``run.json``; ``None`` where there is none."""
-    file = folder / "run.json"
-    if not file.is_file():
-        return None
-    try:
-        info: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{file} is not JSON ({error}). Remove the folder and judge again.") from error
-    if not isinstance(info, dict) or "protocol" not in info:
-        raise RunError(f"{file} is not a StepScore run: it has no protocol.")
-    _check_format(info, file)
-    return info
-
-
-def _check_format(info: Mapping[str, Any], file: Path) -> None:
-    """Refuse a format newer than this version reads; a run.json without one is of the first."""
-    written = info.get("format", 1)
-    if not isinstance(written, int):
-        raise RunError(
-            f"{file} has the invalid format {written!r}; a number from 1 to {FORMAT} was expected."
-        )
-    if written > FORMAT:
-        versions = info.get("versions")
-        writer = versions.get("stepscore") if isinstance(versions, Mapping) else None
-        needed = f"stepscore {writer}, which wrote it," if writer else "the version that wrote it"
-        raise RunError(
-            f"{file} has format {written}; stepscore {__version__} reads formats up to {FORMAT}. "
-            f"Install {needed} or a newer one: pip install --upgrade stepscore"
-        )
-
-
-def write_info(folder: Path, info: Mapping[str, Any]) -> None:
-    """Replace ``run.json``."""
-    write_json(folder / "run.json", info)
+    if not (folder / "journal.jsonl").exists():
+        raise RunError(f"{shown(folder)} has no journal.jsonl: nothing has been judged there yet.")
+    return Run(folder, info)

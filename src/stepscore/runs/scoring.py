@@ -19,8 +19,9 @@ from stepscore.runs.journal import Journal, index
 from stepscore.runs.local import FinishedEpisode, run_local
 from stepscore.runs.model_client import CallOptions, ModelClient
 from stepscore.runs.protocol import Protocol, protocol_of
-from stepscore.runs.run import FORMAT, Run, open_run, read_info, write_info
-from stepscore.runs.tables import write_tables
+from stepscore.runs.run import Run, open_run
+from stepscore.runs.run_info import FORMAT, read_info, write_info
+from stepscore.runs.stored_tables import write_tables
 
 
 @dataclass
@@ -91,14 +92,14 @@ def score(
             on_done(done)
 
     with Journal(folder / "journal.jsonl") as journal:
-        write_info(folder, info)
         client = ModelClient(folder, call_options, default_model(judge))
         try:
+            write_info(folder, info)
             todo, done = _unique(episodes), index(journal.path)
             run_local(todo, judge, journal, done, views=views, workers=workers, client=client, on_done=count)
             info["status"] = "finished"
-        except BudgetError:
-            info["status"] = "stopped by the budget"
+        except BaseException as error:
+            info["status"] = _status_after(error)
             raise
         finally:
             client.close()
@@ -148,6 +149,12 @@ def _start(
         "workers": workers,
         "versions": _versions(),
     }
+
+
+def _status_after(error: BaseException) -> str:
+    if isinstance(error, BudgetError):
+        return "stopped by the budget"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else "stopped by an error"
 
 
 def _unique(episodes: Sequence[Episode]) -> Iterator[Episode]:

@@ -2,29 +2,42 @@
 
 Rows are sorted by episode id and time, columns are fixed, and nothing that differs between two runs of the
 same protocol on the same input (seconds, dates) stands outside ``usage``: the other tables are byte-identical
-however many workers made them and however often they were killed. Written by temporary name and rename.
+however many workers made them and however often they were killed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stepscore._files import atomic_path
+from stepscore._reading import shown
 from stepscore.errors import RunError
-from stepscore.runs.journal import Entry, index, read_line
+from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
+from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none
 
 TABLES = ("episodes", "judgements", "curves", "verdicts", "calls", "usage")
 EPISODES_PER_BATCH = 512
 """Episodes in memory at a time, and in one row group."""
 
-_JOURNAL_BYTES = b"journal_bytes"
+MAX_CHANNELS = 1000
+"""Most channels that the curves of a run may have together; each is a column."""
+
+TABLES_FORMAT = 2
+"""Raised when the same journal gives other tables, so that those of an earlier version are made anew."""
+
+Sink: TypeAlias = Path | pa.BufferOutputStream
+"""Where a table is written: a file or memory."""
+
+_COUNTS = ("calls", "attempts", "images", "tokens_in", "tokens_out", "cached")
+_TOKENS = ("tokens_in", "tokens_out")
+_CALL_TEXTS = ("key", "kind", "prompt", "frames", "answer")
 
 _STAGE = pa.struct([("name", pa.string()), ("start_s", pa.float64()), ("end_s", pa.float64())])
 _SUBGOAL = pa.struct(
@@ -113,62 +126,114 @@ CALLS = pa.schema(
 )
 
 
+class Stamp(NamedTuple):
+    """What tables were made from, kept in the metadata of ``usage``, whose bytes differ between runs anyway.
+
+    Attributes:
+        journal: The state of the journal.
+        protocol: The protocol's hash.
+        digests: Hash of each other table's file, which tells whether it belongs to them and is whole.
+    """
+
+    journal: JournalState
+    protocol: str
+    digests: Mapping[str, str]
+
+    def to_metadata(self) -> dict[str, str]:
+        """Return it as metadata of a Parquet file."""
+        return {
+            "tables_format": str(TABLES_FORMAT),
+            "journal_bytes": str(self.journal.size),
+            "journal_end": self.journal.end,
+            "protocol": self.protocol,
+            "digests": json.dumps(dict(self.digests)),
+        }
+
+    @staticmethod
+    def from_metadata(metadata: Mapping[bytes, bytes] | None) -> Stamp:
+        """Return the stamp in a file's metadata; a ValueError or KeyError if there is none of this format."""
+        found = {name.decode(): value.decode() for name, value in (metadata or {}).items()}
+        if found["tables_format"] != str(TABLES_FORMAT):
+            raise ValueError("tables of another format")
+        digests = json.loads(found["digests"])
+        if not isinstance(digests, dict) or digests.keys() != set(TABLES[:-1]):
+            raise ValueError("digests of other tables")
+        state = JournalState(int(found["journal_bytes"]), found["journal_end"])
+        return Stamp(state, found["protocol"], digests)
+
+
 def curves_schema(channels: set[str]) -> pa.Schema:
     """Return the schema of the ``curves`` table: time, progress, and a column per channel, by name."""
     fixed = [("episode_id", pa.string()), ("time_s", pa.float64()), ("progress", pa.float64())]
     return pa.schema(fixed + [(name, pa.float64()) for name in sorted(channels)])
 
 
-def write_tables(folder: Path, judge: str, protocol: str) -> None:
-    """Write all tables from the folder's journal.
+def build_tables(journal: Path, size: int, judge: str, protocol: str, sinks: Mapping[str, Sink]) -> Stamp:
+    """Make all tables from the first bytes of a journal and return what they were made from.
 
     Args:
-        folder: The run folder.
+        journal: The journal; it may grow meanwhile.
+        size: Its whole lines to read, in bytes.
         judge: The judge's name.
         protocol: The protocol's hash.
+        sinks: Where each table is written.
+
+    Raises:
+        RunError: A line of the journal is damaged.
+        OSError: A table cannot be written.
     """
-    journal = folder / "journal.jsonl"
-    size = journal.stat().st_size
-    entries = index(journal)
-    with journal.open("rb") as lines, ExitStack() as files:
-        channels = _channels(lines, entries)
-        schemas = {
-            "episodes": EPISODES,
-            "judgements": JUDGEMENTS,
-            "curves": curves_schema(channels),
-            "verdicts": VERDICTS,
-            "calls": CALLS,
-            # Renamed last, because it says of which journal the tables are; its bytes differ between runs anyway.
-            "usage": USAGE.with_metadata({_JOURNAL_BYTES: str(size).encode()}),
+    entries = index(journal, size)
+    with open_journal(journal) as lines, ExitStack() as opened:
+        channels = _channels(journal, entries)
+        schemas = _schemas(channels)
+        writers = {
+            # ``usage`` names the digests of the others, but no table names its own: its pages have checksums.
+            name: opened.enter_context(
+                pq.ParquetWriter(sinks[name], schemas[name], write_page_checksum=name == "usage")
+            )
+            for name in TABLES
         }
-        # They get their names in the opposite order, so ``usage`` comes first here and last there.
-        paths = {
-            name: files.enter_context(atomic_path(folder / f"{name}.parquet")) for name in reversed(TABLES)
-        }
-        try:
-            with ExitStack() as opened:
-                writers = {
-                    name: opened.enter_context(pq.ParquetWriter(paths[name], schema))
-                    for name, schema in schemas.items()
-                }
-                for batch in _batches(lines, entries):
-                    for name, rows in _tables_of(batch, channels, judge, protocol).items():
-                        writers[name].write_table(pa.Table.from_pydict(rows, schema=schemas[name]))
-        except OSError as error:
-            raise RunError(f"Cannot write the tables of {folder}: {error.strerror or error}.") from error
+        for batch in _batches(lines, entries):
+            for name, rows in _tables_of(batch, channels, judge, protocol).items():
+                writers[name].write_table(pa.Table.from_pydict(rows, schema=schemas[name]))
+        for name in TABLES[:-1]:
+            writers[name].close()
+        digests = {name: digest(_content(sinks[name])) for name in TABLES[:-1]}
+        stamp = Stamp(state_at(journal, size), protocol, digests)
+        writers["usage"].add_key_value_metadata(stamp.to_metadata())
+    return stamp
 
 
-def tables_are_current(folder: Path) -> bool:
-    """Return whether the tables were made from the journal as it is now."""
-    if not all((folder / f"{name}.parquet").is_file() for name in TABLES):
-        return False
-    metadata = pq.read_schema(folder / "usage.parquet").metadata or {}
-    return bool(metadata.get(_JOURNAL_BYTES) == str((folder / "journal.jsonl").stat().st_size).encode())
+def digest(content: bytes) -> str:
+    """Return the hash by which a table is known."""
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
-def _channels(lines: IO[bytes], entries: dict[str, Entry]) -> set[str]:
-    judgements = (read_line(lines, entry.judged_at)["judgement"] for entry in entries.values())
-    return {name for judgement in judgements for name in judgement.get("curve", {}).get("channels", {})}
+def _content(sink: Sink) -> bytes:
+    return sink.read_bytes() if isinstance(sink, Path) else bytes(sink.getvalue())
+
+
+def _schemas(channels: set[str]) -> dict[str, pa.Schema]:
+    return {
+        "episodes": EPISODES,
+        "judgements": JUDGEMENTS,
+        "curves": curves_schema(channels),
+        "verdicts": VERDICTS,
+        "calls": CALLS,
+        "usage": USAGE,
+    }
+
+
+def _channels(journal: Path, entries: dict[str, Entry]) -> set[str]:
+    channels: set[str] = set()
+    for entry in entries.values():
+        channels.update(entry.channels)
+        if len(channels) > MAX_CHANNELS:
+            raise RunError(
+                f"The curves of {shown(journal)} have more than {MAX_CHANNELS} channels in all. "
+                "Give the judge's channels the same names in every episode."
+            )
+    return channels
 
 
 def _batches(lines: IO[bytes], entries: dict[str, Entry]) -> Iterator[list[dict[str, Any]]]:
@@ -203,6 +268,9 @@ def _tables_of(
             curves["progress"] += curve["progress"]
             for name in channels:
                 curves[name] += curve["channels"].get(name, [None] * n)
+    for _, call in calls:
+        call |= {name: count_or_none(call.get(name)) for name in _TOKENS}
+        call |= {name: text_or_none(call.get(name)) for name in _CALL_TEXTS}
     return {
         "episodes": {"episode_id": ids} | _columns(EPISODES, [record["episode"] for record in batch]),
         "judgements": {"episode_id": ids} | _columns(JUDGEMENTS, judgements),
@@ -210,7 +278,18 @@ def _tables_of(
         "verdicts": {"episode_id": [name for name, _ in verdicts]}
         | _columns(VERDICTS, [v for _, v in verdicts]),
         "calls": {"episode_id": [name for name, _ in calls]} | _columns(CALLS, [c for _, c in calls]),
-        "usage": {"episode_id": ids} | _columns(USAGE, [record["usage"] for record in batch]),
+        "usage": {"episode_id": ids} | _columns(USAGE, [_usage(record["usage"]) for record in batch]),
+    }
+
+
+def _usage(usage: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of the ``usage`` table: what is not a count or an amount is unknown."""
+    latencies = usage.get("latencies_s")
+    known = map(amount_or_none, latencies if isinstance(latencies, list) else ())
+    return {
+        **{name: count_or_none(usage.get(name)) for name in _COUNTS},
+        **{name: amount_or_none(usage.get(name)) for name in ("seconds", "cost")},
+        "latencies_s": [seconds for seconds in known if seconds is not None],
     }
 
 

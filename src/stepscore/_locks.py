@@ -1,0 +1,74 @@
+"""Locks between processes, each on a file; the system releases one when the process that holds it dies.
+
+A lock file is never removed: another process may already wait for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+RETRY_S = 0.05
+"""Seconds between two tries of a lock, where the system cannot wait for it."""
+
+_HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """Lock an open file; return ``False`` where another process holds its lock. Other failures are OSErrors."""
+    try:
+        _lock(file.fileno(), wait=False)
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file that exists for this alone; made if it is not there.
+
+    Raises:
+        OSError: The file cannot be made, opened or locked, or is no regular file.
+    """
+    # Not followed and not waited for: whoever made the folder may have put a link or a pipe there.
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        _lock(descriptor, wait=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int, *, wait: bool) -> None:
+        # A byte far past the end: locks are mandatory here, and readers must not be kept out.
+        os.lseek(descriptor, 1 << 40, os.SEEK_SET)
+        while True:
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            except OSError as error:
+                if not wait or error.errno not in _HELD:
+                    raise
+                time.sleep(RETRY_S)
+            else:
+                return
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int, *, wait: bool) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -1,0 +1,170 @@
+"""What a line of the journal must hold, so that every table can be made from it.
+
+A line that breaks it is damaged, and the message names the field. Counts, costs and answers are another matter: a
+server wrote them, so what is odd in them becomes unknown and the episode stays.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from stepscore._reading import INT64
+from stepscore.errors import first_field_error
+from stepscore.runs.records import RESERVED_COLUMNS
+
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+_Int = Annotated[int, Field(ge=INT64.start, lt=INT64.stop)] | None
+_Progress = Annotated[float, Field(ge=0, le=1)] | None
+_Float = float | None
+_Text = str | None
+
+
+@with_config(_STRICT)
+class _View(TypedDict):
+    name: str
+    location: _Text
+
+
+@with_config(_STRICT)
+class _Stage(TypedDict):
+    name: str
+    start_s: _Float
+    end_s: _Float
+
+
+@with_config(_STRICT)
+class _Subgoal(TypedDict):
+    name: str
+    criterion: _Text
+    mode: _Text
+    view: _Text
+    reviewed: bool | None
+    label: bool | None
+
+
+@with_config(_STRICT)
+class _Episode(TypedDict):
+    source: str
+    source_index: _Int
+    first_frame: _Int
+    n_frames: _Int
+    fps: _Float
+    duration_s: _Float
+    fingerprint: _Text
+    instruction: str
+    task: _Text
+    policy: _Text
+    robot: _Text
+    dataset: _Text
+    pair: _Text
+    views: list[_View]
+    success: bool | None
+    success_mode: _Text
+    stages: list[_Stage]
+    subgoals: list[_Subgoal]
+    metadata: _Text
+
+
+@with_config(_STRICT)
+class _Curve(TypedDict):
+    time_s: list[float]
+    progress: list[_Progress]
+    channels: dict[str, list[_Float]]
+    calibrated: bool
+    time_source: str
+
+
+@with_config(_STRICT)
+class _Verdict(TypedDict):
+    subgoal: str
+    answer: str
+    score: _Float
+    when_s: _Float
+    why: _Text
+
+
+@with_config(_STRICT)
+class _Judgement(TypedDict):
+    success_score: _Float
+    facts: dict[str, _Float]
+    error: _Text
+    curve: NotRequired[_Curve]
+    verdicts: list[_Verdict]
+
+
+@with_config(_STRICT)
+class _Described(TypedDict):
+    """A line that describes an episode anew."""
+
+    id: str
+    episode: _Episode
+
+
+@with_config(_STRICT)
+class _Judged(_Described):
+    """A line that judges an episode."""
+
+    key: str
+    judgement: _Judgement
+    calls: list[dict[str, Any]]
+    usage: dict[str, Any]
+
+
+_DESCRIBED, _JUDGED = TypeAdapter(_Described), TypeAdapter(_Judged)
+
+
+def checked_record(record: object) -> dict[str, Any]:
+    """Return a journal's record as the tables need it; raise a ValueError that names its first wrong field."""
+    schema: TypeAdapter[Any] = _JUDGED if isinstance(record, dict) and "judgement" in record else _DESCRIBED
+    try:
+        checked: dict[str, Any] = schema.validate_python(record)
+    except ValidationError as error:
+        wrong = first_field_error(error)
+        raise ValueError(f"{wrong.field[:200]}: {wrong.message}" if wrong.field else wrong.message) from error
+    curve = checked["judgement"].get("curve") if "judgement" in checked else None
+    if curve is not None:
+        _check_curve(curve)
+    return checked
+
+
+def count_or_none(value: object) -> int | None:
+    """Return a count, or ``None`` where it is not a whole number from 0 that a column can hold."""
+    return value if type(value) is int and 0 <= value < INT64.stop else None
+
+
+def amount_or_none(value: object) -> float | None:
+    """Return seconds or a cost, or ``None`` where it is not a finite number from 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= 1e300 and math.isfinite(value) else None
+
+
+def text_or_none(value: object) -> str | None:
+    """Return a text; of another value, its JSON."""
+    if value is None:
+        return None
+    try:
+        text = value if isinstance(value, str) else json.dumps(value)
+    except RecursionError:
+        return None
+    # Half of a surrogate pair, which no table can hold, becomes a question mark.
+    return text.encode("utf-8", "replace").decode()
+
+
+def _check_curve(curve: Mapping[str, Any]) -> None:
+    times = curve["time_s"]
+    for name, values in {"progress": curve["progress"], **curve["channels"]}.items():
+        if len(values) != len(times):
+            raise ValueError(f"judgement.curve: {len(times)} times, and {len(values)} of {name[:80]!r}")
+    if not all(before < after for before, after in pairwise(times)):
+        raise ValueError("judgement.curve.time_s: Times should be increasing")
+    taken = RESERVED_COLUMNS & curve["channels"].keys()
+    if taken:
+        raise ValueError(f"judgement.curve.channels: {min(taken)!r} is a column already")
