@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import stepscore
-from stepscore.cli import endings, streams
+from stepscore.cli import endings
 from stepscore.cli.main import run
 from stepscore.errors import BudgetError, OptionError, RunError
 from tests.paths import ROOT
@@ -25,7 +23,7 @@ MAIN = "from stepscore.cli.main import main; main()"
 def process(*arguments: object, before: str = "", **options: object) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-c", before + MAIN, *map(str, arguments)]
     defaults: dict[str, object] = {"capture_output": True, "text": True, "timeout": 120}
-    return subprocess.run(line, **{**defaults, **options})  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(line, **{**defaults, **options})  # type: ignore[call-overload]
 
 
 @pytest.fixture
@@ -87,13 +85,9 @@ def test_whatever_is_raised_is_one_line_and_a_code(
 
 
 def test_an_import_that_was_interrupted_is_an_interrupt(failing: list[BaseException]) -> None:
-    try:
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as interrupt:
-            raise ImportError("cannot import name") from interrupt
-    except ImportError as error:
-        assert endings.describe(error)[0] == 130
+    error = ImportError("cannot import name")
+    error.__context__ = KeyboardInterrupt()
+    assert endings.describe(error)[0] == 130
     # An error of another kind in an interrupted one's wake is what it is.
     failing.append(RunError("x"))
     failing[0].__context__ = KeyboardInterrupt()

@@ -7,6 +7,7 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -76,7 +77,12 @@ def parse(arguments: Sequence[str]) -> Any:
     words = [name for word in arguments for name in _expand(word)]
     if "_STEPSCORE_COMPLETE" in os.environ:  # a shell asks for completions; typer answers and exits
         app(words, prog_name="stepscore")
-    return get_command(app).make_context("stepscore", words)
+    return _command().make_context("stepscore", words)
+
+
+@lru_cache(maxsize=1)
+def _command() -> Any:
+    return get_command(app)
 
 
 def invoke(context: Any) -> int:

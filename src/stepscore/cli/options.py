@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from stepscore._reading import parse_json
+from stepscore.cli.numbers import MANY, MAX_PARALLEL, between
 from stepscore.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,7 +40,10 @@ SubgoalsFile = Annotated[
     Path | None, typer.Option("--subgoals", metavar="FILE", help="Subgoals of each task (YAML).")
 ]
 Task = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only episodes of this task.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the first N episodes.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", callback=between(1, MANY), metavar="N", help="Only the first N episodes."),
+]
 ReaderName = Annotated[
     str | None,
     typer.Option(
@@ -49,6 +54,7 @@ PolicyFrom = Annotated[
     int | None,
     typer.Option(
         "--policy-from",
+        callback=between(1, 1000),
         metavar="DEPTH",
         help="Take the policy from the folder at this depth below SOURCE (1 is the first).",
     ),
@@ -74,13 +80,18 @@ BaseUrl = Annotated[
 MaxCalls = Annotated[
     int | None,
     typer.Option(
-        "--max-calls", metavar="N", help="Stop after this many calls, retries included.", rich_help_panel=COST
+        "--max-calls",
+        callback=between(0, MANY),
+        metavar="N",
+        help="Stop after this many calls, retries included.",
+        rich_help_panel=COST,
     ),
 ]
 MaxCost = Annotated[
     float | None,
     typer.Option(
         "--max-cost",
+        callback=between(0, MANY),
         metavar="AMOUNT",
         help="Stop before the calls cost more than this.",
         rich_help_panel=COST,
@@ -89,19 +100,28 @@ MaxCost = Annotated[
 PriceIn = Annotated[
     float | None,
     typer.Option(
-        "--price-in", metavar="AMOUNT", help="Price of a million input tokens.", rich_help_panel=COST
+        "--price-in",
+        callback=between(0, MANY),
+        metavar="AMOUNT",
+        help="Price of a million input tokens.",
+        rich_help_panel=COST,
     ),
 ]
 PriceOut = Annotated[
     float | None,
     typer.Option(
-        "--price-out", metavar="AMOUNT", help="Price of a million output tokens.", rich_help_panel=COST
+        "--price-out",
+        callback=between(0, MANY),
+        metavar="AMOUNT",
+        help="Price of a million output tokens.",
+        rich_help_panel=COST,
     ),
 ]
 Connections = Annotated[
     int,
     typer.Option(
         "--connections",
+        callback=between(1, MAX_PARALLEL),
         metavar="N",
         help="Calls in flight at a time, for served models.",
         rich_help_panel=COST,
@@ -150,9 +170,13 @@ def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None =
 def _parse_value(text: str) -> object:
     literal = {"True": "true", "False": "false", "None": "null", "none": "null"}.get(text, text)
     try:
-        return json.loads(literal)
-    except json.JSONDecodeError:
+        return parse_json(literal, "value", _NotJsonError)
+    except _NotJsonError:
         return text
+
+
+class _NotJsonError(OptionError):
+    """A value is a text, not JSON."""
 
 
 def _type_names(declared: object) -> set[str]:
@@ -173,6 +197,14 @@ def split_names(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
+_SPAN = re.compile(r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+))?")
+
+
+def _index(digits: str) -> int:
+    """Return a number of an episode; of absurdly many digits, one that no episode has."""
+    return int(digits) if len(digits) < 19 else 10**18
+
+
 def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
     """Return only the episodes named: ids, numbers and ranges of numbers, separated by commas (``0,3,7-9``).
 
@@ -184,18 +216,20 @@ def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
     if text in ids:
         return episodes.select([text])
     numbered = {
-        str(episode.source_index if episode.source_index is not None else index): episode.id
+        episode.source_index if episode.source_index is not None else index: episode.id
         for index, episode in enumerate(episodes)
     }
     chosen: list[str] = []
-    for part in split_names(text) or []:
-        first, dash, last = part.partition("-")
-        if part in ids:
+    for part in dict.fromkeys(split_names(text) or []):
+        span = _SPAN.fullmatch(part)
+        if part in ids or span is None:
             chosen.append(part)
-        elif dash and first.isdigit() and last.isdigit():
-            chosen += [numbered[str(n)] for n in range(int(first), int(last) + 1) if str(n) in numbered]
+        elif span["last"] is None:
+            chosen.append(numbered.get(_index(part), part))
         else:
-            chosen.append(numbered.get(part, part))
+            # Of a range only what is there is looked at: its end may be any number.
+            first, last = _index(span["first"]), _index(span["last"])
+            chosen += [name for number, name in numbered.items() if first <= number <= last]
     if not chosen:
         raise OptionError(f"--episodes {text} names none of the {len(episodes)} episodes.")
     return episodes.select(chosen)

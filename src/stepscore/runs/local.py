@@ -34,6 +34,9 @@ from stepscore.types import Judgement, Usage
 RUN_STOPPING_ERRORS = (RunError, CapabilityError, MissingExtraError)
 """Errors that every further episode would raise too: they stop the run instead of becoming a row."""
 
+MAX_WORKERS = 4096
+"""Most episodes in flight; each has a task of its own in the event loop."""
+
 EpisodeWork = Callable[[Episode], Awaitable[None]]
 """A function that works on one episode."""
 
@@ -98,8 +101,8 @@ def run_episodes(episodes: Iterable[Episode], work: EpisodeWork, workers: int) -
     Raises:
         BudgetError: ``work`` raised one. Episodes in flight were finished, no more were begun.
     """
-    if workers < 1:
-        raise OptionError(f"workers is {workers}; it must be at least 1.")
+    if not 1 <= workers <= MAX_WORKERS:
+        raise OptionError(f"workers is {workers}; it must be 1 to {MAX_WORKERS}.")
     try:
         run_blocking(_run_workers(iter(episodes), work, workers))
     except* RUN_STOPPING_ERRORS as group:

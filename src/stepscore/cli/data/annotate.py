@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from stepscore.cli import options
+from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
 from stepscore.cli.tables import err, out, print_json, table
 
 if TYPE_CHECKING:
@@ -34,21 +35,44 @@ def annotate(
             help="Stages allowed for each task, in order (YAML, as a subgoals file); default: planned by the model.",
         ),
     ] = None,
-    fps: Annotated[float, typer.Option("--fps", metavar="FPS", help="Frames per second in a request.")] = 2.0,
+    fps: Annotated[
+        float,
+        typer.Option(
+            "--fps",
+            callback=between(0, MAX_FPS, above=True),
+            metavar="FPS",
+            help="Frames per second in a request.",
+        ),
+    ] = 2.0,
     max_frames: Annotated[
-        int, typer.Option("--max-frames", metavar="N", help="Frames in a request, at most.")
+        int,
+        typer.Option(
+            "--max-frames", callback=between(2, 10_000), metavar="N", help="Frames in a request, at most."
+        ),
     ] = 64,
     size: Annotated[
-        int, typer.Option("--size", metavar="PX", help="Longer side of a frame, in pixels.")
+        int,
+        typer.Option(
+            "--size",
+            callback=between(1, MAX_SIZE_PX),
+            metavar="PX",
+            help="Longer side of a frame, in pixels.",
+        ),
     ] = 336,
     tries: Annotated[
         int,
         typer.Option(
-            "--tries", metavar="N", help="Attempts at an answer; the problems of one are sent with the next."
+            "--tries",
+            callback=between(1, 100),
+            metavar="N",
+            help="Attempts at an answer; the problems of one are sent with the next.",
         ),
     ] = 2,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="N", help="Tokens in an answer, at most.")
+        int,
+        typer.Option(
+            "--max-tokens", callback=between(1, 1_000_000), metavar="N", help="Tokens in an answer, at most."
+        ),
     ] = 1024,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,

@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from stepscore.cli import options
+from stepscore.cli.numbers import MAX_FPS, between
 from stepscore.cli.tables import err, out, percent, print_json, table
 
 if TYPE_CHECKING:
@@ -36,7 +37,13 @@ def progress_labels(
         Path, typer.Option("--out", "-o", metavar="FILE", help="The labels file (Parquet) to write.")
     ],
     fps: Annotated[
-        float | None, typer.Option("--fps", metavar="FPS", help="Labels per second; default: every frame.")
+        float | None,
+        typer.Option(
+            "--fps",
+            callback=between(0, MAX_FPS, above=True),
+            metavar="FPS",
+            help="Labels per second; default: every frame.",
+        ),
     ] = None,
     stages: options.LabelsFile = None,
     subgoals: options.SubgoalsFile = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepscore.cli import options
+from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.tables import err, out, percent, print_json, table
 
 if TYPE_CHECKING:
@@ -35,19 +36,44 @@ def sim(
     episodes_per_task: Annotated[
         int,
         typer.Option(
-            "--episodes-per-task", metavar="N", help="Episodes of each task; the policies take turns."
+            "--episodes-per-task",
+            callback=between(1, 10_000),
+            metavar="N",
+            help="Episodes of each task; the policies take turns.",
         ),
     ] = 20,
     views: Annotated[
         str, typer.Option("--views", metavar="A,B", help="Cameras: corner, close, left, front, top, gripper.")
     ] = "corner",
     size: Annotated[
-        int, typer.Option("--size", metavar="PX", help="Width and height of the videos, in pixels.")
+        int,
+        typer.Option(
+            "--size",
+            callback=between(1, 4096),
+            metavar="PX",
+            help="Width and height of the videos, in pixels.",
+        ),
     ] = 224,
-    fps: Annotated[int, typer.Option("--fps", metavar="N", help="Frames per second; a divisor of 80.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed of scenes and policies.")] = 0,
+    fps: Annotated[
+        int,
+        typer.Option(
+            "--fps", callback=between(1, 80), metavar="N", help="Frames per second; a divisor of 80."
+        ),
+    ] = 20,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed", callback=between(0, MAX_SEED), metavar="N", help="Random seed of scenes and policies."
+        ),
+    ] = 0,
     workers: Annotated[
-        int, typer.Option("--workers", metavar="N", help="Processes; the dataset does not depend on it.")
+        int,
+        typer.Option(
+            "--workers",
+            callback=between(1, 256),
+            metavar="N",
+            help="Processes; the dataset does not depend on it.",
+        ),
     ] = 1,
     codec: Annotated[
         str, typer.Option("--codec", metavar="NAME", help="Video codec: h264, or av1 as LeRobot writes.")
@@ -55,7 +81,10 @@ def sim(
     crf: Annotated[
         int | None,
         typer.Option(
-            "--crf", metavar="N", help="Constant rate factor of the videos; lower is better quality."
+            "--crf",
+            callback=between(0, 63),
+            metavar="N",
+            help="Constant rate factor of the videos; lower is better quality.",
         ),
     ] = None,
     json: options.Json = False,

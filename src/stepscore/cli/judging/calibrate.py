@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepscore.cli import options
+from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.tables import err, interval, percent, print_json, table
 from stepscore.cli.tables import out as stdout
 
@@ -35,8 +36,12 @@ def calibrate(
             "--potential", metavar="NAME", help="Progress label to fit to, where there are several."
         ),
     ] = None,
-    share: Annotated[float, typer.Option("--share", help="Share of the episodes to fit on.")] = 0.5,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of the split.")] = 0,
+    share: Annotated[
+        float, typer.Option("--share", callback=between(0, 1), help="Share of the episodes to fit on.")
+    ] = 0.5,
+    seed: Annotated[
+        int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the split.")
+    ] = 0,
     json: options.Json = False,
 ) -> None:
     """Fit a monotone map from a judge's score to labelled progress, and measure it on other episodes.

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from stepscore.cli import options
+from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table
 
 
@@ -19,9 +20,15 @@ def choose_template(
     ],
     share: Annotated[
         float,
-        typer.Option("--share", help="Share of the labelled scenes to choose on; the rest is reported on."),
+        typer.Option(
+            "--share",
+            callback=between(0, 1),
+            help="Share of the labelled scenes to choose on; the rest is reported on.",
+        ),
     ] = 0.5,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of the split.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the split.")
+    ] = 0,
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from stepscore.cli import options
+from stepscore.cli.numbers import MAX_PARALLEL, between
 from stepscore.cli.tables import err, percent
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def judge(
         int | None,
         typer.Option(
             "--workers",
+            callback=between(1, MAX_PARALLEL),
             metavar="N",
             help="Episodes judged at a time; default: 1, for a served model as many as --connections.",
         ),

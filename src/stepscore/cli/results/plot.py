@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stepscore.cli import options
+from stepscore.cli.numbers import between
 from stepscore.cli.tables import err
 
 
@@ -39,7 +40,12 @@ def plot(
     ] = None,
     width: Annotated[
         float,
-        typer.Option("--width", metavar="INCHES", help="Width of the figures; 3.4 is a paper's column."),
+        typer.Option(
+            "--width",
+            callback=between(0.5, 100),
+            metavar="INCHES",
+            help="Width of the figures; 3.4 is a paper's column.",
+        ),
     ] = 3.4,
 ) -> None:
     """Draw figures for a paper: leaderboard, subgoal success vectors, curves, a contact sheet and a video.

@@ -7,13 +7,17 @@ from typing import Annotated
 import typer
 
 from stepscore.cli import options
+from stepscore.cli.numbers import between
 from stepscore.cli.tables import err
 
 
 def view(
     runs: options.RunFolders,
     port: Annotated[
-        int, typer.Option("--port", metavar="N", help="Port on 127.0.0.1; 0 chooses a free one.")
+        int,
+        typer.Option(
+            "--port", callback=between(0, 65535), metavar="N", help="Port on 127.0.0.1; 0 chooses a free one."
+        ),
     ] = 7474,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Serve a page without videos.")] = False,
     revision: options.Revision = "v1.0",

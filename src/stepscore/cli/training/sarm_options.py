@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from stepscore.cli.numbers import MANY, between
+
 Datasets = Annotated[
     list[Path],
     typer.Argument(metavar="DATASET", help="Rollouts with stage or progress labels, success and failure."),
@@ -46,51 +48,79 @@ State = Annotated[
         "--state", metavar="COLUMN", help="Columns of the robot's state to train on too, comma-separated."
     ),
 ]
-Steps = Annotated[int, typer.Option("--steps", help="Optimizer steps.")]
-BatchSize = Annotated[int, typer.Option("--batch-size", help="Windows in a step.")]
-Lr = Annotated[float, typer.Option("--lr", help="Peak learning rate.")]
+Steps = Annotated[int, typer.Option("--steps", callback=between(0, MANY), help="Optimizer steps.")]
+BatchSize = Annotated[
+    int, typer.Option("--batch-size", callback=between(1, 100_000), help="Windows in a step.")
+]
+Lr = Annotated[float, typer.Option("--lr", callback=between(0, 1000, above=True), help="Peak learning rate.")]
 RewindProb = Annotated[
-    float, typer.Option("--rewind-prob", help="Share of windows that end with frames played backwards.")
+    float,
+    typer.Option(
+        "--rewind-prob",
+        callback=between(0, 1),
+        help="Share of windows that end with frames played backwards.",
+    ),
 ]
 LanguagePerturbationProb = Annotated[
     float,
     typer.Option(
-        "--language-perturbation-prob", help="Share of windows with another or a random instruction."
+        "--language-perturbation-prob",
+        callback=between(0, 1),
+        help="Share of windows with another or a random instruction.",
     ),
 ]
 NObsSteps = Annotated[
     int | None,
-    typer.Option("--n-obs-steps", help="Frames of a window beside the episode's first (8)."),
+    typer.Option(
+        "--n-obs-steps",
+        callback=between(1, 10_000),
+        help="Frames of a window beside the episode's first (8).",
+    ),
 ]
 FrameGapS = Annotated[
     float | None,
     typer.Option(
         "--frame-gap-s",
+        callback=between(0, 1e6, above=True),
         metavar="S",
         help="Seconds between them; default: the window spans half the median episode.",
     ),
 ]
 HiddenDim = Annotated[
     int | None,
-    typer.Option("--hidden-dim", help="Hidden dim of the transformers (128); the paper's is 768."),
+    typer.Option(
+        "--hidden-dim",
+        callback=between(1, 65_536),
+        help="Hidden dim of the transformers (128); the paper's is 768.",
+    ),
 ]
 NLayers = Annotated[
-    int | None, typer.Option("--n-layers", help="Layers of each transformer (3); the paper's is 8.")
+    int | None,
+    typer.Option(
+        "--n-layers", callback=between(1, 1000), help="Layers of each transformer (3); the paper's is 8."
+    ),
 ]
 NHeads = Annotated[
     int | None,
-    typer.Option("--n-heads", help="Attention heads of a layer (4); the paper's is 12."),
+    typer.Option(
+        "--n-heads", callback=between(1, 1000), help="Attention heads of a layer (4); the paper's is 12."
+    ),
 ]
 NAugmentations = Annotated[
     int,
     typer.Option(
         "--n-augmentations",
+        callback=between(0, 1000),
         help="Augmented copies of every episode (shifted camera, other light) to train on besides.",
     ),
 ]
 ValFraction = Annotated[
     float,
-    typer.Option("--val-fraction", help="Without --eval-dataset: share of scenes kept for evaluation."),
+    typer.Option(
+        "--val-fraction",
+        callback=between(0, 1),
+        help="Without --eval-dataset: share of scenes kept for evaluation.",
+    ),
 ]
 FeaturesDir = Annotated[
     Path | None,

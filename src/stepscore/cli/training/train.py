@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stepscore.cli import options
+from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.tables import err, out, print_json
 from stepscore.cli.training import sarm_options
 from stepscore.training.sarm import SarmJob, SarmTrainConfig
@@ -25,10 +26,13 @@ EvalDatasets = Annotated[
     ),
 ]
 MaxMinutes = Annotated[
-    float | None, typer.Option("--max-minutes", help="Stop after this long; the same command resumes.")
+    float | None,
+    typer.Option(
+        "--max-minutes", callback=between(0, MANY), help="Stop after this long; the same command resumes."
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
-Threads = Annotated[int, typer.Option("--threads", help="CPU threads.")]
+Seed = Annotated[int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed.")]
+Threads = Annotated[int, typer.Option("--threads", callback=between(1, 1024), help="CPU threads.")]
 
 
 @app.command("vlm")
@@ -51,42 +55,63 @@ def vlm(
         bool,
         typer.Option("--lora", help="With --base: train LoRA adapters alone, and merge them at the end."),
     ] = False,
-    lora_rank: Annotated[int, typer.Option("--lora-rank", help="Rank of the LoRA adapters.")] = 16,
+    lora_rank: Annotated[
+        int, typer.Option("--lora-rank", callback=between(1, 10_000), help="Rank of the LoRA adapters.")
+    ] = 16,
     steps: Annotated[
-        int, typer.Option("--steps", help="Optimizer steps, of about 40 pairs of frames each.")
+        int,
+        typer.Option(
+            "--steps", callback=between(0, MANY), help="Optimizer steps, of about 40 pairs of frames each."
+        ),
     ] = VlmJob.steps,
     vision_pretrain_steps: Annotated[
         int,
         typer.Option(
-            "--vision-pretrain-steps", help="Steps before --steps in which the vision encoder learns alone."
+            "--vision-pretrain-steps",
+            callback=between(0, MANY),
+            help="Steps before --steps in which the vision encoder learns alone.",
         ),
     ] = VlmJob.vision_pretrain_steps,
     align_steps: Annotated[
         int,
         typer.Option(
             "--align-steps",
+            callback=between(0, MANY),
             help="Steps after those, before --steps, that align the language model with the vision encoder.",
         ),
     ] = VlmJob.align_steps,
     frozen_vision_steps: Annotated[
         int,
         typer.Option(
-            "--frozen-vision-steps", help="How many of --steps, at the end, freeze the vision encoder."
+            "--frozen-vision-steps",
+            callback=between(0, MANY),
+            help="How many of --steps, at the end, freeze the vision encoder.",
         ),
     ] = VlmJob.frozen_vision_steps,
     max_minutes: MaxMinutes = None,
     seed: Seed = 0,
     image_size: Annotated[
-        int, typer.Option("--image-size", metavar="PX", help="Pixels a side of the network's input.")
+        int,
+        typer.Option(
+            "--image-size",
+            callback=between(1, 4096),
+            metavar="PX",
+            help="Pixels a side of the network's input.",
+        ),
     ] = VlmJob.image_size,
     lr: Annotated[
         float | None,
-        typer.Option("--lr", help="Peak learning rate; by default 1e-3, with --base 2e-5, with --lora 1e-4."),
+        typer.Option(
+            "--lr",
+            callback=between(0, 1000, above=True),
+            help="Peak learning rate; by default 1e-3, with --base 2e-5, with --lora 1e-4.",
+        ),
     ] = None,
     image_question_fraction: Annotated[
         float,
         typer.Option(
             "--image-question-fraction",
+            callback=between(0, 1),
             help="Fraction of steps with stepeval's, procvlm's and hop's questions.",
         ),
     ] = VlmJob.image_question_fraction,

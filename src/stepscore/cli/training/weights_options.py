@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from stepscore.cli.numbers import MANY, between
+
 
 class Method(StrEnum):
     """How frames are weighted."""
@@ -41,39 +43,79 @@ Form = Annotated[
 ]
 ChunkSize = Annotated[
     int | None,
-    typer.Option("--chunk-size", metavar="N", help="Actions in a chunk of the policy. rabc needs it."),
+    typer.Option(
+        "--chunk-size",
+        callback=between(1, 1_000_000),
+        metavar="N",
+        help="Actions in a chunk of the policy. rabc needs it.",
+    ),
 ]
 Kappa = Annotated[
     float | None,
-    typer.Option("--kappa", help="lerobot: progress gained over a chunk from which the weight is 1 (0.01)."),
+    typer.Option(
+        "--kappa",
+        callback=between(-MANY, MANY),
+        help="lerobot: progress gained over a chunk from which the weight is 1 (0.01).",
+    ),
 ]
 FallbackWeight = Annotated[
-    float | None, typer.Option("--fallback-weight", help="lerobot: weight of unknown frames (1).")
+    float | None,
+    typer.Option(
+        "--fallback-weight", callback=between(0, MANY), help="lerobot: weight of unknown frames (1)."
+    ),
 ]
 Share = Annotated[
     float | None,
-    typer.Option("--share", help="corrected: share of the steady pace from which the weight is 1 (0.5)."),
+    typer.Option(
+        "--share",
+        callback=between(0, MANY, above=True),
+        help="corrected: share of the steady pace from which the weight is 1 (0.5).",
+    ),
 ]
 Pace = Annotated[
     str | None, typer.Option("--pace", help="corrected: steady pace of the episode, or of its task.")
 ]
 Noise = Annotated[
     float | None,
-    typer.Option("--noise", help="corrected: noise of the judge's progress; estimated if not given."),
+    typer.Option(
+        "--noise",
+        callback=between(0, MANY),
+        help="corrected: noise of the judge's progress; estimated if not given.",
+    ),
 ]
 Done = Annotated[
-    float | None, typer.Option("--done", help="Progress from which the task counts as done (0.95).")
+    float | None,
+    typer.Option(
+        "--done", callback=between(0, 1), help="Progress from which the task counts as done (0.95)."
+    ),
 ]
-Tau = Annotated[float | None, typer.Option("--tau", help="topreward: weight of a step without change (2).")]
-DeltaMax = Annotated[float | None, typer.Option("--delta-max", help="awr: largest weight (2).")]
+Tau = Annotated[
+    float | None,
+    typer.Option(
+        "--tau", callback=between(0, MANY, above=True), help="topreward: weight of a step without change (2)."
+    ),
+]
+DeltaMax = Annotated[
+    float | None,
+    typer.Option("--delta-max", callback=between(0, MANY, above=True), help="awr: largest weight (2)."),
+]
 SubtractMean = Annotated[
     bool, typer.Option("--subtract-mean", help="topreward: subtract the dataset's mean change first.")
 ]
 Temperature = Annotated[
     float | None,
-    typer.Option("--temperature", help="logistic: above 1, weights are closer together (1)."),
+    typer.Option(
+        "--temperature",
+        callback=between(0, MANY, above=True),
+        help="logistic: above 1, weights are closer together (1).",
+    ),
 ]
-Top = Annotated[float | None, typer.Option("--top", metavar="SHARE", help="Keep this share of the episodes.")]
+Top = Annotated[
+    float | None,
+    typer.Option(
+        "--top", callback=between(0, 1, above=True), metavar="SHARE", help="Keep this share of the episodes."
+    ),
+]
 By = Annotated[
     str | None,
     typer.Option("--by", metavar="METRIC", help="Metric to rank them by; see `stepscore ls metrics`."),
@@ -87,10 +129,18 @@ SuccessByOption = Annotated[
 ]
 Stalls = Annotated[
     float | None,
-    typer.Option("--drop-stalls", metavar="SECONDS", help="Weight 0 where progress stalls for this long."),
+    typer.Option(
+        "--drop-stalls",
+        callback=between(0, MANY, above=True),
+        metavar="SECONDS",
+        help="Weight 0 where progress stalls for this long.",
+    ),
 ]
 Still = Annotated[
-    float | None, typer.Option("--still", help="Largest change of progress within a stall (0.01).")
+    float | None,
+    typer.Option(
+        "--still", callback=between(0, MANY), help="Largest change of progress within a stall (0.01)."
+    ),
 ]
 Channel = Annotated[str, typer.Option("--channel", help="Channel of the curve to use.")]
 Dense = Annotated[

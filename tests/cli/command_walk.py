@@ -1,0 +1,157 @@
+"""Every command with its parameters, read from the functions themselves, and a line on which each one works."""
+
+from __future__ import annotations
+
+import io
+import typing
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+import stepscore
+from stepscore.cli.app import app
+from stepscore.cli.main import run
+from stepscore.testing import write_toy_rollouts
+
+HUGE = "9" * 30
+NUMBERS = (
+    *("0", "-1", "1", "nan", "inf", "-inf", "1e308", "1e400", HUGE, f"-{HUGE}", "9" * 5000, "999999999999"),
+    *("", " ", "abc", "１２", "²", "1_000", "0x10", "true", "1e9", "\x00", "--", "\x1b[31m1"),
+)
+"""Values for options that take a number."""
+
+TEXTS = ("", " ", ",", "\x00", "\n", "a\nb", "\x1b[31m", "[red]", "[/]", "\udcff", "\u202e", "x" * 1_000_000, "=", "a=")
+"""Values for options that take a text."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a command: its flag (empty for an argument) and the type of its value."""
+
+    flag: str
+    kind: type
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its words, and its parameters that take a value."""
+
+    words: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.words)
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def commands() -> Iterator[Command]:
+    for command in app.registered_commands:
+        assert command.name is not None
+        assert command.callback is not None
+        yield Command((command.name,), tuple(_parameters(command.callback)))
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        for command in group.typer_instance.registered_commands:
+            assert command.callback is not None
+            name = command.name or command.callback.__name__
+            yield Command((str(group.name), name), tuple(_parameters(command.callback)))
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
+    for hint in typing.get_type_hints(function, include_extras=True).values():
+        if typing.get_origin(hint) is not typing.Annotated:
+            continue
+        declared, info = typing.get_args(hint)[:2]
+        kinds = [kind for kind in _leaves(declared) if kind is not type(None)]
+        if kinds == [bool]:
+            continue
+        # In an annotation, typer keeps the first flag as the default.
+        flag = "" if isinstance(info, typer.models.ArgumentInfo) else str(info.default)
+        assert not flag or flag.startswith("-")
+        yield Parameter(flag, kinds[0])
+
+
+def _leaves(declared: Any) -> list[type]:
+    inner = typing.get_args(declared)
+    return [leaf for part in inner for leaf in _leaves(part)] if inner else [declared]
+
+
+def invoke(arguments: list[str]) -> Ended:
+    """Run a command in this process, as the entry point does."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run(arguments)
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Small valid inputs for every command, and a folder for what they write."""
+
+    source: Path
+    run: Path
+    folder: Path
+
+    def line(self, words: tuple[str, ...], flag: str = "") -> list[str]:
+        """Return the words of a command that works; ``flag`` is the option that will be added."""
+        out, run = str(self.folder / "out"), str(self.run)
+        lines = {
+            ("demo",): ["-o", out],
+            ("inspect",): [str(self.source), "--limit", "1"],
+            ("judge",): [str(self.source), "--judge", "constant", "-o", out, "--limit", "1"],
+            ("calibrate",): [run, "-o", out],
+            ("choose-template",): [run, run],
+            ("metrics",): [run],
+            ("compare",): [run],
+            ("report",): [run, "-o", out, "--no-videos"],
+            ("view",): [run, "--no-videos"],
+            ("plot",): [run, "-o", out, "--kind", "leaderboard", "--format", "svg"],
+            ("plan",): ["push it", "--model", "mock/x", "-o", out],
+            ("annotate",): [str(self.source), "--model", "mock/x", "-o", out, "--limit", "1", "--no-cache"],
+            ("progress-labels",): [str(self.source), "--method", "linear", "-o", f"{out}.parquet", "--limit", "1"],
+            ("sim",): ["-o", out, "--tasks", "drawer-open", "--episodes-per-task", "1"],
+            ("weights",): [run, "-o", f"{out}.parquet", *_weighting(flag)],
+            ("train", "vlm"): [str(self.folder / "nothing"), "-o", out],
+            ("train", "sarm"): [str(self.folder / "nothing"), "-o", out],
+            ("ls",): ["readers"],
+            ("cache", "stats"): ["--path", f"{out}.sqlite"],
+            ("cache", "prune"): ["--path", f"{out}.sqlite", "--all"],
+            ("cache", "export"): [f"{out}.jsonl", "--path", f"{out}.sqlite"],
+        }
+        return [*words, *lines[words]]
+
+
+def _weighting(flag: str) -> list[str]:
+    """Return the method of ``stepscore weights`` that has an option."""
+    rabc = ["--method", "rabc", "--chunk-size", "8"]
+    if flag in ("--share", "--pace", "--noise", "--done"):
+        return [*rabc, "--form", "corrected"]
+    if flag == "--drop-stalls":
+        return ["--method", "filter"]
+    if flag == "--still":
+        return ["--method", "filter", "--drop-stalls", "1"]
+    if flag == "--top":
+        return [*rabc, "--by", "MP"]
+    if flag == "--by":
+        return [*rabc, "--top", "0.5"]
+    if flag in ("--tau", "--delta-max"):
+        return ["--method", "awr"]
+    return ["--method", "awr", "--form", "logistic"] if flag == "--temperature" else rabc
+
+
+def make_inputs(folder: Path) -> Inputs:
+    source = write_toy_rollouts(folder / "toys", scenes=1)
+    judge = stepscore.get_judge("recorded")
+    judged = stepscore.score(stepscore.open_episodes(source), judge, out=folder / "run")
+    return Inputs(source, judged.path, folder)
