@@ -15,11 +15,32 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 INSTRUCTION_RULE = (
     "Instruction and task: the name of the folder that holds the video, underscores and hyphens as spaces "
     "unless it has spaces of its own; a folder whose name only numbers an episode (episode_001, demo_3, 17) "
     "gives way to the one above it."
 )
+
+
+def safe_name(name: str) -> str:
+    """Return a name that any table and screen can hold: control characters and bytes that are no text as ``%0A``."""
+    return _UNSAFE.sub(_escaped, name) if _UNSAFE.search(name) else name
+
+
+def safe_text(text: str) -> str:
+    """Return a text that UTF-8 can hold: halves of surrogate pairs become U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    try:
+        content = match[0].encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        content = match[0].encode("utf-8", "surrogatepass")
+    return "".join(f"%{byte:02X}" for byte in content)
 
 
 def in_words(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stepscore.episodes.limits import MAX_SAMPLES
 from stepscore.episodes.view import View
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.types import FloatArray, IntArray
@@ -88,6 +89,10 @@ def sample_by_time(
     if fps is not None:
         if not 0 < fps < np.inf:
             raise OptionError(f"fps is {fps}; it must be above 0 and finite.")
+        if timestamps[-1] * fps > MAX_SAMPLES:
+            raise OptionError(
+                f"{where} lasts {timestamps[-1]:g} s; {fps:g} frames per second of it are more than {MAX_SAMPLES}."
+            )
         return frame_at(timestamps, np.arange(0.0, timestamps[-1] + TIME_TOLERANCE_S, 1.0 / fps))
     wanted = np.asarray(times, dtype=np.float64)
     if not np.all(np.isfinite(wanted)):

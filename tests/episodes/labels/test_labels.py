@@ -178,9 +178,9 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
     [
         ("l.csv", b"episode_id,kind\na,success,1\n", "unknown column"),
         ("l.csv", b"episode_id,kind\n\xff,success\n", "not UTF-8"),
-        ("l.jsonl", b"{\n", "row 1: not JSON"),
+        ("l.jsonl", b"{\n", "row 1 is not JSON"),
         ("l.jsonl", b"\n3\n", "row 2: expected an object"),
-        ("l.parquet", b"PAR1", "not Parquet"),
+        ("l.parquet", b"PAR1", "as parquet"),
         ("l.txt", b"", r"\.csv, \.jsonl or \.parquet"),
     ],
 )

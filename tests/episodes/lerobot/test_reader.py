@@ -368,7 +368,7 @@ def test_a_data_file_that_cannot_be_read_costs_the_label_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("meta/info.json", b"{", r"info.json: the file: Invalid JSON"),
+        ("meta/info.json", b"{", r"info.json is not JSON"),
         ("meta/info.json", b'{"codebase_version": "v3.0"}', r"info.json: fps: Field required"),
         ("meta/episodes/chunk-000/file-001.parquet", b"PAR1", r"Cannot read .*file-001.parquet"),
     ],

@@ -261,7 +261,7 @@ def test_yaml_and_csv_errors_name_the_line_in_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("manifest.jsonl", "{\n", "line 1: not JSON"),
+        ("manifest.jsonl", "{\n", "line 1 is not JSON"),
         ("manifest.jsonl", "[1]\n", "line 1: expected a mapping"),
         ("manifest.yaml", "a: [", "not YAML"),
         ("manifest.yaml", "episodes: 3", "expected a list of episodes"),

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +31,9 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from stepscore._reading import parse_json, read_text, shown
+from stepscore.episodes.naming import safe_name, safe_text
+from stepscore.episodes.parquet_files import read_parquet
 from stepscore.errors import ManifestError, OptionError
 from stepscore.types import FloatArray, SuccessMode
 
@@ -154,8 +157,8 @@ def check_stages(stages: Iterable[Stage], where: str) -> tuple[Stage, ...]:
 
 def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
     """Read labels by episode id from a csv, jsonl or parquet file; ManifestError names file, line and field."""
-    if not path.is_file():
-        raise ManifestError(f"No labels file at {path}.")
+    if not os.path.exists(path):
+        raise ManifestError(f"No labels file at {shown(path)}.")
     by_episode: dict[str, list[Label]] = defaultdict(list)
     for line, row in _rows(path):
         where = f"{path}, row {line}"
@@ -167,7 +170,7 @@ def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
             raise ManifestError(
                 f"{where}: kind is {row.get('kind')!r}. Allowed: {', '.join(get_args(Kind))}."
             )
-        by_episode[str(row["episode_id"])].append(_label(row, where))
+        by_episode[safe_name(str(row["episode_id"]))].append(_label(row, where))
     for episode_id, labels in by_episode.items():
         check_stages(Labels(tuple(labels)).stages, f"{path}, episode {episode_id}")
     return {episode_id: tuple(rows) for episode_id, rows in by_episode.items()}
@@ -175,20 +178,15 @@ def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     if path.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            yield from enumerate(pq.read_table(path).to_pylist(), start=1)
-        except (OSError, pa.ArrowException) as error:
-            raise ManifestError(f"{path}: not Parquet ({error}).") from error
+        yield from enumerate(read_parquet(path, ManifestError).to_pylist(), start=1)
         return
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path} is not UTF-8 text ({error}).") from error
+    text = read_text(path, ManifestError)
     if path.suffix == ".csv":
-        yield from enumerate(csv.DictReader(io.StringIO(text, newline=""), restkey="(none)"), start=1)
+        table = csv.DictReader(io.StringIO(text, newline=""), restkey="(none)")
+        try:
+            yield from enumerate(table, start=1)
+        except csv.Error as error:
+            raise ManifestError(f"{path}, line {table.line_num}: not csv ({error}).") from error
     elif path.suffix == ".jsonl":
         for line, content in enumerate(text.split("\n"), start=1):
             if content.strip():
@@ -198,10 +196,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
 
 
 def _json_object(text: str, where: str) -> Mapping[str, object]:
-    try:
-        row = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ManifestError(f"{where}: not JSON ({error}).") from error
+    row = parse_json(text, where, ManifestError)
     if not isinstance(row, dict):
         raise ManifestError(f"{where}: expected an object, got {text.strip()[:40]!r}.")
     return row
@@ -216,10 +211,10 @@ def _label(row: Mapping[str, object], where: str) -> Label:
             return float(value.lower() == "true")
         try:
             return float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            raise ManifestError(f"{where}: {field} is {value!r}, not a number.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise ManifestError(f"{where}: {field} is {str(value)[:40]!r}, not a number.") from None
 
-    kind, name, value = row["kind"], str(row.get("name") or ""), number("value")
+    kind, name, value = row["kind"], safe_text(str(row.get("name") or "")), number("value")
     if kind == "progress" and not (math.isnan(value) or 0.0 <= value <= 1.0):
         raise ManifestError(f"{where}: value of a progress label is {value:g}; allowed is 0..1.")
     if kind in ("success", "subgoal") and not (math.isnan(value) or value in (0.0, 1.0)):

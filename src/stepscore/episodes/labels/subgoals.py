@@ -16,14 +16,16 @@ They come from a YAML file (``--subgoals``), by task::
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stepscore._reading import read_yaml, shown
 from stepscore.errors import ManifestError, first_field_error
 from stepscore.types import SuccessMode
 
@@ -85,13 +87,11 @@ def parse_subgoals(entries: list[object], where: str) -> tuple[Subgoal, ...]:
 
 def read_subgoals(path: Path) -> Mapping[str, TaskSubgoals]:
     """Read subgoals by task from a YAML file; ManifestError names the file and the wrong field."""
-    if not path.is_file():
-        raise ManifestError(f"No subgoals file at {path}.")
+    if not os.path.exists(path):
+        raise ManifestError(f"No subgoals file at {shown(path)}.")
+    content = read_yaml(path, ManifestError)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
         file = _File.model_validate(content)
-    except yaml.YAMLError as error:
-        raise ManifestError(f"{path}: not YAML: {error}") from None
     except ValidationError as error:
         raise ManifestError(f"{path}: {_first(error)}") from None
     return {
@@ -115,8 +115,8 @@ def _subgoals(entry: _TaskEntry, where: str) -> tuple[Subgoal, ...]:
     subgoals = tuple(
         Subgoal(item) if isinstance(item, str) else Subgoal(**item.model_dump()) for item in entry.subgoals
     )
-    names = [subgoal.name for subgoal in subgoals]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    counts = Counter(subgoal.name for subgoal in subgoals)
+    twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise ManifestError(f"{where}: subgoal {twice!r} appears twice; names are unique within a task.")
     return subgoals

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from stepscore._reading import check_regular
 from stepscore.episodes.episode import file_digest
+from stepscore.episodes.limits import MAX_IMAGE_BYTES, MAX_READ_BYTES
+from stepscore.episodes.parquet_files import check_size, open_parquet
 from stepscore.errors import EpisodeError, VideoError
 
 SUCCESS, LANGUAGE = "next.success", "language_persistent"
-_BATCH_ROWS = 4096
+_BATCH_ROWS = 256
 """Rows read at a time, so that a long language column is never in memory as a whole."""
 
 
@@ -37,17 +39,14 @@ class LabelColumns(NamedTuple):
 
 def read_label_columns(path: Path, columns: Sequence[str]) -> Mapping[int, LabelColumns]:
     """Read label columns by episode from one data file; cached for the next episode."""
-    try:
-        return _label_columns(path, path.stat().st_mtime_ns, tuple(columns))
-    except (OSError, pa.ArrowException, KeyError) as error:
-        raise EpisodeError(f"Cannot read {path}: {error}") from error
+    return _label_columns(path, check_regular(path, EpisodeError).st_mtime_ns, tuple(columns))
 
 
 @lru_cache(maxsize=8)
 def _label_columns(path: Path, _mtime_ns: int, columns: tuple[str, ...]) -> Mapping[int, LabelColumns]:
     success: dict[int, float] = {}
     subtasks: dict[int, tuple[tuple[float, str], ...]] = {}
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path, EpisodeError) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=["episode_index", *columns]):
             episodes = _flat(batch.column("episode_index")).astype(np.int64)
             firsts = np.unique(episodes, return_index=True)
@@ -103,19 +102,20 @@ class ParquetImages:
 
     def load(self, indices: Sequence[int]) -> list[bytes]:
         """Read the images at ``indices``, and only the row groups that hold them."""
+        if self.n < 1:
+            raise VideoError(f"{self.location()} has no frames.")
         wanted = {index % self.n for index in indices}
-        try:
-            found = dict(self._load(wanted))
-        except (OSError, pa.ArrowException, KeyError) as error:
-            raise VideoError(f"Cannot read {self.location()}: {error}") from error
+        found = dict(self._load(wanted))
         missing = next((index for index in sorted(wanted) if not found.get(index)), None)
         if missing is not None:
             raise VideoError(f"{self.location()}: frame {missing} has no image in the file.")
         return [found[index % self.n] for index in indices]
 
     def _load(self, wanted: set[int]) -> Iterator[tuple[int, bytes]]:
-        with pq.ParquetFile(self.path) as file:
-            groups = _groups(self.path, self.path.stat().st_mtime_ns, self.episode)
+        mtime_ns = check_regular(self.path, VideoError).st_mtime_ns
+        left = MAX_READ_BYTES
+        with open_parquet(self.path, VideoError) as file:
+            groups = _groups(self.path, mtime_ns, self.episode)
             if (rows := sum(group.rows for group in groups)) != self.n:
                 raise VideoError(f"{self.location()}: {rows} rows in the file instead of {self.n}.")
             for group in groups:
@@ -125,7 +125,11 @@ class ParquetImages:
                 while here:
                     images = next(batches).column(0)
                     for at in [at for at in here if at < row + len(images)]:
-                        yield here.pop(at), (images[at - row].as_py() or {}).get("bytes") or b""
+                        content = _image_bytes(images[at - row].as_py())
+                        left -= len(content)
+                        if left < 0 or len(content) > MAX_IMAGE_BYTES:
+                            raise VideoError(f"{self.location()}: frame {here[at]} has too many bytes.")
+                        yield here.pop(at), content
                     row += len(images)
 
     def digest(self) -> bytes:
@@ -139,6 +143,12 @@ class ParquetImages:
     def location(self) -> str:
         """Return the file, the column and the episode."""
         return f"{self.path}:{self.column}, episode {self.episode}"
+
+
+def _image_bytes(cell: object) -> bytes:
+    """Return the encoded image of a cell, struct<bytes, path>; empty where there is none."""
+    content = cell.get("bytes") if isinstance(cell, dict) else None
+    return content if isinstance(content, bytes) else b""
 
 
 class _Group(NamedTuple):
@@ -158,7 +168,8 @@ class _Group(NamedTuple):
 def _groups(path: Path, _mtime_ns: int, episode: int) -> tuple[_Group, ...]:
     groups: list[_Group] = []
     frame = 0
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path, VideoError) as file:
+        check_size(file, ["episode_index"], path, VideoError)
         for number in range(file.metadata.num_row_groups):
             rows = file.read_row_group(number, columns=["episode_index"]).column(0)
             mine = np.flatnonzero(_flat(rows.combine_chunks()) == episode)

@@ -12,18 +12,27 @@ Paths always come from the templates in meta/info.json.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from stepscore._reading import parse_json, read_json, read_text
 from stepscore.episodes.cameras import main_first
+from stepscore.episodes.lerobot.path_templates import check_template
+from stepscore.episodes.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
+from stepscore.episodes.parquet_files import MAX_TABLE_BYTES, open_parquet, read_parquet
 from stepscore.episodes.video.video_view import FileSpan
-from stepscore.errors import SourceError, first_field_error
+from stepscore.errors import EpisodeError, SourceError, first_field_error
+
+MAX_INDEX = 10**12
+"""Highest ``episode_index``, and longest episode that is added up."""
+MAX_FILE_INDEX = 10**9
+MAX_START_S = 1e9
+ABSENT: Any = object()
 
 SUBTASKS = tuple(
     f"{scheme}subtask_{part}"
@@ -53,7 +62,7 @@ class _Feature(BaseModel):
 
 class _Info(BaseModel):
     codebase_version: str
-    fps: float = Field(gt=0)
+    fps: float = Field(gt=0, le=MAX_FPS, allow_inf_nan=False)
     features: dict[str, _Feature]
     data_path: str
     video_path: str | None = None
@@ -93,7 +102,31 @@ class Meta:
 
     def length(self, row: int) -> int:
         """Return the number of frames of an episode."""
-        return int(self.columns["length"][row])
+        return self.whole(row, "length", MAX_FRAMES)
+
+    def whole(self, row: int, name: str, most: int) -> int:
+        """Return a whole number of an episode; EpisodeError where the column has something else there."""
+        value = self.columns[name][row]
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value <= most
+            or value % 1
+        ):
+            raise EpisodeError(
+                f"{self.root / 'meta'}: {name} of episode {self.index(row)} is {str(value)[:40]!r}; "
+                f"expected a whole number from 0 to {most}."
+            )
+        return int(value)
+
+    def tasks(self, row: int) -> tuple[str, ...]:
+        """Return the task texts of an episode."""
+        tasks = self.columns["tasks"][row]
+        if tasks is not None and not isinstance(tasks, str | list):
+            raise EpisodeError(
+                f"{self.root / 'meta'}: tasks of episode {self.index(row)} is {str(tasks)[:40]!r}; expected texts."
+            )
+        return tuple(str(task) for task in ([tasks] if isinstance(tasks, str) else tasks or ()))
 
     def text(self, row: int, name: str) -> str | None:
         """Return the text of a column of ``POLICY_AND_PAIR``; ``None`` where it is missing or empty."""
@@ -114,33 +147,39 @@ class Meta:
 
     def span(self, row: int, feature: str) -> FileSpan:
         """Return the episode's frames in its video file."""
-        start_s = float(self.columns[f"videos/{feature}/from_timestamp"][row]) if self.is_v3 else None
-        return FileSpan(start_s, self.length(row), self.info.fps)
+        return FileSpan(self._start_s(row, feature) if self.is_v3 else None, self.length(row), self.info.fps)
+
+    def _start_s(self, row: int, feature: str) -> float:
+        name = f"videos/{feature}/from_timestamp"
+        value = self.columns[name][row]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_START_S:
+            raise EpisodeError(
+                f"{self.root / 'meta'}: {name} of episode {self.index(row)} is {str(value)[:40]!r}; expected seconds."
+            )
+        return float(value)
 
     def _file(self, template: str, row: int, column: str, **names: str) -> Path:
         if self.is_v3:
-            numbers = {part: self.columns[f"{column}/{part}"][row] for part in ("chunk_index", "file_index")}
+            parts = ("chunk_index", "file_index")
+            numbers = {part: self.whole(row, f"{column}/{part}", MAX_FILE_INDEX) for part in parts}
         else:
             index = self.index(row)
             numbers = {"episode_index": index, "episode_chunk": index // self.info.chunks_size}
-        try:
-            return self.root / template.format(**numbers, **names)
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise SourceError(
-                f"{self.root / 'meta/info.json'}: the path template {template!r} does not fit {numbers}."
-            ) from error
+        # The template was checked when the dataset was opened: it has these fields alone.
+        return self.root / template.format(**numbers, **names)
 
 
 def read_meta(root: Path) -> Meta:
     """Read the metadata of the dataset in ``root``; a SourceError names the file that is missing or wrong."""
     path = root / "meta" / "info.json"
+    content = read_json(path, SourceError)
     try:
-        info = _Info.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise SourceError(f"Cannot read {path}: {error.strerror}.") from error
+        info = _Info.model_validate(content)
     except ValidationError as error:
         first = first_field_error(error)
         raise SourceError(f"{path}: {first.field or 'the file'}: {first.message}.") from error
+    if info.fps < MIN_FPS:
+        raise SourceError(f"{path}: fps: {info.fps:g} is less than {MIN_FPS:g}.")
     cameras = [name for name, feature in info.features.items() if feature.is_camera and not feature.is_depth]
     if info.codebase_version.startswith("v3"):
         columns = _read_v3(root, [name for name in cameras if info.features[name].dtype == "video"])
@@ -151,6 +190,8 @@ def read_meta(root: Path) -> Meta:
             f"{path}: codebase_version is {info.codebase_version!r}; v3.0, v2.1 and v2.0 can be read. "
             "Convert it with lerobot's convert_dataset scripts."
         )
+    for template in (info.data_path, info.video_path or ""):
+        check_template(template, info.codebase_version.startswith("v3"), cameras, str(path))
     depth = tuple(name for name, feature in info.features.items() if feature.is_camera and feature.is_depth)
     return Meta(root, info, columns, short_names(cameras), depth)
 
@@ -171,7 +212,6 @@ def short_names(features: Sequence[str]) -> dict[str, str]:
 
 def _read_v3(root: Path, videos: Sequence[str]) -> Mapping[str, Sequence[Any]]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     needed = ["episode_index", "tasks", "length", "dataset_from_index", "data/chunk_index", "data/file_index"]
     for name in videos:
@@ -181,51 +221,65 @@ def _read_v3(root: Path, videos: Sequence[str]) -> Mapping[str, Sequence[Any]]:
         raise SourceError(f"{root / 'meta' / 'episodes'} has no chunk-*/file-*.parquet.")
     tables = []
     for file in files:
-        try:
-            present = pq.read_schema(file).names
-            missing = [name for name in needed if name not in present]
-            if missing:
-                raise SourceError(f"{file}: there is no column {missing[0]!r}.")
-            tables.append(
-                pq.read_table(file, columns=needed + [name for name in _OPTIONAL if name in present])
-            )
-        except (OSError, pa.ArrowException) as error:
-            raise SourceError(f"Cannot read {file}: {error}") from error
-    table = pa.concat_tables(tables, promote_options="permissive").sort_by("episode_index")
-    columns: dict[str, list[Any]] = table.to_pydict()
-    for name in needed:
-        if None in columns[name]:
-            raise SourceError(f"{root / 'meta' / 'episodes'}: column {name!r} has rows without a value.")
+        with open_parquet(file, SourceError) as opened:
+            present = opened.schema_arrow.names
+        missing = [name for name in needed if name not in present]
+        if missing:
+            raise SourceError(f"{file}: there is no column {missing[0]!r}.")
+        tables.append(
+            read_parquet(file, SourceError, needed + [name for name in _OPTIONAL if name in present])
+        )
+        if sum(table.nbytes for table in tables) > MAX_TABLE_BYTES:
+            raise SourceError(f"{root / 'meta' / 'episodes'} has more than {MAX_TABLE_BYTES >> 20} MiB.")
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive").sort_by("episode_index")
+        columns: dict[str, list[Any]] = table.to_pydict()
+    except (pa.ArrowException, ValueError) as error:
+        raise SourceError(
+            f"{root / 'meta' / 'episodes'}: its files do not fit together ({error})."
+        ) from error
     return _checked(columns, root / "meta" / "episodes")
 
 
 def _read_v2(root: Path) -> Mapping[str, Sequence[Any]]:
     path = root / "meta" / "episodes.jsonl"
     rows: list[dict[str, Any]] = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"Cannot read {path}: {error}.") from error
-    for line, text in enumerate(lines, start=1):
-        try:
-            row = json.loads(text or "{}")
-            if row:
-                rows.append({**row, "episode_index": int(row["episode_index"]), "length": int(row["length"])})
-        except (ValueError, KeyError, TypeError) as error:
+    for line, text in enumerate(read_text(path, SourceError).splitlines(), start=1):
+        row = parse_json(text or "{}", f"{path}, line {line}", SourceError)
+        if row and not (isinstance(row, dict) and _is_index(row.get("episode_index")) and "length" in row):
             raise SourceError(
-                f"{path}, line {line}: expected an object with episode_index, length and tasks "
-                f"({type(error).__name__}: {error})."
-            ) from error
+                f"{path}, line {line}: expected an object with episode_index, length and tasks, "
+                f"got {text.strip()[:80]!r}."
+            )
+        if row:
+            rows.append(row)
     rows.sort(key=lambda row: row["episode_index"])
     optional = (name for name in _OPTIONAL if any(name in row for row in rows))
     names = ("episode_index", "length", "tasks", *optional)
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in names}
-    columns["dataset_from_index"] = [0, *accumulate(columns["length"])][:-1]
+    columns["dataset_from_index"] = _first_frames(columns["length"])
     return _checked(columns, path)
+
+
+def _first_frames(lengths: Sequence[Any]) -> list[int | None]:
+    """Return each episode's first frame in the dataset; unknown after an episode whose length is wrong."""
+    firsts: list[int | None] = []
+    total: int | None = 0
+    for length in lengths:
+        firsts.append(total)
+        total = total + length if total is not None and _is_index(length) else None
+    return firsts
+
+
+def _is_index(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INDEX
 
 
 def _checked(columns: dict[str, list[Any]], path: Path) -> Mapping[str, Sequence[Any]]:
     indices = columns["episode_index"]
+    wrong = next((index for index in indices if not _is_index(index)), ABSENT)
+    if wrong is not ABSENT:
+        raise SourceError(f"{path}: episode_index {str(wrong)[:40]!r} is not a whole number from 0.")
     twice = next((a for a, b in pairwise(indices) if a == b), None)
     if twice is not None:
         raise SourceError(f"{path}: episode {twice} appears twice. Remove the stale file or row.")

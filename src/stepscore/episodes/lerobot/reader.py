@@ -76,7 +76,7 @@ class LeRobotEpisodes(Sequence[Episode]):
         if isinstance(key, slice):
             return LeRobotEpisodes(self._meta, self._rows[key])
         meta, row = self._meta, self._rows[key]
-        tasks = _tasks(meta, row)
+        tasks = meta.tasks(row)
         metadata: dict[str, object] = {"dataset_from_index": meta.columns["dataset_from_index"][row]}
         if len(tasks) > 1:
             metadata["tasks"] = tasks
@@ -113,11 +113,6 @@ class LeRobotEpisodes(Sequence[Episode]):
 def episode_id(index: int) -> str:
     """Return ``episode_000012`` for 12."""
     return f"episode_{index:06d}"
-
-
-def _tasks(meta: Meta, row: int) -> tuple[str, ...]:
-    tasks = meta.columns["tasks"][row]
-    return tuple(str(task) for task in ([tasks] if isinstance(tasks, str) else tasks or ()))
 
 
 def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
@@ -205,16 +200,19 @@ def _problems(meta: Meta) -> Iterator[Problem]:
     exists: dict[Path, bool] = {}
     for row in range(len(meta)):
         where = episode_id(meta.index(row))
-        if not _tasks(meta, row):
-            yield Problem(where, "it has no task text, so no instruction")
-        for _, stages in _annotated_stages(meta, row):
-            if isinstance(stages, str):
-                yield Problem(where, stages)
-        for what, path in _files(meta, row) if is_local else ():
-            if path not in exists:
-                exists[path] = path.is_file()
-            if not exists[path]:
-                yield Problem(where, f"{what}: no file {path.relative_to(meta.root).as_posix()}")
+        try:
+            if not meta.tasks(row):
+                yield Problem(where, "it has no task text, so no instruction")
+            for _, stages in _annotated_stages(meta, row):
+                if isinstance(stages, str):
+                    yield Problem(where, stages)
+            for what, path in _files(meta, row) if is_local else ():
+                if path not in exists:
+                    exists[path] = os.path.isfile(path)
+                if not exists[path]:
+                    yield Problem(where, f"{what}: no file {path.relative_to(meta.root).as_posix()}")
+        except EpisodeError as error:
+            yield Problem(where, str(error))
 
 
 def _files(meta: Meta, row: int) -> Iterator[tuple[str, Path]]:

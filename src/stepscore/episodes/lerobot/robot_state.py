@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from stepscore.episodes import Episode
+from stepscore.episodes.parquet_files import open_parquet, read_parquet
 from stepscore.errors import EpisodeError, UnknownNameError
 from stepscore.types import FloatArray
 
@@ -42,17 +43,21 @@ def read_state(episode: Episode, columns: Sequence[str]) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _episodes(data: Path, columns: tuple[str, ...]) -> Mapping[int, FloatArray]:
-    import pyarrow.parquet as pq
-
     by_episode: dict[int, list[FloatArray]] = {}
     for path in sorted(data.glob("**/*.parquet")):
-        names = pq.read_schema(path).names
+        with open_parquet(path, EpisodeError) as file:
+            names = file.schema_arrow.names
         unknown = next((name for name in columns if name not in names), None)
         if unknown is not None:
             raise UnknownNameError("column", unknown, names, where=str(path))
-        table = pq.read_table(path, columns=["episode_index", *columns])
-        parts = [np.stack(table[name].to_numpy()).reshape(table.num_rows, -1) for name in columns]
-        rows = np.concatenate(parts, axis=1).astype(np.float64)
+        table = read_parquet(path, EpisodeError, ["episode_index", *columns])
+        try:
+            parts = [np.stack(table[name].to_numpy()).reshape(table.num_rows, -1) for name in columns]
+            rows = np.concatenate(parts, axis=1).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise EpisodeError(
+                f"{path}: {', '.join(columns)} are not numbers in every row ({error})."
+            ) from error
         indices = table["episode_index"].to_numpy()
         for episode in np.unique(indices):
             by_episode.setdefault(int(episode), []).append(rows[indices == episode])

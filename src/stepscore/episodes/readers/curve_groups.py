@@ -7,11 +7,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from stepscore._reading import check_regular
+from stepscore.episodes.naming import safe_name
 from stepscore.episodes.readers.curve_rows import Rows, is_empty, read_large
 from stepscore.errors import CurveError
 from stepscore.types import IntArray
@@ -46,20 +49,18 @@ class GroupedRows:
     def of(self, episode: str) -> Rows:
         """Return the rows of one episode; CurveError names the closest where there are none."""
         if episode not in self.groups:
-            close = difflib.get_close_matches(episode, self.groups, n=1) or list(self.groups)[:1]
+            near = list(islice(self.groups, 1000))  # of more, comparing takes longer than reading
+            close = difflib.get_close_matches(episode, near, n=1) or near[:1]
             raise CurveError(
                 f"{self.rows.path} has no rows with {self.key} {episode!r}; it has {len(self)} episodes"
-                f"{f', such as {close[0]!r}' if close else ''}."
+                f"{f', such as {close[0][:200]!r}' if close else ''}."
             )
         return self.rows.take(self.groups[episode])
 
 
 def grouped_rows(path: Path, key: Key) -> GroupedRows:
     """Read the rows of a file by episode. The last few files stay loaded until they change on disk."""
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise CurveError(f"Cannot read {path}: {error.strerror or error}.") from error
+    stat = check_regular(path, CurveError)
     with _loading:
         return _load(str(path), key, stat.st_mtime_ns, stat.st_size)
 
@@ -73,7 +74,12 @@ def _load(path: str, key: Key, mtime_ns: int, size: int) -> GroupedRows:
     codes = np.array([numbers.setdefault(name, len(numbers)) for name in _names(rows, key)], dtype=np.int64)
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(numbers) + 1))
-    groups = {name: order[starts[code] : starts[code + 1]] for name, code in numbers.items()}
+    groups: dict[str, IntArray] = {}
+    for name, code in numbers.items():
+        key_name = safe_name(name)
+        while key_name in groups:  # another name that reads the same once its characters are replaced
+            key_name += "%"
+        groups[key_name] = order[starts[code] : starts[code + 1]]
     return GroupedRows(rows, key, groups)
 
 
@@ -81,7 +87,9 @@ def _names(rows: Rows, key: Key) -> list[str]:
     """Return which episode each row belongs to."""
     if key == "episode_index":
         wanted = rows.floats(key)
-        wrong = np.flatnonzero(~(np.isfinite(wanted) & (wanted == np.floor(wanted))))
+        wrong = np.flatnonzero(
+            ~(np.isfinite(wanted) & (wanted == np.floor(wanted)) & (np.abs(wanted) < 2**53))
+        )
         if len(wrong):
             raise CurveError(f"{rows.at(int(wrong[0]))}: episode_index must be a whole number.")
         return [str(number) for number in wanted.astype(np.int64).tolist()]

@@ -9,15 +9,19 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from stepscore.errors import CurveError
+from stepscore._reading import MAX_TEXT_BYTES, check_regular
+from stepscore.episodes.parquet_files import MAX_COLUMNS, MAX_TABLE_BYTES, open_parquet, read_parquet
+from stepscore.errors import CurveError, StepScoreError
 from stepscore.types import FloatArray, IntArray
 
 SUFFIXES: Final = (".csv", ".jsonl", ".parquet")
@@ -31,6 +35,7 @@ Cells = Any
 """A column: an array of numbers (parquet), an arrow array (other parquet, large csv) or a sequence."""
 
 _HEADER_LIMIT = 1 << 20
+_LINE_LIMIT = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -132,20 +137,23 @@ def _is_known_number(cell: object) -> bool:
 
 def column_names(path: Path) -> tuple[str, ...]:
     """Return the columns of a file, read from its first line or its schema; of jsonl, those of the first row."""
+    check_regular(path, CurveError)
     with _reading(path):
         if _suffix(path) == ".parquet":
-            with _parquet(path) as file:
+            with open_parquet(path, CurveError) as file:
                 names = tuple(file.schema_arrow.names)
         elif _suffix(path) == ".jsonl":
-            with path.open(encoding="utf-8-sig") as lines:
-                first = next((numbered for numbered in enumerate(lines, 1) if numbered[1].strip()), None)
+            with path.open(encoding="utf-8-sig") as file:
+                lines = enumerate(iter(partial(file.readline, _LINE_LIMIT), ""), 1)
+                first = next((numbered for numbered in lines if numbered[1].strip()), None)
             names = tuple(_json_row(first[1], path, first[0])) if first else ()
         elif _suffix(path) == ".csv":
             names = tuple(name.strip() for name in _csv_header(path))
         else:
             raise CurveError(f"{path}: a table of curves is one of {', '.join(SUFFIXES)}.")
+    check_columns(len(names), path)
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise CurveError(f"{path}: column {twice!r} appears twice; rename or remove one.")
     return names
 
@@ -157,9 +165,10 @@ def _suffix(path: Path) -> str:
 def read_rows(path: Path) -> Rows:
     """Read all rows of a small file."""
     column_names(path)
+    _check_size(path, MAX_TEXT_BYTES)
     with _reading(path):
         if _suffix(path) == ".parquet":
-            return _from_arrow(path, _read_parquet(path))
+            return _from_arrow(path, read_parquet(path, CurveError))
         if _suffix(path) == ".jsonl":
             return _read_jsonl(path)
         return _read_csv(path)
@@ -173,6 +182,7 @@ def read_large(path: Path) -> Rows:
     names = column_names(path)
     if _suffix(path) != ".csv":
         return read_rows(path)
+    _check_size(path, MAX_TABLE_BYTES)
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -192,11 +202,25 @@ def _reading(path: Path) -> Iterator[None]:
     """Convert what the libraries raise on a bad file into a CurveError that names it."""
     try:
         yield
+    except StepScoreError:
+        raise
     except OSError as error:
         raise CurveError(f"Cannot read {path}: {error.strerror or error}.") from error
     # Arrow raises ValueError for damaged files, and so do json and utf-8 decoding.
-    except (ValueError, csv.Error, RecursionError, NotImplementedError) as error:
+    except (ValueError, KeyError, TypeError, csv.Error, RecursionError, NotImplementedError) as error:
         raise CurveError(f"Cannot read {path} as {_suffix(path)[1:]}: {str(error)[:200]}.") from error
+
+
+def check_columns(n: int, path: Path) -> None:
+    """Raise CurveError for a table of more columns than ``MAX_COLUMNS``."""
+    if n > MAX_COLUMNS:
+        raise CurveError(f"{path} has {n} columns; at most {MAX_COLUMNS} are read.")
+
+
+def _check_size(path: Path, most: int) -> None:
+    # Parquet files state their size in their footer, which is checked when they are read.
+    if _suffix(path) != ".parquet" and check_regular(path, CurveError).st_size > most:
+        raise CurveError(f"{path} has more than {most >> 20} MiB, the most that is read of it. Split it.")
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -230,28 +254,20 @@ def _json_row(text: str, path: Path, line: int) -> Mapping[str, object]:
 def _read_jsonl(path: Path) -> Rows:
     rows: list[Mapping[str, object]] = []
     numbers: list[int] = []
+    names: dict[str, None] = {}
     with path.open(encoding="utf-8-sig") as file:
         for line, text in enumerate(file, start=1):
             if text.strip():
-                rows.append(_json_row(text, path, line))
+                row = _json_row(text, path, line)
+                rows.append(row)
                 numbers.append(line)
-    names = dict.fromkeys(name for row in rows for name in row)
+                if not names.keys() >= row.keys():
+                    names.update(dict.fromkeys(row))
+                    check_columns(len(names), path)
+    if len(names) * len(rows) > MAX_TABLE_BYTES // 8:
+        raise CurveError(f"{path} has {len(names)} columns in {len(rows)} rows, too many to read.")
     columns = {name: [row.get(name, ABSENT) for row in rows] for name in names}
     return Rows(path, columns, np.array(numbers, dtype=np.int64))
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
-    # ParquetFile and not read_table: a folder called "a=b" must not add a column.
-    import pyarrow.parquet as pq
-
-    with path.open("rb") as raw, pq.ParquetFile(raw) as file:
-        yield file
-
-
-def _read_parquet(path: Path) -> Any:
-    with _parquet(path) as file:
-        return file.read()
 
 
 def _from_arrow(path: Path, table: Any) -> Rows:

@@ -7,6 +7,7 @@ the same in all rows of an episode.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,11 +29,11 @@ class CurvesReader:
 
     def matches(self, path: Path) -> bool:
         """Return whether ``path`` is a table with the columns of curves or verdicts; reads its header alone."""
-        if path.suffix.lower() not in SUFFIXES or not path.is_file():
+        if path.suffix.lower() not in SUFFIXES or not os.path.isfile(path):
             return False
         try:
             names = set(column_names(path))
-        except CurveError:
+        except (CurveError, OSError):
             return False
         return "episode_id" in names and ("progress" in names or {"subgoal", "answer"} <= names)
 
@@ -43,20 +44,35 @@ class CurvesReader:
         try:
             if "episode_id" not in column_names(path):
                 raise CurveError(
-                    f"{path} has no column 'episode_id'. It has: {', '.join(column_names(path))}."
+                    f"{path} has no column 'episode_id'. It has: {', '.join(column_names(path)[:50])}."
                 )
             table = grouped_rows(path, "episode_id")
         except CurveError as error:
             raise ManifestError(str(error)) from error
         missing = [name for name in EPISODE_COLUMNS if name not in table.rows.columns]
         stated = [name for name in EPISODE_COLUMNS if name in table.rows.columns]
-        episodes = [_episode(path, name, table, stated) for name in sorted(table)]
+        episodes = _episodes(path, table, stated)
         rules = (
             "Each episode_id of the table is an episode without video; the judge 'recorded' reads its curve.",
             f"Taken from columns: {', '.join(stated) or 'nothing'}. "
             f"Not stated: {', '.join(missing) or 'nothing'}.",
         )
         return Listing(episodes, rules=rules)
+
+
+def _episodes(path: Path, table: GroupedRows, stated: Sequence[str]) -> list[Episode]:
+    """Return the episodes by id; one whose rows contradict each other holds the error, unless all do."""
+    episodes: list[Episode] = []
+    first: ManifestError | None = None
+    for name in sorted(table):
+        try:
+            episodes.append(_episode(path, name, table, stated))
+        except ManifestError as error:
+            first = first or error
+            episodes.append(Episode(id=name, instruction="", source=str(path), error=str(error)))
+    if first is not None and all(episode.error for episode in episodes):
+        raise first
+    return episodes
 
 
 def _episode(path: Path, name: str, table: GroupedRows, stated: Sequence[str]) -> Episode:
@@ -67,7 +83,7 @@ def _episode(path: Path, name: str, table: GroupedRows, stated: Sequence[str]) -
     if success is not None:
         if success.lower() not in _SUCCESS:
             raise ManifestError(
-                f"{path}, episode {name}: success is {success!r}. Allowed: 1, 0, true, false."
+                f"{path}, episode {name}: success is {success[:200]!r}. Allowed: 1, 0, true, false."
             )
         labels = Labels((Label("success", "holds", value=_SUCCESS[success.lower()]),))
     return Episode(
@@ -88,7 +104,7 @@ def _constant(rows: Rows, column: str, episode: str) -> str | None:
     """Return the value of a column in the rows of an episode; ``None`` where all are empty."""
     values = {_text(cell) for cell in rows.cells(column) if not is_empty(cell)}
     if len(values) > 1:
-        first, second = sorted(values)[:2]
+        first, second = (value[:200] for value in sorted(values)[:2])
         raise ManifestError(
             f"{rows.path}, episode {episode}: column {column} is both {first!r} and {second!r}; it describes "
             "the episode, so it must be the same in all its rows."

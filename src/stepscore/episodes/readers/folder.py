@@ -7,6 +7,7 @@ was read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from stepscore.episodes.readers.manifest import MANIFEST_SUFFIXES, find_manifest
 from stepscore.episodes.readers.scan import Folder, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.video.video_view import VideoView
-from stepscore.errors import EpisodeError, ManifestError, OptionError, SourceError
+from stepscore.errors import OptionError, SourceError, StepScoreError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -164,7 +165,7 @@ class _EpisodeBuilder:
         return (instruction_from([name for number, name in enumerate(found.above) if number != policy]),)
 
     def _paraphrases(self, file: Path, where: str) -> tuple[str, ...]:
-        return self._try(where, sidecar.read_instructions, file) if file.is_file() else ()
+        return self._try(where, sidecar.read_instructions, file) if os.path.isfile(file) else ()
 
     def _labels(self, found: EpisodeFiles) -> Iterator[Label]:
         for folder in found.alone:
@@ -179,6 +180,6 @@ class _EpisodeBuilder:
     ) -> tuple[T, ...]:
         try:
             return read(*args, **kwargs)
-        except (ManifestError, EpisodeError) as error:
+        except StepScoreError as error:
             self.problems.append(Problem(where, str(error)))
             return ()

@@ -24,12 +24,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from stepscore._reading import shown
 from stepscore.episodes.cameras import MAIN
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels, Stage, check_stages
 from stepscore.episodes.labels.subgoals import Subgoal, parse_subgoals
+from stepscore.episodes.limits import MAX_FPS, MIN_FPS
 from stepscore.episodes.readers.folder_names import SEQUENCE_FPS, image_sequence
 from stepscore.episodes.readers.manifest_rows import Row, read_rows
 from stepscore.episodes.readers.sidecar_files import STEP_METRICS, curve_stem, looks_like_curve, read_success
@@ -50,6 +52,12 @@ def _parse_bool(value: object) -> bool | None:
     if text:
         raise ValueError("expected true, false, 1, 0, or nothing for unknown")
     return None
+
+
+def _check_rate(value: float | None) -> float | None:
+    if value is not None and value < MIN_FPS:
+        raise ValueError(f"expected at least {MIN_FPS:g}")
+    return value
 
 
 OptionalBool = Annotated[bool | None, BeforeValidator(_parse_bool)]
@@ -98,7 +106,7 @@ class Entry(BaseModel):
     dataset: Text | None = None
     video: Text | None = None
     views: dict[str, Text] | None = Field(default=None, min_length=1)
-    fps: float | None = Field(default=None, gt=0)
+    fps: Annotated[float | None, AfterValidator(_check_rate)] = Field(default=None, gt=0, le=MAX_FPS)
     success: OptionalBool = None
     success_mode: SuccessMode = "holds"
     pair: Text | None = None
@@ -117,7 +125,7 @@ class Entry(BaseModel):
 def find_manifest(folder: Path) -> Path | None:
     """Return the manifest of a folder, if it has one; two are an error."""
     candidates = [folder / f"manifest{suffix}" for suffix in MANIFEST_SUFFIXES]
-    manifests = [path for path in candidates if path.is_file()]
+    manifests = [path for path in candidates if os.path.isfile(path)]
     if len(manifests) > 1:
         names = " and ".join(path.name for path in manifests)
         raise ManifestError(f"{folder} has {names}. Remove one, or give one of them as the source.")
@@ -143,7 +151,7 @@ def read_manifest(path: Path) -> Listing:
         episodes[episode.id], lines[episode.id] = episode, row.line
         if entry.videos() and not entry.curve:
             videos[episode.id] = path.parent / next(iter(entry.videos().values()))
-    _find_curves(episodes, videos)
+    _find_curves(episodes, videos, problems)
     rules = (
         f"Everything is taken from {path.name}; files it does not name are not listed.",
         "Recorded curves: as named there, else <video>.curve.csv, .jsonl or .parquet, else every curve file "
@@ -153,22 +161,35 @@ def read_manifest(path: Path) -> Listing:
     return Listing([episodes[key] for key in sorted(episodes)], tuple(problems), rules)
 
 
-def _find_curves(episodes: dict[str, Episode], videos: Mapping[str, Path]) -> None:
+def _find_curves(episodes: dict[str, Episode], videos: Mapping[str, Path], problems: list[Problem]) -> None:
     """Give each episode the curve files beside its video, by name, else all in a folder of its own."""
     neighbours = Counter(video.parent for video in videos.values())
     named: dict[Path, list[Path]] = defaultdict(list)
     loose: dict[Path, list[Path]] = defaultdict(list)
     for folder in neighbours:
-        for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
+        for name in _names(folder):
             if stem := curve_stem(name):
                 named[folder / stem].append(folder / name)
             if looks_like_curve(name):
                 loose[folder].append(folder / name)
     for key, video in videos.items():
         alone = neighbours[video.parent] == 1
-        files = named.get(video.with_suffix("")) or (loose.get(video.parent, []) if alone else [])
+        stem = Path(os.path.splitext(video)[0])
+        files = named.get(stem) or (loose.get(video.parent, []) if alone else [])
         if files:
-            episodes[key] = _with_curves(episodes[key], tuple(files))
+            try:
+                episodes[key] = _with_curves(episodes[key], tuple(files))
+            except ManifestError as error:
+                problems.append(Problem(key, str(error)))
+                episodes[key] = replace(episodes[key], recorded=tuple(files))
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder; none where it cannot be listed."""
+    try:
+        return sorted(os.listdir(folder))
+    except (OSError, ValueError):
+        return []
 
 
 def _with_curves(episode: Episode, files: tuple[Path, ...]) -> Episode:
@@ -203,7 +224,12 @@ def _explain(error: ValidationError) -> str:
         return f"unknown field {field!r}.{meant} Allowed: {', '.join(allowed)}."
     if first.kind == "missing":
         return f"field {field!r} is missing."
-    return f"field {field!r} is {first.value!r}: {first.message[0].lower()}{first.message[1:]}."
+    return f"field {field!r} is {_short(first.value)}: {first.message[0].lower()}{first.message[1:]}."
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _episode(entry: Entry, row: Row, manifest: Path, problems: list[Problem]) -> Episode:
@@ -214,9 +240,9 @@ def _episode(entry: Entry, row: Row, manifest: Path, problems: list[Problem]) ->
     if isinstance(entry.goal, str):
         goals = {next(iter(videos), MAIN): entry.goal}
     named |= {f"goal.{view}": text for view, text in goals.items()}
-    missing = {field for field, text in named.items() if text and not (base / text).exists()}
+    missing = {field for field, text in named.items() if text and not os.path.exists(base / text)}
     problems += [
-        Problem(episode_id, f"{row.where}: {field} {named[field]!r} does not exist")
+        Problem(episode_id, f"{row.where}: {field} {shown(named[field] or '')!r} does not exist")
         for field in sorted(missing)
     ]
     subgoals = parse_subgoals(entry.subgoals, row.where) if entry.subgoals else ()
@@ -242,13 +268,13 @@ def _default_id(text: str) -> str:
     path = Path(text.removesuffix("/"))
     name = path.name[: -len(path.suffix)] if path.suffix else path.name
     name = name.removesuffix(".curve")
-    return name if path.is_absolute() else (path.parent / name).as_posix()
+    return (name or text) if path.is_absolute() else (path.parent / name).as_posix()
 
 
 def _view(path: Path, fps: float | None) -> View:
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return VideoView(path)
-    frames = image_sequence(sorted(entry.name for entry in path.iterdir()))
+    frames = image_sequence(_names(path))
     return ImageSequenceView(tuple(path / name for name in frames), fps or SEQUENCE_FPS)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from stepscore._reading import parse_json, parse_yaml, read_text
 from stepscore.errors import ManifestError
 
 _LISTS = ("subgoals", "stages")
@@ -29,12 +29,7 @@ class Row:
 
 def read_rows(path: Path) -> Iterator[Row]:
     """Yield the entries of a .jsonl, .csv, .yaml or .yml file, in its order."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ManifestError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path} is not UTF-8 text ({error}).") from error
+    text = read_text(path, ManifestError)
     rows = {".jsonl": _jsonl, ".csv": _csv}.get(path.suffix.lower(), _yaml)
     for number, fields in rows(text, path):
         line = f"line {number}"
@@ -46,10 +41,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 def _jsonl(text: str, path: Path) -> Iterator[tuple[int, object]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            try:
-                yield number, json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ManifestError(f"{path}, line {number}: not JSON ({error}).") from error
+            yield number, parse_json(line, f"{path}, line {number}", ManifestError)
 
 
 def _csv(text: str, path: Path) -> Iterator[tuple[int, object]]:
@@ -78,10 +70,7 @@ def _put(fields: dict[str, object], column: str, cell: str, where: str) -> None:
             raise ManifestError(f"{where}: columns {name!r} and {column!r} are both filled; keep one.")
         group[key] = cell
     elif (name in _LISTS or name in _MAPPINGS) and cell[0] in "[{":
-        try:
-            fields[column] = json.loads(cell)
-        except json.JSONDecodeError as error:
-            raise ManifestError(f"{where}: field {column!r} is not JSON ({error}).") from error
+        fields[column] = parse_json(cell, f"{where}: field {column!r}", ManifestError)
     elif column == "subgoals":
         fields[column] = [part.strip() for part in cell.split(";") if part.strip()]
     else:
@@ -90,15 +79,9 @@ def _put(fields: dict[str, object], column: str, cell: str, where: str) -> None:
 
 def _yaml(text: str, path: Path) -> Iterator[tuple[int, object]]:
     """Yield entries of a YAML list, or of ``episodes`` with ``defaults`` filled in."""
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    try:
-        # By nodes rather than yaml.load: nodes have line numbers.
-        node = loader.get_single_node()
-        content = loader.construct_document(node) if node is not None else None
-    except yaml.YAMLError as error:
-        raise ManifestError(f"{path}: not YAML: {error}") from error
-    finally:
-        loader.dispose()
+    content = parse_yaml(text, str(path), ManifestError)
+    # Its nodes have line numbers.
+    node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     defaults: object = {}
     if isinstance(content, dict):
         extra = sorted(str(key) for key in content if key not in ("defaults", "episodes"))

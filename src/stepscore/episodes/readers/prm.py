@@ -14,7 +14,7 @@ is the policy, so it is known without --policy-from.
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from stepscore._reading import read_json
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.naming import in_words, policy_from
 from stepscore.episodes.readers.scan import Folder, scan
@@ -105,10 +106,7 @@ def _prompts(files: Sequence[Path]) -> Mapping[tuple[str, str], str]:
     """Read instructions by (benchmark, task); the benchmark is the file's name, or ``""`` for one tasks.json."""
     instructions: dict[tuple[str, str], str] = {}
     for file in files:
-        try:
-            content = json.loads(file.read_text(encoding="utf-8-sig"))
-        except (OSError, ValueError) as error:
-            raise ManifestError(f"{file}: not JSON ({error}).") from error
+        content = read_json(file, ManifestError)
         if not isinstance(content, dict):
             raise ManifestError(f"{file}: expected an object of instructions by task.")
         benchmark = "" if file.name == "tasks.json" else file.stem
@@ -183,6 +181,9 @@ def _goals(folder: Path, problems: list[Problem]) -> dict[str, Path]:
 def _recorded(results: Path, *names: str) -> tuple[Path, ...]:
     # run_judge.py writes every name with other characters than these replaced.
     safe = [re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("_") or "sample" for name in names]
-    runs = sorted(results.iterdir()) if results.is_dir() else []
+    try:
+        runs = sorted(results.iterdir())
+    except OSError:
+        return ()
     files = [run.joinpath(*safe, "pred_vllm.json") for run in runs]
-    return tuple(file for file in files if file.is_file())
+    return tuple(file for file in files if os.path.isfile(file))

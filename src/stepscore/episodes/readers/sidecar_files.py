@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from stepscore._reading import read_json, read_text
 from stepscore.episodes.labels.labels import Label, Stage, check_stages
 from stepscore.episodes.view import View
 from stepscore.errors import ManifestError
@@ -69,28 +70,24 @@ def read_success(path: Path) -> tuple[Label, ...]:
     nor 1 throughout.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file)
-            head = next(rows, [])
-            column = head.index("EpisodeSuccess") if "EpisodeSuccess" in head else None
-            values = {row[column] for row in rows if row} if column is not None else set()
-    except (OSError, ValueError, IndexError, csv.Error) as error:
+        rows = csv.reader(io.StringIO(read_text(path, ManifestError), newline=""))
+        head = next(rows, [])
+        column = head.index("EpisodeSuccess") if "EpisodeSuccess" in head else None
+        values = {row[column] for row in rows if row} if column is not None else set()
+    except (ManifestError, IndexError, csv.Error) as error:
         raise ManifestError(f"{path}: no success label: {error}.") from error
     if not values:
         return ()
     parsed = {_BOOLEANS.get(value.strip().lower()) for value in values}
     if len(parsed) != 1 or None in parsed:
-        given = ", ".join(repr(value) for value in sorted(values)[:3])
+        given = ", ".join(repr(value[:40]) for value in sorted(values)[:3])
         raise ManifestError(f"{path}: no success label: EpisodeSuccess is {given}, not 0 or 1 throughout.")
     return (Label("success", "holds", value=float(parsed.pop() or 0.0), author=path.name),)
 
 
 def read_instructions(path: Path) -> tuple[str, ...]:
     """Read paraphrases of an instruction, in order, from a JSON list of texts or a single text."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise ManifestError(f"{path}: not JSON ({error}).") from error
+    content = read_json(path, ManifestError)
     texts = [content] if isinstance(content, str) else content
     if not isinstance(texts, list) or not texts or not all(isinstance(t, str) and t.strip() for t in texts):
         raise ManifestError(f"{path}: expected a list of paraphrases of one instruction.")
@@ -103,12 +100,14 @@ def read_keyframes(path: Path, view: View) -> tuple[Label, ...]:
     Each entry has ``start_frame_id``, ``end_frame_id`` and its name in ``anotation`` (sic).
     Opens the video for its rate, but decodes nothing.
     """
+    content = read_json(path, ManifestError)
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
         fps = view.info().fps
         stages = [_stage(entry, fps) for entry in content]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ManifestError(f"{path}: not a list of stages with frame numbers ({error}).") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ManifestError(
+            f"{path}: not a list of stages with frame numbers ({str(error)[:200]})."
+        ) from error
     return tuple(
         Label("stage", stage.name, stage.start_s, stage.end_s, author=path.name)
         for stage in check_stages(stages, str(path))
