@@ -109,7 +109,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Time, calls, tokens and cost of judging an episode; ``cost`` is ``None`` where the price is unknown."""
+    """Time, calls, tokens and cost of judging an episode.
+
+    Tokens are those that were counted; ``cost`` is ``None`` where a price or a count is unknown.
+    """
 
     seconds: float = 0.0
     calls: int = 0

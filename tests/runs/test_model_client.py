@@ -38,7 +38,8 @@ from stepscore.models import (
 )
 from stepscore.models.api.openai import OpenAIModel
 from stepscore.models.api.vllm import VllmModel
-from stepscore.models.calls.ledger import Attempts, Budget
+from stepscore.models.calls.attempts import Attempts
+from stepscore.models.calls.ledger import Budget
 from stepscore.models.mock import MockModel
 from stepscore.runs.model_client import CallOptions
 from stepscore.runs.tables import TABLES
@@ -389,6 +390,7 @@ def test_usage_counts_every_call(tmp_path: Path) -> None:
         run = stepscore.score(many(2), judge, out=tmp_path / "run", call_options=call_options)
     first, _ = run.usage().to_pylist()
     assert (first["calls"], first["attempts"], first["images"], first["cached"]) == (4, 4, 4, 0)
-    assert (first["tokens_in"], first["tokens_out"]) == (400, 7)
-    assert first["cost"] == pytest.approx((400 * 1.0 + 7 * 10.0) / 1e6)
+    # A text of seven tokens, and three scores, each of which the server writes one token for.
+    assert (first["tokens_in"], first["tokens_out"]) == (400, 10)
+    assert first["cost"] == pytest.approx((400 * 1.0 + 10 * 10.0) / 1e6)
     assert len(first["latencies_s"]) == 4

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
+from stepscore._reading import shown
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.models.base import (
     Answer,
@@ -126,9 +127,12 @@ def get_model(name: str, **options: object) -> Model:
         forms = ", ".join(
             known if known in SINGLE_MODEL_BACKENDS else f"{known}/..." for known in model_registry.names()
         )
-        looks_local = Path(name).expanduser().exists()
-        hint = f" That is a path: write hf/{name} to load a checkpoint from it." if looks_local else ""
-        raise OptionError(f"Invalid model string {name!r}. Valid forms: {forms}.{hint}")
+        try:
+            looks_local = Path(name).expanduser().exists()
+        except (OSError, ValueError, RuntimeError):  # too long, a NUL, a user that does not exist
+            looks_local = False
+        hint = f" That is a path: write hf/{shown(name)} to load a checkpoint from it." if looks_local else ""
+        raise OptionError(f"Invalid model string {shown(name)!r}. Valid forms: {forms}.{hint}")
     make = model_registry.get(backend)
     valid = [p for p in inspect.signature(make).parameters if p != "name"]
     for option in options:
@@ -137,4 +141,4 @@ def get_model(name: str, **options: object) -> Model:
     try:
         return make(**options) if backend in SINGLE_MODEL_BACKENDS else make(rest, **options)
     except TypeError as error:
-        raise OptionError(f"Model {name!r}: {error}.") from error
+        raise OptionError(f"Model {shown(name)!r}: {error}.") from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,8 +19,25 @@ from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask
 from stepscore.models import Model, PrefixScores, Request, Response, ScorePrefixes, media_decoder, resolve
 from stepscore.models.api import score_one_by_one, scores_one_by_one
-from stepscore.models.calls import Attempts, Budget, Call, CallCache, Ledger, Price, call_key, price_of
+from stepscore.models.calls import (
+    PATIENCE_S,
+    Attempts,
+    Budget,
+    Call,
+    CallCache,
+    Ledger,
+    Price,
+    Spent,
+    Waits,
+    call_key,
+    check_amount,
+    log_wait,
+    price_of,
+)
 from stepscore.types import Usage
+
+MAX_CONNECTIONS = 4096
+"""Most calls in flight at a time, and most attempts at one."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +53,9 @@ class CallOptions:
         connections: Calls in flight at a time, for served models.
         timeout_s: Seconds after which a served call counts as lost.
         retries: Most attempts at one call.
+        patience_s: Seconds for which a call waits at most, all its waits together, and all calls for a server that is
+            away.
+        on_wait: Called with a line before every long wait; by default it is logged, which shows it on stderr.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -45,6 +66,21 @@ class CallOptions:
     connections: int = 8
     timeout_s: float = 300.0
     retries: int = 6
+    patience_s: float = PATIENCE_S
+    on_wait: Callable[[str], None] = log_wait
+
+    def __post_init__(self) -> None:
+        check_amount(self.price_in, "price_in (--price-in)")
+        check_amount(self.price_out, "price_out (--price-out)")
+        check_amount(self.patience_s, "patience_s (--patience)")
+        for name, least in (("connections", 1), ("retries", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_CONNECTIONS:
+                raise OptionError(
+                    f"{name} is {value}; it must be at least {least}, at most {MAX_CONNECTIONS}."
+                )
+        if not 0 < self.timeout_s < math.inf:
+            raise OptionError(f"timeout_s is {self.timeout_s}; it must be above 0.")
 
     def price(self, model: Model) -> Price | None:
         """Return the price of the model's tokens; ``None`` where not known."""
@@ -78,11 +114,10 @@ class ModelClient:
     """
 
     def __init__(self, folder: Path, call_options: CallOptions, default: Model | None) -> None:
-        if call_options.connections < 1:
-            raise OptionError(f"connections is {call_options.connections}; it must be at least 1.")
         self._options, self._default = call_options, default
-        self._folder = folder
-        self._attempts: Attempts | None = None
+        self._path = folder / "attempts.sqlite"
+        # Opened at once where earlier starts left it: a damaged one is better known before anything is asked.
+        self._attempts: Attempts | None = Attempts(self._path) if self._path.exists() else None
         self._cache: CallCache | None = None
         self._ledgers: dict[str, tuple[Ledger, dict[str, object]]] = {}
         # By identity; the model is kept with its description, so that no other can take its id.
@@ -97,6 +132,12 @@ class ModelClient:
             self._attempts.close()
         if self._cache is not None:
             self._cache.close()
+
+    def spent(self) -> tuple[Spent, Spent]:
+        """Return attempts and cost of this start, and of all starts of the run."""
+        if self._attempts is None:
+            return Spent(), Spent()
+        return self._attempts.this_start(), self._attempts.total()
 
     def ask_about(self, episode: Episode, calls: list[Call]) -> Ask:
         """Return the ``ask`` for one episode; every call is appended to ``calls``."""
@@ -160,8 +201,10 @@ class ModelClient:
     def _open(self, model: Model) -> Ledger:
         options = self._options
         if self._attempts is None:
-            self._attempts = Attempts(self._folder / "attempts.sqlite")
-            self._cache = CallCache(options.cache_path) if options.cache else None
+            self._attempts = Attempts(self._path)
+        if self._cache is None and options.cache:
+            self._cache = CallCache(options.cache_path)
+        served = model.capabilities.served
         return Ledger(
             model.name,
             attempts=self._attempts,
@@ -169,7 +212,9 @@ class ModelClient:
             cache=self._cache,
             budget=options.budget,
             retries=options.retries,
-            slots=self._slots if model.capabilities.served else None,
+            slots=self._slots if served else None,
+            waits=Waits(model.name, options.patience_s, options.on_wait),
+            shared=served,
         )
 
 
@@ -185,7 +230,7 @@ def usage_of(calls: Sequence[Call], reported: Usage) -> Usage:
         calls=len(calls),
         attempts=sum(call.attempts for call in calls),
         images=sum(call.images for call in calls),
-        tokens_in=sum(row["tokens_in"] for row in rows),
-        tokens_out=sum(row["tokens_out"] for row in rows),
+        tokens_in=sum(row["tokens_in"] or 0 for row in rows),
+        tokens_out=sum(row["tokens_out"] or 0 for row in rows),
         cost=float(np.sum(known)) if len(known) == len(costs) else None,
     )

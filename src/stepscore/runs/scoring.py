@@ -6,7 +6,8 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Summary:
     Attributes:
         judged: Episodes judged now.
         reused: Episodes found in the journal.
-        failed: Episodes without a judgement.
+        failed: Episodes tried now, without a judgement.
         seconds: Time it took.
     """
 
@@ -43,8 +44,8 @@ class Summary:
     def count(self, done: FinishedEpisode) -> None:
         """Count one finished episode."""
         self.reused += done.reused
-        self.judged += not done.reused
         self.failed += done.error is not None
+        self.judged += not done.reused and done.error is None
 
 
 def score(
@@ -102,6 +103,9 @@ def score(
             info["status"] = _status_after(error)
             raise
         finally:
+            with suppress(RunError):  # a disk that is full is said by what failed on it
+                now, total = client.spent()
+                info["spent"] = {"this_start": asdict(now), "total": asdict(total)}
             client.close()
             summary.seconds = round(time.monotonic() - started, 3)
             info["last"] = vars(summary).copy()

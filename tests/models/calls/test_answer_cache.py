@@ -6,12 +6,13 @@ import subprocess
 import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from stepscore.errors import RunError
-from stepscore.models.calls.answer_cache import CallCache, default_path
+from stepscore.models.calls.answer_cache import MAX_VALUE_BYTES, CallCache, default_path
 
 
 def test_an_answer_is_found_by_its_key_alone(tmp_path: Path) -> None:
@@ -80,11 +81,52 @@ def test_what_is_wrong_is_said_with_what_repairs_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RunError, match="--no-cache"):
         CallCache(tmp_path / "file" / "c.sqlite")
-    cache = CallCache(tmp_path / "c.sqlite")
-    cache.put("a", "mock/x", {"text": "x"})
-    sqlite3.connect(tmp_path / "c.sqlite").executescript("UPDATE calls SET value = x'00'")
+    with pytest.raises(RunError, match="a folder, not a file"):
+        CallCache(tmp_path)
+    with pytest.raises(RunError, match="null"):
+        CallCache(tmp_path / "a\0b.sqlite")
+    (tmp_path / "text.sqlite").write_text("this is a text, and long enough to be seen as one" * 20)
     with pytest.raises(RunError, match="STEPSCORE_CACHE"):
-        cache.get("a")
+        CallCache(tmp_path / "text.sqlite")
+
+
+@pytest.mark.parametrize(
+    "table", ["CREATE TABLE songs (title TEXT)", "CREATE TABLE calls (number TEXT, seconds INTEGER)"]
+)
+def test_another_programs_database_is_left_as_it_is(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(table)
+    before = path.read_bytes()
+    with pytest.raises(RunError, match="another program"):
+        CallCache(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\0",
+        zlib.compress(b'{"text": "cut'),
+        zlib.compress(b"[1]"),
+        zlib.compress(b"5"),
+        zlib.compress(b"[" * 100_000),
+        zlib.compress(b'{"tokens_in": 1' + b"0" * 5000 + b"}"),
+        zlib.compress(b'{"text": "whole"}')[:-6],
+        zlib.compress(b" " * (MAX_VALUE_BYTES + 1) + b"{}", 9),
+        "text",
+        7,
+    ],
+)
+def test_a_value_that_cannot_be_read_is_none_and_makes_room(tmp_path: Path, value: object) -> None:
+    cache = CallCache(tmp_path / "c.sqlite")
+    with closing(sqlite3.connect(tmp_path / "c.sqlite", isolation_level=None)) as db:
+        db.execute("INSERT INTO calls VALUES ('a', 'mock/x', '2026-01-01', ?)", (value,))
+    assert list(cache.rows()) == []
+    assert cache.stats()[0].calls == 1
+    assert cache.get("a") is None
+    cache.put("a", "mock/x", {"text": "again"})
+    assert cache.get("a") == {"text": "again"}
 
 
 def test_it_lies_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

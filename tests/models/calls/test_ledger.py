@@ -18,9 +18,10 @@ from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError,
 from stepscore.models import Answer, Generate, Prompt, Request, Response, Turn
 from stepscore.models.calls.answer_cache import CallCache
 from stepscore.models.calls.call import Call
-from stepscore.models.calls.ledger import Attempts, Budget, Ledger, _retry_after
+from stepscore.models.calls.attempts import Attempts
+from stepscore.models.calls.ledger import Budget, Ledger
 from stepscore.models.calls.prices import Price
-from stepscore.models.calls.retries import MAX_RETRY_AFTER_S
+from stepscore.models.calls.retries import PATIENCE_S, Retry, Waits
 
 PRICE = Price(1.0, 10.0, "given by the user")
 REQUEST = Generate(Prompt((Turn("user", ("how far?",)),)), max_tokens=50)
@@ -266,11 +267,14 @@ def test_what_waits_for_a_slot_is_no_attempt_and_no_latency(tmp_path: Path) -> N
 
 
 def test_a_server_is_given_the_time_it_asks_for_within_reason() -> None:
-    assert _retry_after(TransientModelError("", 7.0)) == 7.0
-    assert _retry_after(TransientModelError("", 0.0)) == 0.0
-    assert _retry_after(TransientModelError("", 86_400.0)) == MAX_RETRY_AFTER_S
-    assert _retry_after(TransientModelError("")) is True
-    assert _retry_after(ModelError("")) is False
+    def wait(error: Exception) -> bool | float:
+        return Waits("m", say=lambda line: None).after(error, Retry(6))
+
+    assert wait(TransientModelError("", 7.0)) == 7.0
+    assert wait(TransientModelError("", 0.0)) == 0.0
+    assert wait(TransientModelError("", 86_400.0)) == PATIENCE_S
+    assert 0 < wait(TransientModelError("")) < 2
+    assert wait(ModelError("")) is False
 
 
 def test_it_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:

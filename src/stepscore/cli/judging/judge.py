@@ -9,11 +9,12 @@ import typer
 from rich.markup import escape
 
 from stepscore.cli import options
+from stepscore.cli.judging.usage import print_usage
 from stepscore.cli.numbers import MAX_PARALLEL, between
 from stepscore.cli.tables import err, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from stepscore.episodes import Episodes
     from stepscore.judges import Judge
@@ -76,6 +77,16 @@ def judge(
     price_in: options.PriceIn = None,
     price_out: options.PriceOut = None,
     connections: options.Connections = 8,
+    patience: Annotated[
+        float,
+        typer.Option(
+            "--patience",
+            callback=between(0, 86_400),
+            metavar="SECONDS",
+            help="Longest wait for a server that is away, or asks to wait.",
+            rich_help_panel=options.COST,
+        ),
+    ] = 600.0,
     no_cache: options.NoCache = False,
     dry_run: Annotated[
         bool,
@@ -97,7 +108,13 @@ def judge(
 
     chosen = _open_judge(name, judge_options, model, model_options, base_url, calibration)
     call_options = CallOptions(
-        Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
+        Budget(max_calls, max_cost),
+        price_in,
+        price_out,
+        cache=not no_cache,
+        connections=connections,
+        patience_s=patience,
+        on_wait=_print_wait,
     )
     episodes = open_episodes(
         source,
@@ -130,7 +147,7 @@ def judge(
         run, stopped = open_run(out), error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"finished episodes are kept in {out}; the same command resumes.") from None
-    failed = summarise(run, problems=len(episodes.problems))
+    failed = summarise(run, problems=len(episodes.problems), selected=set(episodes.ids()))
     if stopped is not None:
         err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}", markup=True)
     if failed or stopped is not None:
@@ -215,25 +232,41 @@ class _ProgressBar:
         self._progress.update(self._task, advance=1, failed=", ".join(notes))
 
 
-def summarise(run: Run, *, problems: int = 0) -> int:
-    """Print a summary of a run; return the number of episodes that failed or could not be listed."""
+def _print_wait(line: str) -> None:
+    err().print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True)
+
+
+def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None = None) -> int:
+    """Print a summary of a run.
+
+    Args:
+        run: The run.
+        problems: Number of items of the source that could not be listed.
+        selected: Ids of the episodes that this start was about; ``None`` for all of the run.
+
+    Returns:
+        How many of the selected episodes failed, and of the items could not be listed.
+    """
     import numpy as np
 
     console = err()
     judgements = run.judgements()
-    failures = {
+    all_failures = {
         row["episode_id"]: row["error"]
         for row in judgements.select(["episode_id", "error"]).to_pylist()
         if row["error"]
     }
+    failures = {name: error for name, error in all_failures.items() if selected is None or name in selected}
     last = run.info["last"]
     coverage = judgements.column("coverage").drop_null().to_numpy()
     parts = [f"{last['judged']} judged", f"{last['reused']} already there", f"{len(failures)} failed"]
     console.print(f"{', '.join(parts)} in {last['seconds']:.1f} s; protocol {run.protocol.hash}")
     if len(coverage):
         console.print(f"Coverage of the curves: {percent(float(np.mean(coverage)))} % of points are known")
-    _print_usage(run)
+    print_usage(run)
     _print_failures(failures, f"; all are in the error column of {run.path / 'judgements.parquet'}")
+    if others := len(all_failures) - len(failures):
+        console.print(f"Of the run's other episodes, which were not selected now, {others} failed before.")
     if problems:
         console.print(
             f"{problems} items of the source could not be read; list them: stepscore inspect {run.info['source']}"
@@ -248,27 +281,3 @@ def _print_failures(failures: Mapping[str, str], where: str = "", *, limit: int 
         err().print(f"  [red]failed[/red] {escape(episode_id)}: {escape(error)}", soft_wrap=True, markup=True)
     if len(failures) > limit:
         err().print(f"  … and {len(failures) - limit} more{where}")
-
-
-def _print_usage(run: Run) -> None:
-    """Print calls, tokens, latency and cost of the whole run, if it called a model."""
-    import numpy as np
-
-    rows = run.usage().to_pylist()
-    calls = sum(row["calls"] for row in rows)
-    if not calls:
-        return
-    latencies = np.array([seconds for row in rows for seconds in row["latencies_s"]])
-    costs = [row["cost"] for row in rows if row["calls"]]
-    cost = "unknown" if any(c is None for c in costs) else f"{sum(costs):.4f}"
-    latency = (
-        f"p50 {np.quantile(latencies, 0.5):.2f} s, p95 {np.quantile(latencies, 0.95):.2f} s"
-        if len(latencies)
-        else "unknown (nothing was sent)"
-    )
-    err().print(
-        f"{calls} calls ({sum(row['cached'] for row in rows)} from the cache, "
-        f"{sum(row['attempts'] for row in rows)} attempts), {sum(row['images'] for row in rows)} images, "
-        f"{sum(row['tokens_in'] for row in rows)} tokens in, {sum(row['tokens_out'] for row in rows)} out; "
-        f"latency {latency}; cost {cost}"
-    )

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from stepscore._files import atomic_path
 from stepscore.cli import options
 from stepscore.cli.tables import err, out, print_json, table
 
@@ -34,8 +35,8 @@ def stats(path: CachePath = None, json: options.Json = False) -> None:
             escape(r["model"]),
             str(r["calls"]),
             f"{r['bytes'] / 1e6:.1f} MB",
-            r["oldest"][:10],
-            r["newest"][:10],
+            escape(r["oldest"][:10]),
+            escape(r["newest"][:10]),
         ]
         for r in rows
     ]
@@ -81,9 +82,9 @@ def export(
     """Write every cached answer with its key, model and date, one JSON object per line."""
     from stepscore.models.calls import CallCache
 
-    count = 0
-    with target.open("w", encoding="utf-8") as file:
-        for row in CallCache(path).rows():
+    cache, count = CallCache(path), 0
+    with atomic_path(target) as temporary, temporary.open("w", encoding="utf-8", errors="replace") as file:
+        for row in cache.rows():
             file.write(jsonlib.dumps(row, ensure_ascii=False) + "\n")
             count += 1
     err().print(f"Wrote {count} answers to {target}.")

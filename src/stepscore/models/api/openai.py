@@ -50,6 +50,20 @@ OPENAI = "https://api.openai.com/v1"
 MAX_TOP_LOGPROBS = 20
 """The most tokens for which OpenAI, and vLLM by default, return log-probabilities."""
 
+MAX_LISTED = 1000
+"""Most models of a server's list that an error compares a wrong name with."""
+
+
+def _name(value: object) -> str | None:
+    """Return a name or revision that a server states, as a message and a protocol can hold it; ``None`` for others."""
+    if isinstance(value, int | float):
+        value = str(value)
+    return (
+        "".join(char if char.isprintable() else "?" for char in value[:200])
+        if isinstance(value, str)
+        else None
+    )
+
 
 @dataclass(frozen=True)
 class OpenAIModel(SyncMethods):
@@ -157,7 +171,7 @@ class OpenAIModel(SyncMethods):
 
     @cached_property
     def _card(self) -> dict[str, Any]:
-        """The model's entry in ``/v1/models``; empty for servers without such a list."""
+        """Revision and root of the model's entry in ``/v1/models``; empty for servers without such a list."""
         return run_blocking(self._find_card())
 
     async def _find_card(self) -> dict[str, Any]:
@@ -174,11 +188,11 @@ class OpenAIModel(SyncMethods):
         cards = [card for card in listed if isinstance(card, dict)] if isinstance(listed, list) else []
         card: dict[str, Any] = next((card for card in cards if card.get("id") == self.served_name), {})
         if self.lists_all and cards and not card:
-            raise UnknownNameError(
-                "model", self.served_name, [str(c.get("id")) for c in cards], where=self.backend
-            )
+            names = [name for c in cards[:MAX_LISTED] if (name := _name(c.get("id"))) is not None]
+            raise UnknownNameError("model", self.served_name, names, where=self.backend)
+        revision, root = _name(card.get("revision")), _name(card.get("root"))
         # A model served under another name reports its own; most repeat their name, which adds nothing.
-        return card | {"root": None if card.get("root") == self.served_name else card.get("root")}
+        return {"revision": revision, "root": None if root == self.served_name else root}
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a resolved request; see :class:`stepscore.models.Model`."""

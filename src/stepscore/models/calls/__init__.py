@@ -1,19 +1,26 @@
 """Calls to models: their keys, the cache, prices, budget and retries."""
 
 from stepscore.models.calls.answer_cache import CallCache
+from stepscore.models.calls.attempts import Attempts, Spent
 from stepscore.models.calls.call import Call
 from stepscore.models.calls.keys import call_key
-from stepscore.models.calls.ledger import Attempts, Budget, Ledger
-from stepscore.models.calls.prices import Price, max_request_tokens, price_of
+from stepscore.models.calls.ledger import Budget, Ledger
+from stepscore.models.calls.prices import Price, check_amount, max_request_tokens, price_of
+from stepscore.models.calls.retries import PATIENCE_S, Waits, log_wait
 
 __all__ = [
+    "PATIENCE_S",
     "Attempts",
     "Budget",
     "Call",
     "CallCache",
     "Ledger",
     "Price",
+    "Spent",
+    "Waits",
     "call_key",
+    "check_amount",
+    "log_wait",
     "max_request_tokens",
     "price_of",
 ]

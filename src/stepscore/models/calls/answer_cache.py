@@ -2,7 +2,8 @@
 
 The key (``keys.py``) is a hash of all that decides an answer (episode fingerprint, frames, prompt, sampling,
 model), so a hit needs no decoding. Values are JSON; nothing is ever unpickled. Several processes may share the
-file.
+file, and one that asks a question leaves a claim on it (``claims.py``). A value that cannot be read is as good as
+none: its question is asked again, and the new answer takes its place.
 """
 
 from __future__ import annotations
@@ -18,21 +19,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from stepscore._reading import check_regular, parse_json, shown
 from stepscore.errors import RunError
+from stepscore.models.calls.claims import CLAIM_S, is_dead
 
-_TABLE = """
+MAX_VALUE_BYTES = 1 << 26
+"""Longest cached value that is unpacked, in bytes."""
+
+_TABLES = """
 CREATE TABLE IF NOT EXISTS calls (
   key TEXT PRIMARY KEY, model TEXT NOT NULL, created TEXT NOT NULL, value BLOB NOT NULL
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
 """
+_COLUMNS = {"calls": {"key", "model", "created", "value"}, "claims": {"key", "owner", "until"}}
 
 
 def default_path() -> Path:
     """Return ``calls.sqlite`` in ``$STEPSCORE_CACHE``, else in the user's cache folder."""
     if folder := os.environ.get("STEPSCORE_CACHE"):
         return Path(folder) / "calls.sqlite"
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "stepscore" / "calls.sqlite"
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(base or Path.home() / ".cache") / "stepscore" / "calls.sqlite"
+    except RuntimeError as error:
+        raise RunError(
+            "There is no home folder for the call cache. Set STEPSCORE_CACHE to a folder, or judge with --no-cache."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -53,69 +66,120 @@ class CallCache:
         self.path = path or default_path()
         self._lock = threading.Lock()
         try:
+            if self.path.exists():
+                check_regular(self.path, RunError)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=30, check_same_thread=False, isolation_level=None)
+            self._check_tables()
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
+            self._db.executescript(_TABLES)
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise self._broken(error) from error
 
-    def _broken(self, error: Exception) -> RunError:
+    def _check_tables(self) -> None:
+        """Raise an error for a database that is another program's, before anything is written to it."""
+        names = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for name in names & _COLUMNS.keys():
+            if not {row[1] for row in self._db.execute(f"PRAGMA table_info({name})")} >= _COLUMNS[name]:
+                raise self._broken("it is the database of another program")
+        if names and "calls" not in names:
+            raise self._broken("it is the database of another program")
+
+    def _broken(self, error: Exception | str) -> RunError:
         return RunError(
-            f"Cannot use the call cache {self.path}: {error}. "
-            "Set STEPSCORE_CACHE to another folder, or judge with --no-cache."
+            f"Cannot use the call cache {shown(self.path)}: {error}. "
+            "Set STEPSCORE_CACHE to another folder, or judge with --no-cache; a damaged file may be removed."
         )
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        """Return the cached answer, or ``None``."""
+    def _run(self, statement: str, *values: object) -> tuple[list[Any], int]:
+        """Return the rows of a statement, and how many it changed."""
         try:
             with self._lock:
-                row = self._db.execute("SELECT value FROM calls WHERE key = ?", (key,)).fetchone()
-            if row is None:
-                return None
-            value: dict[str, Any] = json.loads(zlib.decompress(row[0]))
-        except (sqlite3.Error, zlib.error, ValueError) as error:
+                cursor = self._db.execute(statement, values)
+                return cursor.fetchall(), cursor.rowcount
+        except sqlite3.Error as error:
             raise self._broken(error) from error
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """Return the cached answer; ``None`` where there is none that can be read."""
+        rows, _ = self._run("SELECT value FROM calls WHERE key = ?", key)
+        if not rows:
+            return None
+        if (value := _unpacked(rows[0][0])) is None:
+            self.forget(key)
         return value
 
     def put(self, key: str, model: str, value: dict[str, Any]) -> None:
         """Store an answer; where two processes asked at the same time, the first one stays."""
         packed = zlib.compress(json.dumps(value, allow_nan=False).encode(), 6)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        try:
-            with self._lock:
-                self._db.execute("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?)", (key, model, now, packed))
-        except sqlite3.Error as error:
-            raise self._broken(error) from error
+        self._run("INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?)", key, model, now, packed)
+
+    def forget(self, key: str) -> None:
+        """Delete an answer that cannot be used, so that the next one can take its place."""
+        self._run("DELETE FROM calls WHERE key = ?", key)
+
+    def claim(self, key: str, owner: str, until: float) -> bool:
+        """Claim a question before it is asked, or renew one's claim; ``False`` where another's claim holds."""
+        for found, _ in self._run("SELECT owner, until FROM claims WHERE key = ?", key)[0]:
+            if found != owner and is_dead(str(found)):
+                self._run("DELETE FROM claims WHERE key = ? AND owner = ?", key, found)
+        now = until - CLAIM_S
+        # One that holds for longer than any claim does was made when the clock was wrong.
+        _, changed = self._run(
+            "INSERT INTO claims VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE "
+            "SET owner = excluded.owner, until = excluded.until "
+            "WHERE owner = excluded.owner OR until < ? OR until > ?",
+            *(key, owner, until, now, now + 2 * CLAIM_S),
+        )
+        return changed > 0
+
+    def release(self, key: str, owner: str) -> None:
+        """Give a claim back."""
+        self._run("DELETE FROM claims WHERE key = ? AND owner = ?", key, owner)
 
     def stats(self) -> list[ModelCalls]:
         """Return what is cached, by model."""
-        query = (
-            "SELECT model, COUNT(*), SUM(LENGTH(value)), MIN(created), MAX(created) FROM calls GROUP BY model"
+        rows, _ = self._run(
+            "SELECT CAST(model AS TEXT), COUNT(*), SUM(LENGTH(value)), CAST(MIN(created) AS TEXT), "
+            "CAST(MAX(created) AS TEXT) FROM calls GROUP BY 1"
         )
-        with self._lock:
-            return [ModelCalls(*row) for row in self._db.execute(query).fetchall()]
+        return [ModelCalls(*row) for row in rows]
 
     def prune(self, *, model: str | None = None, before: str | None = None) -> int:
         """Delete the answers of a model, or those older than an ISO date, or both; return how many were deleted."""
         wanted = [("model = ?", model), ("created < ?", before)]
         given = [(clause, value) for clause, value in wanted if value is not None]
         where = " AND ".join(clause for clause, _ in given)
-        with self._lock:
-            query = f"DELETE FROM calls{f' WHERE {where}' if where else ''}"
-            deleted = self._db.execute(query, [value for _, value in given]).rowcount
-            self._db.execute("VACUUM")
+        query = f"DELETE FROM calls{f' WHERE {where}' if where else ''}"
+        _, deleted = self._run(query, *(value for _, value in given))
+        self._run("VACUUM")
         return deleted
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield every answer with its key, model and date, ordered by key."""
-        with self._lock:
-            found = self._db.execute("SELECT key, model, created, value FROM calls ORDER BY key").fetchall()
-        for key, model, created, value in found:
-            yield {"key": key, "model": model, "created": created, **json.loads(zlib.decompress(value))}
+        """Yield every answer that can be read with its key, model and date, ordered by key."""
+        keys, _ = self._run("SELECT key FROM calls ORDER BY key")
+        for (key,) in keys:
+            found, _ = self._run("SELECT model, created, value FROM calls WHERE key = ?", key)
+            for model, created, packed in found:
+                if (value := _unpacked(packed)) is not None:
+                    yield {"key": key, "model": model, "created": created, **value}
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._db.close()
+
+
+def _unpacked(packed: object) -> dict[str, Any] | None:
+    """Return a stored value; ``None`` where it is damaged, too long, or no JSON object."""
+    if not isinstance(packed, bytes):
+        return None
+    try:
+        reading = zlib.decompressobj()
+        text = reading.decompress(packed, MAX_VALUE_BYTES)
+        value = parse_json(text, "", RunError) if reading.eof else None
+    except (zlib.error, RunError):
+        return None
+    return value if isinstance(value, dict) else None

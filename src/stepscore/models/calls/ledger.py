@@ -2,28 +2,38 @@
 
 An attempt is recorded before it is sent and counts against the budget, retries and lost answers included; killing
 the process loses none. An answered call is never sent again: it is in the cache (``answer_cache.py``), and a call
-that is under way is waited for, not sent a second time. Failed attempts are retried (``retries.py``).
+that is under way is waited for, not sent a second time, also where another process sent it (``claims.py``). Failed
+attempts are retried (``retries.py``).
 
 An attempt that the server refused costs nothing. One whose answer was lost may have been billed: it counts
-with the most it can have cost, so that a limit in money holds whatever happens.
+with the most it can have cost, so that a limit in money holds whatever happens. So does an answer whose tokens the
+server did not count, or counted as no request can have (``response_checks.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError, RunError, TransientModelError
-from stepscore.models.base import Response
+from stepscore.errors import (
+    BudgetError,
+    ModelError,
+    OptionError,
+    RefusedError,
+    TransientModelError,
+    UnavailableError,
+)
+from stepscore.models.base import Answer, Response
 from stepscore.models.calls.answer_cache import CallCache
+from stepscore.models.calls.attempts import Attempts
 from stepscore.models.calls.call import Call, pack, unpack
-from stepscore.models.calls.prices import Price
-from stepscore.models.calls.retries import FIRST_WAIT_S, MAX_ATTEMPTS, MAX_BACKOFF_S, MAX_RETRY_AFTER_S
+from stepscore.models.calls.claims import claimed, new_owner
+from stepscore.models.calls.prices import Price, check_amount, max_request_tokens
+from stepscore.models.calls.response_checks import check_response
+from stepscore.models.calls.retries import MAX_ATTEMPTS, Retry, Waits
 from stepscore.models.requests import Request
 
 
@@ -34,6 +44,12 @@ class Budget:
     max_calls: int | None = None
     max_cost: float | None = None
 
+    def __post_init__(self) -> None:
+        calls = self.max_calls
+        if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 0):
+            raise OptionError(f"max_calls (--max-calls) is {calls}; it must be a whole number, 0 or more.")
+        check_amount(self.max_cost, "max_cost (--max-cost)")
+
     def check(self, model: str, price: Price | None) -> None:
         """Raise an OptionError where money is limited and the model's price is not known."""
         if self.max_cost is not None and price is None:
@@ -41,71 +57,6 @@ class Budget:
                 f"A limit in money needs the price of {model}, which is not known. "
                 "Give it: --price-in and --price-out (per million tokens)."
             )
-
-
-class Attempts:
-    """The attempts of a run, in a sqlite file of its folder, so that a killed run still knows what it spent."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._open = path, 0
-        self._waiting: list[asyncio.Future[None]] = []
-        try:
-            self._db = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
-        except sqlite3.Error as error:
-            raise self._broken(error) from error
-        self._run("PRAGMA journal_mode=WAL")
-        self._run("PRAGMA synchronous=NORMAL")
-        self._run(
-            "CREATE TABLE IF NOT EXISTS attempts (id INTEGER PRIMARY KEY, key TEXT, cost REAL, state TEXT)"
-        )
-
-    def spent(self) -> tuple[int, float]:
-        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
-        row = self._run("SELECT COUNT(*), TOTAL(cost) FROM attempts").fetchone()
-        return int(row[0]), float(row[1])
-
-    @property
-    def open(self) -> int:
-        """Number of attempts of this process that are under way."""
-        return self._open
-
-    async def one_ended(self) -> None:
-        """Wait until an open attempt has ended: it may have cost less than the most it could."""
-        self._waiting.append(asyncio.get_running_loop().create_future())
-        await self._waiting[-1]
-
-    def begin(self, key: str, cost: float | None) -> int:
-        """Record an attempt before it is sent, and return its number."""
-        cursor = self._run("INSERT INTO attempts (key, cost, state) VALUES (?, ?, 'sent')", key, cost)
-        self._open += 1
-        return int(cursor.lastrowid or 0)
-
-    def end(self, attempt: int, state: str, cost: float | None) -> None:
-        """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
-        self._run("UPDATE attempts SET state = ?, cost = ifnull(?, cost) WHERE id = ?", state, cost, attempt)
-
-    def ended(self) -> None:
-        """Count an attempt as over, however it ended, and wake those who wait."""
-        self._open -= 1
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
-        self._waiting.clear()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
-        try:
-            return self._db.execute(statement, values)
-        except sqlite3.Error as error:
-            raise self._broken(error) from error
-
-    def _broken(self, error: sqlite3.Error) -> RunError:
-        return RunError(
-            f"Cannot write {self._path}: {error}. Without it no call is made: free some space and run again."
-        )
 
 
 class Ledger:
@@ -119,6 +70,8 @@ class Ledger:
         budget: The most calls and money to use.
         retries: Most attempts at one call.
         slots: Limits the calls under way at a time; ``None`` for any number.
+        waits: How long to wait for the server; ``None`` for the usual.
+        shared: Whether other processes may ask the same question of the same cache at the same time.
     """
 
     def __init__(
@@ -131,12 +84,16 @@ class Ledger:
         budget: Budget | None = None,
         retries: int = MAX_ATTEMPTS,
         slots: asyncio.Semaphore | None = None,
+        waits: Waits | None = None,
+        shared: bool = False,
     ) -> None:
         self.budget = budget or Budget()
         self.budget.check(model, price)
         self.model, self.price, self.cache, self.retries = model, price, cache, retries
         self._attempts = attempts
         self._slots = slots or contextlib.nullcontext()
+        self._waits = waits or Waits(model)
+        self._owner = new_owner() if shared and cache is not None else None
         self._under_way: dict[str, asyncio.Future[Response]] = {}
 
     async def ask(
@@ -152,9 +109,8 @@ class Ledger:
             prepare: Decodes the media of the request; not called where the answer is known.
             send: Sends the request; called once per attempt.
         """
-        if self.cache is not None and (kept := self.cache.get(call.key)) is not None:
-            call.cached = True
-            return self._noted(call, unpack(kept))
+        if (kept := self._cached(call)) is not None:
+            return self._noted(call, kept)
         while (waiting := self._under_way.get(call.key)) is not None:
             # Not awaited itself: a waiter that is cancelled must not cancel the sender.
             await asyncio.wait([waiting])
@@ -164,7 +120,7 @@ class Ledger:
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._under_way[call.key] = future
         try:
-            response = await self._send(call, await prepare(), send)
+            response = await self._ask_once(call, prepare, send)
             future.set_result(response)
         except asyncio.CancelledError:
             future.cancel()  # those who wait send it themselves
@@ -182,21 +138,43 @@ class Ledger:
         if waiting := list(self._under_way.values()):
             await asyncio.wait(waiting)
 
+    def _cached(self, call: Call) -> Response | None:
+        """Return the cached answer to a call; one that cannot be an answer to it is deleted, and asked for again."""
+        if self.cache is None or (kept := self.cache.get(call.key)) is None:
+            return None
+        try:
+            response = check_response(unpack(kept), call.request, self.model)
+        except ModelError:
+            self.cache.forget(call.key)
+            return None
+        call.cached = True
+        return response
+
+    async def _ask_once(
+        self,
+        call: Call,
+        prepare: Callable[[], Awaitable[Request]],
+        send: Callable[[Request], Awaitable[Response]],
+    ) -> Response:
+        """Return the response, while no other process asks the same question."""
+        if self.cache is None or self._owner is None:
+            return await self._send(call, await prepare(), send)
+        async with claimed(self.cache, call.key, self._owner):
+            # Whoever held the claim before may have brought the answer.
+            return self._cached(call) or await self._send(call, await prepare(), send)
+
     async def _send(
         self, call: Call, request: Request, send: Callable[[Request], Awaitable[Response]]
     ) -> Response:
         import stamina
 
+        retry = Retry(self.retries)
         async for attempt in stamina.retry_context(
-            on=_retry_after,
-            attempts=self.retries,
-            timeout=None,
-            wait_initial=FIRST_WAIT_S,
-            wait_max=MAX_BACKOFF_S,
+            on=lambda error: self._waits.after(error, retry), attempts=None, timeout=None
         ):
             with attempt:
                 # The slot first: what waits for one is not sent yet, and is neither counted nor timed.
-                async with self._slots:
+                async with self._waits.turn(), self._slots:
                     return await self._attempt(call, request, send)
         raise AssertionError("stamina ends with a result or an error")
 
@@ -206,19 +184,28 @@ class Ledger:
         number = await self._begin(call)
         started = time.perf_counter()
         try:
-            response = await send(request)
+            response = check_response(await send(request), call.request, self.model)
             call.latencies.append(time.perf_counter() - started)
             if self.cache is not None:
                 # Before the attempt ends: if killed in between, the answer is kept and its cost overstated.
                 self.cache.put(call.key, self.model, pack(response))
-            self._attempts.end(number, "answered", self._cost(response))
+            cost = self._cost(call, response)
+            self._attempts.end(number, "uncounted" if self.price and cost is None else "answered", cost)
         except ModelError as error:
-            lost = isinstance(error, TransientModelError) and not isinstance(error, RefusedError)
-            self._attempts.end(number, "lost" if lost else "refused", None if lost or not self.price else 0.0)
+            self._end_failed(call, number, error)
             raise
         finally:
             self._attempts.ended()
         return response
+
+    def _end_failed(self, call: Call, number: int, error: ModelError) -> None:
+        """Record an attempt without an answer; one that had no connection was none."""
+        if isinstance(error, UnavailableError) and not error.sent:
+            call.attempts -= 1
+            self._attempts.end(number, "unsent", 0.0)
+            return
+        lost = isinstance(error, TransientModelError) and not isinstance(error, RefusedError)
+        self._attempts.end(number, "lost" if lost else "refused", None if lost or not self.price else 0.0)
 
     async def _begin(self, call: Call) -> int:
         """Record the attempt, unless the budget does not allow it."""
@@ -242,18 +229,17 @@ class Ledger:
 
     def _noted(self, call: Call, response: Response) -> Response:
         call.response = response
-        call.cost = 0.0 if call.cached and self.price else self._cost(response)
+        call.cost = 0.0 if call.cached and self.price else self._cost(call, response)
         return response
 
-    def _cost(self, response: Response) -> float | None:
-        # Every request has tokens: 0 means that the server did not count them.
-        if self.price is None or not response.tokens_in:
+    def _cost(self, call: Call, response: Response) -> float | None:
+        """Return what a response cost; ``None`` where there is no price, or no count that can be true."""
+        written = getattr(response, "tokens_out", 0)
+        if not isinstance(response, Answer) and not written:
+            written = max_request_tokens(call.request)[
+                1
+            ]  # a score is one token, also where it is not counted
+        # An image is at least one token, and every answer has one.
+        if self.price is None or response.tokens_in < max(1, call.images) or not written:
             return None
-        return self.price.cost(response.tokens_in, getattr(response, "tokens_out", 0))
-
-
-def _retry_after(error: Exception) -> bool | float:
-    """Return whether to try again: after the server's Retry-After, else with growing, jittered waits."""
-    if not isinstance(error, TransientModelError):
-        return False
-    return True if error.retry_after is None else min(error.retry_after, MAX_RETRY_AFTER_S)
+        return self.price.cost(response.tokens_in, written)

@@ -7,10 +7,12 @@ knows has no price, and its cost is unknown.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from stepscore.errors import OptionError
 from stepscore.models.requests import (
     DecodedMedia,
     Generate,
@@ -48,6 +50,10 @@ class Price:
     source: str
     long_prompts: tuple[tuple[int, float, float], ...] = ()
 
+    def __post_init__(self) -> None:
+        check_amount(self.tokens_in, "price_in (--price-in)")
+        check_amount(self.tokens_out, "price_out (--price-out)")
+
     def cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return the cost of a call with so many tokens."""
         price_in, price_out = self.tokens_in, self.tokens_out
@@ -60,6 +66,13 @@ class Price:
         """Return the most a call can cost: a byte of text is at most one token."""
         tokens_in, tokens_out = max_request_tokens(call.request)
         return self.cost(tokens_in, tokens_out)
+
+
+def check_amount(value: float | None, name: str) -> None:
+    """Raise OptionError for an amount of money that is no number, or below 0."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and 0 <= value < math.inf):
+        raise OptionError(f"{name} is {value}; it must be a number, 0 or more.")
 
 
 def price_of(model: str, tokens_in: float | None = None, tokens_out: float | None = None) -> Price | None:
