@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from stepscore.models.sarm.checkpoint import Procedure, SarmConfig, SarmMode, save_checkpoint
+from stepscore.models.sarm.checkpoint import save_checkpoint
+from stepscore.models.sarm.config import Procedure, SarmConfig, SarmMode
 from stepscore.models.sarm.encoders import get_encoder
 from stepscore.models.sarm.network import SarmNetwork, SarmShape
 from stepscore.models.sarm.window import Window

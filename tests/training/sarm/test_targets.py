@@ -10,7 +10,7 @@ import pytest
 
 from stepscore.episodes import Label, Labels, Stage, open_episodes
 from stepscore.errors import EpisodeError, OptionError
-from stepscore.models.sarm.checkpoint import Procedure
+from stepscore.models.sarm.config import Procedure
 from stepscore.models.sarm.window import Window
 from stepscore.procedures.progress_labels import ProgressLabelOptions, label_progress
 from stepscore.training.sarm.batches import (

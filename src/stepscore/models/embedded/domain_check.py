@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscore._reading import shown
 from stepscore.errors import ModelError
 from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, load_gate
 from stepscore.models.qwen3vl.vision_features import image_features
@@ -97,9 +98,15 @@ class DomainCheck:
             network = self._engine.loaded.network
             if network is None:
                 raise ModelError(
-                    f"{self._folder}: the gate needs a Qwen3-VL; this is a {self._engine.family}."
+                    f"{shown(self._folder)}: the gate needs a Qwen3-VL; this is a {self._engine.family}."
                 )
-            fits = self._gate.fits(image_features(network, list(new.values())))
+            features = image_features(network, list(new.values()))
+            if features.shape[1] != self._gate.n_features:
+                raise ModelError(
+                    f"{shown(self._folder / GATE_FILE)} is the gate of another network: it takes "
+                    f"{self._gate.n_features} features of an image, and this one has {features.shape[1]}."
+                )
+            fits = self._gate.fits(features)
             self._known.update(zip(new, fits, strict=True))
         passed = self._gate.passes(np.stack([self._known[key] for key in keys]), text)
         while len(self._known) > MAX_CACHED_IMAGES:

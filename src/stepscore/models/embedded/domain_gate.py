@@ -15,7 +15,6 @@ fits one of these. A text that names none leaves all of them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore.errors import ModelError
+from stepscore._files import atomic_path
+from stepscore._reading import parse_json, shown
+from stepscore.errors import ModelError, RunError
+from stepscore.models.checkpoints.digests import file_digest
+from stepscore.models.checkpoints.folder import checked_file, has_file
+from stepscore.models.checkpoints.safetensors_header import read_header
 from stepscore.types import FloatArray
 
 GATE_FILE = "gate.safetensors"
@@ -81,6 +85,11 @@ class DomainGate:
         """Return the number of scenes it knows."""
         return int(self.last.shape[1]) - 1
 
+    @property
+    def n_features(self) -> int:
+        """Features of an image that it takes."""
+        return len(self.mean) // int(self.token_basis.shape[1]) * len(self.token_mean)
+
     def components(self, features: Float32) -> Float32:
         """Return the components of each image's tokens, standardised and clipped, shape (n, tokens * k)."""
         tokens = features.reshape(len(features), -1, len(self.token_mean)) - self.token_mean
@@ -133,6 +142,7 @@ def words_of(text: str) -> list[str]:
 
 def save_gate(gate: DomainGate, path: Path) -> None:
     """Write a gate: arrays in float16, which moves fits by hundredths, and the rest as metadata."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     arrays = {name: getattr(gate, name).astype(np.float16) for name in ARRAYS}
@@ -144,7 +154,12 @@ def save_gate(gate: DomainGate, path: Path) -> None:
         "words": {word: list(scenes) for word, scenes in gate.words.items()},
         "facts": dict(gate.facts),
     }
-    save_file(arrays, path, metadata={"gate": json.dumps(metadata, sort_keys=True)})
+    content = {"gate": json.dumps(metadata, sort_keys=True)}
+    with atomic_path(path) as temporary:
+        try:
+            save_file(arrays, temporary, metadata=content)
+        except SafetensorError as error:  # a full disk
+            raise RunError(f"Cannot write {shown(path)}: {error}.") from error
 
 
 def load_gate(path: Path) -> DomainGate:
@@ -156,37 +171,81 @@ def load_gate(path: Path) -> DomainGate:
     from safetensors import SafetensorError, safe_open
 
     make = (
-        f"python -m stepscore.training.embedded gate {path.parent} --in-distribution DATASET "
+        f"python -m stepscore.training.embedded gate {shown(path.parent)} --in-distribution DATASET "
         "--out-of-distribution DATASET"
     )
-    if not path.is_file():
+    if not has_file(path.parent, path.name):
         raise ModelError(
-            f"{path} is missing, so videos that are out of distribution cannot be refused. Make it: {make}; "
+            f"{shown(path)} is missing, so videos that are out of distribution cannot be refused. Make it: {make}; "
             "or judge without it: -M gate=false"
         )
+    where = f"{shown(path)} is not a gate"
+    header = read_header(checked_file(path.parent, path.name))
+    metadata = parse_json(header.metadata.get("gate", "{}"), f"{where}: its metadata", ModelError)
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise ModelError(f"{where} of format {FORMAT}. Make it again: {make}")
+    if absent := [name for name in (*ARRAYS, "scenes") if name not in header.tensors]:
+        raise ModelError(f"{where}: it lacks {', '.join(absent)}. Make it again: {make}")
     try:
         with safe_open(path, "numpy") as file:
-            metadata = json.loads((file.metadata() or {}).get("gate", "{}"))
-            if metadata.get("format") != FORMAT:
-                raise ModelError(f"{path} is not a gate of format {FORMAT}. Make it again: {make}")
             arrays = {name: file.get_tensor(name).astype(np.float32) for name in ARRAYS}
-            scenes = file.get_tensor("scenes").astype(np.int64)
-    except SafetensorError as error:
-        raise ModelError(f"{path} is not a gate: {error}.") from error
-    return DomainGate(
-        **arrays,
-        scenes=scenes,
-        thresholds=np.array(metadata["thresholds"], dtype=np.float64),
-        usual=tuple(metadata["usual"]),
-        words=metadata["words"],
-        facts=metadata["facts"],
-    )
+            gate = DomainGate(
+                **arrays,
+                scenes=file.get_tensor("scenes").astype(np.int64),
+                thresholds=np.array(metadata["thresholds"], dtype=np.float64),
+                usual=tuple(float(value) for value in metadata["usual"]),  # type: ignore[arg-type]
+                words=metadata["words"],
+                facts=metadata["facts"],
+            )
+        check_gate(gate)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{where} ({error}). Make it again: {make}") from error
+    return gate
+
+
+def check_gate(gate: DomainGate) -> None:
+    """Check that the parts of a gate fit together.
+
+    Raises:
+        ValueError: They do not; the message names the part.
+    """
+    tokens, n = gate.token_basis.ndim == 2 and gate.token_basis.shape[1], len(gate.bank)
+    hidden, classes = gate.last.shape if gate.last.ndim == 2 else (0, 0)
+    components = len(gate.mean) if gate.mean.ndim else 0
+    shapes = {
+        "token_mean": (len(gate.token_basis),),
+        "mean": (components,),
+        "scale": (components,),
+        "first": (components, hidden),
+        "first_bias": (hidden,),
+        "last": (hidden, classes),
+        "last_bias": (classes,),
+        "bank": (n, hidden),
+        "scenes": (n,),
+        "thresholds": (classes - 1,),
+    }
+    for name, shape in shapes.items():
+        values = getattr(gate, name)
+        if values.shape != shape or 0 in shape:
+            raise ValueError(f"{name} has the shape {values.shape}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} has values that are not numbers")
+    if not tokens or components % tokens:
+        raise ValueError(f"token_basis has the shape {gate.token_basis.shape}")
+    if len(gate.usual) != 4 or not np.isfinite(gate.usual).all() or not gate.usual[1] * gate.usual[3]:
+        raise ValueError(f"usual is {gate.usual}")
+    if not np.isin(np.arange(classes - 1), gate.scenes).all() or gate.scenes.min() < 0:
+        raise ValueError("scenes does not have an image of every scene")
+    if not isinstance(gate.words, dict) or not isinstance(gate.facts, dict):
+        raise ValueError("words and facts are not objects")
+    for word, scenes in gate.words.items():
+        if not isinstance(scenes, list) or not all(type(s) is int and 0 <= s < classes - 1 for s in scenes):
+            raise ValueError(f"the word {shown(word)} refers to scenes it does not have")
 
 
 def gate_digest(folder: Path) -> str | None:
     """Return the sha256 of a checkpoint's gate; ``None`` where it has none."""
-    path = folder / GATE_FILE
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    return file_digest(checked_file(folder, GATE_FILE)) if has_file(folder, GATE_FILE) else None
 
 
 def _logsumexp(values: FloatArray) -> FloatArray:

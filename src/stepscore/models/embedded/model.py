@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscore._reading import shown
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
 from stepscore.models.base import Response, is_unknown, unknown_response
+from stepscore.models.checkpoints.folder import brief, has_file, named_folder, whole_number
 from stepscore.models.embedded.domain_check import DomainCheck, prompt_texts
 from stepscore.models.embedded.domain_gate import gate_digest
 from stepscore.models.hf.engine import HfEngine, HfStream
@@ -36,6 +38,7 @@ FOLDER = Path(__file__).parent / "checkpoint"
 CALIBRATION = FOLDER / "calibration.json"
 """The map from its topreward margin to the progress potential."""
 
+MAX_SIDE = 4096
 REFUSAL = (
     "this video does not show its instruction's scene as the embedded judge was trained on it, in simulation, so "
     "its answer is unknown. Choose another model with --model (hf/PATH-OR-ID, vllm/..., openai-api/...), or have "
@@ -67,12 +70,15 @@ class EmbeddedModel(HfModel):
     def __post_init__(self) -> None:
         if not isinstance(self.gate, bool):
             raise OptionError(f"embedded: gate is {self.gate!r}; it is true or false.")
-        if not (Path(self.checkpoint) / "config.json").is_file():
+        if not isinstance(self.checkpoint, str):
+            raise OptionError(f"embedded: checkpoint is {self.checkpoint!r}; it is a folder.")
+        folder = named_folder(self.checkpoint)
+        if not has_file(folder, "config.json"):
             raise ModelError(
-                f"embedded: {self.checkpoint} has no config.json, so it is not a checkpoint. "
+                f"embedded: {shown(folder)} has no config.json, so it is not a checkpoint. "
                 "Install the package again, or name a checkpoint folder: -M checkpoint=PATH"
             )
-        self.max_pixels = trained_side(Path(self.checkpoint)) ** 2
+        self.max_pixels = trained_side(folder) ** 2
         super().__post_init__()
         self._new_check()
 
@@ -84,7 +90,7 @@ class EmbeddedModel(HfModel):
         self._new_check()
 
     def _new_check(self) -> None:
-        folder = Path(self.checkpoint)
+        folder = named_folder(self.checkpoint)
         self._check = DomainCheck(folder, self._engine, f"embedded: {REFUSAL}") if self.gate else None
 
     @property
@@ -96,12 +102,15 @@ class EmbeddedModel(HfModel):
     def network(self) -> Qwen3VLNetwork:
         """The judge's network in memory; loads it."""
         network = self._engine.loaded.network
-        assert network is not None, "the embedded judge is a Qwen3-VL"
+        if network is None:
+            raise ModelError(
+                f"{shown(self.checkpoint)} is a {self._engine.family}; only a Qwen3-VL is used part by part."
+            )
         return network
 
     def describe(self) -> Mapping[str, object]:
         """Return all that can change a number, the gate included."""
-        return {**super().describe(), "gate": gate_digest(Path(self.checkpoint)) if self.gate else None}
+        return {**super().describe(), "gate": gate_digest(self._engine.folder) if self.gate else None}
 
     async def answer(self, request: Request) -> Response:
         """Return the response; unknown where the images are out of distribution."""
@@ -147,6 +156,19 @@ def trained_side(folder: Path) -> int:
     """Return the side in pixels of the images a small judge was trained on, by its number of position embeddings.
 
     Larger images are scaled down to it.
+
+    Raises:
+        ModelError: The configuration does not state it.
     """
-    vision = read_json(folder / "config.json")["vision_config"]
-    return math.isqrt(int(vision["num_position_embeddings"])) * int(vision["patch_size"])
+    vision = read_json(folder / "config.json").get("vision_config")
+    where = f"{shown(folder / 'config.json')}: vision_config"
+    if not isinstance(vision, dict):
+        raise ModelError(f"{where} is {brief(vision)}; it is an object.")
+    positions = whole_number(vision, "num_position_embeddings", f"{where}.", 1, MAX_SIDE**2)
+    patch = whole_number(vision, "patch_size", f"{where}.", 1, MAX_SIDE)
+    if positions is None or patch is None:
+        raise ModelError(f"{where} needs num_position_embeddings and patch_size.")
+    side = math.isqrt(positions) * patch
+    if side > MAX_SIDE:
+        raise ModelError(f"{where} states images of {side} pixels a side; the most is {MAX_SIDE}.")
+    return side

@@ -13,6 +13,9 @@ from torch import Tensor
 from stepscore.errors import ModelError
 from stepscore.models.base import Answer, Scores
 from stepscore.models.chatml import chatml_parts
+from stepscore.models.checkpoints.folder import brief
+from stepscore.models.checkpoints.network_size import MAX_NUMBER
+from stepscore.models.hf.template_bounds import render_chat
 from stepscore.models.qwen3vl.full_forward import next_logprobs
 from stepscore.models.qwen3vl.prefix_plan import target_ids
 from stepscore.models.qwen3vl.prompts import QwenInputs
@@ -72,11 +75,7 @@ def chat_text(prompt: Prompt, templated: Any) -> str:
     messages = [
         {"role": turn.role, "content": [_content(part) for part in turn.parts]} for turn in prompt.turns
     ]
-    try:
-        text = templated.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # templates are programs of the checkpoint; they raise anything
-        raise ModelError(f"The checkpoint's chat template failed: {type(error).__name__}: {error}") from error
-    return str(text) + prompt.prefill
+    return render_chat(templated, messages, add_generation_prompt=True) + prompt.prefill
 
 
 def _content(part: object) -> dict[str, str]:
@@ -124,6 +123,10 @@ def stop_tokens(model: Any, tokenizer: Any) -> list[int]:
     """Return the tokens that end an answer: those of the checkpoint, and the end of a turn in ChatML."""
     stated = model.generation_config.eos_token_id
     found = set(stated if isinstance(stated, list) else [] if stated is None else [stated])
+    if any(not isinstance(token, int) or not 0 <= token <= MAX_NUMBER for token in found):
+        raise ModelError(
+            f"generation_config.json: eos_token_id is {brief(stated)}; it is a token's id or a list of them."
+        )
     if tokenizer.eos_token_id is not None:
         found.add(int(tokenizer.eos_token_id))
     vocabulary = tokenizer.get_vocab()

@@ -7,13 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscore._reading import shown
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError, StepScoreError
 from stepscore.models.base import PrefixScores, Response
 from stepscore.models.chatml import render_prefixes, split_at_video
+from stepscore.models.checkpoints.folder import brief
 from stepscore.models.hf.files import (
     checkpoint_folder,
     config_digest,
+    first_line,
     load_tokenizer,
     read_json,
     weights_digest,
@@ -26,6 +29,8 @@ from stepscore.types import FloatArray
 if TYPE_CHECKING:
     from stepscore.models.hf.loading import Loaded
     from stepscore.models.qwen3vl.prefix_stream import PrefixStream
+
+MAX_FAMILY_CHARS = 100
 
 
 class HfEngine:
@@ -46,7 +51,12 @@ class HfEngine:
     @cached_property
     def family(self) -> str:
         """The ``model_type`` of its configuration."""
-        return str(read_json(self.folder / "config.json").get("model_type"))
+        family = read_json(self.folder / "config.json").get("model_type")
+        if not isinstance(family, str) or not family.isprintable() or len(family) > MAX_FAMILY_CHARS:
+            raise ModelError(
+                f"{shown(self.folder / 'config.json')}: model_type is {brief(family)}; it is the name of a family."
+            )
+        return family
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -63,8 +73,13 @@ class HfEngine:
         Raises:
             ModelError: A character is several tokens, so that no token has a text of its own.
         """
-        found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        cut = tuple(text[start:stop] for start, stop in found["offset_mapping"])
+        try:
+            found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            cut = tuple(text[start:stop] for start, stop in found["offset_mapping"])
+        except StepScoreError:
+            raise
+        except Exception as error:  # a tokenizer of any configuration raises anything
+            raise ModelError(f"{self.options.name}: the tokenizer failed ({first_line(error)}).") from error
         if "".join(cut) != text:
             raise ModelError(
                 f"{self.options.name}: {text!r} has a character that is several tokens; no token of it has a text."
@@ -95,12 +110,14 @@ class HfEngine:
         options = self.options
         try:
             from stepscore.models.hf.loading import Loader
+            from stepscore.models.hf.network_loading import library_errors
             from stepscore.models.qwen3vl.prefix_check import check_sharing
         except ImportError as error:
             raise MissingExtraError(f"The model {options.name}", "local") from error
         found = Loader(options, self.folder).load(self._tokenizer)
         if found.network is not None and options.scoring != "naive" and options.self_check:
-            check_sharing(found.network, found.prefix_inputs, options.name, options.scoring)
+            with library_errors(f"{options.name}: the network cannot compute"):
+                check_sharing(found.network, found.prefix_inputs, options.name, options.scoring)
         return found
 
     @property
@@ -110,17 +127,21 @@ class HfEngine:
 
     def _answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
         loaded = self.loaded
-        import torch
+        from stepscore.models.hf.network_loading import is_out_of_memory
 
         try:
             if len(requests) > 1 and loaded.network is not None and self.options.scoring == "shared":
                 return self._shared(loaded, [r for r in requests if isinstance(r, ScorePrefixes)])
             return [self._answer(loaded, request) for request in requests]
-        except torch.OutOfMemoryError as error:
-            raise ModelError(
-                f"{self.options.name}: out of memory. Lower memory_limit_mb (now {self.options.memory_limit_mb}) "
-                f"or batch (now {self.options.batch}), or show fewer or smaller frames."
-            ) from error
+        except StepScoreError:
+            raise
+        except Exception as error:  # a network of any configuration raises anything
+            if is_out_of_memory(error):
+                raise ModelError(
+                    f"{self.options.name}: out of memory. Lower memory_limit_mb (now {self.options.memory_limit_mb}) "
+                    f"or batch (now {self.options.batch}), or show fewer or smaller frames."
+                ) from error
+            raise ModelError(f"{self.options.name}: the network failed ({first_line(error)}).") from error
 
     def _answer(self, loaded: Loaded, request: Request) -> Response | Exception:
         from stepscore.models.hf import chat

@@ -16,6 +16,7 @@ from torch import Tensor
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError
 from stepscore.models.hf.chat import chat_text, media_in
+from stepscore.models.hf.template_bounds import render_chat
 from stepscore.models.qwen3vl.inputs import Encode, time_text
 from stepscore.models.requests import DecodedMedia, Prompt, Turn
 
@@ -85,7 +86,7 @@ class GenericInputs:
                 {"type": "image"},
                 {"type": "text", "text": words[1]},
             ]
-            text = self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False)
+            text = render_chat(self.processor, [{"role": "user", "content": content}])
             between = text.partition(words[0])[2].partition(words[1])[0].strip()
             if between:
                 return str(between)

@@ -9,12 +9,15 @@ from typing import Any
 
 import torch
 
+from stepscore._reading import shown
 from stepscore.errors import ModelError, OptionError
+from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.models.hf.chat import Chat, QwenChat
 from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.files import read_json
 from stepscore.models.hf.generic_processor import GenericInputs, load_processor
 from stepscore.models.hf.molmo2_inputs import load_molmo2_inputs
+from stepscore.models.hf.network_loading import library_errors, load_network
 from stepscore.models.hf.options import HfOptions
 from stepscore.models.qwen3vl.full_forward import PrefixInputs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
@@ -63,14 +66,30 @@ class Loader:
         """
         config = read_json(self.folder / "config.json")
         family = str(config.get("model_type"))
-        model = self._model(family)
+        import transformers
 
+        geometry = self._geometry(config) if family in QWEN_VIDEO_STYLES else Geometry()
+        model = load_network(
+            transformers.AutoModelForImageTextToText,
+            self.folder,
+            self.options.name,
+            dtype=self.options.dtype,
+            device=chosen_device(self.options.device),
+            attention=self.options.attention,
+            remote_code=self.options.trust_remote_code,
+        )
+        with library_errors(f"{self.options.name}: its files do not belong together"):
+            return self._put_together(config, family, geometry, model, tokenizer)
+
+    def _put_together(
+        self, config: Mapping[str, Any], family: str, geometry: Geometry, model: Any, tokenizer: Any
+    ) -> Loaded:
         def encode(text: str) -> list[int]:
             ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
             return ids
 
         if family in QWEN_VIDEO_STYLES:
-            geometry, tokens = self._geometry(config), _vision_tokens(model.config)
+            tokens = self._vision_tokens(model)
             inputs = QwenInputs(encode, tokens, geometry, QWEN_VIDEO_STYLES[family])
             network = (
                 Qwen3VLNetwork(model, encode, tokens, geometry, self.options.attention)
@@ -81,48 +100,23 @@ class Loader:
         generic = self._generic(family, encode)
         if family == "molmo2":
             video = read_json(self.folder / "video_preprocessor_config.json")
-            vision = config.get("vision_config") or config.get("vit_config") or {}
-            molmo2 = load_molmo2_inputs(encode, tokenizer, vision, video)
+            vision = _object(config, "vision_config", self.folder) or _object(
+                config, "vit_config", self.folder
+            )
+            molmo2 = load_molmo2_inputs(encode, tokenizer, vision, video, shown(self.folder))
             return Loaded(model, tokenizer, encode, molmo2, generic, None)
         if isinstance(generic, ModelError):
             raise generic
         return Loaded(model, tokenizer, encode, generic, generic, None)
 
-    def _model(self, family: str) -> Any:
-        import transformers
-
-        loader: Any = transformers.AutoModelForImageTextToText
-        try:
-            model, found = loader.from_pretrained(
-                self.folder,
-                dtype=getattr(torch, self.options.dtype),
-                attn_implementation=self.options.attention,
-                use_safetensors=True,
-                trust_remote_code=self.options.trust_remote_code,
-                local_files_only=True,
-                output_loading_info=True,
-            )
-        except (ImportError, KeyError, OSError, ValueError) as error:
-            first = next((line for line in str(error).splitlines() if line.strip()), "no message")
-            raise ModelError(
-                f"{self.options.name}: a model of type {family!r} cannot be loaded: {first}"
-            ) from error
-        if found["missing_keys"]:
-            lacking = sorted(found["missing_keys"])
-            raise ModelError(
-                f"{self.options.name}: the checkpoint lacks {len(lacking)} of the model's weights "
-                f"({lacking[0]} ...), which would be random numbers. Save the complete model again."
-            )
-        return model.eval().to(chosen_device(self.options.device))
-
     def _geometry(self, config: Mapping[str, Any]) -> Geometry:
         processor = read_json(self.folder / "preprocessor_config.json")
-        vision = dict(config.get("vision_config") or {})
+        vision = _object(config, "vision_config", self.folder)
         if not str(config.get("model_type")).startswith("qwen3"):
             vision.setdefault("patch_size", 14)
             processor.setdefault("image_mean", [0.48145466, 0.4578275, 0.40821073])
             processor.setdefault("image_std", [0.26862954, 0.26130258, 0.27577711])
-        geometry = geometry_of(vision, processor)
+        geometry = geometry_of(vision, processor, shown(self.folder))
         if self.options.max_pixels is None:
             return geometry
         unit = geometry.unit**2
@@ -137,6 +131,17 @@ class Loader:
             video_pixels=(unit, self.options.max_pixels),
         )
 
+    def _vision_tokens(self, model: Any) -> VisionTokens:
+        names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
+        rows = len(model.get_input_embeddings().weight)
+        where = f"{shown(self.folder / 'config.json')}: "
+        stated = {name: getattr(model.config, name, None) for name in names}
+        ids = [whole_number(stated, name, where, 0, rows - 1) for name in names]
+        known = [token for token in ids if token is not None]
+        if len(known) < len(names):
+            raise ModelError(f"{where}{names[ids.index(None)]} is missing.")
+        return VisionTokens(*known)
+
     def _generic(self, family: str, encode: Encode) -> GenericInputs | ModelError:
         try:
             processor = load_processor(
@@ -147,9 +152,11 @@ class Loader:
         return GenericInputs(processor, encode)
 
 
-def _vision_tokens(config: Any) -> VisionTokens:
-    names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
-    return VisionTokens(*(int(getattr(config, name)) for name in names))
+def _object(config: Mapping[str, Any], field: str, folder: Path) -> dict[str, Any]:
+    found = config.get(field) or {}
+    if not isinstance(found, dict):
+        raise ModelError(f"{shown(folder / 'config.json')}: {field} is {brief(found)}; it is an object.")
+    return dict(found)
 
 
 def chosen_device(device: str) -> str:

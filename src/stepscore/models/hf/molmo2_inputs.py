@@ -16,9 +16,12 @@ import torch
 from torch import Tensor
 
 from stepscore.episodes import Clip
-from stepscore.models.qwen3vl.inputs import Encode
+from stepscore.errors import ModelError
+from stepscore.models.checkpoints.folder import brief, whole_number
+from stepscore.models.qwen3vl.inputs import MAX_PATCH, Encode, colour_values
 from stepscore.types import FloatArray, Frames, IntArray
 
+MAX_SIDE = 4096
 IMAGE_TOKENS = ("<im_patch>", "<im_col>", "<im_start>", "<low_res_im_start>")
 FRAME_TOKENS = ("<frame_start>", "<frame_end>", "<im_end>", "<im_low>")
 
@@ -89,18 +92,30 @@ def pooling(patches: int, pool: tuple[int, int]) -> tuple[IntArray, int, int]:
 
 
 def load_molmo2_inputs(
-    encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any]
+    encode: Encode, tokenizer: Any, vision: Mapping[str, Any], video: Mapping[str, Any], folder: str = ""
 ) -> Molmo2Inputs:
-    """Make them by a checkpoint's vision configuration and its ``video_preprocessor_config.json``."""
+    """Make them by a checkpoint's vision configuration and its ``video_preprocessor_config.json``.
+
+    Raises:
+        ModelError: A field is no size; the message names file and field.
+    """
     plain = Molmo2Inputs(encode, "")
-    side = (vision.get("image_size") or vision.get("image_default_input_size") or [plain.side])[0]
+    in_config, in_video = f"{folder}/config.json: ", f"{folder}/video_preprocessor_config.json: "
+    sides = vision.get("image_size") or vision.get("image_default_input_size") or plain.side
+    side = {"image_size": sides[0] if isinstance(sides, list) and sides else sides}
+    patch = {"patch_size": vision.get("patch_size") or vision.get("image_patch_size")}
     pool = video.get("pooling_size") or plain.pool
+    if not isinstance(pool, list | tuple) or len(pool) != 2:
+        raise ModelError(f"{in_video}pooling_size is {brief(pool)}; it is two whole numbers.")
+    rows, columns = (
+        whole_number({"pooling_size": size}, "pooling_size", in_video, 1, MAX_PATCH) or 1 for size in pool
+    )
     return Molmo2Inputs(
         encode,
         tokenizer.bos_token or tokenizer.eos_token or "",
-        int(side),
-        int(vision.get("patch_size") or vision.get("image_patch_size") or plain.patch),
-        (int(pool[0]), int(pool[1])),
-        tuple(video.get("image_mean") or plain.mean),
-        tuple(video.get("image_std") or plain.std),
+        whole_number(side, "image_size", in_config, 1, MAX_SIDE) or plain.side,
+        whole_number(patch, "patch_size", in_config, 1, MAX_PATCH) or plain.patch,
+        (rows, columns),
+        colour_values(video, "image_mean", in_video) or plain.mean,
+        colour_values(video, "image_std", in_video, above=0.0) or plain.std,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from stepscore.errors import OptionError
@@ -9,6 +10,14 @@ from stepscore.errors import OptionError
 DTYPES = ("float32", "bfloat16", "float16")
 ATTENTIONS = ("sdpa", "eager", "flash_attention_2")
 SCORINGS = ("shared", "incremental", "naive")
+MAX_BATCH, MAX_MEMORY_MB, MAX_PIXELS = 4096, 1 << 24, 1 << 31
+DEVICE = re.compile(r"auto|cpu|mps|(cuda|xpu|npu|hpu)(:\d{1,3})?")
+
+
+def check_device(device: object, name: str) -> None:
+    """Raise OptionError for what is no device's name; whether it is there shows when a model is loaded."""
+    if not isinstance(device, str) or not DEVICE.fullmatch(device):
+        raise OptionError(f"{name}: device is {device!r}; it is auto, cpu, cuda, cuda:1 or mps.")
 
 
 @dataclass
@@ -43,14 +52,28 @@ class HfOptions:
     self_check: bool = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:
+            raise OptionError(f"The checkpoint is {self.checkpoint!r}; it is a folder or a hub id.")
         for option, valid in (("dtype", DTYPES), ("attention", ATTENTIONS), ("scoring", SCORINGS)):
             value = getattr(self, option)
             if value not in valid:
                 raise OptionError(f"{self.name}: {option} is {value!r}; it is one of {', '.join(valid)}.")
-        for option in ("batch", "memory_limit_mb"):
+        for option in ("trust_remote_code", "self_check"):
+            if not isinstance(getattr(self, option), bool):
+                raise OptionError(f"{self.name}: {option} is {getattr(self, option)!r}; it is true or false.")
+        for option, most in (
+            ("batch", MAX_BATCH),
+            ("memory_limit_mb", MAX_MEMORY_MB),
+            ("max_pixels", MAX_PIXELS),
+        ):
             value = getattr(self, option)
-            if not isinstance(value, int) or value < 1:
-                raise OptionError(f"{self.name}: {option} is {value!r}; it is a whole number from 1 on.")
+            if value is None and option == "max_pixels":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise OptionError(
+                    f"{self.name}: {option} is {value!r}; it is a whole number from 1 on, at most {most}."
+                )
+        check_device(self.device, self.name)
         if self.scoring == "shared" and self.attention == "flash_attention_2":
             raise OptionError(
                 f"{self.name}: flash_attention_2 takes no mask, which shared scoring needs. "

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from stepscore.episodes import Clip
+from stepscore.errors import ModelError
 from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.inputs import Encode
 from stepscore.models.qwen3vl.prefix_plan import target_ids
@@ -49,5 +50,18 @@ def next_logprobs(model: Any, inputs: Mapping[str, Tensor], targets: IntArray | 
     """Return the log-probability of each of these tokens as the next one, by a log-softmax in float32; shape (C,)."""
     moved = {name: value.to(model.device) for name, value in inputs.items()}
     logits = model(**moved, use_cache=False, logits_to_keep=1).logits[0, -1].float()
-    values: FloatArray = torch.log_softmax(logits, dim=-1)[list(targets)].cpu().double().numpy()
-    return values
+    return known_logprobs(torch.log_softmax(logits, dim=-1)[list(targets)])
+
+
+def known_logprobs(values: Tensor) -> FloatArray:
+    """Return log-probabilities as an array.
+
+    Raises:
+        ModelError: They are not numbers: the network's values overflow, or its inputs are out of its range.
+    """
+    found: FloatArray = values.cpu().double().numpy()
+    if np.isnan(found).any():
+        raise ModelError(
+            "The network's probabilities are not numbers (NaN): its values overflow. With dtype=float32 they may not."
+        )
+    return found

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscore.errors import EpisodeError
+from stepscore.errors import EpisodeError, ModelError
+from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.types import FloatArray, Frames, IntArray
 
 PREPROCESSING = "qwen-vl 1"
@@ -24,6 +25,10 @@ PREPROCESSING = "qwen-vl 1"
 
 VIDEO_TOKENS = 768
 """Most tokens a pair of frames may take, as in Qwen's own video reader (``VIDEO_MAX_TOKEN_NUM``)."""
+
+MAX_PATCH = 1024
+MAX_LEAST_PIXELS, MAX_MOST_PIXELS = 1 << 24, 1 << 31
+"""Largest values of a checkpoint's fewest pixels, to which a small image is enlarged, and most pixels."""
 
 Encode = Callable[[str], list[int]]
 Patches = NDArray[np.float32]
@@ -79,29 +84,76 @@ class RepeatedToken:
     count: int
 
 
-def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any]) -> Geometry:
+def geometry_of(vision: Mapping[str, Any], processor: Mapping[str, Any], folder: str = "") -> Geometry:
     """Return the geometry that a checkpoint's files state.
 
     Args:
         vision: ``vision_config`` of its ``config.json``.
         processor: Its ``preprocessor_config.json``; empty where it has none. Only stills follow its limits in
             pixels: those for videos share a budget among all frames, so that a longer prefix would be smaller.
+        folder: The checkpoint's folder, for messages.
+
+    Raises:
+        ModelError: A field is missing its meaning; the message names file and field.
     """
     plain = Geometry()
-    patch, merge = int(vision.get("patch_size", plain.patch)), int(vision.get("spatial_merge_size", 2))
+    in_config, in_processor = (
+        f"{folder}/config.json: vision_config.",
+        f"{folder}/preprocessor_config.json: ",
+    )
+    sides = {
+        field: whole_number(vision, field, in_config, 1, MAX_PATCH)
+        for field in ("patch_size", "spatial_merge_size", "temporal_patch_size")
+    }
+    patch, merge = sides["patch_size"] or plain.patch, sides["spatial_merge_size"] or plain.merge
     unit = patch * merge
     size = processor.get("size") or {}
-    least = processor.get("min_pixels") or size.get("shortest_edge") or unit * unit
-    most = processor.get("max_pixels") or size.get("longest_edge") or VIDEO_TOKENS * unit * unit
+    if not isinstance(size, Mapping):
+        raise ModelError(f"{in_processor}size is {brief(size)}; it is an object.")
+    in_size = f"{in_processor}size."
+    least = whole_number(processor, "min_pixels", in_processor, 1, MAX_LEAST_PIXELS) or whole_number(
+        size, "shortest_edge", in_size, 1, MAX_LEAST_PIXELS
+    )
+    most = whole_number(processor, "max_pixels", in_processor, 1, MAX_MOST_PIXELS) or whole_number(
+        size, "longest_edge", in_size, 1, MAX_MOST_PIXELS
+    )
     return Geometry(
         patch=patch,
         merge=merge,
-        temporal=int(vision.get("temporal_patch_size", plain.temporal)),
-        mean=tuple(processor.get("image_mean") or plain.mean),
-        std=tuple(processor.get("image_std") or plain.std),
-        still_pixels=(int(least), int(most)),
+        temporal=sides["temporal_patch_size"] or plain.temporal,
+        mean=colour_values(processor, "image_mean", in_processor) or plain.mean,
+        std=colour_values(processor, "image_std", in_processor, above=0.0) or plain.std,
+        still_pixels=(least or unit * unit, most or VIDEO_TOKENS * unit * unit),
         video_pixels=(unit * unit, VIDEO_TOKENS * unit * unit),
     )
+
+
+def colour_values(
+    content: Mapping[str, Any], field: str, where: str, above: float = -math.inf
+) -> tuple[float, ...] | None:
+    """Return a field of three numbers, one a colour channel; ``None`` where it is missing or empty.
+
+    Args:
+        content: The object that has it.
+        field: Its name.
+        where: File and outer fields, for the message.
+        above: Each is larger than this.
+
+    Raises:
+        ModelError: It is something else.
+    """
+    values = content.get(field)
+    if not values:
+        return None
+    if (
+        not isinstance(values, list)
+        or len(values) != 3
+        or not all(type(value) in (int, float) and above < value < math.inf for value in values)
+    ):
+        raise ModelError(
+            f"{where}{field} is {brief(values)}; it is three finite numbers, one a colour channel."
+        )
+    return tuple(values)
 
 
 def fitted_size(height: int, width: int, unit: int, pixels: tuple[int, int]) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache
 
+from stepscore.models.qwen3vl.full_forward import known_logprobs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, patches
 from stepscore.models.qwen3vl.kv_cache import new_kv_cache
 from stepscore.models.qwen3vl.prefix_batches import PassCost
@@ -170,8 +171,7 @@ class Qwen3VLNetwork:
     def logprobs(self, hidden: Tensor, targets: IntArray) -> FloatArray:
         """Return the log-probability of each row's targets, by a log-softmax in float32; (n, hidden) to (n, C)."""
         logprobs = torch.log_softmax(self.model.lm_head(hidden).float(), dim=-1)
-        chosen = logprobs.gather(1, torch.from_numpy(targets).to(logprobs.device))
-        return chosen.cpu().double().numpy()
+        return known_logprobs(logprobs.gather(1, torch.from_numpy(targets).to(logprobs.device)))
 
 
 def _padded(arrays: Sequence[IntArray], value: int) -> IntArray:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from stepscore._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from stepscore.models.sarm.checkpoint import Decode as Decode
-    from stepscore.models.sarm.checkpoint import Procedure as Procedure
-    from stepscore.models.sarm.checkpoint import SarmConfig as SarmConfig
-    from stepscore.models.sarm.checkpoint import SarmMode as SarmMode
     from stepscore.models.sarm.checkpoint import save_checkpoint as save_checkpoint
+    from stepscore.models.sarm.config import Decode as Decode
+    from stepscore.models.sarm.config import Procedure as Procedure
+    from stepscore.models.sarm.config import SarmConfig as SarmConfig
+    from stepscore.models.sarm.config import SarmMode as SarmMode
     from stepscore.models.sarm.encoders import Float32 as Float32
     from stepscore.models.sarm.encoders import FrameEncoder as FrameEncoder
     from stepscore.models.sarm.encoders import Half as Half
@@ -51,15 +51,15 @@ __getattr__ = lazy_attributes(
     __name__,
     {
         "DIGITS": "model",
-        "Decode": "checkpoint",
+        "Decode": "config",
         "EncodedVideo": "scoring",
         "Flags": "window",
         "Float32": "encoders",
         "FrameEncoder": "encoders",
         "Half": "encoders",
-        "SarmMode": "checkpoint",
-        "Procedure": "checkpoint",
-        "SarmConfig": "checkpoint",
+        "SarmMode": "config",
+        "Procedure": "config",
+        "SarmConfig": "config",
         "SarmModel": "model",
         "SarmNetwork": "network",
         "SarmShape": "network",

@@ -7,16 +7,17 @@ encoder's description, and the means and deviations that inputs are scaled by. T
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from stepscore._files import atomic_path, write_json
-from stepscore.errors import EpisodeError, ModelError
-from stepscore.models.sarm.window import Window
+from stepscore._reading import shown
+from stepscore.errors import ModelError, RunError
+from stepscore.models.checkpoints.digests import digest_of
+from stepscore.models.checkpoints.folder import checked_file, has_file, read_object
+from stepscore.models.checkpoints.network_size import bounded_network, weights_limit
+from stepscore.models.checkpoints.safetensors_header import read_header
+from stepscore.models.sarm.config import SarmConfig, parse_config
 
 if TYPE_CHECKING:
     from stepscore.models.sarm.network import SarmNetwork
@@ -24,86 +25,22 @@ if TYPE_CHECKING:
 CONFIG_FILE, WEIGHTS_FILE = "sarm.json", "sarm.safetensors"
 FORMAT = 1
 
-SarmMode = Literal["single", "dense", "dual"]
-Decode = Literal["argmax", "expected"]
-"""How stages and shares become progress; see :func:`stepscore.models.sarm.score_video`."""
-
-
-@dataclass(frozen=True)
-class Procedure:
-    """The stages of a task, as one head predicts them.
-
-    Attributes:
-        stages: Their K names, in order.
-        breakpoints: Progress at the start of each, and 1 at the end of the last; K + 1 numbers.
-    """
-
-    stages: tuple[str, ...]
-    breakpoints: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class SarmConfig:
-    """The config of a checkpoint.
-
-    Attributes:
-        mode: ``"single"``: one head without stages; ``"dense"``: that and one with stages; ``"dual"``: both with.
-        window: The frames of an observation.
-        views: Names of the cameras, in order.
-        state: Columns of the robot's state, in order; empty without.
-        encoder: The encoder's ``describe()``.
-        sizes: The network's sizes, as fields of ``SarmShape``.
-        procedures: Stages of each task, by head and task.
-        tasks: The task of each instruction it was trained on.
-        progress: The progress labels it was trained on: ``stages``, ``linear``, or a potential's name.
-        facts: How it was trained: episodes, steps, seed.
-    """
-
-    mode: SarmMode
-    window: Window
-    views: tuple[str, ...]
-    state: tuple[str, ...]
-    encoder: Mapping[str, Any]
-    sizes: Mapping[str, Any]
-    procedures: Mapping[str, Mapping[str, Procedure]]
-    tasks: Mapping[str, str]
-    progress: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def head(self) -> str:
-        """The head with the most stages: dense where there is one, else sparse."""
-        return "dense" if "dense" in self.procedures else "sparse"
-
-    def task_of(self, task: str | None, instruction: str) -> str:
-        """Return the trained task under which an episode is scored.
-
-        Its task, else its instruction, decides; a checkpoint of a single task takes any wording of it.
-
-        Raises:
-            EpisodeError: The checkpoint knows several tasks, and this is none of them.
-        """
-        known = self.procedures[self.head]
-        if task is not None and task in known:
-            return task
-        if instruction in self.tasks:
-            return self.tasks[instruction]
-        if len(known) == 1:
-            return next(iter(known))
-        raise EpisodeError(
-            f"The task {(task or instruction)!r} is not one this SARM checkpoint was trained on, so its stages are "
-            f"not known. Trained: {', '.join(sorted(known))}. Train on it: stepscore train sarm DATASET"
-        )
-
 
 def save_checkpoint(folder: Path, config: SarmConfig, network: SarmNetwork) -> None:
-    """Write a checkpoint; each file appears under its name only when it is complete."""
+    """Write a checkpoint; each file appears under its name only when it is complete.
+
+    Raises:
+        RunError: It cannot be written; what was there before stays.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    with atomic_path(folder / WEIGHTS_FILE) as temporary:
-        save_file(tensors, temporary)
+    with atomic_path(folder / WEIGHTS_FILE, make_folder=True) as temporary:
+        try:
+            save_file(tensors, temporary)
+        except SafetensorError as error:  # a full disk
+            raise RunError(f"Cannot write {shown(folder / WEIGHTS_FILE)}: {error}.") from error
     content = {"format": FORMAT, **dataclasses.asdict(config)}
     write_json(folder / CONFIG_FILE, content, sort_keys=True)
 
@@ -112,50 +49,63 @@ def read_config(folder: Path) -> SarmConfig:
     """Read the config of the checkpoint in a folder.
 
     Raises:
-        ModelError: The folder has no checkpoint, or one of another format.
+        ModelError: The folder has no checkpoint, a damaged one, or one of another format.
     """
     path = folder / CONFIG_FILE
-    if not path.is_file() or not (folder / WEIGHTS_FILE).is_file():
+    if not has_file(folder, CONFIG_FILE) or not has_file(folder, WEIGHTS_FILE):
         raise ModelError(
-            f"sarm/{folder}: the folder has no {CONFIG_FILE} and {WEIGHTS_FILE}, so it is not a SARM checkpoint. "
-            f"Make one: stepscore train sarm DATASET -o {folder}"
+            f"sarm/{shown(folder)}: the folder has no {CONFIG_FILE} and {WEIGHTS_FILE}, so it is not a SARM "
+            f"checkpoint. Make one: stepscore train sarm DATASET -o {shown(folder)}"
         )
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content.pop("format") != FORMAT:
-            raise ModelError(f"{path} is not a SARM checkpoint of format {FORMAT}. Train it again.")
-        procedures = {
-            head: {
-                task: Procedure(tuple(entry["stages"]), tuple(entry["breakpoints"]))
-                for task, entry in tasks.items()
-            }
-            for head, tasks in content.pop("procedures").items()
-        }
-        window = Window(**content.pop("window"))
-        views, state = tuple(content.pop("views")), tuple(content.pop("state"))
-        return SarmConfig(window=window, procedures=procedures, views=views, state=state, **content)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{path} is damaged ({error}). Train it again, or copy it again.") from error
+    content = read_object(folder, CONFIG_FILE)
+    if content.pop("format", None) != FORMAT:
+        raise ModelError(f"{shown(path)} is not a SARM checkpoint of format {FORMAT}. Train it again.")
+    return parse_config(content, shown(path))
 
 
 def load_network(folder: Path, config: SarmConfig, device: str) -> SarmNetwork:
-    """Load the network of a checkpoint, in evaluation mode."""
-    from safetensors import SafetensorError
+    """Load the network of a checkpoint, in evaluation mode.
+
+    The sizes that its config states are compared with the tensors in the file before the network is built.
+
+    Raises:
+        ModelError: The files do not belong together, or are damaged.
+    """
     from safetensors.torch import load_file
 
+    from stepscore.models.hf.network_loading import check_numbers, library_errors
     from stepscore.models.sarm.network import SarmNetwork, SarmShape
 
-    network = SarmNetwork(SarmShape(**config.sizes))
-    try:
-        network.load_state_dict(load_file(folder / WEIGHTS_FILE))
-    except (SafetensorError, RuntimeError) as error:
-        raise ModelError(f"{folder / WEIGHTS_FILE} does not fit its {CONFIG_FILE}: {error}") from error
-    return network.to(device).eval()
+    name = f"sarm/{shown(folder)}"
+    path = checked_file(folder, WEIGHTS_FILE)
+    header = read_header(path)
+    where = shown(folder / CONFIG_FILE)
+    layers = int(config.sizes["layers"])
+    if layers > len(header.tensors):
+        raise ModelError(f"{where}: sizes.layers is {layers}; the weights are {len(header.tensors)} tensors.")
+    with library_errors(f"{name} cannot be loaded", 4 * header.elements):
+        shape = SarmShape(**config.sizes)
+        with torch_device("meta"), bounded_network(weights_limit([header], quantized=False), where):
+            stated = {key: tuple(value.shape) for key, value in SarmNetwork(shape).state_dict().items()}
+        stored = {key: tensor.shape for key, tensor in header.tensors.items()}
+        if wrong := sorted(key for key in {*stated, *stored} if stated.get(key) != stored.get(key)):
+            raise ModelError(
+                f"{shown(path)} does not fit its {CONFIG_FILE}: {shown(wrong[0])} has the shape "
+                f"{stored.get(wrong[0])}, not {stated.get(wrong[0])}."
+            )
+        network = SarmNetwork(shape)
+        network.load_state_dict(load_file(path))
+        check_numbers(network, name)
+        return network.to(device).eval()
+
+
+def torch_device(name: str) -> Any:
+    """Return torch's device of this name, which is a context: tensors made within it are on the device."""
+    import torch
+
+    return torch.device(name)
 
 
 def checkpoint_digest(folder: Path) -> str:
     """Return the sha256 of both files."""
-    digest = hashlib.sha256()
-    for name in (CONFIG_FILE, WEIGHTS_FILE):
-        digest.update((folder / name).read_bytes())
-    return digest.hexdigest()
+    return digest_of(checked_file(folder, name) for name in (CONFIG_FILE, WEIGHTS_FILE))

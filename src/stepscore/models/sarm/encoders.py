@@ -26,8 +26,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscore._reading import read_bytes, shown
 from stepscore.errors import MissingExtraError, ModelError, OptionError
-from stepscore.models.hf.files import checkpoint_folder, load_tokenizer, read_json, weights_digest
+from stepscore.models.checkpoints.digests import sampled_digest
+from stepscore.models.checkpoints.folder import checked_file, has_file, whole_number
+from stepscore.models.hf.files import (
+    checkpoint_folder,
+    load_tokenizer,
+    read_json,
+    weight_files,
+    weights_digest,
+)
+from stepscore.models.hf.options import check_device
+from stepscore.models.qwen3vl.inputs import colour_values
 from stepscore.types import Frames
 
 Half = NDArray[np.float16]
@@ -38,6 +49,8 @@ MAX_FRAME_FEATURES = 6144
 WORD_FEATURES = 256
 """Features of a text for a model without a text encoder."""
 MAX_FRAMES_PER_BATCH = 32
+MAX_SIDE = 2048
+"""Largest side in pixels of the images that an encoder takes."""
 
 
 class FrameEncoder(Protocol):
@@ -51,6 +64,9 @@ class FrameEncoder(Protocol):
 
     def describe(self) -> Mapping[str, object]:
         """Return all of it that can change a number, as JSON values."""
+
+    def sampled_weights(self) -> str:
+        """Return the digest by which checkpoints of version 0.1 name its weights."""
 
     def encode_images(self, frames: Frames) -> Half:
         """Encode frames, (n, features)."""
@@ -67,6 +83,7 @@ def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
         return QwenEncoder(name, str(FOLDER), device)
     if not name.startswith("hf/") or name == "hf/":
         raise OptionError(f"Unknown encoder {name!r}. Valid: embedded, hf/PATH-OR-ID (a vision model).")
+    check_device(device, f"The encoder {shown(name)}")
     checkpoint = name.removeprefix("hf/")
     folder = checkpoint_folder(checkpoint, remote_code=False)
     family = read_json(folder / "config.json").get("model_type")
@@ -75,7 +92,15 @@ def get_encoder(name: str, device: str = "auto") -> FrameEncoder:
     return VisionEncoder(name, str(folder), device)
 
 
-class QwenEncoder:
+class _FromFolder:
+    _folder: str
+
+    def sampled_weights(self) -> str:
+        """See :class:`FrameEncoder`."""
+        return sampled_digest(weight_files(Path(self._folder)))
+
+
+class QwenEncoder(_FromFolder):
     """The vision encoder of a Qwen3-VL, and the mean of a text's token embeddings.
 
     Args:
@@ -100,7 +125,7 @@ class QwenEncoder:
         from stepscore.models.embedded.model import trained_side
         from stepscore.models.qwen3vl.vision_features import IMAGE_SIDE
 
-        if not (Path(self._folder) / "config.json").is_file():
+        if not has_file(Path(self._folder), "config.json"):
             raise ModelError(
                 f"The encoder {self.name} has no files at {self._folder}. Install the package again, or name "
                 "another: --encoder hf/PATH-OR-ID"
@@ -140,7 +165,7 @@ class QwenEncoder:
             return np.asarray(torch.stack(rows).cpu().numpy(), dtype=np.float32)
 
 
-class VisionEncoder:
+class VisionEncoder(_FromFolder):
     """Any vision model that transformers loads by ``AutoModel``; its text encoder is used where it has one.
 
     Args:
@@ -159,25 +184,30 @@ class VisionEncoder:
             from transformers import AutoModel
         except ImportError as error:
             raise MissingExtraError(f"The encoder {self.name}", "local") from error
-        model = AutoModel.from_pretrained(
-            self._folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
-        )
+        from stepscore.models.hf.network_loading import load_network
+
         chosen = "cuda" if self._device == "auto" and torch.cuda.is_available() else self._device
-        return model.to("cpu" if chosen == "auto" else chosen).eval()
+        device = "cpu" if chosen == "auto" else chosen
+        return load_network(AutoModel, Path(self._folder), f"The encoder {self.name}", device=device)
 
     @cached_property
     def _scaling(self) -> tuple[int, Float32, Float32]:
         """Side in pixels, mean and deviation of colours, as the checkpoint states them."""
         stated = read_json(Path(self._folder) / "preprocessor_config.json")
         config = read_json(Path(self._folder) / "config.json")
-        side = (config.get("vision_config") or config).get("image_size")
-        if not stated.get("image_mean") or not stated.get("image_std") or not isinstance(side, int):
+        where = f"{shown(self._folder)}/preprocessor_config.json: "
+        mean = colour_values(stated, "image_mean", where)
+        std = colour_values(stated, "image_std", where, above=0.0)
+        vision = config.get("vision_config") or config
+        side = None
+        if isinstance(vision, dict):
+            side = whole_number(vision, "image_size", f"{shown(self._folder)}/config.json: ", 1, MAX_SIDE)
+        if mean is None or std is None or side is None:
             raise ModelError(
                 f"The encoder {self.name} does not state how images are to be scaled: {self._folder} needs "
                 "image_mean and image_std in preprocessor_config.json and image_size in config.json."
             )
-        mean, std = (np.asarray(stated[key], dtype=np.float32) for key in ("image_mean", "image_std"))
-        return side, mean, std
+        return side, np.asarray(mean, dtype=np.float32), np.asarray(std, dtype=np.float32)
 
     @cached_property
     def _encodes_text(self) -> bool:
@@ -264,7 +294,6 @@ def _described(name: str, folder: str, more: Mapping[str, object]) -> Mapping[st
     """Return digests of the files that can change a feature; cards and calibration maps cannot."""
     files = hashlib.sha256()
     for file in ("config.json", "preprocessor_config.json", "tokenizer.json"):
-        path = Path(folder) / file
-        if path.is_file():
-            files.update(f"{file} ".encode() + path.read_bytes())
+        if has_file(Path(folder), file):
+            files.update(f"{file} ".encode() + read_bytes(checked_file(Path(folder), file), ModelError))
     return {"name": name, "weights": weights_digest(Path(folder)), "files": files.hexdigest(), **more}

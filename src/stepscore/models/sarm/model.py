@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +19,11 @@ import numpy as np
 
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError
 from stepscore.models.base import Capabilities, Response, StagePrediction, StagePredictions, SyncMethods
+from stepscore.models.checkpoints.folder import named_folder
+from stepscore.models.hf.options import check_device
 from stepscore.models.requests import DecodedMedia, PredictStages, Request
-from stepscore.models.sarm.checkpoint import Decode, SarmConfig, checkpoint_digest, load_network, read_config
+from stepscore.models.sarm.checkpoint import checkpoint_digest, load_network, read_config
+from stepscore.models.sarm.config import Decode, SarmConfig
 from stepscore.types import FloatArray, Frames, IntArray
 
 if TYPE_CHECKING:
@@ -47,6 +51,13 @@ class SarmModel(SyncMethods):
     _lock: threading.Lock = field(init=False, repr=False, compare=False, default_factory=threading.Lock)
     _texts: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:
+            raise OptionError(f"sarm: the checkpoint is {self.checkpoint!r}; it is a folder.")
+        if self.encoder is not None and not isinstance(self.encoder, str):
+            raise OptionError(f"{self.name}: encoder is {self.encoder!r}; it is hf/PATH.")
+        check_device(self.device, self.name)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("checkpoint", "encoder", "device")}
 
@@ -71,7 +82,7 @@ class SarmModel(SyncMethods):
 
     @property
     def _folder(self) -> Path:
-        return Path(self.checkpoint).expanduser()
+        return named_folder(self.checkpoint)
 
     @cached_property
     def frame_encoder(self) -> FrameEncoder:
@@ -88,6 +99,8 @@ class SarmModel(SyncMethods):
         found = get_encoder(self.encoder or str(trained["name"]), self.device)
         described = {key: value for key, value in found.describe().items() if key != "name"}
         changed = [key for key, value in described.items() if trained.get(key) != value]
+        if changed == ["weights"] and trained.get("weights") == found.sampled_weights():
+            changed = []  # a checkpoint of version 0.1, which names the same weights by another digest
         if changed:
             raise ModelError(
                 f"{self.name} was trained on another encoder than {found.name} is now (its {', '.join(changed)} "
@@ -104,6 +117,29 @@ class SarmModel(SyncMethods):
             raise MissingExtraError(f"The model {self.name}", "local") from error
         chosen = "cuda" if self.device == "auto" and torch.cuda.is_available() else self.device
         return load_network(self._folder, self.config, "cpu" if chosen == "auto" else chosen)
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Within it, whatever a network raises is raised as a ModelError."""
+        try:
+            from stepscore.models.hf.network_loading import library_errors
+        except ImportError as error:
+            raise MissingExtraError(f"The model {self.name}", "local") from error
+        with library_errors(f"{self.name}: the network failed"):
+            yield
+
+    def _check_features(self, features: Half, text: Float32, state: FloatArray | None) -> None:
+        """Raise ModelError where the encoder's features are not of the sizes that the network takes."""
+        sizes = self.config.sizes
+        found = {"features": features.shape[-1], "views": features.shape[1], "text": len(text)}
+        if state is not None:
+            found["state"] = state.shape[-1]
+        for name, size in found.items():
+            if sizes[name] != size:
+                raise ModelError(
+                    f"{self.name}: sizes.{name} in sarm.json is {sizes[name]}, and its inputs have {size}. The "
+                    "checkpoint was trained on another encoder or other data."
+                )
 
     def describe(self) -> Mapping[str, object]:
         """Return all that can change a number; the encoder is stated by the checkpoint and checked against it."""
@@ -135,7 +171,7 @@ class SarmModel(SyncMethods):
 
     def encode_images(self, views: Sequence[Frames]) -> Half:
         """Encode frames of every view, each once; shape (n, views, features)."""
-        with self._lock:
+        with self._lock, self._computing():
             return np.stack([self.frame_encoder.encode_images(frames) for frames in views], axis=1)
 
     def encode_text(self, instruction: str) -> Float32:
@@ -143,7 +179,7 @@ class SarmModel(SyncMethods):
         if instruction not in self._texts:
             if len(self._texts) >= MAX_CACHED_TEXTS:
                 self._texts.clear()
-            with self._lock:
+            with self._lock, self._computing():
                 self._texts[instruction] = self.frame_encoder.encode_text([instruction])[0]
         text: Float32 = self._texts[instruction]
         return text
@@ -166,7 +202,8 @@ class SarmModel(SyncMethods):
         # The state enters the request with so many decimals; online it is rounded alike.
         rounded = None if state is None else np.round(state, DIGITS)
         video = EncodedVideo(times, features, rounded, self.encode_text(instruction), task)
-        with self._lock:
+        self._check_features(features, video.text, rounded)
+        with self._lock, self._computing():
             heads = score_video(self.network, self.config, video, frames, cast(Decode, decode))
         return StagePredictions({name: _rounded(head) for name, head in heads.items()})
 

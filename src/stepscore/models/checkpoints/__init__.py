@@ -1,0 +1,1 @@
+"""Checkpoint folders from anywhere: what is checked before a network is built, and a digest of every byte."""
