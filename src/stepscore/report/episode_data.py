@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from stepscore.analysis import EpisodeMetrics
-from stepscore.episodes import Episode, open_episodes
-from stepscore.errors import EpisodeError, SourceError, UnknownNameError
+from stepscore.episodes import Episode
+from stepscore.errors import EpisodeError, UnknownNameError
+from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run
 from stepscore.types import FloatArray, Verdict
 
@@ -120,25 +121,14 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     return next((names for names in candidates if max(Counter(names).values()) == 1), candidates[-1])
 
 
-def source_episode(episode: EpisodeData) -> Episode:
-    """Open the episode in its source to read its frames; an error if they are not those that were judged."""
-    run = episode.judgements[0].run
-    source = run.info["source"]
-    if not source:
-        raise SourceError(
-            f"{run.path} does not record the source of its episodes, so their frames cannot be read. "
-            "Judge them from a source: stepscore judge SOURCE ..."
-        )
-    opened = open_episodes(source, reader=run.info["reader"])[episode.id]
-    if not opened.views:
-        raise EpisodeError(f"Episode {episode.id} of {source} has no video, only a recorded curve.")
-    views = [view["name"] for view in episode.row["views"]]
-    if episode.row["fingerprint"] not in (None, opened.with_views(views).fingerprint):
-        raise EpisodeError(
-            f"Episode {episode.id} of {source} has changed since it was judged: its curve belongs to other frames. "
-            "Judge it again: stepscore judge"
-        )
-    return opened.with_views(views)
+def source_episode(episode: EpisodeData, source: str | None = None) -> Episode:
+    """Open the episode in its source to read its frames; an error if they are not those that were judged.
+
+    Args:
+        episode: The episode.
+        source: Where it is, instead of where the run says.
+    """
+    return RunSources([episode.judgements[0].run], source).episode(episode.row)
 
 
 def _verdicts(run: Run, name: str) -> dict[str, Verdict]:

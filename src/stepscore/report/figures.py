@@ -60,6 +60,7 @@ def plot(
     revision: str = "v1.0",
     view: str | None = None,
     width: float = COLUMN_INCHES,
+    source: str | None = None,
 ) -> PlotResult:
     """Draw figures of one or more runs.
 
@@ -77,6 +78,7 @@ def plot(
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
         view: Camera of sheet and overlay; default: the main view.
         width: Width of the figures in inches.
+        source: Where the frames of sheet and overlay are, instead of where the runs say; may be on the Hub.
     """
     for kind in kinds or ():
         if kind not in KINDS:
@@ -89,7 +91,7 @@ def plot(
     folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
     with paper_style():
         metrics = measure_episodes(runs, revision=revision)
-        inputs = _Inputs(runs, metrics, grouping(runs, by), names, episode, view, width)
+        inputs = _Inputs(runs, metrics, grouping(runs, by), names, episode, view, width, source)
         for kind in kinds or KINDS:
             try:
                 drawn = _DRAW[kind](inputs)
@@ -138,6 +140,7 @@ class _Inputs:
     episode: str | None
     view: str | None
     width: float
+    source: str | None
 
     @cached_property
     def episode_inputs(self) -> _EpisodeInputs:
@@ -146,7 +149,7 @@ class _Inputs:
             first = self.metrics.episodes[0]["episode_id"] if len(self.metrics) else "ID"
             raise OptionError(f"It shows one episode; choose it, for example: --episode {first}")
         data = episode_data(self.runs, self.metrics, self.episode)
-        return _EpisodeInputs(data, source_episode(data), self.view)
+        return _EpisodeInputs(data, source_episode(data, self.source), self.view)
 
     def file_name(self, kind: str) -> str:
         """Return a file name for the episode; an id may be a path, and longer than a file name may be."""

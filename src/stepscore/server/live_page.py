@@ -41,6 +41,7 @@ class LivePage:
         revision: The OPD revision of the tables.
         videos: Whether the page shows videos.
         template: HTML that holds the data placeholder once; default: the built page.
+        source: Where the videos are, instead of where the runs say.
     """
 
     def __init__(
@@ -50,9 +51,10 @@ class LivePage:
         revision: str = "v1.0",
         videos: bool = True,
         template: str | None = None,
+        source: str | None = None,
     ) -> None:
         self._folders = tuple(folders)
-        self._revision = revision
+        self._revision, self._source = revision, source
         self._template = page_template() if template is None else template
         self._host = ServedVideos() if videos else None
         self._media: list[Media] = []
@@ -67,7 +69,9 @@ class LivePage:
             state = tuple(_state(folder / "journal.jsonl") for folder in self._folders)
             if state != self._state:
                 runs = [open_run(folder) for folder in self._folders]
-                data = page_data(runs, self._host, revision=self._revision, live=True)
+                data = page_data(
+                    runs, self._host, revision=self._revision, live=True, source=self._source
+                )
                 text = page_text(data, self._template)
                 self._page, self._state = text.encode("utf-8", "replace"), state
                 self._update_media()

@@ -28,7 +28,12 @@ FORMAT = 2
 
 
 def page_data(
-    runs: Sequence[Run], host: VideoHost | None = None, *, revision: str = "v1.0", live: bool = False
+    runs: Sequence[Run],
+    host: VideoHost | None = None,
+    *,
+    revision: str = "v1.0",
+    live: bool = False,
+    source: str | None = None,
 ) -> dict[str, Any]:
     """Return everything that the page shows of some runs, as JSON values.
 
@@ -37,6 +42,7 @@ def page_data(
         host: Where the page loads videos from; ``None`` for a page without them.
         revision: The OPD revision of the tables.
         live: Whether the page is served by ``stepscore view``.
+        source: Where the videos are, instead of where the runs say; see :mod:`stepscore.report.run_sources`.
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
@@ -51,7 +57,7 @@ def page_data(
         for board in boards
         for number, table in zip(board.numbers, judgement_tables(board, index, prompts), strict=True)
     }
-    files, videos = video_tables(runs, index, host)
+    files, videos = video_tables(runs, index, host, source)
     data: dict[str, Any] = {
         "format": FORMAT,
         "written": {"stepscore": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")},

@@ -60,6 +60,7 @@ def write_report(
     copy_videos: bool = False,
     revision: str = "v1.0",
     template: str | None = None,
+    source: str | None = None,
 ) -> Path:
     """Write ``folder``/index.html for some runs and return its path.
 
@@ -73,12 +74,13 @@ def write_report(
             page links to the original files.
         revision: The OPD revision of the tables.
         template: See :func:`page_text`.
+        source: Where the videos are, instead of where the runs say; may be on the Hub.
     """
     out = Path(folder)
     page = out / "index.html"
     _check(page)
     host: VideoHost | None = (CopiedVideos(out) if copy_videos else LinkedVideos(out)) if videos else None
-    text = page_text(page_data(runs, host, revision=revision), template)
+    text = page_text(page_data(runs, host, revision=revision, source=source), template)
     write_text(page, text, errors="replace", make_folder=True)
     return page
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stepscore.episodes import Episodes, View, ViewInfo, open_episodes
+from stepscore.episodes import View, ViewInfo
 from stepscore.episodes.lerobot import FetchedView
 from stepscore.episodes.video import VideoView, packet_index
 from stepscore.errors import StepScoreError
@@ -17,6 +17,7 @@ from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import dictionary, pack_floats
 from stepscore.report.page.video_hosting import HostedVideo, VideoHost
+from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import FloatArray
 
@@ -56,15 +57,16 @@ class _Files:
 
 
 def video_tables(
-    runs: Sequence[Run], index: EpisodeIndex, host: VideoHost | None
+    runs: Sequence[Run], index: EpisodeIndex, host: VideoHost | None, source: str | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the contract's MediaFile list and VideoTable; both are empty without a host.
 
-    The sources of the runs are opened again. A video that is not available is a row with the reason.
+    The sources of the runs are opened again, or the given one. A video that is not available is a row with the
+    reason.
     """
     if host is None:
         return [], _table([])
-    sources = _Sources({row["source"]: run for run in reversed(runs) for row in _sources(run)})
+    sources = RunSources(runs, source)
     files = _Files(host)
     rows = [
         _row(place, name, view, files)
@@ -73,41 +75,6 @@ def video_tables(
     ]
     media = [{"src": video.src, **video.probe._asdict()} for video in files.hosted]
     return media, _table(rows)
-
-
-class _Sources:
-    """The sources of some runs, opened on first use."""
-
-    def __init__(self, runs: Mapping[str, Run]) -> None:
-        self._runs = runs
-        self._opened: dict[str, Episodes | str] = {}
-
-    def views(self, row: Mapping[str, Any]) -> Mapping[str, View | str]:
-        """Return the cameras of an episode, or for each of them why it is unavailable."""
-        source = self._open(row["source"])
-        if not isinstance(source, str):
-            try:
-                views: Mapping[str, View] = source[row["episode_id"]].views
-                return views
-            except StepScoreError as error:
-                source = str(error)
-        return dict.fromkeys((view["name"] for view in row["views"]), source)
-
-    def _open(self, source: str) -> Episodes | str:
-        if source not in self._opened:
-            reader = self._runs[source].info.get("reader") or None
-            try:
-                self._opened[source] = open_episodes(source, reader=reader)
-            except StepScoreError as error:
-                self._opened[source] = f"Its source cannot be opened. {error}"
-        return self._opened[source]
-
-
-def _sources(run: Run) -> list[dict[str, Any]]:
-    sources: list[dict[str, Any]] = (
-        run.episodes().select(["source"]).group_by("source").aggregate([]).to_pylist()
-    )
-    return sources
 
 
 def _row(place: int, name: str, view: View | str, files: _Files) -> _Row:
