@@ -15,7 +15,7 @@ import numpy as np
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask, episode_rng
-from stepscore.judges.common.option_checks import check_options, whole, within
+from stepscore.judges.common.option_checks import check_options, seed, whole, within
 from stepscore.types import Curve, FloatArray, Judgement
 
 
@@ -113,7 +113,7 @@ class RandomMonotone:
     models = ()
 
     def __post_init__(self) -> None:
-        check_options(self, points=whole(2))
+        check_options(self, points=whole(2), seed=seed())
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number."""

@@ -17,6 +17,7 @@ from functools import partial
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
 from stepscore.judges.base import Ask, Judge, default_model, only_model
+from stepscore.judges.common.option_checks import check_options, within
 from stepscore.models import Model
 from stepscore.types import Judgement
 
@@ -48,6 +49,7 @@ class Cascade:
             value = getattr(self, field)
             if isinstance(value, str):
                 object.__setattr__(self, field, _judge_named(value))
+        check_options(self, unsure_from=within(0, 1), unsure_to=within(0, 1), disagree=within(0, 1))
         if not 0.0 <= self.unsure_from <= self.unsure_to <= 1.0:
             raise OptionError(
                 f"unsure_from is {self.unsure_from} and unsure_to {self.unsure_to}; "

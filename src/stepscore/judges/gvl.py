@@ -22,7 +22,15 @@ from stepscore.judges.base import Ask, SingleModelJudge, episode_rng
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
 from stepscore.judges.common.frame_percentages import parse_frame_percentages
-from stepscore.judges.common.option_checks import check_options, one_of, whole
+from stepscore.judges.common.option_checks import (
+    boolean,
+    check_options,
+    image_size,
+    one_of,
+    seed,
+    whole,
+    within,
+)
 from stepscore.judges.common.prompts import load_prompt
 from stepscore.metrics import voc
 from stepscore.models import Answer, DecodedMedia, FrameRef, Generate, Model, Part, Prompt, Turn
@@ -82,7 +90,10 @@ class Gvl(SingleModelJudge):
     version = 1
 
     def __post_init__(self) -> None:
-        check_options(self, frames=whole(2), context=whole(0), max_tokens=whole(1), form=one_of(PromptForm))
+        check_options(
+            self, frames=whole(2), form=one_of(PromptForm), anchor=boolean(), context=whole(0, 1000)
+        )
+        check_options(self, size=image_size(), seed=seed(), temperature=within(0, 100), max_tokens=whole(1))
         if (self.context > 0) != (self.context_source is not None):
             raise OptionError("context and context_source go together: how many episodes, and from where.")
         if self.calibration is not None:

@@ -25,10 +25,12 @@ from stepscore.judges.common.framing import frame_refs
 from stepscore.judges.common.option_checks import (
     at_least,
     below_one,
+    boolean,
     check_options,
+    frame_rate,
+    image_size,
     one_of,
     optional,
-    positive,
     whole,
     within,
 )
@@ -110,8 +112,9 @@ class Hop(SingleModelJudge):
     version = 1
 
     def __post_init__(self) -> None:
-        check_options(self, points=whole(1), fps=optional(positive()), max_points=whole(1))
-        check_options(self, mode=one_of(HopMode), fusion=one_of(Fusion))
+        check_options(self, points=whole(1), fps=optional(frame_rate()), max_points=whole(1))
+        check_options(self, mode=one_of(HopMode), fusion=one_of(Fusion), size=image_size(), clip=boolean())
+        check_options(self, success_at=within(0, 1), max_tokens=whole(1))
         check_options(self, alike=below_one(), alpha=within(0, 1e6), eps=at_least(1e-9))
 
     def options(self) -> Mapping[str, object]:

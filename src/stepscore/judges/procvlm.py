@@ -21,7 +21,17 @@ from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_texts, require
 from stepscore.judges.common.framing import ViewLayout, image_parts
-from stepscore.judges.common.option_checks import check_options, one_of, optional, positive, whole
+from stepscore.judges.common.option_checks import (
+    boolean,
+    check_options,
+    frame_rate,
+    image_size,
+    one_of,
+    optional,
+    positive,
+    whole,
+    within,
+)
 from stepscore.judges.common.parsing import normalize_text, parse_remaining_actions, parse_tagged_percent
 from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import Generate, Model, Prompt, Turn
@@ -85,9 +95,10 @@ class ProcVlm(SingleModelJudge):
     version = 1
 
     def __post_init__(self) -> None:
-        check_options(self, points=whole(1), fps=optional(positive()), max_points=whole(1))
-        check_options(self, window=whole(1), spacing_s=optional(positive()), layout=one_of(ViewLayout))
-        check_options(self, template=one_of(PromptChoice), progress=one_of(ProgressSource))
+        check_options(self, points=whole(1), fps=optional(frame_rate()), max_points=whole(1))
+        check_options(self, window=whole(1, 1000), spacing_s=optional(positive()), pad=boolean())
+        check_options(self, size=image_size(), layout=one_of(ViewLayout), template=one_of(PromptChoice))
+        check_options(self, progress=one_of(ProgressSource), success_at=within(0, 1), max_tokens=whole(1))
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, prompt digests included."""

@@ -7,6 +7,7 @@ of a recording go to a model as they are, and it returns a vector in {yes, no}^n
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,13 +15,25 @@ from typing import Literal
 
 import numpy as np
 
+from stepscore._reading import read_text
 from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_scores, ask_texts, require
 from stepscore.judges.common.framing import ViewLayout, image_parts
-from stepscore.judges.common.option_checks import check_options, one_of, optional, positive, whole
+from stepscore.judges.common.option_checks import (
+    boolean,
+    check_options,
+    frame_rate,
+    image_size,
+    one_of,
+    optional,
+    seed,
+    text,
+    whole,
+    within,
+)
 from stepscore.judges.common.parsing import parse_subgoal_answer, parse_subgoal_answers
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names
 from stepscore.judges.common.verdicts import verdict_from_scores, verdict_from_text
@@ -31,6 +44,8 @@ from stepscore.types import Judgement, Verdict
 Strategy = Literal["all-at-once", "per-subgoal", "sequential"]
 AnswerFormat = Literal["text", "tokens", "statement"]
 RULES_PREFIX = "stepeval_rules_"
+MAX_RULES_BYTES = 1_000_000
+"""Longest file of rules; it goes into every question."""
 REPEAT_TEMPERATURE = 0.7
 """Default sampling temperature where a question is repeated."""
 
@@ -93,7 +108,11 @@ class StepEval(SingleModelJudge):
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", tuple(self.words))
         check_options(self, strategy=one_of(Strategy), answer=one_of(AnswerFormat), layout=one_of(ViewLayout))
-        check_options(self, frames=whole(1), fps=optional(positive()), max_frames=whole(1), repeats=whole(1))
+        check_options(
+            self, frames=whole(1), fps=optional(frame_rate()), max_frames=whole(1), size=image_size()
+        )
+        check_options(self, reason=boolean(), when=boolean(), repeats=whole(1, 1000), seed=seed())
+        check_options(self, temperature=optional(within(0, 100)), template=text(), max_tokens=whole(1))
         if self.answer == "statement" and self.strategy != "per-subgoal":
             raise OptionError("answer=statement scores every subgoal by itself: choose strategy=per-subgoal.")
         if self.answer == "statement" and self.template != "default":
@@ -106,7 +125,7 @@ class StepEval(SingleModelJudge):
             raise OptionError(
                 f"answer={self.answer} returns the same probabilities every time: leave repeats at 1."
             )
-        if len(self.words) != 2:
+        if len(self.words) != 2 or not all(isinstance(word, str) for word in self.words):
             raise OptionError(f"words is {list(self.words)}; it must be a pair, for example ['Yes', 'No'].")
         self._rules()
 
@@ -235,11 +254,11 @@ class StepEval(SingleModelJudge):
         if self.template in prompt_names(RULES_PREFIX):
             return load_prompt(RULES_PREFIX + self.template)
         path = Path(self.template)
-        if path.suffix != ".txt" or not path.is_file():
+        if path.suffix != ".txt" or not os.path.exists(path):
             raise UnknownNameError(
                 "template", self.template, prompt_names(RULES_PREFIX), hint="Or the path of a .txt file."
             )
-        return PromptTemplate(path.stem, path.read_text(encoding="utf-8").strip())
+        return PromptTemplate(path.stem, read_text(path, OptionError, max_bytes=MAX_RULES_BYTES).strip())
 
 
 @dataclass(frozen=True, eq=False)

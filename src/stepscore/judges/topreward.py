@@ -18,7 +18,7 @@ from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
-from stepscore.judges.common.option_checks import check_options, one_of, positive, whole
+from stepscore.judges.common.option_checks import check_options, frame_rate, image_size, one_of, text, whole
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, video_prompt
 from stepscore.metrics import minmax, trailing_mean
 from stepscore.models import Model, PrefixScores, Prompt, ScorePrefixes, Template, VideoFrames
@@ -87,8 +87,9 @@ class TopReward(SingleModelJudge):
     version = 1
 
     def __post_init__(self) -> None:
-        check_options(self, prefixes=whole(1), min_first=whole(1), max_frames=whole(2), fps=positive())
-        check_options(self, form=one_of(StatementForm), variant=one_of(Variant))
+        check_options(self, prefixes=whole(1), min_first=whole(1), max_frames=whole(2), fps=frame_rate())
+        check_options(self, size=image_size(), form=one_of(StatementForm), variant=one_of(Variant))
+        check_options(self, target=text(), other=text())
         if self.variant == "instruction" and self.form == "chat":
             raise OptionError("variant=instruction scores the user's own words: use form=paper or upstream.")
         if not self.target or not self.other or self.target == self.other:

@@ -7,6 +7,7 @@ the judge, the options and the model it was fitted with, and is refused anywhere
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +16,13 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepscore._files import write_json
+from stepscore._reading import read_json, shown
 from stepscore.errors import OptionError, first_field_error
 from stepscore.metrics import MonotoneMap
 from stepscore.types import Curve
+
+MAX_FILE_BYTES = 100_000_000
+"""Longest calibration map that is read."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +111,16 @@ def write_calibration(fitted: FittedMap, path: Path) -> None:
 def read_calibration(path: str | Path) -> FittedMap:
     """Return the map in a file. Raises OptionError where it is not a valid one."""
     file = Path(path)
-    if not file.is_file():
-        raise OptionError(f"No calibration map at {file}. Make one: stepscore calibrate RUN -o {file}")
+    if not os.path.exists(file):
+        name = shown(file)
+        raise OptionError(f"No calibration map at {name}. Make one: stepscore calibrate RUN -o {name}")
+    value = read_json(file, OptionError, max_bytes=MAX_FILE_BYTES)
     try:
-        content = _File.model_validate_json(file.read_bytes())
+        content = _File.model_validate(value)
     except ValidationError as error:
         first = first_field_error(error)
         raise OptionError(
-            f"{file} is not a calibration map: {first.field or 'the file'}: {first.message}."
+            f"{shown(file)} is not a calibration map: {first.field or 'the file'}: {first.message}."
         ) from None
     try:
         fitted = MonotoneMap(tuple(content.x), tuple(content.y))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, TypeAlias, get_args
@@ -12,33 +11,72 @@ from stepscore.errors import OptionError, UnknownNameError
 OptionCheck: TypeAlias = Callable[[str, object], None]
 """Takes an option's name and value; raises OptionError where the value is not allowed."""
 
+MOST = 100_000
+"""Most frames, points or tokens that an option may ask for; a slip of the finger must not fill the memory."""
+
 
 def check_options(judge: object, **checks: OptionCheck) -> None:
     """Check options of a judge.
 
     Args:
         judge: Has each option as an attribute.
-        checks: The check of each option, by its name: ``frames=whole(2), fps=optional(positive())``.
+        checks: The check of each option, by its name: ``frames=whole(2), fps=optional(frame_rate())``.
     """
     for name, check in checks.items():
         check(name, getattr(judge, name))
 
 
-def whole(least: int) -> OptionCheck:
-    """Return a check that allows whole numbers from ``least``."""
+def whole(least: int, most: int = MOST) -> OptionCheck:
+    """Return a check that allows whole numbers from ``least`` to ``most``."""
     return _number(
-        f"a whole number of at least {least}", lambda v: isinstance(v, Integral) and int(v) >= least
+        f"a whole number of at least {least} and at most {most}",
+        lambda v: isinstance(v, Integral) and least <= int(v) <= most,
     )
 
 
-def positive() -> OptionCheck:
-    """Return a check that allows finite numbers above 0."""
-    return _number("a number above 0 and finite", lambda v: 0 < v < math.inf)
+def positive(most: float = 1e9) -> OptionCheck:
+    """Return a check that allows numbers above 0, up to ``most``."""
+    return _number(f"a number above 0 and at most {most:g}", lambda v: 0 < v <= most)
 
 
-def at_least(least: float) -> OptionCheck:
-    """Return a check that allows finite numbers from ``least``."""
-    return _number(f"a number of at least {least:g} and finite", lambda v: least <= v < math.inf)
+def at_least(least: float, most: float = 1e9) -> OptionCheck:
+    """Return a check that allows numbers from ``least`` to ``most``."""
+    return _number(f"a number of at least {least:g} and at most {most:g}", lambda v: least <= v <= most)
+
+
+def frame_rate() -> OptionCheck:
+    """Return a check that allows frames per second: above 0, up to 1000."""
+    return positive(1000)
+
+
+def image_size() -> OptionCheck:
+    """Return a check that allows the longer side of an image in pixels, and ``None`` for the recorded size."""
+    return optional(whole(1, 8192))
+
+
+def seed() -> OptionCheck:
+    """Return a check that allows whole numbers of 64 bits, as servers take them."""
+    return whole(-(2**63), 2**63 - 1)
+
+
+def boolean() -> OptionCheck:
+    """Return a check that allows true and false: a text such as "no" would count as true."""
+
+    def check(name: str, value: object) -> None:
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} is {value!r}; it must be true or false.")
+
+    return check
+
+
+def text() -> OptionCheck:
+    """Return a check that allows texts."""
+
+    def check(name: str, value: object) -> None:
+        if not isinstance(value, str):
+            raise OptionError(f"{name} is {value!r}; it must be a text.")
+
+    return check
 
 
 def within(low: float, high: float) -> OptionCheck:

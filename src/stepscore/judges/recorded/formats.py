@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from stepscore.episodes.readers import ABSENT, EPISODE_COLUMNS, Rows, is_empty
 from stepscore.errors import CurveError
 from stepscore.judges.recorded.verdicts import VERDICT_COLUMNS, parse_success_score, parse_verdicts
 from stepscore.types import FloatArray, IntArray, Verdict
+
+MAX_TIME_S = 1e9
+"""Latest time of a row, in seconds: 31 years."""
 
 _KEYS = ("episode_id", "episode_index", "index")
 # A file with one of these columns but neither time_s nor frame did not mean its times to be reconstructed.
@@ -70,7 +74,7 @@ def parse_rows(rows: Rows, column: str | None = None) -> RecordedCurve:
     if column is not None and column not in rows.columns:
         close = difflib.get_close_matches(column, rows.columns, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise CurveError(f"{rows.path} has no column {column!r}.{hint} It has: {', '.join(rows.columns)}.")
+        raise CurveError(f"{rows.path} has no column {column!r}.{hint} It has: {_listed(rows)}.")
     if "progress" not in rows.columns:
         if "StepProgress" in rows.columns:
             return parse_step_metrics(rows, column)
@@ -133,7 +137,7 @@ def parse_plain(rows: Rows, column: str | None = None) -> RecordedCurve:
     if not {chosen, "subgoal", "success_score"} & set(rows.columns):
         raise CurveError(
             f"{rows.path} has no column 'progress', 'subgoal' or 'success_score'. It has: "
-            f"{', '.join(rows.columns)}. Name the column that is progress: -J column=NAME"
+            f"{_listed(rows)}. Name the column that is progress: -J column=NAME"
         )
     verdicts, success_score = parse_verdicts(rows, chosen), parse_success_score(rows)
     points = _points(rows, chosen)
@@ -155,6 +159,11 @@ def parse_plain(rows: Rows, column: str | None = None) -> RecordedCurve:
         verdicts=verdicts,
         success_score=success_score,
     )
+
+
+def _listed(rows: Rows) -> str:
+    names = ", ".join(name[:80] for name in islice(rows.columns, 50))
+    return names if len(rows.columns) <= 50 else f"{names} and {len(rows.columns) - 50} more"
 
 
 def _points(rows: Rows, progress: str) -> Rows | None:
@@ -239,7 +248,7 @@ def _finite(rows: Rows, name: str) -> FloatArray:
 
 def _times(rows: Rows) -> FloatArray:
     times = rows.floats("time_s")
-    wrong = np.flatnonzero(~np.isfinite(times) | (times < 0))
+    wrong = np.flatnonzero(~np.isfinite(times) | (times < 0) | (times > MAX_TIME_S))
     if len(wrong):
         row = int(wrong[0])
         raise CurveError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stepscore._reading import check_regular, read_json
 from stepscore.episodes import Episode
 from stepscore.episodes.readers import SUFFIXES, Key, Rows, column_names, grouped_rows, read_rows
 from stepscore.errors import CurveError, OptionError
@@ -53,7 +54,7 @@ class Recorded:
     models = ()
 
     def __post_init__(self) -> None:
-        if self.path is not None and not Path(str(self.path)).exists():
+        if self.path is not None and not os.path.exists(str(self.path)):
             raise OptionError(f"path is {str(self.path)!r}; there is no such file or folder.")
         check_options(self, interval=optional(whole(1)), scale=positive())
         if self.column is not None and not isinstance(self.column, str):
@@ -94,10 +95,10 @@ class Recorded:
                 )
             return _the_only(list(episode.recorded), f"Episode {episode.id}")
         given = Path(self.path)
-        if not given.is_dir():
+        if not os.path.isdir(given):
             return given
         candidates = [given / f"{episode.id}.curve{suffix}" for suffix in CURVE_SUFFIXES]
-        existing = [path for path in candidates if path.is_file()]
+        existing = [path for path in candidates if os.path.isfile(path)]
         if not existing:
             raise CurveError(
                 f"No file {candidates[0]} (or {', '.join(CURVE_SUFFIXES[1:])}) for episode {episode.id}."
@@ -115,7 +116,7 @@ class Recorded:
                 raise CurveError(
                     f"{file}: -J column= is for tables; the progress of a .json file is 'progress'."
                 )
-            return parse_pred_vllm(_read_json(file), file)
+            return parse_pred_vllm(read_json(file, CurveError), file)
         return parse_rows(self._rows(file, episode), self.column)
 
     def _rows(self, file: Path, episode: Episode) -> Rows:
@@ -124,7 +125,9 @@ class Recorded:
         key = next((key for key in _KEYS if key in names), None)
         if key is None:
             if self._is_given(file):
-                raise CurveError(f"{file} has no column 'episode_id'; {_KEYED} It has: {', '.join(names)}.")
+                raise CurveError(
+                    f"{file} has no column 'episode_id'; {_KEYED} It has: {', '.join(names[:50])}."
+                )
             rows = read_rows(file)
             if late := set(_KEYS) & set(rows.columns):
                 raise CurveError(f"{rows.at(0)}: no {late.pop()}, though a later row has one.")
@@ -167,15 +170,6 @@ def _the_only(files: list[Path], whose: str) -> Path:
     return files[0]
 
 
-def _read_json(file: Path) -> object:
-    try:
-        return json.loads(file.read_bytes())
-    except OSError as error:
-        raise CurveError(f"Cannot read {file}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise CurveError(f"{file}: not JSON ({error}).") from error
-
-
 def _check_subgoal(name: str, episode: Episode, file: Path) -> None:
     known = [subgoal.name for subgoal in episode.subgoals]
     if known and name not in known:
@@ -186,14 +180,23 @@ def _check_subgoal(name: str, episode: Episode, file: Path) -> None:
 
 
 def _content_digest(path: Path) -> str:
-    """Return the sha256 of a file, or of the names and contents of a folder's curve files."""
-    files = [path] if path.is_file() else [p for p in path.rglob("*.curve.*") if p.suffix in CURVE_SUFFIXES]
-    listed = sorted((p.relative_to(path).as_posix() if p != path else "", p) for p in files)
-    try:
-        stats = [(name, str(p), (stat := p.stat()).st_mtime_ns, stat.st_size) for name, p in listed]
-        return _digest_of(tuple(stats))
-    except OSError as error:
-        raise OptionError(f"Cannot read {path}: {error.strerror or error}.") from error
+    """Return the sha256 of a file, or of the names and contents of a folder's curve files.
+
+    A file of a folder that cannot be read (a pipe, one without permission) enters by its name; its episode fails.
+    """
+    if not path.is_dir():
+        status = check_regular(path, OptionError)
+        return _digest_of((("", str(path), status.st_mtime_ns, status.st_size),))
+    files = sorted((p.relative_to(path).as_posix(), p) for p in path.rglob("*.curve.*"))
+    stats = []
+    for name, file in files:
+        if file.suffix in CURVE_SUFFIXES:
+            try:
+                status = check_regular(file, CurveError)
+                stats.append((name, str(file), status.st_mtime_ns, status.st_size))
+            except CurveError:
+                stats.append((name, "", 0, 0))
+    return _digest_of(tuple(stats))
 
 
 @lru_cache(maxsize=8)
@@ -201,6 +204,13 @@ def _digest_of(files: tuple[tuple[str, str, int, int], ...]) -> str:
     # Keyed by time and size as well, so that a file that was written again is hashed again.
     digest = hashlib.sha256()
     for name, path, _, _ in files:
-        with open(path, "rb") as file:
-            digest.update(name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
+        digest.update(os.fsencode(name) + b"\0" + _file_digest(path))
     return digest.hexdigest()
+
+
+def _file_digest(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        return f"unreadable: {error.strerror}".encode()

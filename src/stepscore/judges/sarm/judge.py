@@ -18,7 +18,7 @@ from stepscore.episodes.lerobot import read_state
 from stepscore.errors import CapabilityError, EpisodeError, UnknownNameError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
-from stepscore.judges.common.option_checks import at_least, check_options, one_of, optional, positive, whole
+from stepscore.judges.common.option_checks import at_least, check_options, frame_rate, one_of, optional, whole
 from stepscore.judges.sarm.session import SarmSession, stage_curve
 from stepscore.models import PredictStages, StagePredictions, VideoFrames
 from stepscore.models.sarm import DIGITS, Decode, SarmModel
@@ -59,7 +59,7 @@ class Sarm(SingleModelJudge):
 
     def __post_init__(self) -> None:
         require(self.model, self.name, stages=True)
-        check_options(self, head=optional(one_of(Head)), decode=one_of(Decode), fps=optional(positive()))
+        check_options(self, head=optional(one_of(Head)), decode=one_of(Decode), fps=optional(frame_rate()))
         check_options(self, max_frames=whole(2), smooth_s=at_least(0))
 
     def options(self) -> Mapping[str, object]:
