@@ -1,0 +1,141 @@
+"""What must hold after every try: how commands end, and what they leave."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.hostile.case import KEY, Case
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tests.hostile.runner import Outcome
+
+MAX_LINE = 4000
+"""Longest error message, in characters."""
+
+UNCAUGHT = re.compile(r"Traceback \(most recent call last\)|Exception Group Traceback|Exception ignored in|Fatal Python error")
+TABLES = ("episodes", "judgements", "curves", "verdicts", "calls")
+"""Tables that are a function of input and protocol; ``usage`` holds times."""
+
+
+def of_command(arguments: list[str], case: Case, outcome: Outcome, out: Path, err: Path) -> list[str]:
+    """Return what is wrong with how a command ended, each with its cause first."""
+    from tests.hostile.runner import MAX_MEMORY
+
+    printed = err.read_bytes().decode("utf-8", "replace") if err.exists() else ""
+    printed_out = out.read_bytes().decode("utf-8", "replace") if out.exists() else ""
+    command = " ".join(word for word in arguments[:2] if not word.startswith("-") and "/" not in word)[:40]
+    failures = []
+    if outcome.hung:
+        failures.append(f"hang: {command} ran {outcome.seconds:.0f} s")
+    elif outcome.code < 0:
+        failures.append(f"crash: {command} ended by {signal.Signals(-outcome.code).name}")
+    if UNCAUGHT.search(printed) or UNCAUGHT.search(printed_out):
+        failures.append(f"traceback: {command}: {_last_line(printed)}")
+    elif outcome.code == 3:
+        failures.append(f"unexpected error: {command}: {_last_line(printed)}")
+    elif outcome.code >= 0 and outcome.code not in _allowed(case):
+        failures.append(f"exit code {outcome.code}: {command}: {_last_line(printed)}")
+    elif outcome.code == 2 and (wrong := _not_one_line(printed)):
+        failures.append(f"error line: {command}: {wrong}")
+    if outcome.memory > MAX_MEMORY:
+        failures.append(f"memory: {command} took {outcome.memory / 2**20:.0f} MB")
+    if KEY in printed or KEY in printed_out:
+        failures.append(f"key printed: {command}")
+    return failures
+
+
+def _allowed(case: Case) -> tuple[int, ...]:
+    return (0, 1, 2, 130) if case.stop_s is not None else (0, 1, 2)
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip(" |+-")]
+    return lines[-1].strip()[:300] if lines else "(nothing printed)"
+
+
+def _not_one_line(printed: str) -> str:
+    """Return what is wrong with the message of a command that ended with 2; empty where it is one line."""
+    if "─ Error ─" in printed:  # an argument was refused before the command began
+        return "" if printed.count("─ Error ─") == 1 else "more than one box"
+    lines = printed.split("\n")
+    starts = [number for number, line in enumerate(lines) if line.startswith("Error: ")]
+    if len(starts) != 1:
+        return f"{len(starts)} lines begin with 'Error: ', the last printed is {_last_line(printed)!r}"
+    after = [line for line in lines[starts[0] + 1 :] if line.strip()]
+    if after:
+        return f"its message goes on over {len(after)} more lines: {lines[starts[0]][:200]!r}"
+    if len(lines[starts[0]]) > MAX_LINE:
+        return f"its message has {len(lines[starts[0]])} characters: {lines[starts[0]][:200]!r}"
+    return ""
+
+
+def after(case: Case, here: Path) -> list[str]:
+    """Return what is wrong with the files a try left: a key in one of them, or more attempts than were allowed."""
+    import sqlite3
+
+    failures = []
+    for path in sorted(here.rglob("*")):
+        kept = path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 28
+        if kept and path.suffix in (".json", ".jsonl", ".parquet", ".sqlite", ".sqlite-wal", ".html") and _holds_key(path):
+            failures.append(f"key kept: {path.relative_to(here)}")
+    if case.max_calls is not None and (here / "run" / "attempts.sqlite").is_file():
+        with sqlite3.connect(here / "run" / "attempts.sqlite") as attempts:
+            (made,) = attempts.execute("SELECT COUNT(*) FROM attempts").fetchone()
+        if made > case.max_calls:
+            failures.append(f"budget: {made} attempts, {case.max_calls} allowed")
+    return failures
+
+
+def _holds_key(path: Path) -> bool:
+    if KEY.encode() in path.read_bytes():
+        return True
+    if path.suffix == ".parquet":  # its pages are compressed
+        import pyarrow.parquet as pq
+
+        try:
+            return KEY in str(pq.read_table(path, use_threads=False).to_pylist())
+        except Exception:  # damaged on purpose
+            return False
+    if path.name == "calls.sqlite":
+        import sqlite3
+        import zlib
+
+        with sqlite3.connect(path) as cache:
+            return any(KEY.encode() in zlib.decompress(value) for (value,) in cache.execute("SELECT value FROM calls"))
+    return False
+
+
+def rest_kept(before: Path, after: Path) -> list[str]:
+    """Return how the rows of the undisturbed run's episodes differ in a run beside a bad episode."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    failures = []
+    good = pq.read_table(before / "episodes.parquet", use_threads=False)["episode_id"]
+    for name in TABLES:
+        if not (after / f"{name}.parquet").is_file():
+            return [f"rest lost: no table {name}"]
+        old = pq.read_table(before / f"{name}.parquet", use_threads=False)
+        new = pq.read_table(after / f"{name}.parquet", use_threads=False)
+        new = new.filter(pc.is_in(new["episode_id"], good.combine_chunks()))
+        if len(new) != len(old):
+            failures.append(f"rest lost: {name} has {len(new)} rows of the good episodes, not {len(old)}")
+            continue
+        for column in new.column_names:
+            if column not in old.column_names:
+                if new[column].null_count != len(new):
+                    failures.append(f"rest changed: {name} has a new column {column}")
+            elif not _equal(old[column], new[column]):
+                failures.append(f"rest changed: {name}.{column}")
+        failures += [f"rest changed: {name} lacks {c}" for c in old.column_names if c not in new.column_names]
+    return failures
+
+
+def _equal(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:
+    # By text: for == no NaN is equal to itself, and 0.0 and -0.0 are.
+    return repr(old.to_pylist()) == repr(new.to_pylist())
