@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from stepscore.models.sarm.checkpoint import Procedure, SarmConfig, save_checkpoint
+from stepscore.models.sarm.checkpoint import save_checkpoint
+from stepscore.models.sarm.config import Procedure, SarmConfig
 from stepscore.models.sarm.encoders import get_encoder
 from stepscore.models.sarm.model import SarmModel
 from stepscore.models.sarm.network import SarmNetwork, SarmShape

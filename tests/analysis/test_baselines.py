@@ -60,7 +60,7 @@ def run_baseline(metrics: EpisodeMetrics, name: str, out: Path) -> Run:
         episodes.append(
             Episode(name_of, row["instruction"], views=views, labels=Labels(tuple(labels)), **given)
         )
-    return stepscore.score(episodes, stepscore.get_judge(name, points=1_000_000), out=out)
+    return stepscore.score(episodes, stepscore.get_judge(name, points=100_000), out=out)
 
 
 @pytest.fixture(scope="module", params=["toys", "tiny", "without curves"])

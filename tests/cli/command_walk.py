@@ -24,7 +24,10 @@ NUMBERS = (
 )
 """Values for options that take a number."""
 
-TEXTS = ("", " ", ",", "\x00", "\n", "a\nb", "\x1b[31m", "[red]", "[/]", "\udcff", "\u202e", "x" * 1_000_000, "=", "a=")
+TEXTS = (
+    *("", " ", ",", "\x00", "\n", "a\nb", "\x1b[31m", "[red]", "[/]", "\udcff", "\u202e", "x" * 1_000_000),
+    *("=", "a="),
+)
 """Values for options that take a text."""
 
 
@@ -119,7 +122,15 @@ class Inputs:
             ("plot",): [run, "-o", out, "--kind", "leaderboard", "--format", "svg"],
             ("plan",): ["push it", "--model", "mock/x", "-o", out],
             ("annotate",): [str(self.source), "--model", "mock/x", "-o", out, "--limit", "1", "--no-cache"],
-            ("progress-labels",): [str(self.source), "--method", "linear", "-o", f"{out}.parquet", "--limit", "1"],
+            ("progress-labels",): [
+                str(self.source),
+                "--method",
+                "linear",
+                "-o",
+                f"{out}.parquet",
+                "--limit",
+                "1",
+            ],
             ("sim",): ["-o", out, "--tasks", "drawer-open", "--episodes-per-task", "1"],
             ("weights",): [run, "-o", f"{out}.parquet", *_weighting(flag)],
             ("train", "vlm"): [str(self.folder / "nothing"), "-o", out],

@@ -50,7 +50,7 @@ class RunSources:
         """
         source = self._open(str(row["source"]))
         with cache_only() if self._given is None else nullcontext():
-            episode = source[row["episode_id"]]
+            episode: Episode = source[row["episode_id"]]
             if not episode.views:
                 raise EpisodeError(
                     f"Episode {episode.id} of {shown(source.source)} has no video, only a recorded curve."
@@ -71,7 +71,9 @@ class RunSources:
                 every = source[row["episode_id"]].views
         except StepScoreError as error:
             return dict.fromkeys((view["name"] for view in row["views"]), str(error))
-        return {name: judged.get(name) or self._usable_or_reason(view, source) for name, view in every.items()}
+        return {
+            name: judged.get(name) or self._usable_or_reason(view, source) for name, view in every.items()
+        }
 
     def _usable_or_reason(self, view: View, source: Episodes) -> View | str:
         try:

@@ -69,9 +69,7 @@ class LivePage:
             state = tuple(_state(folder / "journal.jsonl") for folder in self._folders)
             if state != self._state:
                 runs = [open_run(folder) for folder in self._folders]
-                data = page_data(
-                    runs, self._host, revision=self._revision, live=True, source=self._source
-                )
+                data = page_data(runs, self._host, revision=self._revision, live=True, source=self._source)
                 text = page_text(data, self._template)
                 self._page, self._state = text.encode("utf-8", "replace"), state
                 self._update_media()

@@ -121,14 +121,14 @@ def test_listing_reads_no_data_and_an_episode_reads_its_own_file_once(
     v3: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    plain = pq.ParquetFile
+    plain = lerobot_data.open_parquet
 
-    def noted(path: Path, *args: Any, **options: Any) -> Any:
-        opened.append(Path(path).name)
-        return plain(path, *args, **options)
+    def noted(path: Path, error: Any) -> Any:
+        opened.append(path.name)
+        return plain(path, error)
 
     lerobot_data._label_columns.cache_clear()
-    monkeypatch.setattr("stepscore.episodes.lerobot.data_files.pq.ParquetFile", noted)
+    monkeypatch.setattr(lerobot_data, "open_parquet", noted)
     episodes = open_episodes(v3)
     assert len(episodes) == 5
     assert opened == []

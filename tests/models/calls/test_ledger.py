@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError, RunError, TransientModelError
 from stepscore.models import Answer, Generate, Prompt, Request, Response, Turn
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.call import Call
 from stepscore.models.calls.attempts import Attempts
+from stepscore.models.calls.call import Call
 from stepscore.models.calls.ledger import Budget, Ledger
 from stepscore.models.calls.prices import Price
 from stepscore.models.calls.retries import PATIENCE_S, Retry, Waits

@@ -191,7 +191,7 @@ def read_meta(root: Path) -> Meta:
             "Convert it with lerobot's convert_dataset scripts."
         )
     for template in (info.data_path, info.video_path or ""):
-        check_template(template, info.codebase_version.startswith("v3"), cameras, str(path))
+        check_template(template, cameras, str(path), is_v3=info.codebase_version.startswith("v3"))
     depth = tuple(name for name, feature in info.features.items() if feature.is_camera and feature.is_depth)
     return Meta(root, info, columns, short_names(cameras), depth)
 

@@ -18,7 +18,7 @@ _V2 = ("episode_chunk", "episode_index", "video_key")
 _NUMBER = re.compile(r"(?:0?\d)?d?")
 
 
-def check_template(template: str, is_v3: bool, features: Sequence[str], where: str) -> None:
+def check_template(template: str, features: Sequence[str], where: str, *, is_v3: bool) -> None:
     """Raise SourceError where a template is not plain, or leads out of the dataset with one of these features."""
     fields = _V3 if is_v3 else _V2
     try:

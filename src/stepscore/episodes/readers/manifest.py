@@ -174,8 +174,7 @@ def _find_curves(episodes: dict[str, Episode], videos: Mapping[str, Path], probl
                 loose[folder].append(folder / name)
     for key, video in videos.items():
         alone = neighbours[video.parent] == 1
-        stem = Path(os.path.splitext(video)[0])
-        files = named.get(stem) or (loose.get(video.parent, []) if alone else [])
+        files = named.get(Path(os.path.splitext(video)[0])) or (loose.get(video.parent, []) if alone else [])
         if files:
             try:
                 episodes[key] = _with_curves(episodes[key], tuple(files))

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stepscore._files import write_json
-from stepscore._reading import read_json, shown
+from stepscore._reading import parse_json, read_text, shown
 from stepscore.errors import OptionError, first_field_error
 from stepscore.metrics import MonotoneMap
 from stepscore.types import Curve
@@ -114,7 +114,8 @@ def read_calibration(path: str | Path) -> FittedMap:
     if not os.path.exists(file):
         name = shown(file)
         raise OptionError(f"No calibration map at {name}. Make one: stepscore calibrate RUN -o {name}")
-    value = read_json(file, OptionError, max_bytes=MAX_FILE_BYTES)
+    text = read_text(file, OptionError, max_bytes=MAX_FILE_BYTES)
+    value = parse_json(text, f"{shown(file)} is not a calibration map: it", OptionError)
     try:
         content = _File.model_validate(value)
     except ValidationError as error:

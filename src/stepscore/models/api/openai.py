@@ -55,7 +55,7 @@ MAX_LISTED = 1000
 
 
 def _name(value: object) -> str | None:
-    """Return a name or revision that a server states, as a message and a protocol can hold it; ``None`` for others."""
+    """Return a name or revision that a server states, as a message can hold it; ``None`` for others."""
     if isinstance(value, int | float):
         value = str(value)
     return (

@@ -31,7 +31,7 @@ PACKED_PER_BYTE = 8
 ATTENTIONS = frozenset({"sdpa", "eager", "flash_attention_2", "flash_attention_3", "flex_attention"})
 _COUNTS = re.compile(r"(layers?|depths?|blocks?)$")
 _POSITIVE = re.compile(
-    r"(^|_)(hidden_size|intermediate_size|hidden_layers|attention_heads|key_value_heads|head_dim|vocab_size"
+    r"(?:^|(?<!additional)_)(hidden_size|intermediate_size|hidden_layers|attention_heads|key_value_heads|head_dim|vocab_size"
     r"|patch_size|merge_size|image_size|depth|num_heads|position_embeddings|in_channels|num_channels)$"
 )
 

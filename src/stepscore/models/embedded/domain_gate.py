@@ -180,7 +180,10 @@ def load_gate(path: Path) -> DomainGate:
             "or judge without it: -M gate=false"
         )
     where = f"{shown(path)} is not a gate"
-    header = read_header(checked_file(path.parent, path.name))
+    try:
+        header = read_header(checked_file(path.parent, path.name))
+    except ModelError as error:
+        raise ModelError(f"{where}: {error}") from error
     metadata = parse_json(header.metadata.get("gate", "{}"), f"{where}: its metadata", ModelError)
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise ModelError(f"{where} of format {FORMAT}. Make it again: {make}")
