@@ -52,6 +52,11 @@ def run_baseline(metrics: EpisodeMetrics, name: str, out: Path) -> Run:
         if not len(times):
             times = np.linspace(0.0, row["duration_s"], 32)
         labels = [Label("stage", s["name"], s["start_s"], s["end_s"]) for s in row["stages"]]
+        if row["truth"].labelled is not None:
+            labels += [
+                Label("progress", "potential", at, value=value)
+                for at, value in zip(*row["truth"].labelled, strict=True)
+            ]
         if row["success"] is not None:
             labels.append(Label("success", row["success_mode"], value=float(row["success"])))
         given: dict[str, Any] = {name: row[name] for name in ("source", "task", "policy", "pair")}

@@ -17,7 +17,9 @@ from stepscore.metrics.stages import (
     boundary_rise,
     plateau_error,
     stage_boundaries,
+    stage_truth,
     trace_error,
+    truth_error,
     truth_trace,
 )
 
@@ -284,3 +286,77 @@ def test_times_must_increase():
         trace_error([0, NAN, 1], [0, 0, 0], SPANS)
     with pytest.raises(OptionError, match="times has 2 values and progress 1"):
         trace_error([0, 1], [0], SPANS)
+
+
+class TestStageTruth:
+    PROCEDURE = ("reach", "grasp", "place")
+
+    @given(stage_spans(), st.lists(st.integers(-10, 110).map(lambda i: i / 10), min_size=1, max_size=20))
+    def test_is_the_truth_trace_where_every_stage_was_done_once_and_the_task_succeeded(self, spans, times):
+        names = [name for name, *_ in spans]
+        assert stage_truth(spans, names, times, done=True) == pytest.approx(
+            truth_trace(spans, times), abs=1e-9
+        )
+
+    def test_divides_by_the_stages_of_the_procedure_not_by_those_of_the_episode(self):
+        only_reach = [("reach", 0.0, 2.0), ("grasp", 2.0, 4.0)]
+        found = stage_truth(only_reach, self.PROCEDURE, [1.0, 2.0], done=False)
+        assert found == pytest.approx([1 / 6, 1 / 3])
+
+    def test_a_failures_unfinished_stage_is_unknown(self):
+        spans = [("reach", 0.0, 2.0), ("grasp", 2.0, 4.0)]
+        found = stage_truth(spans, self.PROCEDURE, [1.9, 2.0, 2.1, 4.0, 9.0], done=False)
+        assert found[:2] == pytest.approx([0.95 / 3, 1 / 3])
+        assert np.isnan(found[2:]).all()
+
+    def test_a_failure_that_never_left_its_first_stage_has_no_truth_but_its_start(self):
+        found = stage_truth([("reach", 0.0, 5.0)], self.PROCEDURE, [0.0, 1.0, 5.0], done=False)
+        assert found[0] == 0.0
+        assert np.isnan(found[1:]).all()
+
+    def test_an_undone_stage_falls_and_its_own_height_is_unknown(self):
+        spans = [("reach", 0, 1), ("grasp", 1, 2), ("place", 2, 3), ("grasp", 3, 4), ("place", 4, 5)]
+        found = stage_truth(spans, self.PROCEDURE, [1.5, 2.5, 3.0, 3.5, 4.5, 5.0], done=True)
+        np.testing.assert_allclose(found, [1.5 / 3, NAN, 1 / 3, 1.5 / 3, 2.5 / 3, 1.0])
+
+    def test_a_stage_with_a_pause_rises_with_the_time_worked(self):
+        spans = [("reach", 0, 1), ("reach", 3, 4), ("grasp", 4, 5), ("place", 5, 6)]
+        found = stage_truth(spans, self.PROCEDURE, [0.5, 2.0, 3.5, 4.0], done=True)
+        assert found == pytest.approx([0.25 / 3, 0.5 / 3, 0.75 / 3, 1 / 3])
+
+    def test_a_skipped_stage_is_passed_at_once(self):
+        spans = [("reach", 0, 1), ("place", 1, 2)]
+        assert stage_truth(spans, self.PROCEDURE, [0.5, 1.0, 1.5, 2.0], done=True) == pytest.approx(
+            [0.5 / 3, 2 / 3, 2.5 / 3, 1.0]
+        )
+
+    def test_what_is_before_a_later_stage_is_unknown(self):
+        found = stage_truth([("grasp", 1, 2), ("place", 2, 3)], self.PROCEDURE, [0.5, 1.5], done=True)
+        assert np.isnan(found[0])
+        assert found[1] == pytest.approx(1.5 / 3)
+
+    def test_a_stage_outside_the_procedure_is_unknown_and_so_is_the_one_before_it(self):
+        spans = [("reach", 0, 1), ("recover", 1, 2), ("grasp", 2, 3), ("place", 3, 4)]
+        found = stage_truth(spans, self.PROCEDURE, [0.5, 1.5, 2.5], done=True)
+        assert np.isnan(found[:2]).all()
+        assert found[2] == pytest.approx(1.5 / 3)
+
+    def test_weights_are_shares_of_the_task(self):
+        spans = [("reach", 0, 1), ("grasp", 1, 2), ("place", 2, 3)]
+        assert stage_truth(spans, self.PROCEDURE, [1.5], done=True, weights=[0.1, 0.3, 0.6]) == pytest.approx(
+            [0.25]
+        )
+
+    def test_an_empty_procedure_is_refused(self):
+        with pytest.raises(OptionError, match="no stages"):
+            stage_truth([("reach", 0, 1)], [], [0.5], done=True)
+
+
+class TestTruthError:
+    def test_only_points_known_on_both_sides_enter(self):
+        found = truth_error([0.1, 0.5, NAN, 0.9], [0.2, NAN, 0.5, 0.9])
+        assert (found.n, found.coverage) == (2, 0.5)
+        assert found.mae == pytest.approx(0.05)
+
+    def test_nothing_in_common_is_unknown(self):
+        assert math.isnan(truth_error([0.1, NAN], [NAN, 0.5]).mae)

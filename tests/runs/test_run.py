@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import stepscore
+from stepscore.episodes import Label, Labels
 from stepscore.errors import MissingExtraError, RunError, UnknownNameError
 from stepscore.runs import Run
 from tests.fakes import episode
@@ -82,3 +83,58 @@ class TestNotebook:
         monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(MissingExtraError, match=r"pip install 'stepscore\[pandas\]'"):
             run.to_pandas("curves")
+
+
+class TestLabelledProgress:
+    def test_it_is_a_table_by_episode_name_and_time(self, tmp_path: Path) -> None:
+        rows = (
+            Label("progress", "robust", 1.0, value=0.25),
+            Label("progress", "potential", 2.0, value=1.0),
+            Label("progress", "potential", 0.0),
+            Label("progress", "potential", 1.0, value=7.0),
+        )
+        run = stepscore.score(
+            [episode("b", labels=Labels(rows)), episode("a")],
+            stepscore.get_judge("linear-time"),
+            out=tmp_path / "run",
+        )
+        found = run.labelled_progress().to_pydict()
+        assert found == {
+            "episode_id": ["b"] * 4,
+            "name": ["potential", "potential", "potential", "robust"],
+            "time_s": [0.0, 1.0, 2.0, 1.0],
+            "progress": [None, None, 1.0, 0.25],  # what is not in 0..1 is unknown
+        }
+
+    def test_labels_that_change_are_taken_over_without_judging_again(self, tmp_path: Path) -> None:
+        judge = stepscore.get_judge("linear-time")
+        stepscore.score([episode("a")], judge, out=tmp_path / "run")
+        labels = Labels((Label("progress", "potential", 0.0, value=0.5),))
+        run = stepscore.score([episode("a", labels=labels)], judge, out=tmp_path / "run")
+        assert run.info["last"]["reused"] == 1
+        assert run.labelled_progress().column("progress").to_pylist() == [0.5]
+
+    def test_a_folder_from_before_the_table_opens_and_has_none(self, tmp_path: Path) -> None:
+        run = stepscore.score([episode("a")], stepscore.get_judge("linear-time"), out=tmp_path / "run")
+        assert b"labelled_progress" not in (run.path / "journal.jsonl").read_bytes()
+        (run.path / "labelled_progress.parquet").unlink()
+        assert stepscore.open_run(run.path).labelled_progress().num_rows == 0
+
+    @pytest.mark.parametrize(
+        ("points", "message"),
+        [
+            ({"time_s": [0.0], "progress": [0.1, 0.2]}, "1 times, and 2 values"),
+            ({"time_s": [1.0, 1.0], "progress": [0.1, 0.2]}, "Times should be increasing"),
+            ({"time_s": [1.0], "progress": [1.5]}, "less than or equal to 1"),
+        ],
+    )
+    def test_a_line_that_breaks_it_is_damaged(
+        self, tmp_path: Path, points: dict[str, list[float]], message: str
+    ) -> None:
+        run = stepscore.score([episode("a")], stepscore.get_judge("linear-time"), out=tmp_path / "run")
+        path = run.path / "journal.jsonl"
+        record = json.loads(path.read_text())
+        record["episode"]["labelled_progress"] = {"potential": points}
+        path.write_text(json.dumps(record) + "\n")
+        with pytest.raises(RunError, match=message):
+            stepscore.open_run(run.path)

@@ -84,7 +84,7 @@ def calibrate(
 
     Args:
         run: An uncalibrated run.
-        labels: Labels file with progress at timestamps, or stages; the run's own stages if not given.
+        labels: Labels file with progress at timestamps, or stages; the run's own labels if not given.
         channel: Series of the curve to map.
         potential: Name of the progress labels to use, where the file holds several.
         share: Share of the episodes to fit on; of the scenes, where episodes share them.

@@ -7,14 +7,16 @@ two of them cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, trace_error
+from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
 from stepscore.metrics.opd import REVISIONS
 from stepscore.metrics.stats import mean_estimate, rate_estimate
 from stepscore.runs import Run
@@ -29,14 +31,14 @@ SUCCESS_COLUMNS = (
 )
 STAGE_COLUMNS = (
     MetricColumn(
-        "stage_MAE", "lower", "mean", "mean distance to the progress that the annotated stages imply"
+        "stage_MAE", "lower", "mean", "mean distance to true progress: labelled, else by annotated stages"
     ),
-    MetricColumn("stage_CCC", "higher", "mean", "concordance with that progress"),
+    MetricColumn("stage_CCC", "higher", "mean", "concordance with true progress"),
 )
 COVERAGE_COLUMN = MetricColumn("coverage", "higher", "mean", "share of the curve's points that are known")
 
 EpisodeRow = Mapping[str, Any]
-"""One row of ``episodes`` joined with that of ``judgements``, the model string and the run folder."""
+"""One row of ``episodes`` joined with that of ``judgements``, the model string, the run folder and the truth."""
 
 EpisodeCurve = tuple[FloatArray, FloatArray]
 """Times in seconds, and the values of one channel."""
@@ -51,12 +53,14 @@ class EpisodeMetrics:
         columns: The metrics, each with its direction and kind.
         values: Metric name to one value per episode; NaN where unknown.
         curves: Times and values of each episode's curve; empty arrays where there is none.
+        notes: Sentences that belong beside the numbers: what was not used, or counted once.
     """
 
     episodes: tuple[EpisodeRow, ...]
     columns: tuple[MetricColumn, ...]
     values: Mapping[str, FloatArray]
     curves: tuple[EpisodeCurve, ...]
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -107,6 +111,8 @@ def measure_episodes(
     revision: str = "v1.0",
     channel: str = "progress",
     success_threshold: float = SUCCESS_THRESHOLD,
+    labels: Path | None = None,
+    potential: str | None = None,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
 
@@ -116,11 +122,17 @@ def measure_episodes(
         channel: Which series of the curve to measure. ``progress`` is absolute and comparable; anything else
             (``raw``, ``minmax``) is not, and is used only when named here.
         success_threshold: For judges without a success score, the highest progress that counts as success.
+        labels: Labels file with the true progress, or stages; by default the runs' own labels.
+        potential: Name of the progress labels that are the truth, where there are several.
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
-    judged = (pair for run in ([runs] if isinstance(runs, Run) else runs) for pair in _judged(run, channel))
-    return measure_rows(judged, revision=revision, success_threshold=success_threshold)
+    opened = [runs] if isinstance(runs, Run) else runs
+    judged = [pair for run in opened for pair in _judged(run, channel)]
+    truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
+    with_truth = (({**row, "truth": truths.of(row)}, curve) for row, curve in judged)
+    metrics = measure_rows(with_truth, revision=revision, success_threshold=success_threshold)
+    return replace(metrics, notes=(truths.note,) if truths.note else ())
 
 
 def measure_rows(
@@ -187,12 +199,18 @@ def _measure_episode(
         for family in families:
             measured.update(_apply(family, times, values, str(row["episode_id"])))
         measured["coverage"] = float(np.mean(~np.isnan(values)))
-        if row["stages"]:
-            stages = [(stage["name"], stage["start_s"], stage["end_s"]) for stage in row["stages"]]
-            error = trace_error(times, values, stages)
-            measured |= {"stage_MAE": error.mae, "stage_CCC": error.ccc}
+        if row["truth"].source is not None:
+            measured |= _truth_error(row, times, values)
     measured["success_judge"] = _judge_success(row["success_score"], values, success_threshold)
     return measured
+
+
+def _truth_error(row: EpisodeRow, times: FloatArray, values: FloatArray) -> dict[str, float]:
+    try:
+        error = truth_error(values, row["truth"].at(times))
+    except OptionError as wrong:
+        raise OptionError(f"Episode {row['episode_id']}: {wrong}") from wrong
+    return {"stage_MAE": error.mae, "stage_CCC": error.ccc}
 
 
 def _apply(family: CurveMetric, times: FloatArray, values: FloatArray, episode: str) -> Mapping[str, float]:

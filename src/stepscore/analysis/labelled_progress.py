@@ -1,30 +1,24 @@
 """A run's curves with labelled progress at the same times, and a split of its episodes.
 
-Labelled progress is what a labels file states at timestamps, or else what annotated stages imply. The split is
-by a hash of the episode's id, episodes of one scene together: none is on both sides, and the order in which
-they were judged does not matter.
+Labelled progress is the truth of :mod:`stepscore.analysis.truth`, as in every other metric. The split is by a hash
+of the episode's id, episodes of one scene together: none is on both sides, and the order in which they were judged
+does not matter.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from stepscore.analysis.episode_metrics import curves_by_episode, task_of
-from stepscore.episodes.labels import Label, Labels, read_labels
-from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics import truth_trace
+from stepscore.analysis.episode_metrics import EpisodeRow, curves_by_episode, task_of
+from stepscore.analysis.truth import ProgressTruths, progress_truths
+from stepscore.errors import OptionError
 from stepscore.runs import Run
 from stepscore.types import FloatArray
-
-ProgressSource = Literal["progress labels", "stages"]
-"""Where labelled progress is from."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +47,37 @@ class LabelledCurve:
 
 def labelled_curves(
     run: Run, channel: str, path: Path | None, potential: str | None
-) -> tuple[list[LabelledCurve], ProgressSource]:
+) -> tuple[list[LabelledCurve], str]:
     """Return the episodes with at least one point whose score and label are known, and where the labels are from.
 
     Args:
         run: The run.
         channel: Series of the curve.
-        path: Labels file with progress at timestamps, or stages; the run's own stages if not given.
-        potential: Name of the progress labels to use, where the file holds several.
+        path: Labels file with progress at timestamps, or stages; the run's own labels if not given.
+        potential: Name of the progress labels to use, where there are several.
     """
-    labels, source = _run_stages(run) if path is None else _read_labels(path, potential)
-    joined = _join_labels(run, channel, labels, source)
-    return [e for e in joined if np.any(~np.isnan(e.scores + e.truth))], source
+    columns = ["episode_id", "task", "instruction", "pair", "success", "success_mode", "stages", "subgoals"]
+    rows = [{**row, "run": str(run.path)} for row in run.episodes().select(columns).to_pylist()]
+    truths = progress_truths([run], rows, labels=path, potential=potential)
+    if truths.ambiguous:
+        listed = ", ".join(repr(name) for name in truths.ambiguous)
+        raise OptionError(
+            f"{path or run.path} labels several potentials ({listed}). Name one: --potential NAME"
+        )
+    if not any(truth.source for truth in truths.by_episode.values()):
+        raise OptionError(
+            f"{run.path} has no labelled progress and no annotated stages of a known procedure. "
+            "Give labelled progress: --labels FILE"
+        )
+    curves = dict(curves_by_episode(run.curves(), channel))
+    joined = [
+        (truths.of(row).source, _join(row, truths, *curves[row["episode_id"]]))
+        for row in rows
+        if row["episode_id"] in curves
+    ]
+    usable = [(source, e) for source, e in joined if np.any(~np.isnan(e.scores + e.truth))]
+    sources = sorted({source for source, _ in usable if source is not None})
+    return [e for _, e in usable], " and ".join(sources)
 
 
 def split(
@@ -89,71 +102,6 @@ def split(
     return [e for e in labelled if e.unit in first], [e for e in labelled if e.unit not in first]
 
 
-def _run_stages(run: Run) -> tuple[Mapping[str, Labels], ProgressSource]:
-    """Return the stages that the run's episodes were annotated with."""
-    rows = run.episodes().select(["episode_id", "stages"]).to_pylist()
-    labels = {
-        row["episode_id"]: Labels(
-            tuple(Label("stage", stage["name"], stage["start_s"], stage["end_s"]) for stage in row["stages"])
-        )
-        for row in rows
-    }
-    if not any(own.rows for own in labels.values()):
-        raise OptionError(f"{run.path} has no annotated stages. Give labelled progress: --labels FILE")
-    return labels, "stages"
-
-
-def _read_labels(path: Path, potential: str | None) -> tuple[Mapping[str, Labels], ProgressSource]:
-    """Read the labels in a file; of the progress labels, keep those of one potential."""
-    rows = read_labels(path)
-    names = sorted({row.name for own in rows.values() for row in own if row.kind == "progress"})
-    if potential is not None and potential not in names:
-        raise UnknownNameError("potential", potential, names, where=str(path))
-    if len(names) > 1 and potential is None:
-        listed = ", ".join(repr(name) for name in names)
-        raise OptionError(f"{path} labels several potentials ({listed}). Name one: --potential NAME")
-    if not names:
-        return {name: Labels(own) for name, own in rows.items()}, "stages"
-    wanted = potential if potential is not None else names[0]
-    kept = {
-        episode: Labels(tuple(row for row in own if row.kind != "progress" or row.name == wanted))
-        for episode, own in rows.items()
-    }
-    return kept, "progress labels"
-
-
-def _join_labels(
-    run: Run, channel: str, labels: Mapping[str, Labels], source: ProgressSource
-) -> Iterator[LabelledCurve]:
-    """Iterate over the judged episodes that have labels."""
-    curves = dict(curves_by_episode(run.curves(), channel))
-    columns = ["episode_id", "task", "instruction", "pair", "success"]
-    for row in run.episodes().select(columns).to_pylist():
-        name = row["episode_id"]
-        if name not in curves or name not in labels:
-            continue
-        times, scores = curves[name]
-        own = labels[name]
-        failed = own.success is False if own.success is not None else row["success"] is False
-        truth = _stated(own, times) if source == "progress labels" else _implied(own, times, failed=failed)
-        scores = np.where(np.isfinite(scores), scores, np.nan)
-        yield LabelledCurve(name, task_of(row), row["pair"], scores, truth)
-
-
-def _stated(labels: Labels, times: FloatArray) -> FloatArray:
-    """Return progress between labelled timestamps, linearly; NaN before the first and after the last."""
-    at, values = labels.progress()
-    known = ~np.isnan(values)
-    if not np.any(known):
-        return np.full(len(times), np.nan)
-    return np.interp(times, at[known], values[known], left=math.nan, right=math.nan)
-
-
-def _implied(labels: Labels, times: FloatArray, *, failed: bool) -> FloatArray:
-    """Return progress by the annotated stages.
-
-    The stages of a failure say what was tried, not that the last one was reached: they give none.
-    """
-    if failed or not labels.stages:
-        return np.full(len(times), np.nan)
-    return truth_trace(labels.stages, times)
+def _join(row: EpisodeRow, truths: ProgressTruths, times: FloatArray, scores: FloatArray) -> LabelledCurve:
+    known = np.where(np.isfinite(scores), scores, np.nan)
+    return LabelledCurve(row["episode_id"], task_of(row), row["pair"], known, truths.of(row).at(times))

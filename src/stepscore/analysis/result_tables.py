@@ -133,6 +133,8 @@ def measure(
     metrics: Sequence[str] | None = None,
     revision: str = "v1.0",
     channel: str = "progress",
+    labels: str | Path | None = None,
+    potential: str | None = None,
 ) -> EstimateTable:
     """Estimate the metrics of runs by group: the rows of ``stepscore metrics RUN --json``.
 
@@ -145,9 +147,17 @@ def measure(
         metrics: Only these, without subgoals; ``stepscore ls metrics`` lists them.
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
         channel: Series of the curve to measure; others than ``progress`` are not comparable across episodes.
+        labels: Labels file with the true progress, or stages; by default the runs' own labels.
+        potential: Name of the progress labels that are the truth, where there are several.
     """
     opened = _open(runs)
-    episodes = measure_episodes(opened, revision=revision, channel=channel)
+    episodes = measure_episodes(
+        opened,
+        revision=revision,
+        channel=channel,
+        labels=None if labels is None else Path(labels),
+        potential=potential,
+    )
     keys = [by] if isinstance(by, str) else by
     rows = grouped_estimates(episodes, keys, names=metrics)
     if metrics is None:

@@ -36,6 +36,18 @@ LabelsFile = Annotated[
     Path | None,
     typer.Option("--labels", metavar="FILE", help="Labels to add to the episodes (csv, jsonl, parquet)."),
 ]
+TruthFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels", metavar="FILE", help="Labelled progress or stages; default: the run's own labels."
+    ),
+]
+Potential = Annotated[
+    str | None,
+    typer.Option(
+        "--potential", metavar="NAME", help="Progress label that is the truth, where there are several."
+    ),
+]
 SubgoalsFile = Annotated[
     Path | None, typer.Option("--subgoals", metavar="FILE", help="Subgoals of each task (YAML).")
 ]

@@ -5,6 +5,7 @@ until a person marks them as reviewed. :func:`annotate_episodes` asks a model fo
 stages of rollouts. :func:`label_progress` turns stages into progress labels by ProcVLM's formula, SARM's, or ours.
 """
 
+from stepscore.metrics import procedure_order
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
 from stepscore.procedures.labels_table import write_labels
 from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, write_subgoals
@@ -34,7 +35,7 @@ from stepscore.procedures.stage_progress import (
     sarm_stage_tau,
     stage_tau_progress,
 )
-from stepscore.procedures.stage_proportions import procedure_order, temporal_proportions
+from stepscore.procedures.stage_proportions import temporal_proportions
 
 __all__ = [
     "SPAN_TOLERANCE_S",

@@ -12,6 +12,7 @@ import numpy as np
 from stepscore.episodes import Episode, Label, Labels, Stage, View, sample_indices
 from stepscore.episodes.labels import TaskSubgoals, find_subgoals
 from stepscore.errors import EpisodeError, StepScoreError, UnknownNameError
+from stepscore.metrics import procedure_order
 from stepscore.procedures.robust_progress import robust_progress, usual_change, visits
 from stepscore.procedures.spans import (
     TOLERATED,
@@ -29,7 +30,7 @@ from stepscore.procedures.stage_progress import (
     procvlm_sub_tasks,
     sarm_progress,
 )
-from stepscore.procedures.stage_proportions import procedure_order, temporal_proportions
+from stepscore.procedures.stage_proportions import temporal_proportions
 from stepscore.procedures.visual_change import phash_similarity, visual_change
 from stepscore.types import FloatArray
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from stepscore.episodes import Stage
 from stepscore.errors import EpisodeError, UnknownNameError
+from stepscore.metrics import procedure_order
 
 Prior = Literal["paper", "lerobot"]
 
@@ -65,16 +66,3 @@ def _shares(spans: Sequence[Stage], prior: Prior) -> Mapping[str, float]:
         earlier = seconds.get(span.name, 0.0) if prior == "paper" else 0.0
         seconds[span.name] = earlier + span.end_s - span.start_s
     return {name: length / total for name, length in seconds.items()}
-
-
-def procedure_order(episodes: Sequence[Sequence[Stage]]) -> list[str]:
-    """Return the stages' names in the order in which they are first done: by mean rank of their first starts.
-
-    An episode counts only for the stages it reached; ties go to the name that occurs first.
-    """
-    ranks: dict[str, list[int]] = {}
-    for spans in episodes:
-        firsts = dict.fromkeys(span.name for span in sorted(spans, key=lambda span: span.start_s))
-        for rank, name in enumerate(firsts):
-            ranks.setdefault(name, []).append(rank)
-    return sorted(ranks, key=lambda name: sum(ranks[name]) / len(ranks[name]))

@@ -50,6 +50,12 @@ class _Subgoal(TypedDict):
 
 
 @with_config(_STRICT)
+class _LabelledProgress(TypedDict):
+    time_s: list[float]
+    progress: list[_Progress]
+
+
+@with_config(_STRICT)
 class _Episode(TypedDict):
     source: str
     source_index: _Int
@@ -69,6 +75,7 @@ class _Episode(TypedDict):
     success_mode: _Text
     stages: list[_Stage]
     subgoals: list[_Subgoal]
+    labelled_progress: NotRequired[dict[str, _LabelledProgress]]
     metadata: _Text
 
 
@@ -128,6 +135,8 @@ def checked_record(record: object) -> dict[str, Any]:
     except ValidationError as error:
         wrong = first_field_error(error)
         raise ValueError(f"{wrong.field[:200]}: {wrong.message}" if wrong.field else wrong.message) from error
+    for name, labelled in checked["episode"].get("labelled_progress", {}).items():
+        _check_labelled(name, labelled)
     curve = checked["judgement"].get("curve") if "judgement" in checked else None
     if curve is not None:
         _check_curve(curve)
@@ -156,6 +165,15 @@ def text_or_none(value: object) -> str | None:
         return None
     # Half of a surrogate pair, which no table can hold, becomes a question mark.
     return text.encode("utf-8", "replace").decode()
+
+
+def _check_labelled(name: str, labelled: Mapping[str, Any]) -> None:
+    times, values = labelled["time_s"], labelled["progress"]
+    where = f"episode.labelled_progress.{name[:80]!r}"
+    if len(values) != len(times):
+        raise ValueError(f"{where}: {len(times)} times, and {len(values)} values")
+    if not all(before < after for before, after in pairwise(times)):
+        raise ValueError(f"{where}: Times should be increasing")
 
 
 def _check_curve(curve: Mapping[str, Any]) -> None:

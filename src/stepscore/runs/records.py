@@ -11,7 +11,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stepscore.episodes import Episode
+import numpy as np
+
+from stepscore.episodes import Episode, Labels
 from stepscore.errors import OptionError
 from stepscore.models.calls import Call
 from stepscore.runs.protocol import canonical_json
@@ -67,6 +69,9 @@ def episode_row(episode: Episode) -> Row:
         if episode.metadata
         else None,
     }
+    labelled = _labelled_progress(episode.labels)
+    if labelled:
+        row["labelled_progress"] = labelled
     try:
         row["fingerprint"] = episode.fingerprint
         info = episode.info
@@ -80,6 +85,17 @@ def episode_row(episode: Episode) -> Row:
             "duration_s": finite_or_none(info.duration_s),
         }
     return row
+
+
+def _labelled_progress(labels: Labels) -> Row:
+    """Return times and values of labelled progress by name; a value outside 0..1 is unknown."""
+    by_name: Row = {}
+    for name in labels.potentials:
+        times, values = labels.progress(name)
+        known = np.isfinite(times)
+        inside = np.where((values >= 0) & (values <= 1), values, np.nan)
+        by_name[name] = {"time_s": times[known].tolist(), "progress": finite_or_none_list(inside[known])}
+    return by_name
 
 
 def input_key(row: Row) -> str:

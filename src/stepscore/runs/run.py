@@ -5,7 +5,8 @@
     run.json         protocol and its hash, source, versions, counts, dates
     journal.jsonl    one line per finished episode
     tables.lock      held while the tables are replaced
-    episodes.parquet judgements.parquet curves.parquet verdicts.parquet calls.parquet usage.parquet
+    episodes.parquet labelled_progress.parquet judgements.parquet curves.parquet verdicts.parquet calls.parquet
+    usage.parquet
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class Run:
         """Return a row per episode: source, frames, instruction, task, policy, labels, stages and subgoals."""
         return self._table("episodes")
 
+    def labelled_progress(self) -> pa.Table:
+        """Return a row per label of progress, by episode, name and time; empty where the source has none."""
+        return self._table("labelled_progress")
+
     def judgements(self) -> pa.Table:
         """Return a row per episode: success score, coverage, and the error where there is no judgement."""
         return self._table("judgements")
@@ -89,7 +94,8 @@ class Run:
         """Return one of the tables as a pandas DataFrame.
 
         Args:
-            table: ``"episodes"``, ``"judgements"``, ``"curves"``, ``"verdicts"``, ``"calls"`` or ``"usage"``.
+            table: ``"episodes"``, ``"labelled_progress"``, ``"judgements"``, ``"curves"``, ``"verdicts"``,
+                ``"calls"`` or ``"usage"``.
 
         Raises:
             MissingExtraError: pandas is not installed.

@@ -22,14 +22,14 @@ from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
 from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none
 
-TABLES = ("episodes", "judgements", "curves", "verdicts", "calls", "usage")
+TABLES = ("episodes", "labelled_progress", "judgements", "curves", "verdicts", "calls", "usage")
 EPISODES_PER_BATCH = 512
 """Episodes in memory at a time, and in one row group."""
 
 MAX_CHANNELS = 1000
 """Most channels that the curves of a run may have together; each is a column."""
 
-TABLES_FORMAT = 2
+TABLES_FORMAT = 3
 """Raised when the same journal gives other tables, so that those of an earlier version are made anew."""
 
 Sink: TypeAlias = Path | pa.BufferOutputStream
@@ -72,6 +72,14 @@ EPISODES = pa.schema(
         ("stages", pa.list_(_STAGE)),
         ("subgoals", pa.list_(_SUBGOAL)),
         ("metadata", pa.string()),
+    ]
+)
+LABELLED_PROGRESS = pa.schema(
+    [
+        ("episode_id", pa.string()),
+        ("name", pa.string()),
+        ("time_s", pa.float64()),
+        ("progress", pa.float64()),
     ]
 )
 JUDGEMENTS = pa.schema(
@@ -216,6 +224,7 @@ def _content(sink: Sink) -> bytes:
 def _schemas(channels: set[str]) -> dict[str, pa.Schema]:
     return {
         "episodes": EPISODES,
+        "labelled_progress": LABELLED_PROGRESS,
         "judgements": JUDGEMENTS,
         "curves": curves_schema(channels),
         "verdicts": VERDICTS,
@@ -268,11 +277,20 @@ def _tables_of(
             curves["progress"] += curve["progress"]
             for name in channels:
                 curves[name] += curve["channels"].get(name, [None] * n)
+    labelled: dict[str, list[Any]] = {name: [] for name in LABELLED_PROGRESS.names}
+    for record in batch:
+        for name, points in sorted(record["episode"].get("labelled_progress", {}).items()):
+            n = len(points["time_s"])
+            labelled["episode_id"] += [record["id"]] * n
+            labelled["name"] += [name] * n
+            labelled["time_s"] += points["time_s"]
+            labelled["progress"] += points["progress"]
     for _, call in calls:
         call |= {name: count_or_none(call.get(name)) for name in _TOKENS}
         call |= {name: text_or_none(call.get(name)) for name in _CALL_TEXTS}
     return {
         "episodes": {"episode_id": ids} | _columns(EPISODES, [record["episode"] for record in batch]),
+        "labelled_progress": labelled,
         "judgements": {"episode_id": ids} | _columns(JUDGEMENTS, judgements),
         "curves": curves,
         "verdicts": {"episode_id": [name for name, _ in verdicts]}

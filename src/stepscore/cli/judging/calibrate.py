@@ -21,21 +21,11 @@ def calibrate(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The calibration map (JSON) to write.")
     ],
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--labels", metavar="FILE", help="Labelled progress or stages; default: the run's stages."
-        ),
-    ] = None,
+    labels: options.TruthFile = None,
     channel: Annotated[
         str, typer.Option("--channel", metavar="NAME", help="Channel of the curve to map.")
     ] = "progress",
-    potential: Annotated[
-        str | None,
-        typer.Option(
-            "--potential", metavar="NAME", help="Progress label to fit to, where there are several."
-        ),
-    ] = None,
+    potential: options.Potential = None,
     share: Annotated[
         float, typer.Option("--share", callback=between(0, 1), help="Share of the episodes to fit on.")
     ] = 0.5,

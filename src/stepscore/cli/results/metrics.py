@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,8 @@ def metrics(
             help="Channel of the curve to measure; only progress is comparable across episodes.",
         ),
     ] = "progress",
+    labels: options.TruthFile = None,
+    potential: options.Potential = None,
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:
@@ -66,7 +69,9 @@ def metrics(
 
     opened = [open_run(path) for path in runs]
     keys = options.split_names(by) or []
-    episodes = measure_episodes(opened, revision=revision, channel=channel)
+    episodes = measure_episodes(
+        opened, revision=revision, channel=channel, labels=labels, potential=potential
+    )
     if show is Show.EPISODES:
         _print_episodes(episodes, json=json, csv=csv)
         return
@@ -81,6 +86,7 @@ def metrics(
         return
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes"
     _print_estimates(show, estimates, note)
+    _print_notes(episodes.notes)
     _print_subgoals(show, subgoals)
     if modes is not None:
         _print_failure_modes(modes)
@@ -137,6 +143,11 @@ def _print_groups(console: Console, title: str, estimates: list[GroupEstimate], 
     heads = [name.replace("success_", "success\nby ") for name in names]
     for part in tables(title, ["group", "n", *heads], rows, width=console.width, caption=note):
         console.print(part)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        out().print(note)
 
 
 def _print_subgoals(show: Show, subgoals: list[SubgoalTable]) -> None:

@@ -1,8 +1,7 @@
-"""A curve against annotated stages: the progress they imply, the error to it, and its rise at their boundaries.
+"""A curve against true progress and annotated stages: its error, and its rise at the stages' boundaries.
 
-Stages are spans ``(name, start_s, end_s)`` in order, without overlap; a gap between two is time in which the task
-makes no progress. All times are seconds from the episode's first frame. Points of a curve whose progress is NaN
-are unknown: no metric here guesses them, nor interpolates across them.
+All times are seconds from the episode's first frame. Points of a curve whose progress is NaN are unknown: no metric
+here guesses them, nor interpolates across them.
 """
 
 from __future__ import annotations
@@ -16,20 +15,19 @@ from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
 from stepscore.metrics.order import ccc
+from stepscore.metrics.stages.truth import StageSpan, span_edges, stage_shares, truth_trace
 from stepscore.metrics.validation import SLACK, increasing, same_length, series
 from stepscore.types import FloatArray
-
-StageSpan = tuple[str, float, float]  # name, start and end in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class TraceError:
-    """Distance of a curve to the truth trace over its known points; NaN where there are too few.
+    """Distance of a curve to the truth over the points at which both are known; NaN where there are too few.
 
     Attributes:
         mae: Mean absolute error, 0..1, lower is better.
         rmse: Root mean squared error, 0..1, lower is better.
-        ccc: Concordance with the trace, -1..1, higher is better.
+        ccc: Concordance with the truth, -1..1, higher is better.
         n: Known points.
         coverage: n over all points.
     """
@@ -93,38 +91,25 @@ class BoundaryF1:
     n_found: int
 
 
-def truth_trace(spans: Sequence[StageSpan], times: ArrayLike, weights: ArrayLike | None = None) -> FloatArray:
-    """Return the progress that the stages imply at ``times``, shape (n,), 0..1.
-
-    Inside stage k of K it is (k + fraction of the stage's time passed) / K, or with weights w summing to 1,
-    w_0 + ... + w_{k-1} + fraction * w_k (SARM's potential, LeRobot sarm_utils.py). It is 0 before the first
-    stage, 1 after the last, and in a gap the value at the end of the stage before. A stage without duration
-    is passed at its start. NaN times give NaN.
-
-    Args:
-        spans: The stages in order, without overlap.
-        times: Timestamps at which to evaluate it, in any order.
-        weights: Each stage's share of the task, at least 0, summing to 1; equal shares if not given. SARM
-            takes a stage's mean share of the duration over annotated episodes.
-    """
-    starts, ends = _edges(spans)
-    shares = _shares(weights, len(starts))
-    at = series(times, "times")[:, None]
-    length = ends - starts
-    passed = np.where(length > 0, (at - starts) / np.where(length > 0, length, 1.0), at >= starts)
-    trace = np.clip(passed, 0, 1) @ shares / shares.sum()
-    # Set, not summed: ten shares of 0.1 make 0.9999999999999999.
-    trace = np.where(at[:, 0] >= ends[-1], 1.0, np.minimum(trace, 1.0))
-    return np.where(np.isnan(at[:, 0]), np.nan, trace)
-
-
 def trace_error(
     times: ArrayLike, progress: ArrayLike, spans: Sequence[StageSpan], weights: ArrayLike | None = None
 ) -> TraceError:
     """Return MAE, RMSE and CCC of a curve to `truth_trace`, each point of the curve counting once."""
     at, curve = _curve(times, progress)
-    truth = truth_trace(spans, at, weights)
-    known = ~np.isnan(curve)
+    return truth_error(curve, truth_trace(spans, at, weights))
+
+
+def truth_error(progress: ArrayLike, truth: ArrayLike) -> TraceError:
+    """Return MAE, RMSE and CCC of a curve to the true progress at its points, each known point counting once.
+
+    Args:
+        progress: The curve, shape (n,); NaN where unknown.
+        truth: True progress at the same times, shape (n,); NaN where unknown. Only points at which both are
+            known enter.
+    """
+    curve, truth = series(progress, "progress"), series(truth, "truth")
+    same_length(curve, truth, "progress", "truth")
+    known = ~np.isnan(curve + truth)
     if not known.any():
         return TraceError(math.nan, math.nan, math.nan, 0, 0.0 if len(curve) else math.nan)
     distance = curve[known] - truth[known]
@@ -139,7 +124,7 @@ def trace_error(
 
 def stage_boundaries(spans: Sequence[StageSpan]) -> FloatArray:
     """Return the times at which a stage starts or ends, ascending; one that two stages share, once."""
-    return np.unique(np.concatenate(_edges(spans)))
+    return np.unique(np.concatenate(span_edges(spans)))
 
 
 def boundary_rise(
@@ -189,8 +174,8 @@ def plateau_error(
     interpolated; where that is unknown, so are all its points.
     """
     at, curve = _curve(times, progress)
-    starts, ends = _edges(spans)
-    moving = _shares(weights, len(starts)) > 0
+    starts, ends = span_edges(spans)
+    moving = stage_shares(weights, len(starts)) > 0
     if not len(at):
         return PlateauError(math.nan, 0, math.nan, np.empty((0, 2)), np.empty(0))
     flat_start = np.maximum(np.append(-np.inf, ends[moving]), at[0])
@@ -241,41 +226,6 @@ def boundary_f1(true_times: ArrayLike, found_times: ArrayLike, tolerance_s: floa
         n_true=n_true,
         n_found=n_found,
     )
-
-
-def _edges(spans: Sequence[StageSpan]) -> tuple[FloatArray, FloatArray]:
-    """Return starts and ends of the stages, checked: finite, in order, without overlap, no end before its start."""
-    if not len(spans):
-        raise OptionError("There are no stage spans; expected at least one (name, start_s, end_s).")
-    starts = np.array([span[1] for span in spans], dtype=np.float64)
-    ends = np.array([span[2] for span in spans], dtype=np.float64)
-    for k, (name, start, end) in enumerate(spans):
-        if not (math.isfinite(start) and math.isfinite(end)) or end < start:
-            raise OptionError(
-                f"Stage {k} {name!r} runs from {start} to {end} s; expected finite seconds, the end not "
-                "before the start."
-            )
-        if k and start < ends[k - 1]:
-            before = spans[k - 1]
-            raise OptionError(
-                f"Stage {k} {name!r} starts at {start} s, before stage {k - 1} {before[0]!r} ends at "
-                f"{before[2]} s; expected stages in order of time and without overlap."
-            )
-    return starts, ends
-
-
-def _shares(weights: ArrayLike | None, stages: int) -> FloatArray:
-    if weights is None:
-        return np.ones(stages)
-    shares = series(weights, "weights")
-    if len(shares) != stages:
-        raise OptionError(f"There are {len(shares)} weights for {stages} stages; expected one each.")
-    if not np.all(shares >= 0) or not math.isclose(shares.sum(), 1.0, abs_tol=1e-6):
-        raise OptionError(
-            f"The weights {shares.tolist()} sum to {shares.sum():g}; expected shares of at least 0 that sum "
-            "to 1. Divide them by their sum."
-        )
-    return shares
 
 
 def _curve(times: ArrayLike, progress: ArrayLike) -> tuple[FloatArray, FloatArray]:
