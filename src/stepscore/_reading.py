@@ -40,7 +40,7 @@ def check_regular(path: Path, error: Error) -> os.stat_result:
     except ValueError as problem:  # a NUL in the name
         raise error(f"Cannot read {shown(path)}: {problem}.") from problem
     if not stat.S_ISREG(status.st_mode):
-        raise error(f"{shown(path)} is {_kind(status.st_mode)}, not a file.")
+        raise error(f"{shown(path)} is {kind_of_file(status.st_mode)}, not a file.")
     return status
 
 
@@ -206,7 +206,8 @@ def _too_deep(where: str, error: Error) -> NoReturn:
     raise error(f"{where} is nested more than {MAX_DEPTH} deep.") from None
 
 
-def _kind(mode: int) -> str:
+def kind_of_file(mode: int) -> str:
+    """Return what a file's mode says it is, in words: a folder, a named pipe ..."""
     kinds = {
         stat.S_IFDIR: "a folder",
         stat.S_IFIFO: "a named pipe",

@@ -1,7 +1,7 @@
 """Limits on what a file may claim, checked before anything of that size is allocated.
 
 Headers are written by anyone: a file of a kilobyte can state 16,000 x 16,000 pixels or a million million frames.
-Within these limits one read stays under a gigabyte.
+Within these limits a frame of the size that a judge asks for takes less than a gigabyte, whatever the file is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ MAX_FRAMES = 4_000_000
 """Most frames of a view: 37 hours at 30 frames per second."""
 
 MAX_READ_BYTES = 1 << 29
-"""Most bytes of decoded frames that one read returns, and of encoded ones that it loads at a time."""
+"""Most bytes that one read loads of a file at a time, before it decodes them."""
+
+MAX_CLIP_BYTES = 1 << 32
+"""Most bytes of decoded frames that one read returns: 4,600 frames of 640x480, or 172 of 4K."""
 
 MAX_IMAGE_BYTES = 1 << 27
 """Longest encoded image, in bytes."""
@@ -40,10 +43,10 @@ def check_pixels(width: int, height: int, where: str) -> None:
         )
 
 
-def check_frame_count(n: int, where: str) -> None:
-    """Raise VideoError for more frames than ``MAX_FRAMES``."""
-    if n > MAX_FRAMES:
-        raise VideoError(f"{where} states {n} frames; at most {MAX_FRAMES} are read. Cut it into episodes.")
+def check_frame_count(n: int, where: str, most: int = MAX_FRAMES) -> None:
+    """Raise VideoError for more frames than ``most``."""
+    if n > most:
+        raise VideoError(f"{where} states {n} frames; at most {most} are read. Cut it into episodes.")
 
 
 def check_fps(fps: float, where: str, error: type[StepScoreError] = VideoError) -> None:
@@ -53,10 +56,10 @@ def check_fps(fps: float, where: str, error: type[StepScoreError] = VideoError) 
 
 
 def check_read(n: int, width: int, height: int, where: str) -> None:
-    """Raise OptionError where ``n`` frames of this size are more than ``MAX_READ_BYTES``."""
+    """Raise OptionError where ``n`` frames of this size are more than ``MAX_CLIP_BYTES``."""
     size = n * width * height * 3
-    if size > MAX_READ_BYTES:
+    if size > MAX_CLIP_BYTES:
         raise OptionError(
             f"{where}: {n} frames of {width}x{height} pixels are {size >> 20} MiB, and one read returns at most "
-            f"{MAX_READ_BYTES >> 20} MiB. Ask for fewer frames, or for smaller ones: size=..."
+            f"{MAX_CLIP_BYTES >> 20} MiB. Ask for fewer frames, or for smaller ones: size=..."
         )

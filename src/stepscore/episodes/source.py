@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, overload
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, read_labels
 from stepscore.episodes.labels.subgoals import TaskSubgoals, find_subgoals, read_subgoals
-from stepscore.errors import OptionError, SourceError, UnknownNameError
+from stepscore.errors import MissingExtraError, OptionError, SourceError, UnknownNameError
 from stepscore.registry import Registry
 
 
@@ -203,7 +203,13 @@ class _Joined(Sequence[Episode]):
         if isinstance(key, slice):
             part = self._episodes[key]
             return _Joined(part, self._source, self._labels, self._subgoals, self._instruction)
-        episode = self._episodes[key]
+        number = range(len(self))[key]  # past the end an IndexError, which ends an iteration; no other may
+        try:
+            episode = self._episodes[number]
+        except MissingExtraError:
+            raise
+        except Exception as error:  # a reader is anyone's code, and one bad episode must not hide the others
+            episode = Episode(self.ids()[number], instruction="", error=f"{type(error).__name__}: {error}")
         if self._instruction is not None:
             task = self._instruction if episode.task == episode.instruction else episode.task
             episode = replace(episode, instruction=self._instruction, task=task)

@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 
 from stepscore._locks import try_lock
 from stepscore._reading import check_regular, shown
-from stepscore.errors import RunError
+from stepscore.errors import EpisodeError, RunError
 from stepscore.runs.protocol import canonical_json
 from stepscore.runs.record_schema import checked_record
 
@@ -106,13 +106,18 @@ class Journal:
             self._file = None
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write one line. A full disk is a RunError; nothing before it is lost."""
+        """Write one line.
+
+        Raises:
+            EpisodeError: The line is too long.
+            RunError: The disk is full, or failed; nothing before the line is lost.
+        """
         assert self._file is not None, "the journal is not open"
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         # A server can send half of a surrogate pair, which no UTF-8 file can hold.
         line = text.encode("utf-8", "replace") + b"\n"
         if len(line) > MAX_LINE_BYTES:
-            raise RunError(
+            raise EpisodeError(
                 f"The record of episode {str(record.get('id'))[:200]} has {len(line)} bytes; "
                 f"a line of {shown(self.path)} has at most {MAX_LINE_BYTES}."
             )

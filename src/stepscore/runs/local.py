@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from stepscore.episodes import Episode
 from stepscore.errors import (
@@ -28,7 +28,7 @@ from stepscore.models import run_blocking
 from stepscore.models.calls import Call
 from stepscore.runs.journal import Entry, Journal, description_hash
 from stepscore.runs.model_client import ModelClient, usage_of
-from stepscore.runs.records import episode_row, input_key, judgement_row, usage_row
+from stepscore.runs.records import Row, episode_row, input_key, judgement_row, usage_row
 from stepscore.types import Judgement, Usage
 
 RUN_STOPPING_ERRORS = (RunError, CapabilityError, MissingExtraError)
@@ -105,7 +105,7 @@ def run_episodes(episodes: Iterable[Episode], work: EpisodeWork, workers: int) -
         raise OptionError(f"workers is {workers}; it must be 1 to {MAX_WORKERS}.")
     try:
         run_blocking(_run_workers(iter(episodes), work, workers))
-    except* RUN_STOPPING_ERRORS as group:
+    except* Exception as group:
         # The workers run concurrently, so their errors come in a group; the first says enough.
         raise _first(group) from None
 
@@ -150,51 +150,93 @@ class _LocalRun:
     async def work(self, episode: Episode) -> None:
         """Judge one episode and write it to the journal, unless it is there already."""
         started = time.perf_counter()
-        selected, view_error = _select_views(episode, self.views)
-        row = await asyncio.get_running_loop().run_in_executor(self.threads, episode_row, selected)
-        self.on_done(await self._finish(selected, row, view_error, started))
+        loop = asyncio.get_running_loop()
+        described = await loop.run_in_executor(self.threads, _describe, episode, self.views)
+        self.on_done(await self._finish(described, started))
 
-    async def _finish(
-        self, episode: Episode, row: dict[str, Any], view_error: str | None, started: float
-    ) -> FinishedEpisode:
+    async def _finish(self, described: _Described, started: float) -> FinishedEpisode:
         """Judge one episode, unless the journal has it already."""
-        key, entry = input_key(row), self.entries.get(episode.id)
+        episode, row = described.episode, described.row
+        key, entry = described.key, self.entries.get(episode.id)
         if entry is not None and not entry.failed and entry.key == key:
             if entry.description != description_hash(row):
                 # Labels or metadata changed; the judge's input did not.
                 self.journal.append({"id": episode.id, "episode": row})
             return FinishedEpisode(episode.id, reused=True, error=None)
         calls: list[Call] = []
-        judgement = Judgement(error=view_error) if view_error else await self._judge(episode, calls)
+        if described.error is not None:
+            judgement = Judgement(error=described.error)
+        else:
+            judgement = await self._judge(episode, calls)
         usage = usage_of(calls, judgement.usage)
+        seconds = time.perf_counter() - started
+        try:
+            self._write(described, judgement, calls, usage_row(usage, calls, seconds))
+        except Exception as error:  # a judge's channels and an episode's texts are anyone's
+            judgement = Judgement(error=error_text(error))
+            self._write(_bare(episode), judgement, [], usage_row(usage, calls, seconds))
+        return FinishedEpisode(episode.id, reused=False, error=judgement.error, usage=usage)
+
+    def _write(self, described: _Described, judgement: Judgement, calls: Sequence[Call], usage: Row) -> None:
         self.journal.append(
             {
-                "id": episode.id,
-                "key": key,
-                "episode": row,
+                "id": described.episode.id,
+                "key": described.key,
+                "episode": described.row,
                 "judgement": judgement_row(judgement),
                 "calls": [call.row() for call in calls if call.response is not None],
-                "usage": usage_row(usage, calls, time.perf_counter() - started),
+                "usage": usage,
             }
         )
-        return FinishedEpisode(episode.id, reused=False, error=judgement.error, usage=usage)
 
     async def _judge(self, episode: Episode, calls: list[Call]) -> Judgement:
         """Return the judgement, or one that holds the error: a bad episode never stops a run."""
         try:
-            return await self.judge.judge(episode, self.client.ask_about(episode, calls))
+            judgement = await self.judge.judge(episode, self.client.ask_about(episode, calls))
+            if not isinstance(judgement, Judgement):
+                raise TypeError(f"{self.judge.name} returned {type(judgement).__name__}, not a Judgement")
+            return judgement
         except Exception as error:  # a judge is anyone's code
             return Judgement(error=error_text(error))
 
 
-def _select_views(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, str | None]:
-    """Return the episode with only these views, and an error message if it lacks one."""
+class _Described(NamedTuple):
+    """An episode with the views to judge.
+
+    Attributes:
+        episode: The episode.
+        row: Its row.
+        key: Hash of the judge's input.
+        error: Why it cannot be judged; ``None`` where it can.
+    """
+
+    episode: Episode
+    row: Row
+    key: str
+    error: str | None
+
+
+def _describe(episode: Episode, views: Sequence[str] | None) -> _Described:
+    """Return the episode with only these views and its row; what goes wrong with it is kept as text."""
+    why = episode.error
     try:
-        return (episode if views is None else episode.with_views(views)), None
-    except StepScoreError as error:
-        return episode, str(error)
+        selected = episode if why or views is None else episode.with_views(views)
+    except Exception as error:  # as below
+        selected, why = episode, error_text(error)
+    try:
+        row = episode_row(selected)
+        return _Described(selected, row, input_key(row), why)
+    except Exception as error:  # a reader and its views are anyone's code
+        return _bare(episode, why or error_text(error))
 
 
-def _first(group: BaseExceptionGroup[StepScoreError]) -> StepScoreError:
+def _bare(episode: Episode, error: str | None = None) -> _Described:
+    """Return an episode of which nothing but id and source is described."""
+    bare = Episode(id=episode.id, instruction="", source=episode.source, source_index=episode.source_index)
+    row = episode_row(bare)
+    return _Described(bare, row, input_key(row), error)
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
     first = group.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+    return _first(first) if isinstance(first, ExceptionGroup) else first

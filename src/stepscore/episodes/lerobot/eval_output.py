@@ -12,13 +12,14 @@ The source is such a folder, or one that holds several (``outputs/eval/<date>``)
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stepscore._reading import read_json, shown
 from stepscore.episodes.cameras import MAIN
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
@@ -91,7 +92,7 @@ class LeRobotEvalReader:
 def _tasks(path: Path) -> list[_Task]:
     try:
         # An empty group is written as bare NaN, which Python's parser accepts.
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_json(path, SourceError)
         if "per_task" in content:
             return [
                 _Task(
@@ -105,9 +106,9 @@ def _tasks(path: Path) -> list[_Task]:
         kept = (("successes", "success"), ("sum_rewards", "sum_reward"), ("max_rewards", "max_reward"))
         lists = {name: [row.get(key) for row in rows] for name, key in (*kept, ("seeds", "seed"))}
         return [_Task("", "", _lists({**lists, "video_paths": content.get("video_paths", [])}))]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (SourceError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(
-            f"{path} is not what lerobot-eval writes ({type(error).__name__}: {error}). "
+            f"{path} is not what lerobot-eval writes ({type(error).__name__}: {str(error)[:200]}). "
             "Expected per_task with task_group, task_id and metrics."
         ) from error
 
@@ -124,19 +125,23 @@ def _videos(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Ite
     """Yield the episodes of a task that have a video, each with its index in the task's lists."""
     folder = run / "videos" / task.folder
     where = "/".join(part for part in ("videos", task.folder) if part)
-    videos = {
-        int(match["index"]): file for file in folder.glob("*.mp4") if (match := _VIDEO.fullmatch(file.name))
-    }
+    try:
+        names = sorted(os.listdir(folder))
+    except (OSError, ValueError):  # ValueError: a NUL in the name of a task
+        names = []
+    videos = {int(match["index"]): folder / name for name in names if (match := _VIDEO.fullmatch(name))}
     for index, text in enumerate(task.metrics.get("video_paths", ())):
         # The path is that of the evaluating machine; it is used only where the file still exists.
-        if index not in videos and Path(str(text)).is_file():
+        if index not in videos and os.path.isfile(str(text)):
             videos[index] = Path(str(text))
         elif index not in videos:
             problems.append(
-                Problem(f"{prefix}{where}/eval_episode_{index}", f"its video {text} does not exist")
+                Problem(
+                    f"{prefix}{where}/eval_episode_{index}", f"its video {shown(str(text))} does not exist"
+                )
             )
     n = len(task.metrics.get("successes", ()))
-    if len(videos) < n and not (run / "recordings" / task.folder).is_dir():
+    if len(videos) < n and not os.path.isdir(run / "recordings" / task.folder):
         why = f"{n - len(videos)} of {n} episodes have no video; lerobot-eval keeps at most 10 of a task"
         problems.append(Problem(f"{prefix}{where}", why))
     for index, file in sorted(videos.items()):
@@ -160,8 +165,10 @@ def _videos(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Ite
 def _recordings(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Iterator[Episode]:
     """Yield the episodes of a task that were recorded, in one LeRobot dataset or one for each environment."""
     folder = run / "recordings" / task.folder
+    if not task.folder or not os.path.isdir(folder):
+        return
     for dataset in (folder, *sorted(folder.glob("env_*"))):
-        if task.folder and (dataset / "meta" / "info.json").is_file():
+        if os.path.isfile(dataset / "meta" / "info.json"):
             from stepscore.episodes.lerobot.reader import LeRobotReader
 
             where = f"{prefix}{dataset.relative_to(run).as_posix()}"

@@ -75,8 +75,21 @@ class LeRobotEpisodes(Sequence[Episode]):
     def __getitem__(self, key: int | slice) -> Episode | LeRobotEpisodes:
         if isinstance(key, slice):
             return LeRobotEpisodes(self._meta, self._rows[key])
-        meta, row = self._meta, self._rows[key]
-        tasks = meta.tasks(row)
+        try:
+            return self._episode(self._rows[key])
+        except EpisodeError as error:
+            index = self._meta.index(self._rows[key])
+            return Episode(
+                id=episode_id(index),
+                instruction="",
+                source=self._source,
+                source_index=index,
+                dataset=self._name,
+                error=str(error),
+            )
+
+    def _episode(self, row: int) -> Episode:
+        meta, tasks = self._meta, self._meta.tasks(row)
         metadata: dict[str, object] = {"dataset_from_index": meta.columns["dataset_from_index"][row]}
         if len(tasks) > 1:
             metadata["tasks"] = tasks

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stepscore._reading import kind_of_file
 from stepscore.episodes.source import Problem
 
 
@@ -108,6 +110,9 @@ def _unusable(entry: os.DirEntry[str]) -> str:
     if entry.name.startswith("."):
         return "a hidden file"
     try:
-        return "an empty file (0 bytes)" if entry.stat().st_size == 0 else ""
+        status = entry.stat()
     except OSError as error:
         return f"cannot be read: {error.strerror}"
+    if not stat.S_ISREG(status.st_mode):
+        return f"{kind_of_file(status.st_mode)}, not a file"
+    return "an empty file (0 bytes)" if status.st_size == 0 else ""

@@ -2,17 +2,22 @@
 
 libav builds its table of frames from the counts in these boxes before anyone can ask for them: a file of a kilobyte
 that claims a hundred million frames would take gigabytes. A frame has at least a byte, so counts that exceed the
-file's size are refused first.
+file's size, or what is read of any video, are refused first.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+from stepscore.episodes.limits import MAX_FRAMES, check_frame_count
 from stepscore.errors import VideoError
+
+MAX_ENTRIES = 2 * MAX_FRAMES
+"""Most frames of all tracks together, sound included; libav keeps 24 bytes and more for each."""
 
 _PARENTS = frozenset(
     (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf", b"edts", b"dinf", b"udta", b"mvex")
@@ -33,31 +38,65 @@ class Mp4Header(NamedTuple):
     matrices: tuple[tuple[int, int, int, int], ...]
 
 
+@dataclass
+class _Track:
+    """The boxes of a track that decide how many entries libav's table of it has."""
+
+    handler: bytes = b""
+    sample_size: int = 0
+    samples: int = 0
+    durations: tuple[int, int] = (0, 0)
+
+    @property
+    def frames(self) -> int:
+        """Entries of the table; 0 for sound that is not compressed, whose many samples share an entry."""
+        is_plain_sound = self.handler == b"soun" and self.sample_size > 0 and self.durations == (1, 1)
+        return 0 if is_plain_sound else self.samples
+
+
 def read_mp4_header(path: Path) -> Mp4Header:
-    """Read the header; empty for a file of another format. VideoError where it claims more than the file can hold."""
-    frames = 0
+    """Read the header; empty for a file of another format.
+
+    Raises:
+        VideoError: It claims more frames than the file can hold, or more than are read of any file.
+    """
+    fragments = 0
+    tracks: list[_Track] = []
     matrices: list[tuple[int, int, int, int]] = []
     with path.open("rb") as file:
+
+        def read(layout: str, start: int) -> tuple[Any, ...]:
+            file.seek(start)
+            return struct.unpack(layout, file.read(struct.calcsize(layout)))
+
         end = file.seek(0, 2)
         for kind, body, stop in _boxes(file, end):
+            if kind == b"trak" or not tracks:
+                tracks.append(_Track())
             try:
-                if kind in (b"stsz", b"stz2"):
-                    file.seek(body + 8)
-                    frames += struct.unpack(">I", file.read(4))[0]
+                if kind == b"hdlr":
+                    (tracks[-1].handler,) = read(">4s", body + 8)
+                elif kind == b"stts":
+                    count, _, duration = read(">III", body + 4)
+                    tracks[-1].durations = (count, duration)
+                elif kind in (b"stsz", b"stz2"):
+                    size, samples = read(">II", body + 4)
+                    tracks[-1].sample_size = size if kind == b"stsz" else 0
+                    tracks[-1].samples = max(tracks[-1].samples, samples)
                 elif kind == b"trun":
-                    file.seek(body + 4)
-                    frames += struct.unpack(">I", file.read(4))[0]
+                    fragments += read(">I", body + 4)[0]
                 elif kind in (b"mvhd", b"tkhd"):
                     # Both headers end in the matrix: mvhd has 28 bytes after it, tkhd 8.
-                    file.seek(max(body, stop - 36 - (28 if kind == b"mvhd" else 8)))
-                    a, b, _, c, d = struct.unpack(">5i16x", file.read(36))
+                    a, b, _, c, d = read(">5i16x", max(body, stop - 36 - (28 if kind == b"mvhd" else 8)))
                     matrices.append((a, b, c, d))
             except struct.error:
                 continue  # cut off; libav says so
             if kind == b"cmov":
                 raise VideoError(f"{path} has a compressed header. Rewrite it: ffmpeg -i IN -c copy OUT")
+    frames = fragments + sum(track.frames for track in tracks)
     if frames > end:
         raise VideoError(f"{path} claims {frames} frames, and has only {end} bytes.")
+    check_frame_count(frames, str(path), MAX_ENTRIES)
     return Mp4Header(frames, tuple(matrices))
 
 

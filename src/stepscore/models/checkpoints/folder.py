@@ -15,8 +15,8 @@ from typing import Any
 from stepscore._reading import check_regular, parse_json, read_text, shown
 from stepscore.errors import ModelError
 
-MAX_CONFIG_BYTES = 1 << 24
-"""Longest configuration file, in bytes."""
+MAX_CONFIG_BYTES = 1 << 26
+"""Longest configuration file or index of weights, in bytes; an index of 90,000 tensors has 9 million."""
 READ_SUFFIXES = frozenset({".json", ".txt", ".jinja", ".model", ".safetensors"})
 """Files that transformers may read of a checkpoint without remote code."""
 
