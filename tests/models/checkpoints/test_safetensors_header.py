@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from stepscore.errors import ModelError
@@ -28,7 +29,11 @@ def made(folder: Path, header: object, data: bytes = b"\0" * 24, length: int | N
 
 
 def test_a_header_states_types_shapes_and_places(tmp_path: Path) -> None:
-    arrays = {"a": np.zeros((2, 3), np.float32), "b": np.zeros(5, np.int8), "empty": np.zeros((0, 4))}
+    arrays: dict[str, NDArray[Any]] = {
+        "a": np.zeros((2, 3), np.float32),
+        "b": np.zeros(5, np.int8),
+        "empty": np.zeros((0, 4)),
+    }
     save_file(arrays, tmp_path / "x.safetensors", metadata={"format": "pt"})
     header = read_header(tmp_path / "x.safetensors")
     assert {name: tensor.shape for name, tensor in header.tensors.items()} == {
