@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscore.episodes.limits import check_pixels
+from stepscore.episodes.limits import check_pixels, too_many_pixels
 from stepscore.errors import StepScoreError, VideoError
 from stepscore.types import Frames
 
@@ -38,8 +38,10 @@ def decode_image(content: bytes, where: str, *, upright: bool = True) -> Frames:
     from PIL import ImageOps
 
     with _opened(content, where) as image:
-        turned = ImageOps.exif_transpose(image) if upright else image
-        return np.asarray(turned.convert("RGB"), dtype=np.uint8)
+        if upright:
+            ImageOps.exif_transpose(image, in_place=True)
+        # convert() copies an image that is RGB already.
+        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"), dtype=np.uint8)
 
 
 @contextmanager
@@ -52,5 +54,7 @@ def _opened(content: bytes, where: str) -> Iterator[PilImage]:
             yield image
     except StepScoreError:
         raise
+    except Image.DecompressionBombError as error:  # Pillow's own limit, which it checks first
+        raise too_many_pixels("more", where) from error
     except Exception as error:  # decoders raise what their author thought of: struct.error, SyntaxError ...
         raise VideoError(f"{where} is not a readable image ({error or type(error).__name__}).") from error

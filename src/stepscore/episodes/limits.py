@@ -37,10 +37,15 @@ def check_pixels(width: int, height: int, where: str) -> None:
     if width < 1 or height < 1:
         raise VideoError(f"{where} states no frame size that can be read ({width}x{height} pixels).")
     if width * height > MAX_PIXELS:
-        raise VideoError(
-            f"{where} has {width}x{height} pixels; at most {MAX_PIXELS // 1_000_000} million are read. "
-            "Scale it down first: ffmpeg -i IN -vf scale=1280:-2 OUT"
-        )
+        raise too_many_pixels(f"{width}x{height}", where)
+
+
+def too_many_pixels(n: str, where: str) -> VideoError:
+    """Return the error for a frame of more than ``MAX_PIXELS``."""
+    return VideoError(
+        f"{where} has {n} pixels; at most {MAX_PIXELS // 1_000_000} million are read. "
+        "Scale it down first: ffmpeg -i IN -vf scale=1280:-2 OUT"
+    )
 
 
 def check_frame_count(n: int, where: str, most: int = MAX_FRAMES) -> None:
