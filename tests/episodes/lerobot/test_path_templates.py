@@ -31,8 +31,8 @@ def test_templates_of_lerobot_are_plain(template: str) -> None:
     "template",
     [
         "{chunk_index:>999999999}", "{chunk_index:0999999999d}", "{file_index:e}", "{chunk_index:,}",
-        "{video_key:>9}", "{video_key!r}", "{video_key.__class__}", "{video_key[0]}", "{chunk_index.real}", "{0}", "{}", "{unknown}",
-        "{", "{chunk_index:{file_index}}", "{episode_index}",
+        "{video_key:>9}", "{video_key!r}", "{video_key.__class__}", "{video_key[0]}", "{chunk_index.real}",
+        "{0}", "{}", "{unknown}", "{", "{chunk_index:{file_index}}", "{episode_index}",
     ],
 )  # fmt: skip
 def test_a_format_spec_that_does_more_is_refused(template: str) -> None:

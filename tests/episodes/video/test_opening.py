@@ -83,7 +83,8 @@ def test_a_read_of_more_memory_than_there_may_be_is_refused_with_the_way_out(tmp
     "span",
     [
         FileSpan(None, 10**15, 30.0), FileSpan(None, -1, 30.0), FileSpan(None, 5, 0.0),
-        FileSpan(None, 5, float("nan")), FileSpan(1e300, 5, 30.0), FileSpan(float("nan"), 5, 30.0), FileSpan(None, 5, 1e-300),
+        FileSpan(None, 5, float("nan")), FileSpan(1e300, 5, 30.0), FileSpan(float("nan"), 5, 30.0),
+        FileSpan(None, 5, 1e-300),
     ],
 )  # fmt: skip
 def test_a_span_that_cannot_be_is_refused(tmp_path: Path, span: FileSpan) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from stepscore.errors import ModelError
@@ -29,7 +28,7 @@ def made(folder: Path, header: object, data: bytes = b"\0" * 24, length: int | N
 
 
 def test_a_header_states_types_shapes_and_places(tmp_path: Path) -> None:
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, Any] = {
         "a": np.zeros((2, 3), np.float32),
         "b": np.zeros(5, np.int8),
         "empty": np.zeros((0, 4)),
