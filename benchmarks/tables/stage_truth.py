@@ -36,9 +36,11 @@ class Potential:
     version = 1
 
     def options(self) -> Mapping[str, object]:
+        """Return all that can change a number."""
         return {"noise": self.noise}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        """Return the potential, with its noise."""
         times, values = self.points[episode.id]
         drawn = np.random.default_rng(len(episode.id) + len(values)).normal(0, self.noise, len(values))
         return Judgement(Curve(times, np.clip(values + drawn, 0, 1)))
