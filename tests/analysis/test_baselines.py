@@ -113,7 +113,7 @@ def test_they_are_those_of_runs_of_the_same_judges(metrics: EpisodeMetrics, tmp_
 
 def test_an_episode_in_two_runs_counts_once(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, 4, steps=10, judge="other") for name in ("a", "b")]
-    both = measure_episodes(runs)
+    both = measure_episodes(runs, keep_repeated=True)
     assert len(both) == 8
     assert len(measure_baselines(both, ["constant"])[0].metrics) == 4
 

@@ -34,6 +34,8 @@ class GroupComparison:
         comparison: Difference, test and probability of improvement.
         q_value: The p-value corrected over all comparisons made together.
         better: Whether ``"higher"`` or ``"lower"`` values are better, or ``"neither"``.
+        coverage_a: Share of A's episodes whose value is known.
+        coverage_b: Share of B's.
     """
 
     metric: str
@@ -42,6 +44,8 @@ class GroupComparison:
     comparison: Comparison
     q_value: float
     better: str
+    coverage_a: float = 1.0
+    coverage_b: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of ``compare --json``."""
@@ -59,6 +63,8 @@ class GroupComparison:
             "method": c.difference.method,
             "n_a": c.n_a,
             "n_b": c.n_b,
+            "coverage_a": self.coverage_a,
+            "coverage_b": self.coverage_b,
             "paired": c.paired,
             "test": c.test,
             "p_value": c.p_value,
@@ -102,8 +108,15 @@ def compare_groups(
             )
             pairs.append((column.name, a, b, comparison, column.better))
     corrected = adjust_p_values([comparison.p_value for _, _, _, comparison, _ in pairs])
+    known = {
+        (column.name, *group.values()): float(np.mean(~np.isnan(metrics.values[column.name][inside])))
+        for group, inside in groups
+        for column in wanted
+    }
     return [
-        GroupComparison(name, a, b, comparison, float(q), better)
+        GroupComparison(
+            name, a, b, comparison, float(q), better, known[name, *a.values()], known[name, *b.values()]
+        )
         for (name, a, b, comparison, better), q in zip(pairs, corrected, strict=True)
     ]
 
@@ -111,7 +124,8 @@ def compare_groups(
 def pair_keys(metrics: EpisodeMetrics, by: Sequence[str]) -> list[Hashable]:
     """Return what makes two episodes a pair: between judges the episode itself, else task and scene, or ``None``."""
     if set(by) & {"judge", "model", "protocol"}:
-        return [row["episode_id"] for row in metrics.episodes]
+        # Episodes of two sources may share an id.
+        return [(row["fingerprint"], row["episode_id"]) for row in metrics.episodes]
     return [None if row["pair"] is None else (task_of(row), row["pair"]) for row in metrics.episodes]
 
 

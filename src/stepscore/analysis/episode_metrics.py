@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stepscore.analysis.pooling import repeated_episodes
 from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
@@ -54,6 +55,7 @@ class EpisodeMetrics:
         values: Metric name to one value per episode; NaN where unknown.
         curves: Times and values of each episode's curve; empty arrays where there is none.
         notes: Sentences that belong beside the numbers: what was not used, or counted once.
+        repeated: Run folder and id of the episodes that another run holds as well, judged alike.
     """
 
     episodes: tuple[EpisodeRow, ...]
@@ -61,6 +63,7 @@ class EpisodeMetrics:
     values: Mapping[str, FloatArray]
     curves: tuple[EpisodeCurve, ...]
     notes: tuple[str, ...] = ()
+    repeated: frozenset[tuple[str, str]] = frozenset()
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -75,6 +78,21 @@ class EpisodeMetrics:
     def select_columns(self, names: Sequence[str] | None) -> list[MetricColumn]:
         """Return the columns with these names, or all of them for ``None``."""
         return list(self.columns) if names is None else [self.column(name) for name in names]
+
+    def select(self, chosen: np.ndarray[Any, Any]) -> EpisodeMetrics:
+        """Return the metrics of some episodes, given as a boolean each."""
+        places = np.flatnonzero(chosen).tolist()
+        return replace(
+            self,
+            episodes=tuple(self.episodes[i] for i in places),
+            values={name: values[chosen] for name, values in self.values.items()},
+            curves=tuple(self.curves[i] for i in places),
+        )
+
+    def counted_once(self) -> EpisodeMetrics:
+        """Return the metrics without the repeated episodes."""
+        once = [(row["run"], row["episode_id"]) not in self.repeated for row in self.episodes]
+        return self.select(np.array(once, dtype=bool)) if self.repeated else self
 
     def estimate(self, name: str, chosen: np.ndarray[Any, Any]) -> Estimate:
         """Estimate one metric over some episodes: strata are tasks, clusters are scenes.
@@ -113,8 +131,12 @@ def measure_episodes(
     success_threshold: float = SUCCESS_THRESHOLD,
     labels: Path | None = None,
     potential: str | None = None,
+    keep_repeated: bool = False,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
+
+    An episode that stands in several runs with the same judgement under the same protocol is returned once; with
+    another judgement it is an error.
 
     Args:
         runs: One run, or several (other judges, other policies).
@@ -124,15 +146,20 @@ def measure_episodes(
         success_threshold: For judges without a success score, the highest progress that counts as success.
         labels: Labels file with the true progress, or stages; by default the runs' own labels.
         potential: Name of the progress labels that are the truth, where there are several.
+        keep_repeated: Return all rows of all runs; ``repeated`` names those that must not be counted again.
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
     opened = [runs] if isinstance(runs, Run) else runs
     judged = [pair for run in opened for pair in _judged(run, channel)]
+    repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
     truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (({**row, "truth": truths.of(row)}, curve) for row, curve in judged)
     metrics = measure_rows(with_truth, revision=revision, success_threshold=success_threshold)
-    return replace(metrics, notes=(truths.note,) if truths.note else ())
+    repeated = frozenset((row["run"], row["episode_id"]) for row in (judged[i][0] for i in repeats))
+    said = _repeated_note(len(repeats)) if repeats else ""
+    metrics = replace(metrics, notes=tuple(filter(None, (truths.note, said))), repeated=repeated)
+    return metrics if keep_repeated else metrics.counted_once()
 
 
 def measure_rows(
@@ -152,6 +179,11 @@ def measure_rows(
         measured.append(_measure_episode(row, curve, families, success_threshold))
     values = {c.name: np.array([m.get(c.name, np.nan) for m in measured], dtype=np.float64) for c in columns}
     return EpisodeMetrics(tuple(rows), columns, values, tuple(curves))
+
+
+def _repeated_note(n: int) -> str:
+    subject = "1 episode stands" if n == 1 else f"{n} episodes stand"
+    return f"{subject} in more than one of these runs with the same judgement, and count once."
 
 
 def metric_columns(revision: str) -> tuple[MetricColumn, ...]:

@@ -16,6 +16,7 @@ from stepscore._lazy import import_extra
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import measure_episodes
 from stepscore.analysis.estimates import MAIN_METRICS, Group, GroupEstimate, grouped_estimates
+from stepscore.analysis.pooling import add_protocol_keys, check_unmixed
 from stepscore.analysis.subgoals import subgoal_tables
 from stepscore.runs import Run, open_run
 from stepscore.types import Estimate
@@ -98,14 +99,21 @@ class EstimateTable(ResultTable[GroupEstimate]):
             for key, line in cells.items()
         ]
         in_cells = sum(len(line) for line in cells.values())
-        note = "Percent with 95 % intervals and n."
+        note = "Percent with 95 % intervals and n (and the share of episodes that it is, if not all)."
         if len(self) > in_cells:
             note += f" {len(self) - in_cells} further rows: to_pandas() or to_dicts()."
         return _html_table(["group", *names], lines, note)
 
 
 class ComparisonTable(ResultTable[GroupComparison]):
-    """Differences between groups by metric, from :func:`compare`."""
+    """Differences between groups by metric, from :func:`compare`.
+
+    ``notes`` are sentences that belong beside them: what was counted once, or judged by different judges.
+    """
+
+    def __init__(self, rows: Iterable[GroupComparison], notes: tuple[str, ...] = ()) -> None:
+        super().__init__(rows)
+        self.notes = notes
 
     def _flat(self, row: GroupComparison) -> dict[str, Any]:
         return {**row.to_dict(), "a": _group_name(row.a), "b": _group_name(row.b)}
@@ -122,7 +130,10 @@ class ComparisonTable(ResultTable[GroupComparison]):
             ]
             for row in self._rows
         ]
-        note = "Percent points with 95 % intervals and n. q: p-value corrected over all rows (Benjamini-Hochberg)."
+        note = (
+            "Percent points with 95 % intervals and n (and the share of episodes that it is, if not all). "
+            "q: p-value corrected over all rows (Benjamini-Hochberg)."
+        )
         return _html_table(["metric", "A", "B", "A minus B", "q", "P(A > B)"], lines, note)
 
 
@@ -139,7 +150,8 @@ def measure(
     """Estimate the metrics of runs by group: the rows of ``stepscore metrics RUN --json``.
 
     Every metric comes for all episodes of a group, then among its successes and failures
-    (``PPL|failure:label``); subgoals follow by task (``reached:grasp:judge``).
+    (``PPL|failure:label``); subgoals follow by task (``reached:grasp:judge``). An episode that several runs hold with
+    the same judgement counts once. Several judges or protocols are never averaged: groups are by judge too.
 
     Args:
         runs: A run, a run folder, or several (other judges, other policies).
@@ -158,10 +170,11 @@ def measure(
         labels=None if labels is None else Path(labels),
         potential=potential,
     )
-    keys = [by] if isinstance(by, str) else by
+    keys = add_protocol_keys(episodes.episodes, [by] if isinstance(by, str) else by)
     rows = grouped_estimates(episodes, keys, names=metrics)
     if metrics is None:
-        rows += [row for table in subgoal_tables(opened, keys) for row in table.estimates()]
+        tables = subgoal_tables(opened, keys, left_out=episodes.repeated)
+        rows += [row for table in tables for row in table.estimates()]
     return EstimateTable(rows)
 
 
@@ -175,7 +188,8 @@ def compare(
     """Compare groups of runs pairwise: the rows of ``stepscore compare RUN --json``.
 
     Policies that met the same scenes are paired on task and scene, two judges on the episode; p-values are
-    corrected over all rows.
+    corrected over all rows. An episode that several runs hold with the same judgement counts once. A group that would
+    average several judges or protocols is an error.
 
     Args:
         runs: A run, a run folder, or several that share their episodes.
@@ -186,7 +200,10 @@ def compare(
     episodes = measure_episodes(_open(runs), revision=revision)
     known = {column.name for column in episodes.columns}
     names = metrics or [name for name in COMPARED_METRICS if name in known]
-    return ComparisonTable(compare_groups(episodes, [by] if isinstance(by, str) else by, names=names))
+    keys = [by] if isinstance(by, str) else by
+    notes = [*episodes.notes, check_unmixed(episodes.episodes, keys)]
+    compared = compare_groups(episodes, keys, names=names)
+    return ComparisonTable(compared, tuple(note for note in notes if note))
 
 
 def _open(runs: RunLike | Sequence[RunLike]) -> list[Run]:
@@ -208,7 +225,8 @@ def _interval(estimate: Estimate | None) -> str:
     if estimate is None or math.isnan(estimate.value):
         return "–"
     bounds = f" ({100 * estimate.lo:.1f}…{100 * estimate.hi:.1f})" if math.isfinite(estimate.lo) else ""
-    return f"{100 * estimate.value:.1f}{bounds}, {estimate.n}"
+    known = f" ({100 * estimate.coverage:.0f} %)" if estimate.coverage < 1 else ""
+    return f"{100 * estimate.value:.1f}{bounds}, {estimate.n}{known}"
 
 
 def _html_table(heads: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:

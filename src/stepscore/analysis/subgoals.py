@@ -6,7 +6,7 @@ Verdicts of the judge and labels of people are never one column: every row says 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,17 +60,25 @@ class SubgoalTable:
         return rows
 
 
-def subgoal_tables(runs: Run | Sequence[Run], by: Sequence[str] = ("policy",)) -> list[SubgoalTable]:
+def subgoal_tables(
+    runs: Run | Sequence[Run],
+    by: Sequence[str] = ("policy",),
+    *,
+    left_out: Collection[tuple[str, str]] = (),
+) -> list[SubgoalTable]:
     """Return one table per task, group and source of verdicts; none where no verdict or label is known.
 
     Args:
         runs: One run or several.
         by: What makes a group, besides the task; see :func:`stepscore.measure`.
+        left_out: Run folder and id of episodes that do not count, as those of ``EpisodeMetrics.repeated``.
     """
     keys = tuple(dict.fromkeys(("task", *by)))
     rows: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], FloatArray]]] = defaultdict(list)
     for run in [runs] if isinstance(runs, Run) else runs:
         for episode, names, source, row in verdict_rows(run):
+            if (str(run.path), episode["episode_id"]) in left_out:
+                continue
             group = tuple(episode[key] for key in keys)
             rows[(group, names, source)].append((episode, row))
     tables = []

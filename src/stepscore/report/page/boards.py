@@ -52,13 +52,17 @@ class Board:
         runs: The runs, in the order in which they were given.
         numbers: The index of each among all runs of the page.
         metrics: The metrics of every episode, run by run.
-        failure_modes: How their policies fail.
+        counted: The same without episodes that an earlier run of the board holds: what is averaged.
+        failure_modes: The failure mode of every episode.
+        diagnosis: How the policies fail, each episode counted once.
     """
 
     runs: tuple[Run, ...]
     numbers: tuple[int, ...]
     metrics: EpisodeMetrics
+    counted: EpisodeMetrics
     failure_modes: FailureModes
+    diagnosis: FailureModes
 
     def slices(self) -> list[slice]:
         """Return the rows of ``metrics`` that belong to each run."""
@@ -74,14 +78,16 @@ def open_boards(runs: Sequence[Run], revision: str) -> list[Board]:
     boards = []
     for places in by_hash.values():
         chosen = tuple(runs[place] for place in places)
-        metrics = measure_episodes(chosen, revision=revision)
-        boards.append(Board(chosen, tuple(places), metrics, failure_modes_by_policy(metrics)))
+        metrics = measure_episodes(chosen, revision=revision, keep_repeated=True)
+        counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics)
+        diagnosis = failure_modes_by_policy(counted) if metrics.repeated else modes
+        boards.append(Board(chosen, tuple(places), metrics, counted, modes, diagnosis))
     return boards
 
 
 def board_data(board: Board, label: str, pack: Pack) -> dict[str, Any]:
     """Return the contract's Board."""
-    run, metrics = board.runs[0], board.metrics
+    run, metrics = board.runs[0], board.counted
     return {
         "id": run.protocol.hash,
         "label": label,
@@ -98,7 +104,7 @@ def board_data(board: Board, label: str, pack: Pack) -> dict[str, Any]:
             for group in _groups(metrics, by, _plain(metrics, by), pack, ranked=False)
         ],
         "subgoals": _subgoals(board, pack),
-        "diagnosis": _diagnosis(board.failure_modes, pack),
+        "diagnosis": _diagnosis(board.diagnosis, pack),
     }
 
 
@@ -177,7 +183,7 @@ def _subgoals(board: Board, pack: Pack) -> list[dict[str, Any]]:
             "fails_first": [pack(e) for e in table.fails_first],
             "violations": pack(table.violations),
         }
-        for table in subgoal_tables(board.runs, ("policy",))
+        for table in subgoal_tables(board.runs, ("policy",), left_out=board.metrics.repeated)
     ]
 
 

@@ -1,0 +1,7 @@
+"""What may be averaged: an episode counts once, judges are kept apart, and unequal coverage is said."""
+
+from stepscore.analysis.pooling.coverage import coverage_note
+from stepscore.analysis.pooling.protocols import add_protocol_keys, check_unmixed, mixed_note
+from stepscore.analysis.pooling.repeated import repeated_episodes
+
+__all__ = ["add_protocol_keys", "check_unmixed", "coverage_note", "mixed_note", "repeated_episodes"]

@@ -1,0 +1,68 @@
+"""Results of different protocols (judges, models, options) are grouped apart and never averaged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stepscore.errors import OptionError
+
+PROTOCOL_KEYS = ("judge", "model", "protocol")
+"""What tells protocols apart, from the name that people read to the hash that always does."""
+
+EpisodeRow = Mapping[str, Any]
+
+
+def add_protocol_keys(rows: Sequence[EpisodeRow], by: Sequence[str]) -> tuple[str, ...]:
+    """Return ``by``, with what is needed of judge, model and protocol so that no group mixes two protocols.
+
+    Nothing is added where all episodes are of one protocol.
+    """
+    protocols = {row["protocol"] for row in rows}
+    if len(protocols) < 2:
+        return tuple(by)
+    for added in ((), ("judge",), ("model",), ("judge", "model"), ("protocol",)):
+        keys = tuple(dict.fromkeys((*by, *added)))
+        told_apart = {tuple(row[key] for key in keys if key in PROTOCOL_KEYS) for row in rows}
+        if len(told_apart) == len(protocols):
+            return keys
+    return tuple(dict.fromkeys((*by, "protocol")))
+
+
+def mixed_note(by: Sequence[str], keys: Sequence[str]) -> str:
+    """Return the sentence that states why a table has more groups than asked for; empty where it has not."""
+    added = [key for key in keys if key not in by]
+    if not added:
+        return ""
+    return (
+        f"These runs are of several judges or protocols, which are never averaged: "
+        f"grouped by {' and '.join(added)} too."
+    )
+
+
+def check_unmixed(rows: Sequence[EpisodeRow], by: Sequence[str]) -> str:
+    """Raise where a group of a comparison would average protocols; return a sentence where groups differ in theirs.
+
+    Raises:
+        OptionError: A group holds episodes of several protocols; the message has the groupings that work.
+    """
+    protocols: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for row in rows:
+        protocols[tuple(row[key] for key in by)].add(row["protocol"])
+    mixed = next((group for group, found in protocols.items() if len(found) > 1), None)
+    if mixed is not None:
+        keys = add_protocol_keys(rows, by)
+        apart = [key for key in keys if key in PROTOCOL_KEYS]
+        name = " / ".join("unknown" if part is None else str(part) for part in mixed) or "all"
+        raise OptionError(
+            f"The group {name!r} holds results of {len(protocols[mixed])} protocols (judges, models or options), "
+            f"which are never averaged. Compare them: --by {','.join(apart)}; or each: --by {','.join(keys)}; "
+            "or give one run."
+        )
+    if len(set().union(*protocols.values())) > 1 and not set(by) & set(PROTOCOL_KEYS):
+        return (
+            "The groups were judged under different protocols: a difference may be one of judges. "
+            "See: stepscore compare RUN RUN --by judge"
+        )
+    return ""
