@@ -24,8 +24,8 @@ def add_protocol_keys(rows: Sequence[EpisodeRow], by: Sequence[str]) -> tuple[st
         return tuple(by)
     for added in ((), ("judge",), ("model",), ("judge", "model"), ("protocol",)):
         keys = tuple(dict.fromkeys((*by, *added)))
-        told_apart = {tuple(row[key] for key in keys if key in PROTOCOL_KEYS) for row in rows}
-        if len(told_apart) == len(protocols):
+        separated = {tuple(row[key] for key in keys if key in PROTOCOL_KEYS) for row in rows}
+        if len(separated) == len(protocols):
             return keys
     return tuple(dict.fromkeys((*by, "protocol")))
 
