@@ -15,8 +15,14 @@ from stepscore.report import page_data, page_text
 from tests.report.made_runs import write_run
 from tests.web.conftest import Watched, elsewhere
 
+Curves = tuple[str, list[tuple[str, np.ndarray, np.ndarray, np.ndarray]]]
 STEPS = 60
 METRICS = ("MC", "MP", "PPL", "CRA", "STR")
+FINISHES = np.concatenate(
+    [np.linspace(0, 1, 20), np.full(10, 0.95), [0.9, 0.8], np.linspace(0.8, 0.99, 8), np.full(20, 0.96)]
+)
+LIKELY = np.round(np.clip(np.sin(np.arange(STEPS) / 6) / 2 + 0.35, 0, 1), 3)
+PROBABILITIES = {5: LIKELY.tolist(), 6: [*LIKELY[:44].tolist(), None, *LIKELY[45:].tolist()]}
 # Steps through the episode by keyboard and reads the live table at some positions. Without a video each sample
 # is a frame.
 WALK = """(positions) => {
@@ -32,7 +38,10 @@ WALK = """(positions) => {
 
 
 def _odd_curves(number: int, record: dict[str, Any]) -> None:
-    """Episode 0 begins at time 0, 1 has an unknown sample, 2 swings wildly, 3 stands still."""
+    """Episode 0 begins at time 0, 1 has an unknown sample, 2 swings wildly, 3 stands still.
+
+    4 finishes, wavers, and goes on; 5 does so by its success probability, of which a sample is unknown in 6.
+    """
     curve = record["judgement"]["curve"]
     if number == 0:
         curve["time_s"][0] = 0.0
@@ -42,31 +51,38 @@ def _odd_curves(number: int, record: dict[str, Any]) -> None:
         curve["progress"] = np.random.default_rng(1).uniform(0, 1, STEPS).tolist()
     if number == 3:
         curve["progress"] = [0.25] * STEPS
+    if number >= 4:
+        curve["progress"] = FINISHES.tolist()
+    curve["channels"] = {"success_probability": PROBABILITIES.get(number, [None] * STEPS)}
 
 
 @pytest.fixture(scope="module")
-def curves(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[tuple[str, np.ndarray, np.ndarray]]]:
+def curves(tmp_path_factory: pytest.TempPathFactory) -> Curves:
     folder = tmp_path_factory.mktemp("live")
-    run = write_run(folder / "run", 4, steps=STEPS, tasks=1, policies=1, change=_odd_curves)
+    run = write_run(folder / "run", 7, steps=STEPS, tasks=1, policies=1, change=_odd_curves)
     page = folder / "page.html"
     page.write_text(elsewhere(lambda: page_text(page_data([run]))), encoding="utf-8")
     table = run.curves().to_pydict()
     ids = np.array(table["episode_id"])
     times, progress = np.array(table["time_s"]), np.array(table["progress"], dtype=float)
-    return page.as_uri(), [(name, times[ids == name], progress[ids == name]) for name in sorted(set(ids))]
+    probability = np.array(table["success_probability"], dtype=float)
+    chosen = [ids == name for name in sorted(set(ids))]
+    return page.as_uri(), [(str(ids[own][0]), times[own], progress[own], probability[own]) for own in chosen]
 
 
 def test_live_metrics_equal_opd_prefixes_at_twenty_positions_in_every_revision(
-    curves: tuple[str, list[tuple[str, np.ndarray, np.ndarray]]], watched: Callable[..., Watched]
+    curves: Curves, watched: Callable[..., Watched]
 ) -> None:
     address, episodes = curves
     page = watched().goto(address + "#/explorer")
     rng = np.random.default_rng(5)
-    for name, times, progress in episodes:
+    for name, times, progress, probability in episodes:
         page.locator(".list").press("Home")
         page.locator(f".list-row[data-episode='{name}']").click()
         page.wait_for_selector(f"article[data-episode='{name}']")
-        expected = {rev: opd_prefixes(progress, rev, times) for rev in ("v1.0", "paper", "v1.5", "robust")}
+        expected = {rev: opd_prefixes(progress, rev, times) for rev in ("v1.0", "paper", "v1.5")}
+        by = None if np.isnan(probability).all() else probability
+        expected["robust"] = opd_prefixes(progress, "robust", times, success_probability=by)
         positions = sorted(rng.choice(STEPS, 20, replace=False).tolist())
         for i, cells in zip(positions, page.evaluate(WALK, positions), strict=True):
             assert len(cells) == 4 * len(METRICS)
@@ -77,10 +93,10 @@ def test_live_metrics_equal_opd_prefixes_at_twenty_positions_in_every_revision(
 
 
 def test_milestones_light_up_when_the_best_so_far_reaches_them(
-    curves: tuple[str, list[tuple[str, np.ndarray, np.ndarray]]], watched: Callable[..., Watched]
+    curves: Curves, watched: Callable[..., Watched]
 ) -> None:
     address, episodes = curves
-    name, _, progress = episodes[2]
+    name, _, progress, _ = episodes[2]
     page = watched().goto(address + "#/explorer")
     page.locator(f".list-row[data-episode='{name}']").click()
     page.wait_for_selector(f"article[data-episode='{name}']")

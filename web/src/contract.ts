@@ -13,14 +13,14 @@
  * --json` prints. src/stepscore/report/page/data.py writes this; both change together (`format`).
  */
 
-export const FORMAT = 2;
+export const FORMAT = 3;
 
 /** Numbers as little-endian base64, see `unpack` rules:
  *  - "f64": the values, NaN for unknown.
  *  - "u8" | "u16" | "u32": unsigned integers q; the largest one of the type (255, 65535, 4294967295) is NaN, any
  *    other is `offset + q / scale` (one division, one addition, in that order).
  *  Progress has offset 0 and scale 40000 (u16) or 4e9 (u32): exact for every value of up to 4 or 9 decimals,
- *  within 1.3e-10 otherwise. Other channels are u16 over their own range: for drawing, not for measuring. */
+ *  within 1.3e-10 otherwise. Other channels but `done_channel` are u16 over their own range: for drawing, not for measuring. */
 export interface Packed {
   enc: "f64" | "u8" | "u16" | "u32";
   b64: string;
@@ -274,6 +274,10 @@ export interface Judgements {
     rate: Packed | null;
     progress: Packed; // absolute, 0..1
     channels: Record<string, Packed>; // "raw", "minmax", log-probabilities ...
+    /** When `robust` counts a curve as done: by this channel, for measuring, where a row has a known value in it
+     *  (null: never), else by progress from `done_at` on. */
+    done_channel: string | null;
+    done_at: number;
     time_source: Dict; // "frames" | "recorded" | "inferred": inferred times are marked as such
     calibrated: number[] | null; // 1/0 per row where rows differ; null: as in RunInfo
   };

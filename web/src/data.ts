@@ -1,6 +1,7 @@
 // The page's data, addressed by run and episode. Curves and columns are decoded on first use.
 import type { Board, Est, Judgements, MetricInfo, PageData } from "./contract";
 import { FORMAT } from "./contract";
+import type { DoneRule } from "./opd-robust";
 import { Numbers, textAt } from "./packed";
 
 export interface Curve {
@@ -109,6 +110,13 @@ export class RunData {
       channels: Object.keys(this.table.curves.channels),
       inferred: textAt(this.table.curves.time_source, row) === "inferred",
     };
+  }
+
+  /** When this row's curve counts as done: by its success probability, where it has one. */
+  doneRule(row: number): DoneRule {
+    const { done_at: at, done_channel: by } = this.table.curves;
+    const probability = by ? this.channel(row, by) : null;
+    return { at, probability: probability?.some((p) => Number.isFinite(p)) ? probability : null };
   }
 
   channel(row: number, name: string): Float64Array {

@@ -12,7 +12,45 @@ const PAUSES: [number, number][] = [
 ];
 const MOVING = 0.02;
 
-/** PPL, CRA and STR of the first `end` + 1 samples of a known curve in 0..1; one sample has no duration: NaN. */
+const DONE_PROBABILITY = 0.5;
+const UNDONE_PROBABILITY = 0.4;
+const UNDONE_DROP = 0.05;
+
+/** When a curve counts as done: by its success probability where it has one, else by progress from `at` on. */
+export interface DoneRule {
+  at: number;
+  probability: ArrayLike<number> | null;
+}
+
+/** For each sample: whether some sample so far was done, and the sample that CRA and STR are measured up to. */
+export interface Completion {
+  reached: boolean[];
+  end: number[];
+  /** Samples before the first one of unknown probability. */
+  known: number;
+}
+
+/** As stepscore.metrics.opd.completion finds it. */
+export function completion(progress: number[], rule: DoneRule): Completion {
+  const values = rule.probability ? Array.from(rule.probability) : progress;
+  const [from, under] = rule.probability ? [DONE_PROBABILITY, UNDONE_PROBABILITY] : [rule.at, rule.at - UNDONE_DROP];
+  let ever = false;
+  let start = -1; // of the done stretch, if there is one now
+  const reached: boolean[] = [];
+  const end = values.map((value, i) => {
+    if (value < under) start = -1;
+    if (value >= from) {
+      ever = true;
+      if (start < 0) start = i;
+    }
+    reached.push(ever);
+    return start < 0 ? i : start;
+  });
+  const unknown = rule.probability ? values.findIndex((value) => !Number.isFinite(value)) : -1;
+  return { reached, end, known: unknown < 0 ? values.length : unknown };
+}
+
+/** Uncut PPL, CRA and STR of the first `end` + 1 samples of a known curve in 0..1; one sample has no duration: NaN. */
 export function robustPrefix(curve: number[], times: number[], end: number): Record<"PPL" | "CRA" | "STR", number> {
   if (end < 1) return { PPL: NaN, CRA: NaN, STR: NaN };
   const integral = integralOf(curve, times, end);

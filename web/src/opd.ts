@@ -1,10 +1,11 @@
 // OPD of every prefix of a curve, as stepscore.metrics.opd computes it; see there for the formulas.
 import type { Revision } from "./contract";
-import { robustPrefix } from "./opd-robust";
+import { completion, robustPrefix, type Completion, type DoneRule } from "./opd-robust";
 
 type Prefixes = Record<string, number[]>;
 
 const STILL = 0.005 - 0.5e-9; // |d| < .005 after rounding to nine decimals
+const STILL_V15 = 0.005; // as its source compares, without rounding
 const NO_PATH = 1e-9;
 const NO_DROP = 1e-12;
 const DRR_SLACK = 1e-6;
@@ -18,18 +19,22 @@ export class LiveOpd {
   /** Samples before the first unknown one; no longer prefix has a value. */
   private readonly known: number;
   private readonly published = new Map<Revision, Prefixes>();
-  private readonly robust = new Map<number, Record<string, number>>();
+  private readonly robust = new Map<number, Record<"PPL" | "CRA" | "STR", number>>();
+  private readonly done: Completion;
+  private readonly reached: Prefixes; // by the rule of `robust`
 
-  constructor(progress: ArrayLike<number>, times: ArrayLike<number>) {
+  constructor(progress: ArrayLike<number>, times: ArrayLike<number>, rule: DoneRule) {
     this.curve = Array.from(progress);
     this.times = Array.from(times);
+    this.done = completion(this.curve, rule);
+    this.reached = milestones(this.curve, this.done.reached);
     const unknown = this.curve.findIndex((p) => !Number.isFinite(p));
     this.known = unknown < 0 ? this.curve.length : unknown;
   }
 
   /** One metric of the first `i` + 1 samples; NaN where one of them is unknown or there are none. */
   value(revision: Revision, name: string, i: number): number {
-    if (revision === "robust") return i < this.known ? (this.robustAt(i)[name] ?? NaN) : NaN;
+    if (revision === "robust") return i < this.known ? this.robustValue(name, i) : NaN;
     // The published revisions do not score a sample at time 0.
     const skip = this.times[0] === 0 ? 1 : 0;
     return i < this.known ? (this.prefixes(revision, skip)[name]?.[i - skip] ?? NaN) : NaN;
@@ -45,26 +50,36 @@ export class LiveOpd {
     return found;
   }
 
-  private robustAt(i: number): Record<string, number> {
+  /** The first sample at which MC100 holds; -1 if none. */
+  finishedAt(revision: Revision): number {
+    const full = revision === "robust" ? this.reached.MC100 : this.curve.map((p) => (p >= 1 ? 1 : 0));
+    return full.indexOf(1);
+  }
+
+  private robustValue(name: string, i: number): number {
+    if (i >= this.done.known && ["MC", "MC100", "CRA", "STR"].includes(name)) return NaN;
+    if (name === "PPL") return this.uncut(i).PPL;
+    if (name === "CRA" || name === "STR") return this.uncut(this.done.end[i])[name];
+    return this.reached[name]?.[i] ?? NaN;
+  }
+
+  private uncut(i: number): Record<"PPL" | "CRA" | "STR", number> {
     let found = this.robust.get(i);
     if (!found) {
-      const reached = milestones(this.curve.slice(0, i + 1));
-      found = {
-        ...Object.fromEntries(Object.entries(reached).map(([name, values]) => [name, values[i]])),
-        ...robustPrefix(this.curve, this.times, i),
-      };
+      found = robustPrefix(this.curve, this.times, i);
       this.robust.set(i, found);
     }
     return found;
   }
 }
 
-/** MC, MC25..MC100 and MP of the highest progress so far. */
-function milestones(curve: number[]): Prefixes {
+/** MC, MC25..MC100 and MP of the highest progress so far; with `done`, MC100 is MC75 and done so far. */
+function milestones(curve: number[], done: boolean[] | null = null): Prefixes {
   let best = -Infinity;
   const highest = curve.map((p) => (best = Math.max(best, p)));
   const reached = (q: number) => highest.map((m) => (m >= q ? 1 : 0));
   const quarters = [reached(0.25), reached(0.5), reached(0.75), reached(1)];
+  if (done) quarters[3] = quarters[2].map((q, t) => (q && done[t] ? 1 : 0));
   const furthest = highest.map((_, t) => quarters.reduce((sum, q) => sum + q[t], 0) / 4);
   return {
     MC: furthest,
@@ -110,7 +125,7 @@ function v15(curve: number[]): Prefixes {
     const step = Math.abs(p - (t ? clipped[t - 1] : 0));
     path += step;
     regret += best - p;
-    if (step < STILL) still += 1;
+    if (step < STILL_V15) still += 1;
     if (best - p > drop) [drop, trough, since] = [best - p, p, p];
     else since = Math.max(since, p);
     const ppl = clip((best * best) / Math.max(path, NO_PATH));

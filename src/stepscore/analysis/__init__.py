@@ -11,6 +11,7 @@ from stepscore.analysis.comparison import GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import (
     EpisodeMetrics,
     curves_by_episode,
+    done_rule,
     measure_episodes,
     metric_columns,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "compare",
     "compare_groups",
     "curves_by_episode",
+    "done_rule",
     "episode_groups",
     "failure_modes_by_policy",
     "grouped_estimates",

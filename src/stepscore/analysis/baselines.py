@@ -50,7 +50,7 @@ def measure_baselines(metrics: EpisodeMetrics, names: Sequence[str]) -> list[Bas
     sampled = _sampled_episodes(metrics)
     results = []
     for name in names:
-        scored = measure_rows(_score(name, sampled))
+        scored = measure_rows(_score(name, sampled), revision=metrics.revision)
         results.append(BaselineResult(name, scored, success_agreement(name, scored)))
     return results
 

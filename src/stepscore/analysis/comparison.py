@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import Group, episode_groups
 from stepscore.errors import OptionError
@@ -36,6 +37,7 @@ class GroupComparison:
         better: Whether ``"higher"`` or ``"lower"`` values are better, or ``"neither"``.
         coverage_a: Share of A's episodes whose value is known.
         coverage_b: Share of B's.
+        revision: The OPD revision.
     """
 
     metric: str
@@ -46,6 +48,7 @@ class GroupComparison:
     better: str
     coverage_a: float = 1.0
     coverage_b: float = 1.0
+    revision: str = DEFAULT_REVISION
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of ``compare --json``."""
@@ -73,6 +76,7 @@ class GroupComparison:
             "probability_lo": c.probability_of_improvement.lo,
             "probability_hi": c.probability_of_improvement.hi,
             "smallest_detectable_difference": c.smallest_detectable_difference,
+            "revision": self.revision,
         }
 
 
@@ -115,7 +119,15 @@ def compare_groups(
     }
     return [
         GroupComparison(
-            name, a, b, comparison, float(q), better, known[name, *a.values()], known[name, *b.values()]
+            name,
+            a,
+            b,
+            comparison,
+            float(q),
+            better,
+            known[name, *a.values()],
+            known[name, *b.values()],
+            metrics.revision,
         )
         for (name, a, b, comparison, better), q in zip(pairs, corrected, strict=True)
     ]

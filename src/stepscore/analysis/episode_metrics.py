@@ -14,14 +14,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis.pooling import repeated_episodes
 from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
-from stepscore.metrics.opd import REVISIONS
+from stepscore.metrics.opd import DONE_PROGRESS, REVISIONS
 from stepscore.metrics.stats import mean_estimate, rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
+
+SUCCESS_PROBABILITY = "success_probability"
+"""Channel of the probability that the task is done, by a calibrated judge."""
 
 SUCCESS_THRESHOLD = 0.99
 """Highest progress from which a judge without a success score counts as saying success (OPD v1.5)."""
@@ -56,6 +60,7 @@ class EpisodeMetrics:
         curves: Times and values of each episode's curve; empty arrays where there is none.
         notes: Sentences that belong beside the numbers: what was not used, or counted once.
         repeated: Run folder and id of the episodes that another run holds as well, judged alike.
+        revision: The OPD revision.
     """
 
     episodes: tuple[EpisodeRow, ...]
@@ -64,6 +69,7 @@ class EpisodeMetrics:
     curves: tuple[EpisodeCurve, ...]
     notes: tuple[str, ...] = ()
     repeated: frozenset[tuple[str, str]] = frozenset()
+    revision: str = DEFAULT_REVISION
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -126,12 +132,13 @@ def task_of(row: EpisodeRow) -> str:
 def measure_episodes(
     runs: Run | Sequence[Run],
     *,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
     channel: str = "progress",
     success_threshold: float = SUCCESS_THRESHOLD,
     labels: Path | None = None,
     potential: str | None = None,
     keep_repeated: bool = False,
+    done_at: float | None = None,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
 
@@ -147,15 +154,24 @@ def measure_episodes(
         labels: Labels file with the true progress, or stages; by default the runs' own labels.
         potential: Name of the progress labels that are the truth, where there are several.
         keep_repeated: Return all rows of all runs; ``repeated`` names those that must not be counted again.
+        done_at: Progress that ``robust`` counts as done, whatever else the run says of it; by default see
+            :func:`done_rule`.
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
+    if done_at is not None and revision != "robust":
+        raise OptionError(
+            f"done-at is for the OPD revision 'robust', not {revision!r}. Add --revision robust"
+        )
     opened = [runs] if isinstance(runs, Run) else runs
     judged = [pair for run in opened for pair in _judged(run, channel)]
     repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
     truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (({**row, "truth": truths.of(row)}, curve) for row, curve in judged)
-    metrics = measure_rows(with_truth, revision=revision, success_threshold=success_threshold)
+    robust_opd = _robust_opd(opened, channel, done_at) if revision == "robust" else None
+    metrics = measure_rows(
+        with_truth, revision=revision, success_threshold=success_threshold, opd_of=robust_opd
+    )
     repeated = frozenset((row["run"], row["episode_id"]) for row in (judged[i][0] for i in repeats))
     said = _repeated_note(len(repeats)) if repeats else ""
     metrics = replace(metrics, notes=tuple(filter(None, (truths.note, said))), repeated=repeated)
@@ -165,20 +181,26 @@ def measure_episodes(
 def measure_rows(
     judged: Iterable[tuple[EpisodeRow, EpisodeCurve]],
     *,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
     success_threshold: float = SUCCESS_THRESHOLD,
+    opd_of: Callable[[EpisodeRow], CurveMetric] | None = None,
 ) -> EpisodeMetrics:
-    """Compute every metric of episodes that are given as rows with their curves; see :func:`measure_episodes`."""
-    families, columns = _families(revision), metric_columns(revision)
+    """Compute every metric of episodes that are given as rows with their curves; see :func:`measure_episodes`.
+
+    ``opd_of`` returns the OPD metrics of an episode, where they differ between episodes in when a task is done.
+    """
+    opd, *others = _families(revision)
+    columns = metric_columns(revision)
     rows: list[EpisodeRow] = []
     curves: list[EpisodeCurve] = []
     measured: list[dict[str, float]] = []
     for row, curve in judged:
         rows.append(row)
         curves.append(curve)
+        families = [opd_of(row) if opd_of is not None else opd, *others]
         measured.append(_measure_episode(row, curve, families, success_threshold))
     values = {c.name: np.array([m.get(c.name, np.nan) for m in measured], dtype=np.float64) for c in columns}
-    return EpisodeMetrics(tuple(rows), columns, values, tuple(curves))
+    return EpisodeMetrics(tuple(rows), columns, values, tuple(curves), revision=revision)
 
 
 def _repeated_note(n: int) -> str:
@@ -207,6 +229,58 @@ def curves_by_episode(table: pa.Table, channel: str) -> Iterator[tuple[str, Epis
     values = table.column(channel).to_numpy()
     for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
         yield names[codes[start]], (times[start:end], values[start:end])
+
+
+@dataclass(frozen=True, slots=True)
+class DoneRule:
+    """When ``robust`` counts a sample of a run's curves as done.
+
+    Attributes:
+        channel: Channel of the success probability, which decides where an episode has known values of it.
+        at: The progress that decides elsewhere.
+    """
+
+    channel: str | None
+    at: float
+
+
+def done_rule(run: Run, done_at: float | None = None) -> DoneRule:
+    """Return a run's rule: the success probability if it has one, else the progress its calibration map states.
+
+    Args:
+        run: The run.
+        done_at: Progress instead of both.
+    """
+    if done_at is not None:
+        return DoneRule(None, done_at)
+    has_channel = SUCCESS_PROBABILITY in run.curves().column_names
+    judge = run.protocol.content["judge"]
+    calibration = judge["options"].get("calibration") if isinstance(judge, Mapping) else None
+    stated = calibration.get("done_at") if isinstance(calibration, Mapping) else None
+    return DoneRule(
+        SUCCESS_PROBABILITY if has_channel else None, DONE_PROGRESS if stated is None else float(stated)
+    )
+
+
+def _robust_opd(
+    runs: Sequence[Run], channel: str, done_at: float | None
+) -> Callable[[EpisodeRow], CurveMetric]:
+    """Return what gives the OPD metrics of an episode, by the rule of its run."""
+    rules = {str(run.path): done_rule(run, done_at) for run in runs}
+    probabilities = {
+        (str(run.path), name): values
+        for run in runs
+        if (by := rules[str(run.path)].channel) is not None
+        for name, (_, values) in curves_by_episode(run.curves(), by)
+        if np.any(~np.isnan(values))
+    }
+
+    def opd_of(row: EpisodeRow) -> CurveMetric:
+        at = rules[row["run"]].at if channel == "progress" or done_at is not None else None
+        probability = probabilities.get((row["run"], row["episode_id"]))
+        return opd_metric("robust", success_probability=probability, done_at=at)
+
+    return opd_of
 
 
 def _families(revision: str) -> list[CurveMetric]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis.episode_metrics import SUCCESS_COLUMNS, EpisodeMetrics
 from stepscore.errors import UnknownNameError
 from stepscore.types import Estimate
@@ -36,11 +37,12 @@ Group = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class GroupEstimate:
-    """The Estimate of one metric over one group of episodes."""
+    """The Estimate of one metric over one group of episodes, and the OPD revision it was measured in."""
 
     group: Group
     metric: str
     estimate: Estimate
+    revision: str = DEFAULT_REVISION
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of ``metrics --json``."""
@@ -55,6 +57,7 @@ class GroupEstimate:
             "clusters": e.clusters,
             "coverage": e.coverage,
             "method": e.method,
+            "revision": self.revision,
         }
 
 
@@ -75,7 +78,9 @@ def grouped_estimates(
     known = [column for column in wanted if np.any(~np.isnan(metrics.values[column.name]))]
     rows: list[GroupEstimate] = []
     for group, chosen in episode_groups(metrics, by):
-        rows += [GroupEstimate(group, c.name, metrics.estimate(c.name, chosen)) for c in known]
+        rows += [
+            GroupEstimate(group, c.name, metrics.estimate(c.name, chosen), metrics.revision) for c in known
+        ]
         for source in ("label", "judge"):
             success = metrics.values[f"success_{source}"]
             for word, subset in (("success", success == 1), ("failure", success == 0)):
@@ -83,7 +88,10 @@ def grouped_estimates(
                     continue
                 rows += [
                     GroupEstimate(
-                        group, f"{c.name}|{word}:{source}", metrics.estimate(c.name, chosen & subset)
+                        group,
+                        f"{c.name}|{word}:{source}",
+                        metrics.estimate(c.name, chosen & subset),
+                        metrics.revision,
                     )
                     for c in known
                     if c not in SUCCESS_COLUMNS

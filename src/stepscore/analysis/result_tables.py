@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore._lazy import import_extra
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import measure_episodes
@@ -99,7 +101,8 @@ class EstimateTable(ResultTable[GroupEstimate]):
             for key, line in cells.items()
         ]
         in_cells = sum(len(line) for line in cells.values())
-        note = "Percent with 95 % intervals and n (and the share of episodes that it is, if not all)."
+        revisions = ", ".join(sorted({row.revision for row in self._rows}))
+        note = f"OPD {revisions}. Percent with 95 % intervals and n (and the share of episodes that it is, if not all)."
         if len(self) > in_cells:
             note += f" {len(self) - in_cells} further rows: to_pandas() or to_dicts()."
         return _html_table(["group", *names], lines, note)
@@ -130,7 +133,9 @@ class ComparisonTable(ResultTable[GroupComparison]):
             ]
             for row in self._rows
         ]
+        revisions = ", ".join(sorted({row.revision for row in self._rows}))
         note = (
+            f"OPD {revisions}. "
             "Percent points with 95 % intervals and n (and the share of episodes that it is, if not all). "
             "q: p-value corrected over all rows (Benjamini-Hochberg)."
         )
@@ -142,10 +147,11 @@ def measure(
     by: str | Sequence[str] = ("policy",),
     *,
     metrics: Sequence[str] | None = None,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
     channel: str = "progress",
     labels: str | Path | None = None,
     potential: str | None = None,
+    done_at: float | None = None,
 ) -> EstimateTable:
     """Estimate the metrics of runs by group: the rows of ``stepscore metrics RUN --json``.
 
@@ -161,6 +167,7 @@ def measure(
         channel: Series of the curve to measure; others than ``progress`` are not comparable across episodes.
         labels: Labels file with the true progress, or stages; by default the runs' own labels.
         potential: Name of the progress labels that are the truth, where there are several.
+        done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
     """
     opened = _open(runs)
     episodes = measure_episodes(
@@ -169,12 +176,13 @@ def measure(
         channel=channel,
         labels=None if labels is None else Path(labels),
         potential=potential,
+        done_at=done_at,
     )
     keys = add_protocol_keys(episodes.episodes, [by] if isinstance(by, str) else by)
     rows = grouped_estimates(episodes, keys, names=metrics)
     if metrics is None:
         tables = subgoal_tables(opened, keys, left_out=episodes.repeated)
-        rows += [row for table in tables for row in table.estimates()]
+        rows += [replace(row, revision=revision) for table in tables for row in table.estimates()]
     return EstimateTable(rows)
 
 
@@ -183,7 +191,8 @@ def compare(
     by: str | Sequence[str] = ("policy",),
     *,
     metrics: Sequence[str] | None = None,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
+    done_at: float | None = None,
 ) -> ComparisonTable:
     """Compare groups of runs pairwise: the rows of ``stepscore compare RUN --json``.
 
@@ -196,8 +205,9 @@ def compare(
         by: What to compare: ``policy``, ``task``, ``judge`` ..., as in :func:`measure`.
         metrics: Only these; by default success, MC50, MC100, MP, PPL, CRA, STR and VOC.
         revision: The OPD revision.
+        done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
     """
-    episodes = measure_episodes(_open(runs), revision=revision)
+    episodes = measure_episodes(_open(runs), revision=revision, done_at=done_at)
     known = {column.name for column in episodes.columns}
     names = metrics or [name for name in COMPARED_METRICS if name in known]
     keys = [by] if isinstance(by, str) else by

@@ -26,6 +26,16 @@ RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or mo
 Revision = Annotated[
     str, typer.Option("--revision", metavar="NAME", help="OPD revision: paper, v1.0, v1.5 or robust.")
 ]
+DoneAt = Annotated[
+    float | None,
+    typer.Option(
+        "--done-at",
+        callback=between(0, 1, above=True),
+        metavar="P",
+        help="Progress that robust counts as done; default: the success probability where the judge gives one, "
+        "else the calibration map's, else 0.99.",
+    ),
+]
 GroupBy = Annotated[
     str,
     typer.Option(

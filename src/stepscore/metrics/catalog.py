@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import voc
 from stepscore.registry import Registry
@@ -47,13 +48,13 @@ _OPD = (
     MetricColumn("MC25", "higher", "rate", "reached 25 % of progress"),
     MetricColumn("MC50", "higher", "rate", "reached half"),
     MetricColumn("MC75", "higher", "rate", "reached 75 %"),
-    MetricColumn("MC100", "higher", "rate", "reached all of it, by the judge"),
+    MetricColumn("MC100", "higher", "rate", "reached all of it, by the judge (robust: 75 % and done)"),
     MetricColumn("MP", "higher", "mean", "highest progress"),
     MetricColumn(
         "PPL", "higher", "mean", "progress gained per progress moved: 100 % is a direct path to the end"
     ),
-    MetricColumn("CRA", "lower", "mean", "mean drop below the best progress so far"),
-    MetricColumn("STR", "lower", "mean", "share of steps (robust: of time) without progress"),
+    MetricColumn("CRA", "lower", "mean", "mean drop below the best progress so far (robust: until done)"),
+    MetricColumn("STR", "lower", "mean", "share of steps without progress (robust: of the time until done)"),
 )
 _OPD_15 = (
     MetricColumn("DRR", "higher", "mean", "share of the deepest drop that was recovered"),
@@ -62,17 +63,33 @@ _OPD_15 = (
 )
 
 
-def _opd(times: FloatArray, progress: FloatArray, *, revision: str) -> Mapping[str, float]:
-    return compute_opd(progress, revision=revision, times=times)
+def _opd(
+    times: FloatArray,
+    progress: FloatArray,
+    *,
+    revision: str,
+    success_probability: FloatArray | None,
+    done_at: float | None,
+) -> Mapping[str, float]:
+    return compute_opd(progress, revision, times, success_probability=success_probability, done_at=done_at)
 
 
 def _order(times: FloatArray, progress: FloatArray) -> Mapping[str, float]:
     return {"VOC": voc(progress)}
 
 
-def opd_metric(revision: str) -> CurveMetric:
-    """Return the OPD metrics in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``."""
-    return CurveMetric(_OPD + (_OPD_15 if revision == "v1.5" else ()), partial(_opd, revision=revision))
+def opd_metric(
+    revision: str, *, success_probability: FloatArray | None = None, done_at: float | None = None
+) -> CurveMetric:
+    """Return the OPD metrics in one revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
+
+    Args:
+        revision: The revision.
+        success_probability: For ``robust``, that of each sample of the curve to measure, where the judge gives one.
+        done_at: For ``robust`` without it, the progress that counts as done; .99 by default.
+    """
+    func = partial(_opd, revision=revision, success_probability=success_probability, done_at=done_at)
+    return CurveMetric(_OPD + (_OPD_15 if revision == "v1.5" else ()), func)
 
 
 ORDER = CurveMetric(
@@ -83,7 +100,7 @@ ORDER = CurveMetric(
     ),
     _order,
 )
-OPD_DEFAULT = opd_metric("v1.0")
+OPD_DEFAULT = opd_metric(DEFAULT_REVISION)
 
 metric_registry: Registry[CurveMetric] = Registry(
     "metric",

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import EpisodeMetrics, measure_episodes, subgoal_tables
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
@@ -57,7 +58,8 @@ def plot(
     formats: Sequence[str] = FORMATS,
     by: Sequence[str] = ("policy",),
     names: Sequence[str] | None = None,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
+    done_at: float | None = None,
     view: str | None = None,
     width: float = COLUMN_INCHES,
     source: str | None = None,
@@ -76,6 +78,7 @@ def plot(
         by: How episodes are grouped, see :func:`stepscore.analysis.measure`.
         names: Metrics of the leaderboard.
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
+        done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         view: Camera of sheet and overlay; default: the main view.
         width: Width of the figures in inches.
         source: Where the frames of sheet and overlay are, instead of where the runs say; may be on the Hub.
@@ -90,7 +93,7 @@ def plot(
         raise OptionError(f"width is {width} inches; it must be at least {MIN_WIDTH_INCHES}.")
     folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
     with paper_style():
-        metrics = measure_episodes(runs, revision=revision)
+        metrics = measure_episodes(runs, revision=revision, done_at=done_at)
         inputs = _Inputs(runs, metrics, grouping(runs, by), names, episode, view, width, source)
         for kind in kinds or KINDS:
             try:

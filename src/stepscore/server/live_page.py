@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.report.page import ServedVideos, page_data, page_template, page_text
 from stepscore.runs import open_run
 
@@ -39,6 +40,7 @@ class LivePage:
     Args:
         folders: Run folders to show.
         revision: The OPD revision of the tables.
+        done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         videos: Whether the page shows videos.
         template: HTML that holds the data placeholder once; default: the built page.
         source: Where the videos are, instead of where the runs say.
@@ -48,13 +50,14 @@ class LivePage:
         self,
         folders: Sequence[Path],
         *,
-        revision: str = "v1.0",
+        revision: str = DEFAULT_REVISION,
+        done_at: float | None = None,
         videos: bool = True,
         template: str | None = None,
         source: str | None = None,
     ) -> None:
         self._folders = tuple(folders)
-        self._revision, self._source = revision, source
+        self._revision, self._done_at, self._source = revision, done_at, source
         self._template = page_template() if template is None else template
         self._host = ServedVideos() if videos else None
         self._media: list[Media] = []
@@ -69,7 +72,14 @@ class LivePage:
             state = tuple(_state(folder / "journal.jsonl") for folder in self._folders)
             if state != self._state:
                 runs = [open_run(folder) for folder in self._folders]
-                data = page_data(runs, self._host, revision=self._revision, live=True, source=self._source)
+                data = page_data(
+                    runs,
+                    self._host,
+                    revision=self._revision,
+                    done_at=self._done_at,
+                    live=True,
+                    source=self._source,
+                )
                 text = page_text(data, self._template)
                 self._page, self._state = text.encode("utf-8", "replace"), state
                 self._update_media()

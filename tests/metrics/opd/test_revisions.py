@@ -68,7 +68,12 @@ def naive_clean(p: list[float]) -> list[float]:
     smooth = []
     for i in range(len(p)):
         near = [(w, i + k - 2) for k, w in enumerate((0.1, 0.2, 0.4, 0.2, 0.1)) if 0 <= i + k - 2 < len(p)]
-        smooth.append(sum(w * clean[j] for w, j in near) / sum(w for w, _ in near))
+        # One by one, because sum() of newer versions of Python is exact to another last digit.
+        total = weight = 0.0
+        for w, j in near:
+            total += w * clean[j]
+            weight += w
+        smooth.append(total / weight)
     return [min(1.0, max(0.0, value)) for value in smooth]
 
 
@@ -77,6 +82,7 @@ def naive_v15(p: list[float]) -> dict[str, float]:
     path = sum(abs(b - a) for a, b in zip([0.0, *p], p, strict=False))
     values["PPL"] = min(1.0, best**2 / path) if path > 1e-9 else 0.0
     values["CRA"] = values["CRA"] / best if best > 0 else 0.0
+    values["STR"] = sum(abs(b - a) < 0.005 for a, b in zip([0.0, *p], p, strict=False)) / len(p)
     drops = [max(p[: i + 1]) - p[i] for i in range(len(p))]
     at = drops.index(max(drops))
     values["DRR"] = min(1.0, (max(p[at:]) - p[at] + 1e-6) / (drops[at] + 1e-6)) if drops[at] > 1e-12 else 1.0
@@ -95,7 +101,7 @@ def test_every_prefix_of_every_recorded_rollout_has_its_published_value(shared_d
     for path in shared_data.glob("rollouts/*/*/step_metrics.csv"):
         with path.open(encoding="utf-8") as lines:
             rows = list(csv.DictReader(lines))
-        found = opd_prefixes([float(row["StepProgress"]) for row in rows])
+        found = opd_prefixes([float(row["StepProgress"]) for row in rows], "v1.0")
         for ours, theirs in CSV_COLUMNS.items():
             published = np.array([float(row[theirs]) for row in rows])
             assert np.abs(100 * found[ours] - published).max() <= CENT, (path.parent.name, ours)
@@ -124,11 +130,11 @@ def test_v15_of_the_golden_curves_is_the_published_code(shared_data, smoothing, 
 
 
 def test_the_published_toy_curves():
-    success = compute_opd([0.02, 0.15, 0.35, 0.55, 0.76, 0.94, 1.0, 1.0, 1.0])
+    success = compute_opd([0.02, 0.15, 0.35, 0.55, 0.76, 0.94, 1.0, 1.0, 1.0], "v1.0")
     assert (success["PPL"], success["CRA"]) == (pytest.approx(1.0), 0.0)
     assert success["STR"] == pytest.approx(2 / 9)
     recovery = [0.05, 0.32, 0.62, 0.28, 0.46, 0.68, 0.71]
-    found = compute_opd(recovery)
+    found = compute_opd(recovery, "v1.0")
     assert found["PPL"] == pytest.approx(0.362662, abs=5e-7)
     assert found["CRA"] == pytest.approx(0.071429, abs=5e-7)
     assert found["STR"] == 0.0
@@ -141,20 +147,20 @@ def test_the_published_toy_curves():
 
 
 def test_a_constant_zero_is_all_stagnation():
-    assert compute_opd([0.0] * 4) == {**dict.fromkeys(OPD_KEYS, 0.0), "STR": 1.0, "coverage": 1.0}
+    assert compute_opd([0.0] * 4, "v1.0") == {**dict.fromkeys(OPD_KEYS, 0.0), "STR": 1.0, "coverage": 1.0}
 
 
 def test_a_constant_half_is_reached_in_one_step():
-    found = compute_opd([0.5] * 4)
+    found = compute_opd([0.5] * 4, "v1.0")
     assert (found["PPL"], found["STR"], found["CRA"], found["MC"]) == (0.5, 0.75, 0.0, 0.5)
 
 
 def test_v10_computes_on_raw_values_outside_the_range():
-    below = compute_opd([-0.1, -0.3])
+    below = compute_opd([-0.1, -0.3], "v1.0")
     assert below["MP"] == -0.1
     assert below["PPL"] == pytest.approx(0.3)
     assert below["CRA"] == pytest.approx(0.2)
-    assert compute_opd([0.5, 1.6])["PPL"] == pytest.approx(1.6)
+    assert compute_opd([0.5, 1.6], "v1.0")["PPL"] == pytest.approx(1.6)
 
 
 def test_v15_clips_and_reads_values_over_one_and_a_half_as_percent():
@@ -163,15 +169,22 @@ def test_v15_clips_and_reads_values_over_one_and_a_half_as_percent():
 
 
 def test_a_step_of_exactly_the_threshold_is_movement():
-    assert compute_opd([0.167, 0.172])["STR"] == 0.0
-    assert compute_opd([0.172, 0.167])["STR"] == 0.0
-    assert compute_opd([0.167, 0.171])["STR"] == 0.5
+    assert compute_opd([0.167, 0.172], "v1.0")["STR"] == 0.0
+    assert compute_opd([0.172, 0.167], "v1.0")["STR"] == 0.0
+    assert compute_opd([0.167, 0.171], "v1.0")["STR"] == 0.5
+
+
+def test_v15_compares_such_a_step_as_its_source_does_without_rounding():
+    assert abs(0.177 - 0.172) >= 0.005 > abs(0.172 - 0.167)
+    assert compute_opd([0.172, 0.177], "v1.5")["STR"] == 0.0
+    assert compute_opd([0.167, 0.172], "v1.5")["STR"] == 0.5
+    assert compute_opd([0.167, 0.172], "v1.0")["STR"] == 0.0
 
 
 def test_the_paper_counts_the_start_among_the_terms_of_regret():
     curve = [0.4, 0.2, 0.6]
-    assert compute_opd(curve, "paper")["CRA"] == pytest.approx(compute_opd(curve)["CRA"] * 3 / 4)
-    assert compute_opd(curve, "paper")["PPL"] == compute_opd(curve)["PPL"]
+    assert compute_opd(curve, "paper")["CRA"] == pytest.approx(compute_opd(curve, "v1.0")["CRA"] * 3 / 4)
+    assert compute_opd(curve, "paper")["PPL"] == compute_opd(curve, "v1.0")["PPL"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +192,7 @@ def test_the_paper_counts_the_start_among_the_terms_of_regret():
     [(0.24, 0.0), (0.25, 0.25), (0.6, 0.5), (0.99, 0.75), (1.0, 1.0), (-1.0, 0.0), (1.5, 1.0)],
 )
 def test_mc_is_the_furthest_milestone(best, level):
-    assert compute_opd([best, best - 0.1])["MC"] == level
+    assert compute_opd([best, best - 0.1], "v1.0")["MC"] == level
 
 
 def test_nearness_is_for_failures_and_quality_for_successes():
@@ -195,7 +208,7 @@ def test_nearness_is_for_failures_and_quality_for_successes():
 
 @given(RAW)
 def test_v10_and_paper_equal_the_naive_loops(p):
-    assert compute_opd(p) == pytest.approx(naive_v10(p), abs=1e-9)
+    assert compute_opd(p, "v1.0") == pytest.approx(naive_v10(p), abs=1e-9)
     assert compute_opd(p, "paper") == pytest.approx(naive_v10(p, extra=1), abs=1e-9)
 
 
@@ -287,7 +300,7 @@ def test_an_unknown_revision_names_the_known_ones():
 @pytest.mark.parametrize("times", [[1, 2], [1, 3, 2], [1, 1, 2], [0, 1, math.nan], [[1, 2, 3]]])
 def test_wrong_times_are_refused(times):
     with pytest.raises(OptionError, match="times"):
-        compute_opd([0.1, 0.2, 0.3], times=times)
+        compute_opd([0.1, 0.2, 0.3], "v1.0", times)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from stepscore.metrics.opd import compute_opd, opd_prefixes
 from stepscore.metrics.opd.robust import curve_profile
 
 TIMED = ("PPL", "CRA", "STR")
+NEARLY: dict[str, Any] = {"abs": 1e-9, "nan_ok": True}
 CURVES = st.lists(st.integers(0, 100).map(lambda k: k / 100), min_size=2, max_size=25)
 
 
@@ -42,7 +44,28 @@ def mean_between(curve, times, start, end):
     return np.trapezoid(np.interp(knots, times, curve), knots) / (end - start)
 
 
-def naive_robust(curve, times):
+def naive_cut(curve, probability=None, done_at=0.99):
+    """The last sample that CRA and STR look at: where the task was done for the last time, if it stayed done."""
+    values, enter, leave = (
+        (curve, done_at, done_at - 0.05) if probability is None else (probability, 0.5, 0.4)
+    )
+    start = None
+    for i, value in enumerate(values):
+        if value < leave:
+            start = None
+        elif value >= enter and start is None:
+            start = i
+    return len(curve) - 1 if start is None else start
+
+
+def naive_robust(curve, times, **done):
+    cut = naive_cut(curve, **done) + 1
+    nothing = {"PPL": math.nan, "CRA": math.nan, "STR": math.nan}
+    until_done = naive_uncut(curve[:cut], times[:cut]) if cut > 1 else nothing
+    return {**until_done, "PPL": naive_uncut(curve, times)["PPL"]}
+
+
+def naive_uncut(curve, times):
     length = times[-1] - times[0]
     at = [times[0] + length * j / 100 for j in range(101)]
     level = [mean_between(curve, times, x - 0.02 * length, x + 0.02 * length) for x in at]
@@ -72,7 +95,27 @@ def naive_robust(curve, times):
 def test_it_equals_the_naive_implementation(timed):
     curve, times = timed
     ours = compute_opd(curve, "robust", times)
-    assert {name: ours[name] for name in TIMED} == pytest.approx(naive_robust(curve, times), abs=1e-9)
+    assert {name: ours[name] for name in TIMED} == pytest.approx(naive_robust(curve, times), **NEARLY)
+
+
+@given(timed_curves(), st.sampled_from([0.2, 0.6, 0.95, 1.0]))
+def test_it_equals_the_naive_implementation_wherever_the_task_counts_as_done(timed, done_at):
+    curve, times = timed
+    ours = compute_opd(curve, "robust", times, done_at=done_at)
+    naive = naive_robust(curve, times, done_at=done_at)
+    assert {name: ours[name] for name in TIMED} == pytest.approx(naive, **NEARLY)
+
+
+@given(timed_curves(), st.data())
+def test_it_equals_the_naive_implementation_with_a_success_probability(timed, data):
+    curve, times = timed
+    levels = st.sampled_from([0.1, 0.39, 0.4, 0.45, 0.5, 0.9])
+    probability = np.array(data.draw(st.lists(levels, min_size=len(curve), max_size=len(curve))))
+    ours = compute_opd(curve, "robust", times, success_probability=probability)
+    naive = naive_robust(curve, times, probability=probability)
+    assert {name: ours[name] for name in TIMED} == pytest.approx(naive, **NEARLY)
+    assert ours["MC100"] == (curve.max() >= 0.75 and probability.max() >= 0.5)
+    assert ours["MC"] == pytest.approx(np.mean([ours[f"MC{q}"] for q in (25, 50, 75, 100)]))
 
 
 # What it is defined on
@@ -82,7 +125,8 @@ def test_it_equals_the_naive_implementation(timed):
 def test_the_unit_and_the_origin_of_time_do_not_matter(timed, unit, origin):
     curve, times = timed
     expected = compute_opd(curve, "robust", times)
-    assert compute_opd(curve, "robust", origin + unit * times) == pytest.approx(expected, abs=1e-7)
+    moved_clock = compute_opd(curve, "robust", origin + unit * times)
+    assert moved_clock == pytest.approx(expected, abs=1e-7, nan_ok=True)
 
 
 @given(timed_curves())
@@ -90,15 +134,21 @@ def test_samples_that_add_nothing_change_nothing(timed):
     curve, times = timed
     denser = np.sort(np.concatenate([times, (times[1:] + times[:-1]) / 2]))
     filled = np.interp(denser, times, curve)
-    assert compute_opd(filled, "robust", denser) == pytest.approx(
-        compute_opd(curve, "robust", times), abs=1e-9
+    # Done is seen at samples. Between two samples that are not both 1 there is no 1, so that no new one is done.
+    assert compute_opd(filled, "robust", denser, done_at=1.0) == pytest.approx(
+        compute_opd(curve, "robust", times, done_at=1.0), **NEARLY
     )
+    if naive_cut(curve) == len(curve) - 1 and naive_cut(filled) == len(filled) - 1:
+        assert compute_opd(filled, "robust", denser) == pytest.approx(
+            compute_opd(curve, "robust", times), **NEARLY
+        )
 
 
 @given(CURVES)
 def test_without_times_the_samples_are_evenly_spaced(curve):
     evenly = np.linspace(3.0, 8.0, len(curve))
-    assert compute_opd(curve, "robust") == pytest.approx(compute_opd(curve, "robust", evenly), abs=1e-7)
+    expected = compute_opd(curve, "robust", evenly)
+    assert compute_opd(curve, "robust") == pytest.approx(expected, abs=1e-7, nan_ok=True)
 
 
 def test_nothing_is_prepended():
@@ -142,7 +192,7 @@ def test_a_fall_counts_beyond_the_dead_band_and_small_ones_do_not():
 def test_a_spike_of_one_sample_does_not_make_the_rest_of_the_rollout_regret():
     curve = np.full(100, 0.3)
     curve[20] = 0.9
-    assert compute_opd(curve)["CRA"] > 0.4
+    assert compute_opd(curve, "v1.0")["CRA"] > 0.4
     assert compute_opd(curve, "robust")["CRA"] < 0.1
 
 

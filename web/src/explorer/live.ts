@@ -5,6 +5,7 @@ import { sampleAt, trend } from "../curve";
 import { h } from "../dom";
 import { percent } from "../format";
 import { LiveOpd } from "../opd";
+import type { DoneRule } from "../opd-robust";
 
 const ROWS: [string, string][] = [
   ["MP", "highest progress"],
@@ -27,13 +28,13 @@ export interface LivePanel {
   at: (time: number, progress: number) => void;
 }
 
-export function livePanel(curve: Curve | null, revisions: Revision[], main: Revision): LivePanel {
+export function livePanel(curve: Curve | null, done: DoneRule, revisions: Revision[], main: Revision): LivePanel {
   if (!curve)
     return {
       element: h("div", { class: "live" }, h("p", { class: "empty" }, "No curve.")),
       at: () => {},
     };
-  const opd = new LiveOpd(curve.progress, curve.times);
+  const opd = new LiveOpd(curve.progress, curve.times, done);
   const now = h("output", { class: "now" });
   const chip = h("span", { class: "chip" });
   const cells = ROWS.map(([name]) =>
@@ -71,7 +72,9 @@ export function livePanel(curve: Curve | null, revisions: Revision[], main: Revi
       ),
     ),
   );
-  const reachedAt = MILESTONES.map(([, level]) => curve.times[curve.progress.findIndex((p) => p >= level)]);
+  const reachedAt = MILESTONES.map(([, level]) =>
+    level < 1 ? curve.progress.findIndex((p) => p >= level) : opd.finishedAt(main),
+  ).map((i) => curve.times[i]);
 
   function at(time: number, progress: number): void {
     const i = sampleAt(curve!.times, time);

@@ -47,7 +47,9 @@ export class EpisodePane {
     this.judges = judgeCurves(context, item);
     const videos = data.videos(item.episode);
     this.clock = clockOf(videos, this.judges, data.duration(item.episode));
-    this.live = livePanel(this.judges[0].curve, data.page.live_revisions, data.page.revision);
+    const first = this.judges[0];
+    const done = data.runs[first.item.run].doneRule(first.item.row);
+    this.live = livePanel(first.curve, done, data.page.live_revisions, data.page.revision);
     this.plot = new CurvePlot({
       clock: this.clock,
       seek: (to) => this.seek(to),

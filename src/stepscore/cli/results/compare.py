@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table
 
@@ -27,7 +28,8 @@ def compare(
         str | None,
         typer.Option("--metrics", metavar="A,B", help="Only these metrics; see `stepscore ls metrics`."),
     ] = None,
-    revision: options.Revision = "v1.0",
+    revision: options.Revision = DEFAULT_REVISION,
+    done_at: options.DoneAt = None,
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:
@@ -38,7 +40,9 @@ def compare(
     from stepscore.analysis import compare as compare_runs
 
     names = options.split_names(metric)
-    compared = compare_runs(runs, options.split_names(by) or [], metrics=names, revision=revision)
+    compared = compare_runs(
+        runs, options.split_names(by) or [], metrics=names, revision=revision, done_at=done_at
+    )
     rows = compared.to_dicts()
     if json or csv:
         print_json(rows) if json else print_csv([{**r, "a": _name(r["a"]), "b": _name(r["b"])} for r in rows])
@@ -47,7 +51,7 @@ def compare(
     for a, b in dict.fromkeys((_name(row.a), _name(row.b)) for row in compared):
         lines = [_line(row) for row in compared if (_name(row.a), _name(row.b)) == (a, b)]
         heads = ["metric", "A minus B", "p", "q", "P(A > B)", "could\nshow", "n"]
-        console.print(table(f"A = {escape(a)}, B = {escape(b)}", heads, lines))
+        console.print(table(f"A = {escape(a)}, B = {escape(b)} (OPD {revision})", heads, lines))
     tests = ", ".join(dict.fromkeys(row.comparison.test for row in compared))
     console.print(
         f"Percent points with 95 % intervals. p: {tests}. q: p corrected over all comparisons here "

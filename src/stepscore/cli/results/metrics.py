@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table, tables
 
@@ -40,7 +41,8 @@ def metrics(
     show: Annotated[
         Show, typer.Option("--show", metavar="NAME", help=f"Tables to print: {', '.join(Show)}.")
     ] = Show.MAIN,
-    revision: options.Revision = "v1.0",
+    revision: options.Revision = DEFAULT_REVISION,
+    done_at: options.DoneAt = None,
     channel: Annotated[
         str,
         typer.Option(
@@ -70,7 +72,7 @@ def metrics(
     opened = [open_run(path) for path in runs]
     keys = options.split_names(by) or []
     episodes = measure_episodes(
-        opened, revision=revision, channel=channel, labels=labels, potential=potential
+        opened, revision=revision, channel=channel, labels=labels, potential=potential, done_at=done_at
     )
     if show is Show.EPISODES:
         _print_episodes(episodes, json=json, csv=csv)
@@ -82,14 +84,15 @@ def metrics(
     agreement = judge_agreement(opened) if everything or show is Show.JUDGE else None
     if json or csv:
         rows = _rows(show, estimates, subgoals, modes, agreement)
+        rows = [{**row, "revision": revision} for row in rows]
         print_json(rows) if json else print_csv([_flat(row) for row in rows])
         return
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes"
-    _print_estimates(show, estimates, note)
+    _print_estimates(show, estimates, revision, note)
     _print_notes(episodes.notes)
     _print_subgoals(show, subgoals)
     if modes is not None:
-        _print_failure_modes(modes)
+        _print_failure_modes(modes, revision)
     if agreement is not None:
         _print_agreement(agreement)
 
@@ -114,16 +117,18 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return {**row["group"], **{name: value for name, value in row.items() if name != "group"}}
 
 
-def _print_estimates(show: Show, estimates: list[GroupEstimate], note: str) -> None:
+def _print_estimates(show: Show, estimates: list[GroupEstimate], revision: str, note: str) -> None:
     console = out()
     if show in (Show.MAIN, Show.ALL):
-        _print_groups(console, "Metrics", [row for row in estimates if "|" not in row.metric], note)
+        _print_groups(
+            console, f"Metrics (OPD {revision})", [row for row in estimates if "|" not in row.metric], note
+        )
     if show in (Show.CONDITIONED, Show.ALL):
         for source in ("label", "judge"):
             for word in ("success", "failure"):
                 chosen = [row for row in estimates if row.metric.endswith(f"|{word}:{source}")]
                 if chosen:
-                    _print_groups(console, f"Among {word} by {source}", chosen, note)
+                    _print_groups(console, f"Among {word} by {source} (OPD {revision})", chosen, note)
 
 
 def _print_groups(console: Console, title: str, estimates: list[GroupEstimate], note: str) -> None:
@@ -174,7 +179,7 @@ def _subgoal_table(subgoals: SubgoalTable) -> Table:
     return table(f"Subgoals{note} by {subgoals.source}: {where}", heads, rows, caption=out_of_order)
 
 
-def _print_failure_modes(modes: FailureModes) -> None:
+def _print_failure_modes(modes: FailureModes, revision: str) -> None:
     console = out()
     rows = [
         [
@@ -208,7 +213,7 @@ def _print_failure_modes(modes: FailureModes) -> None:
         ]
         for policy, scores in modes.z_scores.items()
     ]
-    title = "Failures: standard deviations from the mean of the policies, better upwards"
+    title = f"Failures: standard deviations from the mean of the policies, better upwards (OPD {revision})"
     console.print(table(title, ["policy", *names], lines))
 
 
@@ -263,6 +268,7 @@ def _print_episodes(episodes: EpisodeMetrics, *, json: bool, csv: bool) -> None:
             "judge": row["judge"],
             "task": row["task"],
             "policy": row["policy"],
+            "revision": episodes.revision,
             **{name: float(episodes.values[name][i]) for name in names},
             "error": row["error"],
         }
@@ -280,7 +286,10 @@ def _print_episodes(episodes: EpisodeMetrics, *, json: bool, csv: bool) -> None:
     console = out()
     heads = ["metric", "n", "least", "p10", "median", "p90", "most", "least…most"]
     for part in tables(
-        f"{len(episodes)} episodes (--csv or --json lists them)", heads, lines, width=console.width
+        f"{len(episodes)} episodes, OPD {episodes.revision} (--csv or --json lists them)",
+        heads,
+        lines,
+        width=console.width,
     ):
         console.print(part)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.tables import err
@@ -33,7 +34,8 @@ def plot(
             "--metrics", metavar="A,B", help="Metrics of the leaderboard; see `stepscore ls metrics`."
         ),
     ] = None,
-    revision: options.Revision = "v1.0",
+    revision: options.Revision = DEFAULT_REVISION,
+    done_at: options.DoneAt = None,
     view: Annotated[
         str | None,
         typer.Option("--view", metavar="NAME", help="Camera of sheet and overlay; default: the main view."),
@@ -65,6 +67,7 @@ def plot(
         by=options.split_names(by) or [],
         names=options.split_names(metric),
         revision=revision,
+        done_at=done_at,
         view=view,
         width=width,
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.tables import err
 from stepscore.errors import OptionError
@@ -22,7 +23,8 @@ def report(
         typer.Option("--copy-videos", help="Copy videos next to the page, as H.264 where browsers need it."),
     ] = False,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Write a page without videos.")] = False,
-    revision: options.Revision = "v1.0",
+    revision: options.Revision = DEFAULT_REVISION,
+    done_at: options.DoneAt = None,
 ) -> None:
     """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
 
@@ -35,6 +37,8 @@ def report(
         raise OptionError("--copy-videos and --no-videos cannot be combined; use one of them.")
     opened = [open_run(path) for path in runs]
     err().print(f"Measuring {sum(run.judgements().num_rows for run in opened)} judgements …")
-    page = write_report(opened, out, videos=not no_videos, copy_videos=copy_videos, revision=revision)
+    page = write_report(
+        opened, out, videos=not no_videos, copy_videos=copy_videos, revision=revision, done_at=done_at
+    )
     err().print(f"{page.stat().st_size / 1e6:.1f} MB; open it in a browser:")
     typer.echo(page)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.tables import err
@@ -20,12 +21,13 @@ def view(
         ),
     ] = 7474,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Serve a page without videos.")] = False,
-    revision: options.Revision = "v1.0",
+    revision: options.Revision = DEFAULT_REVISION,
+    done_at: options.DoneAt = None,
 ) -> None:
     """Serve the report page of runs until Ctrl+C; reload it to show episodes judged since then."""
     from stepscore.server import LivePage, serve
 
-    live = LivePage(runs, revision=revision, videos=not no_videos)
+    live = LivePage(runs, revision=revision, done_at=done_at, videos=not no_videos)
     err().print("Measuring …")
     live.page()
 

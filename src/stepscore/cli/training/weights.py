@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.tables import err, print_json
 from stepscore.cli.training import weights_options as flags
@@ -55,7 +56,7 @@ def weights(
     still: flags.Still = None,
     channel: flags.Channel = "progress",
     dense: flags.Dense = None,
-    revision: flags.Revision = "v1.0",
+    revision: flags.Revision = DEFAULT_REVISION,
     policy_type: flags.PolicyType = "smolvla",
     plot: flags.Plot = None,
     json: options.Json = False,

@@ -1,9 +1,11 @@
 """The OPD metrics (MC, MP, PPL, CRA, STR) of a progress curve, in each published revision and in ``robust``."""
 
+from stepscore.metrics.opd.completion import DONE_PROGRESS
 from stepscore.metrics.opd.revisions import OPD_KEYS, OPD_V15_KEYS, REVISIONS, compute_opd, opd_prefixes
 from stepscore.metrics.opd.robust import CurveProfile, curve_profile
 
 __all__ = [
+    "DONE_PROGRESS",
     "OPD_KEYS",
     "OPD_V15_KEYS",
     "REVISIONS",

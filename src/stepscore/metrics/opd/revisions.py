@@ -23,19 +23,22 @@ robust   of time, see :mod:`stepscore.metrics.opd.robust`: nothing prepended, in
 ======== ========================== ==================== ============================== ================
 
 Source of the first three: PRM-as-a-Judge, site text, code v1.0 and code v1.5.0. A path of no length has
-PPL 0. A step of exactly .005 counts as movement: |p_t - p_(t-1)| is compared after rounding to nine
-decimals, since the published comparison is decided there by float noise.
+PPL 0. In ``paper`` and ``v1.0`` a step of exactly .005 counts as movement: |p_t - p_(t-1)| is compared after
+rounding to nine decimals, since the published values were computed before they were rounded to three, and float
+noise decided there. ``v1.5`` compares as its source does.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.errors import OptionError, UnknownNameError
+from stepscore.metrics.opd.completion import checked_done_at
 from stepscore.metrics.opd.milestones import milestones
 from stepscore.metrics.opd.robust import checked_times, robust_prefixes
 from stepscore.metrics.opd.v15 import v15_prefixes
@@ -54,10 +57,12 @@ _NO_PATH = 1e-9
 
 def compute_opd(
     progress: ArrayLike,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
     times: ArrayLike | None = None,
     *,
     smoothing: Literal["published"] | None = None,
+    success_probability: ArrayLike | None = None,
+    done_at: float | None = None,
 ) -> dict[str, float]:
     """Compute the OPD metrics of one curve, each in 0..1 for progress in 0..1.
 
@@ -70,6 +75,9 @@ def compute_opd(
             only to drop a sample at time 0, which they do not score; ``robust`` is defined on it, and by
             default takes the samples as evenly spaced.
         smoothing: ``"published"`` cleans the curve as the v1.5 toolkit does by default; v1.5 only.
+        success_probability: The probability at each sample that the task is done, shape (T,): what ``robust``
+            decides by where it is given. NaN is unknown, and makes MC, MC100, CRA and STR NaN.
+        done_at: The progress that counts as done for ``robust`` without a success probability; .99 by default.
 
     Returns:
         MC, MC25, MC50, MC75, MC100, MP, PPL, CRA, STR and coverage; v1.5 also DRR, FNS (NaN for a success)
@@ -80,16 +88,19 @@ def compute_opd(
         raise OptionError(
             f"compute_opd takes one curve, not an array of shape {curve.shape}; see opd_prefixes."
         )
-    prefixes = _prefixes(curve, revision, clock, smoothing, last_only=True)
+    options = _checked_options(curve, revision, smoothing, success_probability, done_at)
+    prefixes = _prefixes(curve, clock, options, last_only=True)
     return {name: float(values[-1]) if values.size else math.nan for name, values in prefixes.items()}
 
 
 def opd_prefixes(
     progress: ArrayLike,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
     times: ArrayLike | None = None,
     *,
     smoothing: Literal["published"] | None = None,
+    success_probability: ArrayLike | None = None,
+    done_at: float | None = None,
 ) -> dict[str, FloatArray]:
     """Compute the OPD metrics of every prefix of a curve, in one pass that is linear in its length.
 
@@ -102,47 +113,89 @@ def opd_prefixes(
         revision: As for ``compute_opd``.
         times: As for ``compute_opd``, shape (T,), shared by all curves.
         smoothing: As for ``compute_opd``.
+        success_probability: As for ``compute_opd``, of the shape of ``progress``.
+        done_at: As for ``compute_opd``.
 
     Returns:
         The keys of ``compute_opd``, each with an array of the shape of ``progress``.
     """
     curve, clock = _checked(progress, times)
-    return _prefixes(curve, revision, clock, smoothing, last_only=False)
+    options = _checked_options(curve, revision, smoothing, success_probability, done_at)
+    return _prefixes(curve, clock, options, last_only=False)
 
 
-def _checked(progress: ArrayLike, times: ArrayLike | None) -> tuple[FloatArray, FloatArray | None]:
-    try:
-        curve = np.asarray(progress, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"progress must be numbers, with NaN for unknown; {error}.") from error
-    if curve.ndim not in (1, 2):
-        raise OptionError(f"progress has shape {curve.shape}; give one curve (T,) or many (n, T).")
-    return curve, None if times is None else checked_times(times, curve.shape[-1])
+class _Options(NamedTuple):
+    """How curves are measured; ``probability`` has their shape."""
+
+    revision: str
+    smoothed: bool
+    probability: FloatArray | None
+    done_at: float | None
 
 
-def _prefixes(
-    curve: FloatArray, revision: str, clock: FloatArray | None, smoothing: str | None, *, last_only: bool
-) -> dict[str, FloatArray]:
-    """Compute all prefixes, or with ``last_only`` at least the last one, with unknown samples accounted for."""
+def _checked_options(
+    curve: FloatArray,
+    revision: str,
+    smoothing: str | None,
+    success_probability: ArrayLike | None,
+    done_at: float | None,
+) -> _Options:
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
     if smoothing not in (None, "published") or (smoothing and revision != "v1.5"):
         raise OptionError(
             f"smoothing={smoothing!r} with revision {revision!r}; allowed: None, or 'published' with 'v1.5'."
         )
-    if revision != "robust" and clock is not None and clock.size and clock[0] == 0:
-        rest = _prefixes(curve[..., 1:], revision, None, smoothing, last_only=last_only)
+    if revision != "robust" and (done_at is not None or success_probability is not None):
+        given = "done_at" if done_at is not None else "success_probability"
+        raise OptionError(f"{given} with revision {revision!r}; only 'robust' asks when the task is done.")
+    probability = None
+    if success_probability is not None:
+        probability = _numbers(success_probability, "success_probability")
+        if probability.shape != curve.shape:
+            raise OptionError(
+                f"success_probability has shape {probability.shape}, progress {curve.shape}; give one per sample."
+            )
+        if np.any((probability < 0) | (probability > 1)):
+            raise OptionError(
+                "success_probability holds a value outside 0..1; give probabilities, NaN where unknown."
+            )
+    return _Options(
+        revision, smoothing is not None, probability, None if done_at is None else checked_done_at(done_at)
+    )
+
+
+def _numbers(values: ArrayLike, name: str) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{name} must be numbers, with NaN for unknown; {error}.") from error
+
+
+def _checked(progress: ArrayLike, times: ArrayLike | None) -> tuple[FloatArray, FloatArray | None]:
+    curve = _numbers(progress, "progress")
+    if curve.ndim not in (1, 2):
+        raise OptionError(f"progress has shape {curve.shape}; give one curve (T,) or many (n, T).")
+    return curve, None if times is None else checked_times(times, curve.shape[-1])
+
+
+def _prefixes(
+    curve: FloatArray, clock: FloatArray | None, options: _Options, *, last_only: bool
+) -> dict[str, FloatArray]:
+    """Compute all prefixes, or with ``last_only`` at least the last one, with unknown samples accounted for."""
+    if options.revision != "robust" and clock is not None and clock.size and clock[0] == 0:
+        rest = _prefixes(curve[..., 1:], None, options, last_only=last_only)
         gap = np.full((*curve.shape[:-1], 1), math.nan)
         return {name: np.concatenate([gap, values], axis=-1) for name, values in rest.items()}
     if np.isfinite(curve).all():
-        values = _values(curve, revision, clock, smoothing, last_only=last_only)
+        values = _values(curve, clock, options, last_only=last_only)
         values["coverage"] = np.ones(values["MP"].shape)
         return values
-    return _with_unknown(curve, revision, clock, smoothing, last_only=last_only)
+    return _with_unknown(curve, clock, options, last_only=last_only)
 
 
 def _with_unknown(
-    curve: FloatArray, revision: str, clock: FloatArray | None, smoothing: str | None, *, last_only: bool
+    curve: FloatArray, clock: FloatArray | None, options: _Options, *, last_only: bool
 ) -> dict[str, FloatArray]:
     if np.isinf(curve).any():
         raise OptionError("progress holds an infinite value; give finite numbers, and NaN where unknown.")
@@ -150,7 +203,7 @@ def _with_unknown(
     spoiled = np.logical_or.accumulate(unknown, axis=-1)
     coverage = np.cumsum(~unknown, axis=-1) / np.arange(1, curve.shape[-1] + 1)
     # A prefix does not depend on what follows it, so any number may stand for the unknown ones.
-    values = _values(np.where(unknown, 0.0, curve), revision, clock, smoothing, last_only=last_only)
+    values = _values(np.where(unknown, 0.0, curve), clock, options, last_only=last_only)
     if last_only:
         spoiled, coverage = spoiled[..., -1:], coverage[..., -1:]
         values = {name: array[..., -1:] for name, array in values.items()}
@@ -160,13 +213,19 @@ def _with_unknown(
 
 
 def _values(
-    curve: FloatArray, revision: str, clock: FloatArray | None, smoothing: str | None, *, last_only: bool
+    curve: FloatArray, clock: FloatArray | None, options: _Options, *, last_only: bool
 ) -> dict[str, FloatArray]:
-    if revision == "robust":
-        return robust_prefixes(curve, clock, last_only=last_only)
-    if revision == "v1.5":
-        return v15_prefixes(curve, smoothed=smoothing == "published")
-    return _plain_prefixes(curve, extra=1 if revision == "paper" else 0)
+    if options.revision == "robust":
+        return robust_prefixes(
+            curve,
+            clock,
+            success_probability=options.probability,
+            done_at=options.done_at,
+            last_only=last_only,
+        )
+    if options.revision == "v1.5":
+        return v15_prefixes(curve, smoothed=options.smoothed)
+    return _plain_prefixes(curve, extra=1 if options.revision == "paper" else 0)
 
 
 def _plain_prefixes(curve: FloatArray, extra: int) -> dict[str, FloatArray]:

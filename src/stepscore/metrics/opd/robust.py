@@ -20,10 +20,14 @@ STR = mean over the hundredths of (s4 + s8) / 2.
     s4 is the stillness of the stillest window of 4 % of the duration that holds the hundredth, s8 that of
     8 %: 1 - r / .02 and 2 - r / .01, clipped to 0..1, r the range of q in the window. So a short pause counts
     half, one of 8 % or more in full, and a window in which q moves by .02 is not a pause.
-MP, MC: the highest sample, as in v1.0; reaching the goal in the last frame alone is still reaching it.
+MP, MC25..MC75: the highest sample, as in v1.0.
+MC100 = MC75 and done at some sample; reaching the goal in the last frame alone is still reaching it.
+
+CRA and STR are those of the curve cut at its completion time (:mod:`stepscore.metrics.opd.completion`): what follows
+is neither regret nor stagnation. A curve that is not done at its end is not cut.
 
 A prefix is measured as if it were the whole rollout. One sample has no duration: its PPL, CRA and STR are
-NaN.
+NaN, and so are CRA and STR of a curve that is done from its first sample on.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
+from stepscore.metrics.opd.completion import find_completion
 from stepscore.metrics.opd.milestones import milestones
 from stepscore.metrics.validation import increasing
 from stepscore.types import FloatArray, IntArray
@@ -106,28 +111,48 @@ def checked_times(times: ArrayLike, samples: int) -> FloatArray:
 
 
 def robust_prefixes(
-    curve: FloatArray, times: FloatArray | None, *, last_only: bool = False
+    curve: FloatArray,
+    times: FloatArray | None,
+    *,
+    success_probability: FloatArray | None = None,
+    done_at: float | None = None,
+    last_only: bool = False,
 ) -> dict[str, FloatArray]:
     """Compute MC.., MP, PPL, CRA and STR of every prefix of finite curves (..., T), linear in T.
 
     Args:
         curve: One curve or several of one length; values outside 0..1 are an error.
         times: Their shared times, strictly increasing; evenly spaced by default.
+        success_probability: The success probability at each sample, shape of ``curve``; NaN where unknown.
+        done_at: D, the progress that counts as done without it.
         last_only: Measure the whole curves only; the arrays then have the last axis 1.
     """
     _in_range(curve)
     length = curve.shape[-1]
     clock = np.arange(float(length)) if times is None else times
     ends = np.arange(length)[-1 if last_only else 0 :]
-    values = milestones(np.maximum.accumulate(curve, axis=-1)[..., ends])
-    values |= {name: np.full(values["MP"].shape, math.nan) for name in ("PPL", "CRA", "STR")}
+    completion = find_completion(curve, success_probability, done_at)
+    values = milestones(np.maximum.accumulate(curve, axis=-1)[..., ends], completion.reached[..., ends])
+    timed = {name: np.full(values["MP"].shape, math.nan) for name in ("PPL", "CRA", "STR")}
     for row in np.ndindex(curve.shape[:-1]):
-        for first in range(0, len(ends), _MAX_PREFIXES_PER_BATCH):
-            chunk = ends[first : first + _MAX_PREFIXES_PER_BATCH]
-            timed = chunk > 0
-            where = (*row, first + np.flatnonzero(timed))
-            for name, metric in _timed_metrics(curve[row], clock, chunk[timed]).items():
-                values[name][where] = metric
+        cut = completion.end[row][ends]
+        measured = _measured_prefixes(curve[row], clock, np.union1d(ends, cut))
+        for name, metric in timed.items():
+            metric[row] = measured[name][ends if name == "PPL" else cut]
+    values |= timed
+    for name in ("MC", "MC100", "CRA", "STR"):
+        values[name] = np.where(completion.unknown[..., ends], math.nan, values[name])
+    return values
+
+
+def _measured_prefixes(curve: FloatArray, times: FloatArray, ends: IntArray) -> dict[str, FloatArray]:
+    """Return PPL, CRA and STR of the prefixes with these last samples, uncut; NaN at all other places."""
+    values = {name: np.full(len(curve), math.nan) for name in ("PPL", "CRA", "STR")}
+    ends = ends[ends > 0]
+    for first in range(0, len(ends), _MAX_PREFIXES_PER_BATCH):
+        chunk = ends[first : first + _MAX_PREFIXES_PER_BATCH]
+        for name, metric in _timed_metrics(curve, times, chunk).items():
+            values[name][chunk] = metric
     return values
 
 

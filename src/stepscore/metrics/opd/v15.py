@@ -12,6 +12,10 @@ The published toolkit cleans a curve first. Division by 100 where any |value| ex
 0..1 always happen (the whole curve decides, so a prefix of a curve in percent is read as percent);
 ``smoothed`` adds its two other filters: a value more than .35 from the median of its two neighbours on either
 side is replaced by that median, then a window of (.1, .2, .4, .2, .1), renormalised at the ends.
+
+A step counts as still by the source's own float comparison, |p_t - p_(t-1)| < .005 without rounding, so that STR and
+SQS are the source's at exact ties too. Of a smoothed curve that is not certain: the source divides its window by
+a ``sum`` whose last digit depends on the version of Python, and a step of exactly .005 may fall on either side.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from stepscore.types import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
 
-_STILL = 0.005 - 0.5e-9  # |d| < .005 after rounding to nine decimals
+_STILL = 0.005  # compared as the published code does: a difference of .005 is decided by its float rounding
 _NO_PATH = 1e-9
 _NO_DROP = 1e-12
 _DRR_SLACK = 1e-6

@@ -55,6 +55,7 @@ class Board:
         counted: The same without episodes that an earlier run of the board holds: what is averaged.
         failure_modes: The failure mode of every episode.
         diagnosis: How the policies fail, each episode counted once.
+        done_at: Progress that counts as done, where it was given.
     """
 
     runs: tuple[Run, ...]
@@ -63,6 +64,7 @@ class Board:
     counted: EpisodeMetrics
     failure_modes: FailureModes
     diagnosis: FailureModes
+    done_at: float | None = None
 
     def slices(self) -> list[slice]:
         """Return the rows of ``metrics`` that belong to each run."""
@@ -70,7 +72,7 @@ class Board:
         return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def open_boards(runs: Sequence[Run], revision: str) -> list[Board]:
+def open_boards(runs: Sequence[Run], revision: str, done_at: float | None = None) -> list[Board]:
     """Group the runs by protocol, in order of first appearance, and measure each group once."""
     by_hash: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
@@ -78,10 +80,10 @@ def open_boards(runs: Sequence[Run], revision: str) -> list[Board]:
     boards = []
     for places in by_hash.values():
         chosen = tuple(runs[place] for place in places)
-        metrics = measure_episodes(chosen, revision=revision, keep_repeated=True)
+        metrics = measure_episodes(chosen, revision=revision, keep_repeated=True, done_at=done_at)
         counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics)
         diagnosis = failure_modes_by_policy(counted) if metrics.repeated else modes
-        boards.append(Board(chosen, tuple(places), metrics, counted, modes, diagnosis))
+        boards.append(Board(chosen, tuple(places), metrics, counted, modes, diagnosis, done_at))
     return boards
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stepscore import __version__
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
 from stepscore.report.page.boards import Board, board_data, estimate_packer, failure_mode_rules, open_boards
@@ -23,7 +24,7 @@ from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
 from stepscore.runs import Run
 
-FORMAT = 2
+FORMAT = 3
 """Version of the data's layout, which the built page checks; raised together with that of contract.ts."""
 
 
@@ -31,7 +32,8 @@ def page_data(
     runs: Sequence[Run],
     host: VideoHost | None = None,
     *,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
+    done_at: float | None = None,
     live: bool = False,
     source: str | None = None,
 ) -> dict[str, Any]:
@@ -41,13 +43,14 @@ def page_data(
         runs: One run or several: other judges over the same episodes, other policies, other sources.
         host: Where the page loads videos from; ``None`` for a page without them.
         revision: The OPD revision of the tables.
+        done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         live: Whether the page is served by ``stepscore view``.
         source: Where the videos are, instead of where the runs say; see :mod:`stepscore.report.run_sources`.
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
     index = index_episodes(runs)
-    boards = open_boards(runs, revision)
+    boards = open_boards(runs, revision, done_at)
     labels = board_labels(boards)
     methods, prompts = Table[str](), Prompts()
     pack = estimate_packer(methods)

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore._files import write_text
 from stepscore.errors import RunError
 from stepscore.report.page.data import page_data
@@ -58,7 +59,8 @@ def write_report(
     *,
     videos: bool = True,
     copy_videos: bool = False,
-    revision: str = "v1.0",
+    revision: str = DEFAULT_REVISION,
+    done_at: float | None = None,
     template: str | None = None,
     source: str | None = None,
 ) -> Path:
@@ -73,6 +75,7 @@ def write_report(
         copy_videos: Copy them next to the page, as H.264 where browsers do not play the original; otherwise the
             page links to the original files.
         revision: The OPD revision of the tables.
+        done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         template: See :func:`page_text`.
         source: Where the videos are, instead of where the runs say; may be on the Hub.
     """
@@ -80,7 +83,7 @@ def write_report(
     page = out / "index.html"
     _check(page)
     host: VideoHost | None = (CopiedVideos(out) if copy_videos else LinkedVideos(out)) if videos else None
-    text = page_text(page_data(runs, host, revision=revision, source=source), template)
+    text = page_text(page_data(runs, host, revision=revision, done_at=done_at, source=source), template)
     write_text(page, text, errors="replace", make_folder=True)
     return page
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import curves_by_episode
+from stepscore.analysis import curves_by_episode, done_rule
 from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import (
@@ -78,13 +78,13 @@ def _judgements(run: Run, board: Board, rows: slice, index: EpisodeIndex, prompt
         "success_score": pack_floats([scores[i] for i in order]),
         "values": {c.name: pack_floats(values[c.name][rows][order]) for c in board.metrics.columns},
         "failure_mode": dictionary(modes[i].name for i in order),
-        "curves": _curves(run, [episodes[i] for i in order]),
+        "curves": _curves(run, [episodes[i] for i in order], board.done_at),
         "verdicts": _verdicts(run, row_of),
         "calls": _calls(run, row_of, prompts),
     }
 
 
-def _curves(run: Run, episodes: Sequence[Any]) -> dict[str, Any]:
+def _curves(run: Run, episodes: Sequence[Any], done_at: float | None) -> dict[str, Any]:
     table = run.curves()
     ids = [row["episode_id"] for row in episodes]
     no_curve = (np.empty(0), np.empty(0))
@@ -101,12 +101,18 @@ def _curves(run: Run, episodes: Sequence[Any]) -> dict[str, Any]:
     times, rate = pack_times(seconds, rates, lengths)
     calibrated = [row["calibrated"] for row in episodes]
     known = {flag for flag in calibrated if flag is not None}
+    done = done_rule(run, done_at)
     return {
         "length": lengths,
         "times": times,
         "rate": rate,
         "progress": pack_progress(columns.pop("progress")),
-        "channels": {name: pack_range(values) for name, values in columns.items()},
+        "channels": {
+            name: (pack_progress if name == done.channel else pack_range)(values)
+            for name, values in columns.items()
+        },
+        "done_channel": done.channel,
+        "done_at": done.at,
         "time_source": dictionary(row["time_source"] for row in episodes),
         "calibrated": [int(bool(flag)) for flag in calibrated] if len(known) > 1 else None,
     }

@@ -1,0 +1,84 @@
+"""When a curve shows its task as done, and where ``robust`` cuts the curve for it.
+
+A sample is done when the success probability is at least .5, where the curve has one; else when progress is at least
+D. Once done, the following samples stay done until the probability falls under .4, or progress under D - .05: a judge
+that wavers around the threshold does not finish the task again and again.
+
+The completion time t_c of a curve is the start of its last done stretch if that stretch reaches the final sample;
+a curve that is not done at its end has none. CRA and STR are measured up to t_c, so that neither depends on how long
+the video runs on after the task is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscore.errors import OptionError
+from stepscore.types import FloatArray, IntArray
+
+DONE_PROGRESS = 0.99
+"""Progress from which a task counts as done where no calibration map states another: success in OPD v1.5."""
+
+DONE_PROBABILITY = 0.5
+UNDONE_PROBABILITY = 0.4
+UNDONE_DROP = 0.05
+"""The success probability from which a sample is done and under which it no longer is; for progress, D - .05."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Where the prefixes of curves are done, all arrays of shape (..., T).
+
+    Attributes:
+        reached: Whether some sample up to this one was done.
+        end: Index of the sample that CRA and STR are measured up to: the start of the done stretch that this sample
+            is in, else the sample itself.
+        unknown: Whether the success probability of some sample up to this one is unknown.
+    """
+
+    reached: NDArray[np.bool_]
+    end: IntArray
+    unknown: NDArray[np.bool_]
+
+
+def find_completion(
+    progress: FloatArray, success_probability: FloatArray | None = None, done_at: float | None = None
+) -> Completion:
+    """Find where each prefix of curves (..., T) is done, in one pass.
+
+    Args:
+        progress: Known progress.
+        success_probability: The success probability at each sample, of the same shape; NaN where unknown. Without it,
+            progress decides.
+        done_at: D; .99 by default.
+    """
+    if success_probability is None:
+        at = checked_done_at(done_at)
+        values, done_from, undone_under = progress, at, at - UNDONE_DROP
+    else:
+        values, done_from, undone_under = success_probability, DONE_PROBABILITY, UNDONE_PROBABILITY
+    index = np.arange(progress.shape[-1])
+    certain, lost = values >= done_from, values < undone_under
+    last_certain = np.maximum.accumulate(np.where(certain, index, -1), axis=-1)
+    last_lost = np.maximum.accumulate(np.where(lost, index, -1), axis=-1)
+    done = last_certain > last_lost
+    starts = done.copy()
+    starts[..., 1:] &= ~done[..., :-1]
+    start = np.maximum.accumulate(np.where(starts, index, 0), axis=-1)
+    return Completion(
+        reached=last_certain >= 0,
+        end=np.where(done, start, index),
+        unknown=np.logical_or.accumulate(np.isnan(values), axis=-1),
+    )
+
+
+def checked_done_at(done_at: float | None) -> float:
+    """Return D, .99 for ``None``; anything outside of 0..1, or 0, is an error."""
+    if done_at is None:
+        return DONE_PROGRESS
+    if not 0 < done_at <= 1:
+        raise OptionError(f"done_at is {done_at:g}; expected progress above 0 and up to 1, for example 0.95.")
+    return float(done_at)
