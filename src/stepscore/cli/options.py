@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore._reading import parse_json
 from stepscore.cli.numbers import MANY, MAX_PARALLEL, between
 from stepscore.errors import OptionError
@@ -17,6 +18,9 @@ from stepscore.errors import OptionError
 if TYPE_CHECKING:
     from stepscore.episodes import Episodes
     from stepscore.models import Model
+    from stepscore.runs import Run
+
+_PUBLISHED = ("paper", "v1.0", "v1.5")
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="A file or folder, or a LeRobot repo id (user/name).")
@@ -212,6 +216,13 @@ def _stays_text(text: str, kinds: set[str]) -> bool:
     if _parse_value(text) is None and kinds & {"None", "NoneType"}:
         return False
     return bool(kinds & {"str", "Path"}) and not kinds & {"bool", "int", "float"}
+
+
+def published_revision_command(runs: Sequence[Run], revision: str = DEFAULT_REVISION) -> str | None:
+    """Return the command that measures rollouts in PRM-as-a-Judge's layout as published; ``None`` for others."""
+    if revision in _PUBLISHED or not any(run.info.get("reader") == "prm" for run in runs):
+        return None
+    return f"stepscore metrics {' '.join(str(run.path) for run in runs)} --revision v1.0"
 
 
 def split_names(text: str | None) -> list[str] | None:

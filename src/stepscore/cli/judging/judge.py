@@ -272,6 +272,8 @@ def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None =
             f"{problems} items of the source could not be read; list them: stepscore inspect {run.info['source']}"
         )
     console.print(f"Run: {run.path}\nNext: stepscore metrics {run.path}", soft_wrap=True)
+    if command := options.published_revision_command([run]):
+        console.print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
     return len(failures) + problems
 
 

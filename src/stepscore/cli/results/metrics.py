@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
-from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table, tables
+from stepscore.cli.tables import err, interval, out, percent, print_csv, print_json, table, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,6 +90,8 @@ def metrics(
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes"
     _print_estimates(show, estimates, revision, note)
     _print_notes(episodes.notes)
+    if command := options.published_revision_command(opened, revision):
+        err().print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
     _print_subgoals(show, subgoals)
     if modes is not None:
         _print_failure_modes(modes, revision)
