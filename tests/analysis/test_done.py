@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def test_command_line_page_and_python_have_one_default_revision():
     from stepscore.report import plot as draw
     from stepscore.server import LivePage
 
-    functions = [
+    functions: list[Callable[..., Any]] = [
         metrics.metrics,
         compare_command.compare,
         report.report,
