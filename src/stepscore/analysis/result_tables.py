@@ -102,7 +102,10 @@ class EstimateTable(ResultTable[GroupEstimate]):
         ]
         in_cells = sum(len(line) for line in cells.values())
         revisions = ", ".join(sorted({row.revision for row in self._rows}))
-        note = f"OPD {revisions}. Percent with 95 % intervals and n (and the share of episodes that it is, if not all)."
+        note = (
+            f"OPD {revisions}. "
+            "Percent with 95 % intervals and n (and the share of episodes that it is, if not all)."
+        )
         if len(self) > in_cells:
             note += f" {len(self) - in_cells} further rows: to_pandas() or to_dicts()."
         return _html_table(["group", *names], lines, note)
