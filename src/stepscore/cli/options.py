@@ -27,6 +27,14 @@ Source = Annotated[
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")]
+RunSource = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="SOURCE",
+        help="Where the videos are: a path or a Hub id; default: where the runs say, on this machine alone.",
+    ),
+]
 Revision = Annotated[
     str, typer.Option("--revision", metavar="NAME", help="OPD revision: paper, v1.0, v1.5 or robust.")
 ]

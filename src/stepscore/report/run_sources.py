@@ -65,9 +65,9 @@ class RunSources:
         if not row["views"]:
             return {}
         try:
+            source = self._open(str(row["source"]))
             with cache_only():
                 judged = self.episode(row).views
-                source = self._open(str(row["source"]))
                 every = source[row["episode_id"]].views
         except StepScoreError as error:
             return dict.fromkeys((view["name"] for view in row["views"]), str(error))
@@ -123,11 +123,24 @@ def _local_path(recorded: str) -> str:
     # On Windows, looking at a path of another machine already sends it the user's name.
     elsewhere = os.name == "nt" and recorded.startswith(("\\\\", "//"))
     if not elsewhere and os.path.exists(recorded):
+        _check_narrow(recorded)
         return os.path.abspath(recorded)
     if _REPO_ID.fullmatch(recorded):
         with suppress(StepScoreError):
             return str(dataset_folder(recorded))
     raise SourceError(f"{shown(recorded)} is not on this machine. Name where it is: --source SOURCE")
+
+
+def _check_narrow(recorded: str) -> None:
+    """Refuse a folder that holds everything of this machine or of the user: listing it would take hours."""
+    folder = Path(os.path.realpath(recorded))
+    if folder == Path(folder.anchor) or Path(os.path.realpath(os.path.expanduser("~"))).is_relative_to(
+        folder
+    ):
+        raise SourceError(
+            f"{shown(recorded)} is not searched unless you name it, since it holds all files of yours. "
+            "If the recordings are there, say so: --source SOURCE"
+        )
 
 
 def _sources(run: Run) -> list[str]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from stepscore import __version__
+from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, default_model
@@ -103,14 +108,16 @@ def score(
             info["status"] = _status_after(error)
             raise
         finally:
-            with suppress(RunError):  # a disk that is full is said by what failed on it
-                now, total = client.spent()
-                info["spent"] = {"this_start": asdict(now), "total": asdict(total)}
-            client.close()
-            summary.seconds = round(time.monotonic() - started, 3)
-            info["last"] = vars(summary).copy()
-            info["updated"] = _now()
-            write_info(folder, info)
+            try:
+                with suppress(RunError):  # a disk that is full is said by what failed on it
+                    now, total = client.spent()
+                    info["spent"] = {"this_start": asdict(now), "total": asdict(total)}
+                client.close()
+            finally:
+                summary.seconds = round(time.monotonic() - started, 3)
+                info |= {"last": vars(summary).copy(), "updated": _now()}
+                with _interrupts_wait():
+                    write_info(folder, info)
         write_tables(folder, judge.name, protocol.hash)
     return open_run(folder)
 
@@ -129,6 +136,7 @@ def _start(
         except OSError as error:
             raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
     else:
+        _refuse_links(folder)
         differences = protocol.differences(Protocol(before["protocol"]))
         if differences:
             raise ProtocolMismatchError(
@@ -153,6 +161,33 @@ def _start(
         "workers": workers,
         "versions": _versions(),
     }
+
+
+def _refuse_links(folder: Path) -> None:
+    """Refuse a folder in which a file that grows is a link: another file of the user's would be changed."""
+    for name in ("journal.jsonl", "attempts.sqlite", "attempts.sqlite-wal", "attempts.sqlite-shm"):
+        if os.path.islink(folder / name):
+            raise RunError(
+                f"{shown(folder / name)} is a link to another file, which would be changed. "
+                "Put the file itself there, or choose another folder: -o RUN"
+            )
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Hold Ctrl-C back until the end, for what takes milliseconds and must not be left undone."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or handler is None:
+        yield
+        return
+    came: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came and callable(handler):
+            handler(signal.SIGINT, came[-1])
 
 
 def _status_after(error: BaseException) -> str:

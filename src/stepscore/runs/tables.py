@@ -21,6 +21,7 @@ from stepscore._reading import shown
 from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
 from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none
+from stepscore.runs.records import RESERVED_COLUMNS
 
 TABLES = ("episodes", "labelled_progress", "judgements", "curves", "verdicts", "calls", "usage")
 EPISODES_PER_BATCH = 512
@@ -174,6 +175,11 @@ def curves_schema(channels: set[str]) -> pa.Schema:
     """Return the schema of the ``curves`` table: time, progress, and a column per channel, by name."""
     fixed = [("episode_id", pa.string()), ("time_s", pa.float64()), ("progress", pa.float64())]
     return pa.schema(fixed + [(name, pa.float64()) for name in sorted(channels)])
+
+
+def has_columns_of(name: str, schema: pa.Schema) -> bool:
+    """Return whether a schema is that of the table ``name``; ``curves`` may have any channels."""
+    return bool(schema.equals(_schemas(set(schema.names) - RESERVED_COLUMNS)[name]))
 
 
 def build_tables(journal: Path, size: int, judge: str, protocol: str, sinks: Mapping[str, Sink]) -> Stamp:

@@ -9,27 +9,28 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO
 
-from stepscore.errors import MissingExtraError, OptionError
+from stepscore.errors import MissingExtraError, OptionError, StepScoreError
 from stepscore.server.byte_ranges import ByteRange, UnsatisfiableRangeError, parse_range
 from stepscore.server.live_page import LivePage, Media
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = "127.0.0.1"
 _MEDIA_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _CHUNK_BYTES = 1 << 18
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
 
 
 def make_app(live: LivePage) -> FastAPI:
@@ -43,7 +44,12 @@ def make_app(live: LivePage) -> FastAPI:
 
     def page() -> Response:
         headers = {"Content-Security-Policy": live.csp, "Cache-Control": "no-store"}
-        return Response(live.page(), media_type="text/html", headers=headers)
+        try:
+            return Response(live.page(), media_type="text/html", headers=headers)
+        except (StepScoreError, OSError) as error:
+            # As text, which no browser takes for a page. The next request tries again.
+            line = f"{' '.join(str(error).split())}\n"
+            return Response(line.encode("utf-8", "replace"), 503, headers, media_type="text/plain")
 
     def media(number: str, request: Request) -> Response:
         video = live.media(int(number)) if _MEDIA_NUMBER.fullmatch(number) else None
@@ -52,14 +58,6 @@ def make_app(live: LivePage) -> FastAPI:
             return _not_found()
         header = request.headers.get("range") if request.method == "GET" else None
         return _file_response(file, video.type, header, body=request.method == "GET")
-
-    async def loopback_host_only(
-        request: Request, call: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        allowed = _LOOPBACK_HOST.fullmatch(request.headers.get("host", ""))
-        response = await call(request) if allowed else _not_found()
-        response.headers.update(_HEADERS)
-        return response
 
     async def not_found(request: Request, error: Exception) -> Response:
         return _not_found()
@@ -70,8 +68,31 @@ def make_app(live: LivePage) -> FastAPI:
     app.add_api_route("/", page, methods=["GET", "HEAD"], response_model=None)
     app.add_api_route("/media/{number}", media, methods=["GET", "HEAD"], response_model=None)
     app.add_exception_handler(HTTPException, not_found)
-    app.middleware("http")(loopback_host_only)
+    app.add_middleware(_LoopbackHostOnly)
     return app
+
+
+class _LoopbackHostOnly:
+    """Answers 404 where the Host header names another interface, and adds the headers of every response.
+
+    In ASGI's own form: FastAPI's ``middleware`` runs the application in a task of its own, which may outlive a client
+    that hangs up, with the file it was to get.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            await send(message)
+
+        # "lifespan", which tells of start and end, has no headers.
+        hosts = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+        allowed = scope["type"] != "http" or (hosts and _LOOPBACK_HOST.fullmatch(hosts[0]))
+        app = self._app if allowed else _not_found()
+        await app(scope, receive, send_with_headers)
 
 
 def serve(live: LivePage, port: int, on_ready: Callable[[str], None]) -> None:
@@ -110,7 +131,9 @@ def _bind(port: int) -> socket.socket:
 def _open(media: Media) -> BinaryIO | None:
     """Open the file if it is still the one that the page was built with; not a link put in its place."""
     try:
-        file = media.path.open("rb")
+        # Without waiting: it may be a pipe by now.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(media.path, flags), "rb")
     except OSError:
         return None
     status = os.fstat(file.fileno())
@@ -142,19 +165,26 @@ def _file_response(file: BinaryIO, mime_type: str, header: str | None, *, body: 
         file.close()
         return Response(headers=headers, media_type=mime_type)
     status = 206 if requested else 200
-    return StreamingResponse(_chunks(file, sent), status_code=status, headers=headers, media_type=mime_type)
+
+    class FileResponse(StreamingResponse):
+        """Closes the file at the end, also where the client hangs up before it."""
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            with file:
+                await super().__call__(scope, receive, send)
+
+    return FileResponse(_chunks(file, sent), status_code=status, headers=headers, media_type=mime_type)
 
 
 def _chunks(file: BinaryIO, byte_range: ByteRange) -> Iterator[bytes]:
-    with file:
-        file.seek(byte_range.first)
-        left = byte_range.length
-        while left > 0:
-            chunk = file.read(min(_CHUNK_BYTES, left))
-            if not chunk:
-                return
-            left -= len(chunk)
-            yield chunk
+    file.seek(byte_range.first)
+    left = byte_range.length
+    while left > 0:
+        chunk = file.read(min(_CHUNK_BYTES, left))
+        if not chunk:
+            return
+        left -= len(chunk)
+        yield chunk
 
 
 def _not_found() -> Response:

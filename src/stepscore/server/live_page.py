@@ -67,7 +67,11 @@ class LivePage:
         self.csp = content_policy(self._template)
 
     def page(self) -> bytes:
-        """Return the page, rebuilt if a journal has changed since; the numbers of videos stay the same."""
+        """Return the page, rebuilt if a journal has changed since; the numbers of videos stay the same.
+
+        Raises:
+            StepScoreError: A run cannot be read now; a later call tries again.
+        """
         with self._lock:
             state = tuple(_state(folder / "journal.jsonl") for folder in self._folders)
             if state != self._state:
@@ -92,8 +96,12 @@ class LivePage:
     def _update_media(self) -> None:
         files = self._host.files if self._host else []
         for path, mime_type in files[len(self._media) :]:
-            status = os.stat(path)
-            self._media.append(Media(path, mime_type, status.st_dev, status.st_ino))
+            try:
+                status = os.stat(path)
+                device, inode = status.st_dev, status.st_ino
+            except OSError:  # removed since; its number stays its own
+                device, inode = -1, -1
+            self._media.append(Media(path, mime_type, device, inode))
 
 
 def content_policy(template: str) -> str:
@@ -118,5 +126,8 @@ def content_policy(template: str) -> str:
 
 
 def _state(journal: Path) -> tuple[int, int]:
-    status = journal.stat()
+    try:
+        status = journal.stat()
+    except OSError:
+        return -1, -1  # opening the run says what is wrong
     return status.st_size, status.st_mtime_ns

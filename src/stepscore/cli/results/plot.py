@@ -49,6 +49,7 @@ def plot(
             help="Width of the figures; 3.4 is a paper's column.",
         ),
     ] = 3.4,
+    source: options.RunSource = None,
 ) -> None:
     """Draw figures for a paper: leaderboard, subgoal success vectors, curves, a contact sheet and a video.
 
@@ -70,6 +71,7 @@ def plot(
         done_at=done_at,
         view=view,
         width=width,
+        source=source,
     )
     for path in result.paths:
         typer.echo(path)

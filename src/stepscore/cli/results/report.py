@@ -23,6 +23,7 @@ def report(
         typer.Option("--copy-videos", help="Copy videos next to the page, as H.264 where browsers need it."),
     ] = False,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Write a page without videos.")] = False,
+    source: options.RunSource = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
 ) -> None:
@@ -35,10 +36,18 @@ def report(
 
     if copy_videos and no_videos:
         raise OptionError("--copy-videos and --no-videos cannot be combined; use one of them.")
+    if source is not None and no_videos:
+        raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
     opened = [open_run(path) for path in runs]
     err().print(f"Measuring {sum(run.judgements().num_rows for run in opened)} judgements …")
     page = write_report(
-        opened, out, videos=not no_videos, copy_videos=copy_videos, revision=revision, done_at=done_at
+        opened,
+        out,
+        videos=not no_videos,
+        copy_videos=copy_videos,
+        revision=revision,
+        done_at=done_at,
+        source=source,
     )
     err().print(f"{page.stat().st_size / 1e6:.1f} MB; open it in a browser:")
     typer.echo(page)

@@ -10,6 +10,7 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.tables import err
+from stepscore.errors import OptionError
 
 
 def view(
@@ -21,13 +22,16 @@ def view(
         ),
     ] = 7474,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Serve a page without videos.")] = False,
+    source: options.RunSource = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
 ) -> None:
     """Serve the report page of runs until Ctrl+C; reload it to show episodes judged since then."""
     from stepscore.server import LivePage, serve
 
-    live = LivePage(runs, revision=revision, done_at=done_at, videos=not no_videos)
+    if source is not None and no_videos:
+        raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
+    live = LivePage(runs, revision=revision, done_at=done_at, videos=not no_videos, source=source)
     err().print("Measuring …")
     live.page()
 
