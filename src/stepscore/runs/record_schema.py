@@ -23,25 +23,27 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _Int = Annotated[int, Field(ge=INT64.start, lt=INT64.stop)] | None
 _Progress = Annotated[float, Field(ge=0, le=1)] | None
 _Float = float | None
-_Text = str | None
+# A limit makes pydantic look at the characters: half of a surrogate pair, which no table can hold, is refused.
+_Str = Annotated[str, Field(max_length=1 << 26)]
+_Text = _Str | None
 
 
 @with_config(_STRICT)
 class _View(TypedDict):
-    name: str
+    name: _Str
     location: _Text
 
 
 @with_config(_STRICT)
 class _Stage(TypedDict):
-    name: str
+    name: _Str
     start_s: _Float
     end_s: _Float
 
 
 @with_config(_STRICT)
 class _Subgoal(TypedDict):
-    name: str
+    name: _Str
     criterion: _Text
     mode: _Text
     view: _Text
@@ -57,14 +59,14 @@ class _LabelledProgress(TypedDict):
 
 @with_config(_STRICT)
 class _Episode(TypedDict):
-    source: str
+    source: _Str
     source_index: _Int
     first_frame: _Int
     n_frames: _Int
     fps: _Float
     duration_s: _Float
     fingerprint: _Text
-    instruction: str
+    instruction: _Str
     task: _Text
     policy: _Text
     robot: _Text
@@ -83,15 +85,15 @@ class _Episode(TypedDict):
 class _Curve(TypedDict):
     time_s: list[float]
     progress: list[_Progress]
-    channels: dict[str, list[_Float]]
+    channels: dict[_Str, list[_Float]]
     calibrated: bool
-    time_source: str
+    time_source: _Str
 
 
 @with_config(_STRICT)
 class _Verdict(TypedDict):
-    subgoal: str
-    answer: str
+    subgoal: _Str
+    answer: _Str
     score: _Float
     when_s: _Float
     why: _Text
@@ -100,7 +102,7 @@ class _Verdict(TypedDict):
 @with_config(_STRICT)
 class _Judgement(TypedDict):
     success_score: _Float
-    facts: dict[str, _Float]
+    facts: dict[_Str, _Float]
     error: _Text
     curve: NotRequired[_Curve]
     verdicts: list[_Verdict]
@@ -110,7 +112,7 @@ class _Judgement(TypedDict):
 class _Described(TypedDict):
     """A line that describes an episode anew."""
 
-    id: str
+    id: _Str
     episode: _Episode
 
 
@@ -118,7 +120,7 @@ class _Described(TypedDict):
 class _Judged(_Described):
     """A line that judges an episode."""
 
-    key: str
+    key: _Str
     judgement: _Judgement
     calls: list[dict[str, Any]]
     usage: dict[str, Any]
