@@ -214,6 +214,7 @@ def _problems(meta: Meta) -> Iterator[Problem]:
     for row in range(len(meta)):
         where = episode_id(meta.index(row))
         try:
+            meta.length(row)
             if not meta.tasks(row):
                 yield Problem(where, "it has no task text, so no instruction")
             for _, stages in _annotated_stages(meta, row):
