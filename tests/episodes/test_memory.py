@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,8 @@ def hostile(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     }
     for name, content in images.items():
         (folder / name).write_bytes(content)
-        yield f"{name} as an image", lambda path=folder / name: read_image(path, 64)
-        yield f"{name} as a video", lambda path=folder / name: VideoView(path).read([0], 64)
+        yield f"{name} as an image", partial(read_image, folder / name, 64)
+        yield f"{name} as a video", partial(VideoView(folder / name).read, [0], 64)
     large = bombs.mp4_claiming(folder / "x.mp4", 80_000_000, 100_000_000)
     yield "an mp4 of 80 million frames", lambda: VideoView(large).info()
     with h5py.File(folder / "x.hdf5", "w") as file:

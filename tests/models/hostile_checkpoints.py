@@ -18,7 +18,7 @@ import random
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -420,11 +420,12 @@ def _sarm_faults() -> list[tuple[str, Change]]:
         faults += [
             (f"size {path} is {value!r}", field("sarm.json", f"sizes.{path}", value)) for value in SIZE_VALUES
         ]
-    for path, value in [
+    odd: list[tuple[str, Any]] = [
         ("format", 9), ("format", None), ("mode", "x"), ("window.frames", 10**9), ("window.frames", "x"),
         ("window.gap_s", 0), ("window.gap_s", "x"), ("window.causal", 3), ("window.rewind", 10**9), ("window", 3),
-        ("window.no_such", 3), ("views", "x"), ("views", []), ("views", [1]), ("views", ["a"] * 1000), ("state", [[]]),
-        ("state", ["q"]), ("encoder", 3), ("encoder", {}), ("encoder.name", "os"), ("encoder.name", 3),
+        ("window.no_such", 3), ("views", "x"), ("views", []), ("views", [1]), ("views", ["a"] * 1000),
+        ("state", [[]]), ("state", ["q"]), ("encoder", 3), ("encoder", {}), ("encoder.name", "os"),
+        ("encoder.name", 3),
         ("encoder.name", "hf/stranger-of-this-machine/not/there"), ("sizes", 3), ("sizes", {}),
         ("sizes.stages", {"sparse": 10**9}), ("sizes.stages", {}), ("sizes.stages", {"a.b": 1}),
         ("procedures", {}), ("procedures", []), ("procedures.dense", {}), ("procedures.dense", 3),
@@ -433,9 +434,14 @@ def _sarm_faults() -> list[tuple[str, Change]]:
         ("procedures.dense", {"x": {"stages": ["a", "b", "c"], "breakpoints": [0, "x", 1, 2]}}),
         ("procedures.dense", {"x": {"stages": "abc", "breakpoints": [0, 0.5, 0.7, 1]}}),
         ("tasks", 3), ("tasks", {"a": 1}), ("progress", 3), ("facts", 3), ("no_such_field", 3),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for path, value in odd:
         faults.append((f"config {path} is {str(value)[:40]!r}", field("sarm.json", path, value)))
     return faults
+
+
+def _put_in(name: str, value: object, content: dict[str, Any]) -> None:
+    content[name] = value
 
 
 def _embedded_faults() -> list[tuple[str, Change]]:
@@ -448,15 +454,15 @@ def _embedded_faults() -> list[tuple[str, Change]]:
         return _header(HEADERS["embedded"], of_header)
 
     faults: list[tuple[str, Change]] = [
-        (f"gate {name} is {str(value)[:30]!r}", gate(lambda content, n=name, v=value: content.update({n: v})))
+        (f"gate {name} is {str(value)[:30]!r}", gate(partial(_put_in, name, value)))
         for name in ("format", "usual", "thresholds", "words", "facts")
         for value in (None, 7, "x", [], [1.0], {"drawer": [10**9]}, {"drawer": "x"}, [float("nan")] * 4)
     ]
-    for name in ("num_position_embeddings", "patch_size"):
-        for value in SIZE_VALUES:
-            faults.append(
-                (f"config {name} is {value!r}", field("config.json", f"vision_config.{name}", value))
-            )
+    faults += [
+        (f"config {name} is {value!r}", field("config.json", f"vision_config.{name}", value))
+        for name in ("num_position_embeddings", "patch_size")
+        for value in SIZE_VALUES
+    ]
     return faults
 
 
@@ -540,9 +546,9 @@ def main() -> None:
             slowest = max(slowest, (time.monotonic() - started, name))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{tries} tries ({fixed} written): {refused} refused, {answered} answered, {faults} faults; peak {peak:.0f} MB;"
+        f"{tries} tries ({fixed} written): {refused} refused, {answered} answered, {faults} faults; "
+        f"peak {peak:.0f} MB; slowest {slowest[0]:.1f} s: {slowest[1]}"
     )
-    print(f"slowest {slowest[0]:.1f} s: {slowest[1]}")
     raise SystemExit(1 if faults else 0)
 
 

@@ -74,7 +74,8 @@ VIDEO = "videos/observation.images.top"
     ("column", "value"),
     [
         ("length", -3), ("length", None), ("length", 2**62),
-        (f"{VIDEO}/from_timestamp", float("nan")), (f"{VIDEO}/from_timestamp", -1.0), (f"{VIDEO}/from_timestamp", 1e300),
+        (f"{VIDEO}/from_timestamp", float("nan")), (f"{VIDEO}/from_timestamp", -1.0),
+        (f"{VIDEO}/from_timestamp", 1e300),
         (f"{VIDEO}/chunk_index", -1), (f"{VIDEO}/file_index", 2**62), (f"{VIDEO}/file_index", None),
     ],
 )  # fmt: skip
@@ -116,8 +117,8 @@ def test_a_line_that_is_no_episode_names_file_and_line(tmp_path: Path, line: str
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("fps", 0), ("fps", 1e-300), ("fps", 1e300), ("fps", "x"), ("fps", float("nan")), ("chunks_size", 0), ("features", 3),
-     ("codebase_version", "v9"), ("data_path", 7), ("features", {"a": {"dtype": 3}})],
+    [("fps", 0), ("fps", 1e-300), ("fps", 1e300), ("fps", "x"), ("fps", float("nan")), ("chunks_size", 0),
+     ("features", 3), ("codebase_version", "v9"), ("data_path", 7), ("features", {"a": {"dtype": 3}})],
 )  # fmt: skip
 def test_information_that_cannot_be_names_the_field(tmp_path: Path, field: str, value: object) -> None:
     root = dataset(tmp_path / "d", version="v2.1", lengths=(2,))

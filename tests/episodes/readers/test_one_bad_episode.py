@@ -15,6 +15,7 @@ import pytest
 import stepscore
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.judges import Judge
+from stepscore.runs import Run
 from tests.episodes import bombs
 from tests.hostile.good_inputs import SOURCES
 from tests.runs.test_bad_episodes import ReadFrames, without
@@ -51,7 +52,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return request.param, root
 
 
-def judged(episodes: Episodes, folder: Path, judge: Judge) -> stepscore.Run:
+def judged(episodes: Episodes, folder: Path, judge: Judge) -> Run:
     return stepscore.score(episodes, judge, out=folder)
 
 

@@ -164,11 +164,11 @@ def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
         where = f"{path}, row {line}"
         extra = [str(name) for name in row if name not in COLUMNS]
         if extra or row.get("episode_id") in (None, ""):
-            wrong = f"unknown column {extra[0]!r}" if extra else "no episode_id"
+            wrong = f"unknown column {shown(extra[0])!r}" if extra else "no episode_id"
             raise ManifestError(f"{where}: {wrong}. Columns: {', '.join(COLUMNS)}.")
         if row.get("kind") not in get_args(Kind):
             raise ManifestError(
-                f"{where}: kind is {row.get('kind')!r}. Allowed: {', '.join(get_args(Kind))}."
+                f"{where}: kind is {shown(str(row.get('kind')))!r}. Allowed: {', '.join(get_args(Kind))}."
             )
         by_episode[safe_name(str(row["episode_id"]))].append(_label(row, where))
     for episode_id, labels in by_episode.items():
@@ -185,6 +185,11 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         table = csv.DictReader(io.StringIO(text, newline=""), restkey="(none)")
         try:
             yield from enumerate(table, start=1)
+            unknown = [name for name in table.fieldnames or () if name not in COLUMNS]
+            if unknown:  # without rows, for which the caller would have said so
+                raise ManifestError(
+                    f"{path}: unknown column {shown(unknown[0])!r}. Columns: {', '.join(COLUMNS)}."
+                )
         except csv.Error as error:
             raise ManifestError(f"{path}, line {table.line_num}: not csv ({error}).") from error
     elif path.suffix == ".jsonl":

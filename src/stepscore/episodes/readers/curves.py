@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from stepscore._reading import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.readers.curve_groups import GroupedRows, grouped_rows
@@ -44,7 +45,7 @@ class CurvesReader:
         try:
             if "episode_id" not in column_names(path):
                 raise CurveError(
-                    f"{path} has no column 'episode_id'. It has: {', '.join(column_names(path)[:50])}."
+                    f"{path} has no column 'episode_id'. It has: {shown(', '.join(column_names(path)[:50]))}."
                 )
             table = grouped_rows(path, "episode_id")
         except CurveError as error:

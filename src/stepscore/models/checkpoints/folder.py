@@ -36,7 +36,8 @@ def named_folder(checkpoint: str) -> Path:
     except FileNotFoundError:
         return folder
     except (OSError, ValueError, RuntimeError) as error:  # too long, a NUL, a user that does not exist
-        raise ModelError(f"Cannot read the checkpoint {shown(checkpoint)}: {error}.") from error
+        why = getattr(error, "strerror", None) or error
+        raise ModelError(f"Cannot read the checkpoint {shown(checkpoint)}: {why}.") from error
     return folder
 
 
