@@ -35,7 +35,10 @@ MAX_SAMPLES = 10_000_000
 def check_pixels(width: int, height: int, where: str) -> None:
     """Raise VideoError for a frame without pixels, or with more than ``MAX_PIXELS``."""
     if width < 1 or height < 1:
-        raise VideoError(f"{where} states no frame size that can be read ({width}x{height} pixels).")
+        # libav keeps no size that is over the limit it was given.
+        raise VideoError(
+            f"{where} states no frame size, or one of more than {MAX_PIXELS // 1_000_000} million pixels."
+        )
     if width * height > MAX_PIXELS:
         raise too_many_pixels(f"{width}x{height}", where)
 

@@ -17,6 +17,7 @@ from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.lerobot import data_files as lerobot_data
 from stepscore.episodes.lerobot.meta import short_names
 from stepscore.episodes.lerobot.reader import LeRobotReader
+from stepscore.episodes.parquet_files import open_parquet
 from stepscore.episodes.source import ReadOptions
 from stepscore.episodes.video import VideoView
 from stepscore.errors import OptionError, SourceError, VideoError
@@ -121,11 +122,10 @@ def test_listing_reads_no_data_and_an_episode_reads_its_own_file_once(
     v3: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    plain = lerobot_data.open_parquet
 
     def noted(path: Path, error: Any) -> Any:
         opened.append(path.name)
-        return plain(path, error)
+        return open_parquet(path, error)
 
     lerobot_data._label_columns.cache_clear()
     monkeypatch.setattr(lerobot_data, "open_parquet", noted)
