@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stepscore.episodes import open_episodes
-from stepscore.episodes.video.hdf5_access import attribute, check_row, checked_dataset, member, open_h5
+from stepscore.episodes.video.hdf5_access import attribute, check_rows, checked_dataset, member, open_h5
 from stepscore.episodes.video.hdf5_images import Hdf5ArrayView
 from stepscore.errors import EpisodeError, StepScoreError, VideoError
 from tests.media import numbered, numbers_of
@@ -166,7 +166,7 @@ def test_a_chunk_that_unpacks_to_more_than_its_size_is_refused(tmp_path: Path) -
         noise = rng.integers(0, 255, 700_000, dtype=np.uint8).tobytes()
         frames.id.write_direct_chunk((0, 0, 0, 0), zlib.compress(noise + bytes(3_000_000), 1))
     with open_h5(path) as file, pytest.raises(VideoError, match="holds more than its"):
-        check_row(checked_dataset(member(file, "f"), "f"), 0, "f")
+        check_rows(checked_dataset(member(file, "f"), "f"), [1, 0], "f")
 
 
 def test_a_filter_that_is_a_library_of_its_own_is_refused(tmp_path: Path) -> None:

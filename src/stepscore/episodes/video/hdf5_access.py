@@ -8,12 +8,13 @@ is read, through the filters that come with HDF5, and only as much as the file c
 from __future__ import annotations
 
 import math
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepscore._reading import check_regular
 from stepscore.episodes.limits import MAX_READ_BYTES
@@ -133,7 +134,7 @@ def checked_dataset(dataset: Any, where: str) -> Any:
                 f"{where} is compressed by filter {code}; readable: {', '.join(_FILTERS.values())}. "
                 "Repack it: h5repack -f GZIP=4 IN OUT"
             )
-    stored = dataset.id.get_storage_size()
+    stored = _stored(dataset).bytes
     if dataset.nbytes > max(stored, 1 << 10) * _MAX_RATIO:
         raise VideoError(f"{where} claims {dataset.nbytes} bytes {dataset.shape}, and {stored} are stored.")
     if dataset.chunks is not None and math.prod(dataset.chunks) * dataset.dtype.itemsize > MAX_READ_BYTES:
@@ -141,8 +142,8 @@ def checked_dataset(dataset: Any, where: str) -> Any:
     return dataset
 
 
-def check_row(dataset: Any, row: int, where: str) -> None:
-    """Raise VideoError where reading one row would decompress more than ``MAX_READ_BYTES``."""
+def check_rows(dataset: Any, rows: Iterable[int], where: str) -> None:
+    """Raise VideoError where reading one of these rows would decompress more than ``MAX_READ_BYTES``."""
     if dataset.chunks is None or not dataset.id.get_create_plist().get_nfilters():
         return
     chunk_bytes = math.prod(dataset.chunks) * dataset.dtype.itemsize
@@ -151,12 +152,42 @@ def check_row(dataset: Any, row: int, where: str) -> None:
         raise VideoError(
             f"{where}: a row is spread over {math.prod(counts)} chunks {dataset.chunks}. Repack it by rows: h5repack"
         )
+    if _stored(dataset).largest_chunk <= _UNCHECKED_CHUNK:
+        return
     # A compressed chunk may hold more than the chunk's own size, and HDF5 unpacks all of it.
-    begin = row // dataset.chunks[0] * dataset.chunks[0]
-    for place in product(*map(range, counts)):
+    begins = {row // dataset.chunks[0] * dataset.chunks[0] for row in rows}
+    for begin, *place in product(sorted(begins), *map(range, counts)):
         first = (begin, *(at * size for at, size in zip(place, dataset.chunks[1:], strict=True)))
         if dataset.id.get_chunk_info_by_coord(first).size > _UNCHECKED_CHUNK:
             _check_chunk(dataset, first, chunk_bytes, where)
+
+
+class _Stored(NamedTuple):
+    """What is stored of a dataset, in bytes; ``largest_chunk`` at least as large as any compressed chunk."""
+
+    bytes: int
+    largest_chunk: int
+
+
+_MAX_KNOWN = 4096
+_known: dict[tuple[object, ...], _Stored] = {}
+
+
+def _stored(dataset: Any) -> _Stored:
+    """Return what is stored; HDF5 goes through all chunks for it, so it is kept until the file changes."""
+    status = os.stat(dataset.file.filename)
+    key = (dataset.file.filename, dataset.name, status.st_ino, status.st_size, status.st_mtime_ns)
+    found = _known.get(key)
+    if found is None:
+        stored = largest = dataset.id.get_storage_size()
+        if dataset.chunks is not None and stored > _UNCHECKED_CHUNK and hasattr(dataset.id, "chunk_iter"):
+            sizes: list[int] = [0]
+            dataset.id.chunk_iter(lambda chunk: sizes.append(chunk.size))
+            largest = max(sizes)
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        found = _known[key] = _Stored(stored, largest)
+    return found
 
 
 def _check_chunk(dataset: Any, first: tuple[int, ...], chunk_bytes: int, where: str) -> None:

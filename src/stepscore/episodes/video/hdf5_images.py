@@ -21,7 +21,7 @@ from stepscore.episodes.limits import (
     check_read,
 )
 from stepscore.episodes.sampling import check_indices
-from stepscore.episodes.video.hdf5_access import check_row, checked_dataset, member, open_h5
+from stepscore.episodes.video.hdf5_access import check_rows, checked_dataset, member, open_h5
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import EpisodeError, VideoError
 from stepscore.types import FloatArray, Frames
@@ -67,8 +67,8 @@ class Hdf5ArrayView:
         frames = np.empty((len(numbers), height, width, 3), dtype=np.uint8)
         with open_h5(self.path) as file:
             rows = self._rows(file)
+            check_rows(rows, numbers.tolist(), self.location())
             for place, number in enumerate(numbers.tolist()):
-                check_row(rows, number, self.location())
                 row = rows[number]
                 frames[place] = resize_image(row[::-1] if self.bottom_up else row, (height, width))
         return frames
@@ -111,8 +111,8 @@ class Hdf5Images:
                 raise VideoError(f"{self.location()} is {rows.shape} {rows.dtype}; expected encoded images.")
             images: list[bytes] = []
             left = MAX_READ_BYTES
+            check_rows(rows, (index % self.n for index in indices), self.location())
             for index in indices:
-                check_row(rows, index % self.n, self.location())
                 images.append(np.asarray(rows[index]).tobytes())
                 left -= len(images[-1])
                 if left < 0 or len(images[-1]) > MAX_IMAGE_BYTES:
