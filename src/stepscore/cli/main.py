@@ -53,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
             code: int = app.invoke(context)
         except BaseException as error:
             code = endings.report(error, traceback=traceback)
-        if problem := streams.restore_streams():
+        problem = streams.restore_streams()
+        if problem and code < endings.REFUSED:  # else one line is printed already
             code = max(code, endings.report(problem, traceback=traceback))
         return code
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import signal
 import threading
 import time
@@ -129,7 +130,7 @@ def _start(
     source = episodes.source if isinstance(episodes, Episodes) else ""
     before = read_info(folder)
     if before is None:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and not _is_new(folder):
             raise RunError(f"{folder} exists and is not a run folder. Choose a new or empty folder: -o RUN")
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -161,6 +162,15 @@ def _start(
         "workers": workers,
         "versions": _versions(),
     }
+
+
+def _is_new(folder: Path) -> bool:
+    """Return whether a folder is empty, but for what a start leaves that is stopped before it wrote ``run.json``."""
+    journal = folder / "journal.jsonl"
+    if not folder.is_dir() or (os.path.lexists(journal) and (journal.is_symlink() or journal.stat().st_size)):
+        return False
+    started = re.compile(r"journal\.jsonl|attempts\.sqlite(-wal|-shm|-journal)?|\.run\.json\.[0-9a-f]+\.tmp")
+    return all(started.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _refuse_links(folder: Path) -> None:
