@@ -1,0 +1,188 @@
+"""A run folder from a stranger: no network call, and no file but what was judged, unless asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stepscore
+from stepscore.cli.main import run
+from stepscore.errors import EpisodeError, SourceError, StepScoreError
+from stepscore.report.run_sources import RunSources
+from stepscore.runs import Run
+from stepscore.server import LivePage
+from tests.media import write_video
+
+
+@pytest.fixture
+def rollouts(tmp_path: Path) -> Path:
+    for number, name in enumerate(("a", "b"), 1):
+        write_video(tmp_path / "rollouts" / f"{name}.mp4", 6 * number)
+    return tmp_path / "rollouts"
+
+
+@pytest.fixture
+def judged(rollouts: Path, tmp_path: Path) -> Run:
+    return stepscore.score(
+        stepscore.open_episodes(rollouts), stepscore.get_judge("linear-time", points=4), out=tmp_path / "run"
+    )
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every way to another machine is an error, and is written down."""
+    tried: list[str] = []
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        tried.append(str(arguments))
+        raise OSError(101, "Network is unreachable")
+
+    for name in ("getaddrinfo", "create_connection", "gethostbyname"):
+        monkeypatch.setattr(socket, name, refuse)
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    return tried
+
+
+def forge(run: Run, **fields: object) -> Run:
+    """Change what a run says about all of its episodes."""
+    info = json.loads((run.path / "run.json").read_text())
+    if "source" in fields:
+        info["source"] = fields["source"]
+    (run.path / "run.json").write_text(json.dumps(info))
+    journal = run.path / "journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for line in lines:
+        line["episode"] |= fields
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return stepscore.open_run(run.path)
+
+
+def why(run: Run, source: str | None = None) -> list[str]:
+    """Return for every camera of a run why it cannot be used."""
+    sources = RunSources([run], source)
+    return [str(view) for row in run.episodes().to_pylist() for view in sources.views(row).values()]
+
+
+def usable(run: Run, source: str | None = None) -> int:
+    sources = RunSources([run], source)
+    views = [view for row in run.episodes().to_pylist() for view in sources.views(row).values()]
+    return sum(not isinstance(view, str) for view in views)
+
+
+def copied(run_folder: Path, out: Path, *options: str) -> list[str]:
+    assert run(["report", str(run_folder), "-o", str(out), "--copy-videos", *options]) == 0
+    return sorted(path.name for path in out.rglob("*") if path.is_file() and path.name != "index.html")
+
+
+def test_the_recordings_of_ones_own_run_are_found(judged: Run, tmp_path: Path) -> None:
+    assert usable(judged) == 2
+    assert copied(judged.path, tmp_path / "page") == ["00001-a.mp4", "00002-b.mp4"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["lerobot/pusht", "https://example.org/x", "hf://datasets/a/b", "//host/share", "a" * 5000, "\x00"],
+)
+def test_no_command_makes_a_network_call(
+    source: str, judged: Run, tmp_path: Path, no_network: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = forge(judged, source=source).path
+    run_folder = str(folder)
+    assert copied(folder, tmp_path / "page") == []
+    assert b"not on this machine" in LivePage([folder]).page()
+    assert run(["metrics", run_folder, "--json"]) == 0
+    assert run(["weights", run_folder, "-o", str(tmp_path / "w.parquet"), "--method", "filter"]) == 0
+    capsys.readouterr()
+    if (
+        code := run(["plot", run_folder, "-o", str(tmp_path / "p"), "--kind", "overlay", "--episode", "a"])
+    ) != 2:
+        pytest.fail(f"plot ended with {code}")
+    assert "Traceback" not in capsys.readouterr().err
+    assert no_network == []
+
+
+def test_a_source_that_the_user_names_may_be_on_the_hub(
+    judged: Run, tmp_path: Path, no_network: list[str]
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    sources = RunSources([judged], "lerobot/some-set-that-is-not-here")
+    with pytest.raises(StepScoreError):
+        sources.episode(judged.episodes().to_pylist()[0])
+    assert no_network
+
+
+def test_a_video_that_was_not_judged_is_not_copied(judged: Run, rollouts: Path, tmp_path: Path) -> None:
+    # As if the stranger had guessed where videos are, but does not know them.
+    write_video(rollouts / "a.mp4", 9)
+    assert copied(judged.path, tmp_path / "page") == ["00001-b.mp4"]
+    assert "has changed since it was judged" in why(judged)[0]
+    # The user's word on where they are is no word on what was judged.
+    assert usable(judged, str(rollouts)) == 1
+
+
+@pytest.mark.parametrize("fingerprint", [None, "", "0" * 64])
+def test_an_unknown_fingerprint_opens_nothing(fingerprint: str | None, judged: Run, tmp_path: Path) -> None:
+    assert copied(forge(judged, fingerprint=fingerprint).path, tmp_path / "page") == []
+
+
+def test_links_that_lead_out_of_the_source_are_followed_only_if_it_is_named(
+    judged: Run, rollouts: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    shutil.move(rollouts / "a.mp4", tmp_path / "elsewhere" / "a.mp4")
+    (rollouts / "a.mp4").symlink_to(tmp_path / "elsewhere" / "a.mp4")
+    assert copied(judged.path, tmp_path / "page") == ["00001-b.mp4"]
+    assert "is outside of its source" in why(judged)[0]
+    named = copied(judged.path, tmp_path / "named", "--source", str(rollouts))
+    assert named == ["00001-a.mp4", "00002-b.mp4"]
+
+
+def test_a_manifest_that_names_files_outside_is_followed_only_if_it_is_named(
+    rollouts: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "listed"
+    folder.mkdir()
+    row = {"id": "a", "instruction": "open it", "views": {"top": str(rollouts / "a.mp4")}}
+    (folder / "manifest.jsonl").write_text(json.dumps(row) + "\n")
+    judge = stepscore.get_judge("linear-time", points=4)
+    judged = stepscore.score(stepscore.open_episodes(folder), judge, out=tmp_path / "run")
+    assert judged.judgements().column("error").to_pylist() == [None]
+    assert usable(judged) == 0
+    assert usable(judged, str(folder)) == 1
+
+
+@pytest.mark.parametrize("wide", ["/", "home", "above home"])
+def test_a_source_as_wide_as_the_machine_is_not_searched(
+    wide: str, judged: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "users" / "me"))
+    (tmp_path / "users" / "me").mkdir(parents=True)
+    source = {"/": os.path.abspath(os.sep), "home": str(tmp_path / "users" / "me")}.get(
+        wide, str(tmp_path / "users")
+    )
+    forged = forge(judged, source=source)
+    with pytest.raises(SourceError, match="is not searched unless you name it"):
+        RunSources([forged]).episode(forged.episodes().to_pylist()[0])
+
+
+@pytest.mark.parametrize("source", ["", "run.json", "/dev/zero", "/etc/passwd", "."])
+def test_a_source_that_is_none_is_a_reason_on_the_page(source: str, judged: Run, tmp_path: Path) -> None:
+    forged = forge(judged, source=source)
+    assert usable(forged) == 0
+    assert copied(forged.path, tmp_path / "page") == []
+
+
+def test_an_episode_without_video_says_so(tmp_path: Path) -> None:
+    (tmp_path / "curves").mkdir()
+    (tmp_path / "curves" / "c.csv").write_text("episode_id,time_s,progress\na,0,0\na,1,0.5\n")
+    episodes = stepscore.open_episodes(tmp_path / "curves" / "c.csv")
+    judged = stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "run")
+    with pytest.raises(EpisodeError, match="only a recorded curve"):
+        RunSources([judged]).episode(judged.episodes().to_pylist()[0])
