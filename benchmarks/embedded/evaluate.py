@@ -79,7 +79,7 @@ class Evaluation:
         """Return the model without its gate."""
         videos = self.batch if batch is None else batch
         if self.model == "embedded":
-            return cast(Model, EmbeddedModel(gate=False, batch=videos))
+            return cast(Model, EmbeddedModel(gate=False))
         pixels = self.max_pixels or trained_side(self.checkpoint) ** 2
         return get_model(self.model, max_pixels=pixels, batch=videos)
 

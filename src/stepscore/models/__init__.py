@@ -137,8 +137,19 @@ def get_model(name: str, **options: object) -> Model:
     valid = [p for p in inspect.signature(make).parameters if p != "name"]
     for option in options:
         if option not in valid:
-            raise UnknownNameError(f"option of the model backend {backend!r}", option, valid)
+            raise UnknownNameError(
+                f"option of the model backend {backend!r}", option, valid, hint=_torch_hint(backend, option)
+            )
     try:
         return make(**options) if backend in SINGLE_MODEL_BACKENDS else make(rest, **options)
     except TypeError as error:
         raise OptionError(f"Model {shown(name)!r}: {error}.") from error
+
+
+def _torch_hint(backend: str, option: str) -> str:
+    """Return where an option of torch is taken, for ``embedded``, which is computed without it."""
+    if backend != "embedded" or option not in inspect.signature(model_registry.get("hf")).parameters:
+        return ""
+    from stepscore.models.embedded import FOLDER
+
+    return f"{option} is an option of torch, which computes the same checkpoint as --model hf/{FOLDER}"

@@ -26,7 +26,7 @@ from stepscore.models import (
     get_model,
 )
 from stepscore.models.embedded.domain_gate import GATE_FILE, save_gate
-from stepscore.models.embedded.model import CALIBRATION, FOLDER, REFUSAL, EmbeddedModel
+from stepscore.models.embedded.model import CALIBRATION, FOLDER, REFUSAL, EmbeddedModel, torch_network
 from stepscore.models.hf.model import HfModel
 from stepscore.runs import Run
 from stepscore.training.gate.config import GateConfig
@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random checkpoint with a gate that knows the drawn scenes."""
     made = tiny.tokenizer()
     place = tiny.save(tmp_path_factory.mktemp("embedded"), tiny.qwen3vl(made), made)
-    network = EmbeddedModel(checkpoint=str(place), gate=False).network
+    network = torch_network(place)
     config = GateConfig(
         n_augmentations=2,
         n_ood_augmentations=1,
@@ -110,7 +110,11 @@ class TestDescription:
         result = model.describe()
         assert json.loads(json.dumps(result)) == result
         assert str(folder) not in json.dumps(result)
-        assert (result["name"], result["max_pixels"], result["dtype"]) == ("embedded", 64 * 64, "float32")
+        assert (result["name"], result["max_pixels"], result["runtime"]) == (
+            "embedded",
+            64 * 64,
+            "numpy float32",
+        )
         assert result["gate"]
         assert get_model("embedded", checkpoint=str(folder), gate=False).describe()["gate"] is None
 
@@ -118,7 +122,7 @@ class TestDescription:
         fresh = EmbeddedModel(checkpoint=str(folder))
         fresh.describe()
         assert fresh.capabilities.prefix_sharing == "exact"
-        assert fresh._engine._loaded is None
+        assert not fresh._engine.is_loaded
 
     def test_it_travels(self, model: EmbeddedModel) -> None:
         again = pickle.loads(pickle.dumps(model))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stepscore.models.embedded.model import CALIBRATION as CALIBRATION
     from stepscore.models.embedded.model import FOLDER as FOLDER
     from stepscore.models.embedded.model import EmbeddedModel as EmbeddedModel
+    from stepscore.models.embedded.model import torch_network as torch_network
 
 __all__ = [
     "CALIBRATION",
@@ -26,6 +27,7 @@ __all__ = [
     "Float32",
     "load_gate",
     "save_gate",
+    "torch_network",
     "words_of",
 ]
 
@@ -40,6 +42,7 @@ __getattr__ = lazy_attributes(
         "Float32": "domain_gate",
         "load_gate": "domain_gate",
         "save_gate": "domain_gate",
+        "torch_network": "model",
         "words_of": "domain_gate",
     },
 )

@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscore._reading import shown
 from stepscore.errors import ModelError
 from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, load_gate
-from stepscore.models.qwen3vl.vision_features import image_features
 from stepscore.models.requests import DecodedMedia, PredictStages, Prompt, Request, ScorePrefixes
 from stepscore.types import FloatArray, Frames
-
-if TYPE_CHECKING:
-    from stepscore.models.hf.engine import HfEngine
 
 MAX_CACHED_IMAGES = 4096
 """Number of images whose fits are cached."""
@@ -60,12 +57,15 @@ class DomainCheck:
 
     Args:
         folder: The checkpoint's folder, which holds the gate.
-        engine: The model's engine, on whose thread images are encoded.
+        encode: Returns the vision encoder's features of images, (n, features).
         refusal: The warning at the first refusal; it is not repeated.
     """
 
-    def __init__(self, folder: Path, engine: HfEngine, refusal: str) -> None:
-        self._folder, self._engine, self._refusal = folder, engine, refusal
+    def __init__(
+        self, folder: Path, encode: Callable[[Sequence[Frames]], NDArray[np.float32]], refusal: str
+    ) -> None:
+        self._folder, self._encode, self._refusal = folder, encode, refusal
+        self._deciding = Lock()
         self._warned = False
         self._gate: DomainGate | None = None
         self._known: OrderedDict[bytes, FloatArray] = OrderedDict()
@@ -78,7 +78,8 @@ class DomainCheck:
         """Return whether at least half of the images are of scenes the text may be about; true without images."""
         if not images:
             return True
-        passed: bool = self._engine.thread.run(lambda: self._decide(images, text))
+        with self._deciding:  # requests of several episodes come from several threads
+            passed = self._decide(images, text)
         if not passed:
             self.warn()
         return passed
@@ -95,12 +96,7 @@ class DomainCheck:
         if self._gate is None:
             self._gate = load_gate(self._folder / GATE_FILE)
         if new:
-            network = self._engine.loaded.network
-            if network is None:
-                raise ModelError(
-                    f"{shown(self._folder)}: the gate needs a Qwen3-VL; this is a {self._engine.family}."
-                )
-            features = image_features(network, list(new.values()))
+            features = self._encode(list(new.values()))
             if features.shape[1] != self._gate.n_features:
                 raise ModelError(
                     f"{shown(self._folder / GATE_FILE)} is the gate of another network: it takes "

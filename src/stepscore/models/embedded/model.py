@@ -20,13 +20,14 @@ import numpy as np
 from stepscore._reading import shown
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.base import Response, is_unknown, unknown_response
+from stepscore.models.base import Capabilities, Response, SyncMethods, is_unknown, unknown_response
 from stepscore.models.checkpoints.folder import brief, has_file, named_folder, whole_number
 from stepscore.models.embedded.domain_check import DomainCheck, prompt_texts
 from stepscore.models.embedded.domain_gate import gate_digest
-from stepscore.models.hf.engine import HfEngine, HfStream
+from stepscore.models.embedded.engine import EmbeddedEngine, EmbeddedStream
+from stepscore.models.embedded.runtime.network import FAMILY
 from stepscore.models.hf.files import read_json
-from stepscore.models.hf.model import HfModel
+from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
 from stepscore.types import FloatArray, Frames
 
@@ -50,10 +51,10 @@ UNKNOWN_TEXT = json.dumps({"answer": "unknown", "why": REFUSAL})
 
 
 @dataclass
-class EmbeddedModel(HfModel):
+class EmbeddedModel(SyncMethods):
     """The judge in the package: a small Qwen3-VL trained on simulated scenes. Loads on first use, without network.
 
-    Options that are not named here are those of :class:`stepscore.models.hf.options.HfOptions`.
+    It is computed in NumPy; the same folder under ``hf/`` is computed by torch, with torch's options.
 
     Attributes:
         checkpoint: Another folder of the same format, for example a newly trained one.
@@ -62,9 +63,8 @@ class EmbeddedModel(HfModel):
     """
 
     checkpoint: str = str(FOLDER)
-    trust_remote_code: bool = field(init=False, default=False)
-    max_pixels: int | None = field(init=False, default=None)
     gate: bool = True
+    _engine: EmbeddedEngine = field(init=False, repr=False, compare=False)
     _check: DomainCheck | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
@@ -78,20 +78,16 @@ class EmbeddedModel(HfModel):
                 f"embedded: {shown(folder)} has no config.json, so it is not a checkpoint. "
                 "Install the package again, or name a checkpoint folder: -M checkpoint=PATH"
             )
-        self.max_pixels = trained_side(folder) ** 2
-        super().__post_init__()
-        self._new_check()
+        self._engine = EmbeddedEngine(folder, self.name, trained_side(folder) ** 2)
+        refusal = f"embedded: {REFUSAL}"
+        self._check = DomainCheck(folder, self._engine.image_features, refusal) if self.gate else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_check"}
+        return {"checkpoint": self.checkpoint, "gate": self.gate}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._new_check()
-
-    def _new_check(self) -> None:
-        folder = named_folder(self.checkpoint)
-        self._check = DomainCheck(folder, self._engine, f"embedded: {REFUSAL}") if self.gate else None
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @property
     def name(self) -> str:
@@ -99,23 +95,26 @@ class EmbeddedModel(HfModel):
         return "embedded"
 
     @property
-    def network(self) -> Qwen3VLNetwork:
-        """The judge's network in memory; loads it."""
-        network = self._engine.loaded.network
-        if network is None:
-            raise ModelError(
-                f"{shown(self.checkpoint)} is a {self._engine.family}; only a Qwen3-VL is used part by part."
-            )
-        return network
+    def capabilities(self) -> Capabilities:
+        """Its capabilities."""
+        return Capabilities(scores="exact", videos=True, prefix_sharing="exact")
 
     def describe(self) -> Mapping[str, object]:
         """Return all that can change a number, the gate included."""
-        return {**super().describe(), "gate": gate_digest(self._engine.folder) if self.gate else None}
+        return {
+            "name": self.name,
+            "family": FAMILY,
+            **self._engine.digests,
+            "runtime": "numpy float32",
+            "preprocessing": PREPROCESSING,
+            "max_pixels": trained_side(self._engine.folder) ** 2,
+            "gate": gate_digest(self._engine.folder) if self.gate else None,
+        }
 
     async def answer(self, request: Request) -> Response:
         """Return the response; unknown where the images are out of distribution."""
         if self._check is None or await asyncio.to_thread(self._check.accepts, request):
-            return await super().answer(request)
+            return await self._engine.answer(request)
         return unknown_response(request, UNKNOWN_TEXT)
 
     def on_cache_hit(self, response: Response) -> None:
@@ -123,17 +122,26 @@ class EmbeddedModel(HfModel):
         if self._check is not None and is_unknown(response, UNKNOWN_TEXT):
             self._check.warn()
 
-    def open_stream(self, prompt: Prompt) -> HfStream:
-        """Open a stream on a video that is still being recorded; one that is out of distribution scores NaN."""
+    def token_texts(self, text: str) -> tuple[str, ...]:
+        """Return the text of each token of a text; joined they are the text."""
+        return self._engine.token_texts(text)
+
+    def open_stream(self, prompt: Prompt) -> EmbeddedStream:
+        """Open a stream on a video that is still being recorded: append frames, score, append.
+
+        Args:
+            prompt: As in :class:`stepscore.models.ScorePrefixes`; the prompts scored later are like it up to the
+                video. A video that is out of distribution scores NaN.
+        """
         if self._check is None:
-            return super().open_stream(prompt)
+            return EmbeddedStream(self._engine, prompt)
         return _GatedStream(self._check, self._engine, prompt)
 
 
-class _GatedStream(HfStream):
+class _GatedStream(EmbeddedStream):
     """A growing video; its first frame, with the texts of the prompts, decides whether it is scored."""
 
-    def __init__(self, check: DomainCheck, engine: HfEngine, prompt: Prompt) -> None:
+    def __init__(self, check: DomainCheck, engine: EmbeddedEngine, prompt: Prompt) -> None:
         super().__init__(engine, prompt)
         self._check = check
         self._first: Frames | None = None
@@ -150,6 +158,13 @@ class _GatedStream(HfStream):
         if self._first is None or self._check.accepts_images([self._first], text):
             return super().score(prompts, candidates)
         return np.full((len(prompts), len(candidates)), np.nan)
+
+
+def torch_network(folder: Path, device: str = "auto") -> Qwen3VLNetwork:
+    """Load a checkpoint of this format by torch, as its trainers and SARM use it part by part; needs ``local``."""
+    from stepscore.models.hf.model import HfModel
+
+    return HfModel(str(folder), device=device, max_pixels=trained_side(folder) ** 2).network
 
 
 def trained_side(folder: Path) -> int:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stepscore.errors import ModelError
 from stepscore.models.base import Capabilities, Response, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
 from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.options import HfOptions
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
+
+if TYPE_CHECKING:
+    from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 
 
 @dataclass
@@ -34,6 +38,14 @@ class HfModel(HfOptions, SyncMethods):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._engine = HfEngine(self)
+
+    @property
+    def network(self) -> Qwen3VLNetwork:
+        """The network in memory, for use part by part; loads it. Qwen3-VL only."""
+        network = self._engine.loaded.network
+        if network is None:
+            raise ModelError(f"{self.name} is a {self._engine.family}; only a Qwen3-VL is used part by part.")
+        return network
 
     @property
     def capabilities(self) -> Capabilities:

@@ -201,6 +201,20 @@ def plan_shared_prefixes(
     return PrefixPlan(concat_spans(spans), tuple(blocks), tuple(branches), which, targets)
 
 
+def check_length(branch: Branch, max_positions: int) -> None:
+    """Check that the prompts of a branch are not longer than the model was made for.
+
+    Raises:
+        ModelError: One reaches a position beyond the model's last.
+    """
+    last = max(int(span.positions.max(initial=0)) for span in (branch.stem, *branch.tails))
+    if last >= max_positions:
+        raise ModelError(
+            f"The prompt is {last + 1} positions long, and the model was made for {max_positions}. "
+            "Show fewer frames, or smaller ones."
+        )
+
+
 def target_ids(encode: Encode, tails: Sequence[str], candidates: Sequence[str]) -> IntArray:
     """Return the token id of each candidate after each text, shape (S, C).
 

@@ -20,17 +20,16 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from stepscore.episodes import Clip, resize_frames
-from stepscore.errors import ModelError
 from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.qwen3vl.inputs import fitted_size
 from stepscore.models.qwen3vl.kv_cache import shared_kv_cache
 from stepscore.models.qwen3vl.network import Block, BlockFeatures, Qwen3VLNetwork
 from stepscore.models.qwen3vl.prefix_batches import Parts, Suffixes, chunks, suffixes_of
 from stepscore.models.qwen3vl.prefix_plan import (
-    Branch,
     PrefixPlan,
     PromptLayout,
     TokenSpan,
+    check_length,
     concat_spans,
     plan_shared_prefixes,
 )
@@ -53,7 +52,7 @@ def prepare_video(network: Qwen3VLNetwork, request: RenderedPrefixes) -> Prepare
     clip = request.clip
     frames, layout = fit_frames(network, clip, request.head)
     plan = plan_shared_prefixes(layout, clip.timestamps, request.lengths, request.tails, request.candidates)
-    check_length(network, plan.branches[-1])
+    check_length(plan.branches[-1], network.max_positions)
     return PreparedVideo(frames, plan)
 
 
@@ -64,20 +63,6 @@ def fit_frames(network: Qwen3VLNetwork, clip: Clip, head: str) -> tuple[Frames, 
     size = fitted_size(height, width, geometry.unit, geometry.video_pixels)
     layout = PromptLayout(network.encode, network.tokens, geometry.grid(size), geometry.temporal, head)
     return resize_frames(clip.frames, size), layout
-
-
-def check_length(network: Qwen3VLNetwork, branch: Branch) -> None:
-    """Check that the prompts of a branch are not longer than the model was made for.
-
-    Raises:
-        ModelError: One reaches a position beyond the model's last.
-    """
-    last = max(int(span.positions.max(initial=0)) for span in (branch.stem, *branch.tails))
-    if last >= network.max_positions:
-        raise ModelError(
-            f"The prompt is {last + 1} positions long, and the model was made for {network.max_positions}. "
-            "Show fewer frames, or smaller ones."
-        )
 
 
 @torch.inference_mode()

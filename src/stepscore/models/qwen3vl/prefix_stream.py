@@ -17,10 +17,16 @@ from stepscore.errors import EpisodeError, OptionError
 from stepscore.models.qwen3vl.inputs import block_time
 from stepscore.models.qwen3vl.network import BlockFeatures, Qwen3VLNetwork
 from stepscore.models.qwen3vl.prefix_batches import chunks
-from stepscore.models.qwen3vl.prefix_plan import PrefixPlan, PromptLayout, TokenSpan, concat_spans, target_ids
+from stepscore.models.qwen3vl.prefix_plan import (
+    PrefixPlan,
+    PromptLayout,
+    TokenSpan,
+    check_length,
+    concat_spans,
+    target_ids,
+)
 from stepscore.models.qwen3vl.prefix_scoring import (
     MEMORY_LIMIT_BYTES,
-    check_length,
     fit_frames,
     score_suffixes,
 )
@@ -99,7 +105,7 @@ class PrefixStream:
         network = self._network
         texts = [layout.encode(tail) for tail in tails]
         branch = layout.branch(self._times, len(self), texts, self._end, self._next)
-        check_length(network, branch)
+        check_length(branch, network.max_positions)
         targets = target_ids(layout.encode, tails, candidates)
         plan = PrefixPlan(layout.span([], 0)[0], (), (branch,), (0,), targets)
         logprobs = np.full(targets.shape, np.nan)

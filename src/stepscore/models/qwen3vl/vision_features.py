@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepscore.episodes import resize_frames
+from stepscore.models.qwen3vl.inputs import Geometry
 from stepscore.types import Frames
 
 if TYPE_CHECKING:
@@ -32,18 +33,19 @@ def image_features(network: Qwen3VLNetwork, images: Sequence[Frames]) -> NDArray
     """
     import torch
 
-    geometry, t = network.geometry, network.geometry.temporal
-    side = min(IMAGE_SIDE, math.isqrt(geometry.video_pixels[1]) // geometry.unit * geometry.unit)
     rows = []
-    for start in range(0, len(images), MAX_IMAGES_PER_BATCH):
-        squares = np.concatenate(
-            [
-                resize_frames(image[None], (side, side))
-                for image in images[start : start + MAX_IMAGES_PER_BATCH]
-            ]
-        )
+    for squares in image_squares(images, network.geometry):
+        blocks = [(number,) * network.geometry.temporal for number in range(len(squares))]
         with torch.inference_mode():
-            features = network.encode_images(squares, [(i,) * t for i in range(len(squares))], 1 << 30)
+            features = network.encode_images(squares, blocks, 1 << 30)
             tokens = torch.cat([features.embeddings, *features.deepstack], dim=1)
         rows.append(tokens.reshape(len(squares), -1).float().cpu().numpy())
     return np.concatenate(rows)
+
+
+def image_squares(images: Sequence[Frames], geometry: Geometry) -> Iterator[Frames]:
+    """Yield batches of images, resized to the squares that are encoded, (n, side, side, 3)."""
+    side = min(IMAGE_SIDE, math.isqrt(geometry.video_pixels[1]) // geometry.unit * geometry.unit)
+    for start in range(0, len(images), MAX_IMAGES_PER_BATCH):
+        batch = images[start : start + MAX_IMAGES_PER_BATCH]
+        yield np.concatenate([resize_frames(image[None], (side, side)) for image in batch])

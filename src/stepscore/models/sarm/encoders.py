@@ -114,10 +114,9 @@ class QwenEncoder(_FromFolder):
 
     @cached_property
     def _network(self) -> Any:
-        from stepscore.models.embedded.model import EmbeddedModel
+        from stepscore.models.embedded.model import torch_network
 
-        # Without the gate: the vision encoder's features are used here, not the judge's answers.
-        return EmbeddedModel(checkpoint=self._folder, device=self._device, gate=False).network
+        return torch_network(Path(self._folder), self._device)
 
     @cached_property
     def side(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from stepscore.episodes import Episode, open_episodes
 from stepscore.episodes.perturbations import Darker, ImagePerturbation, Recompressed, Shifted, Zoomed
 from stepscore.metrics.stats import wilson_interval
-from stepscore.models.embedded import GATE_FILE, DomainGate, EmbeddedModel, load_gate
+from stepscore.models.embedded import GATE_FILE, DomainGate, load_gate, torch_network
 from stepscore.models.qwen3vl import image_features
 from stepscore.training.embedded.tasks import PARAPHRASES_FILE, VIEW
 from stepscore.training.gate.images import CORRUPTIONS
@@ -109,7 +109,7 @@ def evaluate_checkpoint(
     for name, source in ood:
         for kind, of_task in by_task(open_episodes(source), name).items():
             others.setdefault(kind, []).extend(first_frames(of_task))
-    network = EmbeddedModel(checkpoint=str(checkpoint), gate=False).network
+    network = torch_network(checkpoint)
     gate = load_gate(gate_file or checkpoint / GATE_FILE)
     return evaluate_gate(gate, network, queries, others, sorted({query.texts[0] for query in queries}))
 

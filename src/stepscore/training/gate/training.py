@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscore.errors import OptionError
-from stepscore.models.embedded import GATE_FILE, DomainGate, EmbeddedModel, save_gate
+from stepscore.models.embedded import GATE_FILE, DomainGate, save_gate, torch_network
 from stepscore.models.qwen3vl import image_features
 from stepscore.training.embedded.tasks import PARAPHRASES_FILE
 from stepscore.training.gate.config import GateConfig
@@ -73,7 +73,7 @@ def build_gate(
             (known if image.view in config.views else others).append(image)
     for source in ood:
         others += read_images(source, config.frames_per_episode, config.max_images // len(ood), rng)
-    network = EmbeddedModel(checkpoint=str(checkpoint), gate=False).network
+    network = torch_network(checkpoint)
     gate = train_gate(network, known, others, config, read_paraphrases(paraphrases))
     path = out or checkpoint / GATE_FILE
     save_gate(gate, path)

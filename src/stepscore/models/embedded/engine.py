@@ -1,0 +1,163 @@
+"""The engine of ``embedded``: loads the checkpoint once, and computes in NumPy on one thread of its own.
+
+BLAS is limited to one thread while it computes: its matrices are small, and threads that wait for each other on a
+busy machine cost more than they bring (3.8 s instead of 0.14 s for a rollout, with two threads on two busy cores).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stepscore.episodes import Clip
+from stepscore.errors import CapabilityError, ModelError, OptionError, StepScoreError
+from stepscore.models.base import Response
+from stepscore.models.chatml import render_prefixes, split_at_video
+from stepscore.models.embedded.runtime import chat, prefix_scoring
+from stepscore.models.embedded.runtime.layers import Array
+from stepscore.models.embedded.runtime.network import NumpyNetwork, load_network
+from stepscore.models.hf.files import config_digest, weights_digest
+from stepscore.models.hf.worker_thread import WorkerThread
+from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
+from stepscore.types import FloatArray, Frames
+
+T = TypeVar("T")
+
+
+class EmbeddedEngine:
+    """Loads a checkpoint on first use and answers requests one after another.
+
+    Args:
+        folder: The checkpoint's folder.
+        name: The model string, for messages.
+        max_pixels: Most pixels of an image.
+    """
+
+    def __init__(self, folder: Path, name: str, max_pixels: int) -> None:
+        self.folder, self._name, self._max_pixels = folder, name, max_pixels
+        self._loaded: NumpyNetwork | StepScoreError | None = None
+        self._thread: WorkerThread[Request, Response] = WorkerThread(self._answer_all, lambda _: False, 1)
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Digests that identify the checkpoint."""
+        return {
+            "weights": weights_digest(self.folder),
+            "config": config_digest(self.folder, remote_code=False),
+        }
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the weights are in memory."""
+        return isinstance(self._loaded, NumpyNetwork)
+
+    @property
+    def network(self) -> NumpyNetwork:
+        """The network in memory. One that failed to load fails again without a second try."""
+        if self._loaded is None:
+            try:
+                self._loaded = load_network(self.folder, self._name, self._max_pixels)
+            except StepScoreError as error:
+                self._loaded = error
+        if isinstance(self._loaded, StepScoreError):
+            raise self._loaded
+        return self._loaded
+
+    async def answer(self, request: Request) -> Response:
+        """Return the response, computed on the engine's thread."""
+        return await asyncio.wrap_future(self._thread.submit(request))
+
+    def run(self, work: Callable[[NumpyNetwork], T]) -> T:
+        """Return the result of other work with the network, on the engine's thread."""
+
+        def limited() -> T:
+            with one_blas_thread():
+                return work(self.network)
+
+        return self._thread.run(limited)
+
+    def image_features(self, images: Sequence[Frames]) -> Array:
+        """Return the vision encoder's features of single images, (n, features)."""
+        return self.run(lambda network: network.image_features(images))
+
+    def token_texts(self, text: str) -> tuple[str, ...]:
+        """Return the text of each token of a text.
+
+        Raises:
+            ModelError: A character is several tokens, so that no token has a text of its own.
+        """
+        found = self.network.tokenizer.encode(text, add_special_tokens=False)
+        cut = tuple(text[start:stop] for start, stop in found.offsets)
+        if "".join(cut) != text:
+            raise ModelError(
+                f"{self._name}: {text!r} has a character that is several tokens; no token of it has a text."
+            )
+        return cut
+
+    def _answer_all(self, requests: Sequence[Request]) -> list[Response | Exception]:
+        with one_blas_thread():
+            return [self._answer(request) for request in requests]
+
+    def _answer(self, request: Request) -> Response | Exception:
+        try:
+            if isinstance(request, ScorePrefixes):
+                return prefix_scoring.score_prefixes(self.network, render_prefixes(request))
+            if isinstance(request, Generate):
+                return chat.generate(self.network, request)
+            if isinstance(request, Score):
+                return chat.score(self.network, request)
+            assert isinstance(request, PredictStages)
+            return CapabilityError(f"{self._name} predicts no stages; a checkpoint under sarm/ does.")
+        except StepScoreError as error:
+            return error
+        except MemoryError:
+            return ModelError(f"{self._name}: out of memory. Show fewer or smaller frames.")
+
+
+class EmbeddedStream:
+    """A growing video, computed on the engine's thread: append frames, score, append."""
+
+    def __init__(self, engine: EmbeddedEngine, prompt: Prompt) -> None:
+        self._engine = engine
+        self._head = split_at_video(prompt)[0]
+        self._stream = engine.run(lambda network: prefix_scoring.NumpyPrefixStream(network, self._head))
+
+    def __len__(self) -> int:
+        """Frames appended so far."""
+        return len(self._stream)
+
+    def append(self, clip: Clip) -> None:
+        """Append frames."""
+        self._engine.run(lambda _: self._stream.append(clip))
+
+    def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
+        """Return the log-probability of each candidate after each prompt, for the video so far; shape (S, C).
+
+        Raises:
+            OptionError: A prompt differs before the video from the one the stream was opened with.
+        """
+        split = [split_at_video(prompt) for prompt in prompts]
+        if any(head != self._head for head, _ in split):
+            raise OptionError(
+                "The prompts of a stream are alike up to the video; open another stream for others."
+            )
+        return self._engine.run(lambda _: self._stream.score([tail for _, tail in split], candidates))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Within it, NumPy's matrix products use one thread; what was set before holds again afterwards."""
+    with _blas_controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _blas_controller() -> Any:
+    """Return the controller of the BLAS libraries of this process; finding them takes milliseconds, so once."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
