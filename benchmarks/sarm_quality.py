@@ -87,7 +87,7 @@ def make_test(training: Training, sets: Path, sizes: SplitSizes) -> sections.Tes
 def judge_of(args: argparse.Namespace) -> ZeroShot:
     """Return the embedded judge to compare with."""
     folder, judgements = judge_folder(args), args.out / f"said-{judge_digest(args)}.jsonl"
-    return ZeroShot(EmbeddedModel(checkpoint=str(folder), gate=False, batch=1), judgements)
+    return ZeroShot(EmbeddedModel(checkpoint=str(folder), gate=False), judgements)
 
 
 def judge_folder(args: argparse.Namespace) -> Path:

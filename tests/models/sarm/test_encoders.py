@@ -52,14 +52,14 @@ def test_a_frame_is_seen_the_same_in_any_company(clip: Path) -> None:
 
 
 def test_the_tower_of_a_qwen3vl_gives_its_tokens(tmp_path: Path) -> None:
-    from stepscore.models.embedded.model import EmbeddedModel
+    from stepscore.models.embedded.model import torch_network
     from stepscore.models.qwen3vl.vision_features import image_features
 
     made = tiny.tokenizer()
     folder = tiny.save(tmp_path, tiny.qwen3vl(made), made)
     encoder = get_encoder(f"hf/{folder}")
     assert encoder.side == 64
-    network = EmbeddedModel(checkpoint=str(folder), gate=False).network
+    network = torch_network(folder)
     wanted = image_features(network, list(FRAMES))
     assert wanted.shape[1] <= MAX_FRAME_FEATURES
     np.testing.assert_allclose(encoder.encode_images(FRAMES).astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
