@@ -143,11 +143,20 @@ class RefusedError(TransientModelError):
 
 
 class UnavailableError(RefusedError):
-    """The server is away or starting, and may be back in minutes; ``sent`` says whether the request reached it."""
+    """The server is away or starting, and may be back in minutes.
 
-    def __init__(self, message: str, retry_after: float | None = None, *, sent: bool = False) -> None:
+    Args:
+        message: The message.
+        retry_after: As for :class:`TransientModelError`.
+        sent: Whether the request reached a server; else there was no attempt.
+        lost: Whether it may have been billed all the same: a gateway lost the server behind it.
+    """
+
+    def __init__(
+        self, message: str, retry_after: float | None = None, *, sent: bool = False, lost: bool = False
+    ) -> None:
         super().__init__(message, retry_after)
-        self.sent = sent
+        self.sent, self.lost = sent, lost
 
 
 class StatusError(ModelError):

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 import stepscore
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, fit_size
+from stepscore.episodes.view import ViewInfo
 from stepscore.errors import CapabilityError, EpisodeError
 from stepscore.judges import Ask, SingleModelJudge, get_judge
 from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, FrameRef, Generate, Prompt, Score, Turn, VideoFrames
 from stepscore.models.mock import MockModel
-from stepscore.runs.dry_run import dry_run
+from stepscore.models.qwen3vl.inputs import fitted_size
+from stepscore.runs.dry_run import dry_run, estimate_tokens
 from stepscore.runs.model_client import CallOptions
 from stepscore.types import Judgement
 from tests.fakes import FakeView, episode
@@ -56,8 +58,8 @@ def test_it_counts_what_would_be_asked_and_sends_nothing(tmp_path: Path) -> None
     assert model.requests == []
     assert (counted.episodes, counted.failed, counted.calls, counted.images) == (3, 1, 4, 6)
     assert counted.tokens_out == 2 * (50 + 1)
-    # 56 x 42 pixels are three tokens of 28 x 28; 13 and 5 bytes of text are three and one.
-    assert counted.tokens_in == 2 * (3 * 3 + 3 + 1)
+    # 56 x 42 pixels are two tokens of 32 x 32, by rounded sides; 13 and 5 bytes of text are three and one.
+    assert counted.tokens_in == 2 * (3 * 2 + 3 + 1)
     assert counted.cost is not None
     assert counted.cost == pytest.approx((counted.tokens_in + 2 * counted.tokens_out) / 1e6)
 
@@ -101,3 +103,25 @@ def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
     counted = dry_run(episodes(), Asks(MockModel("x")), CallOptions(cache=False))
     assert counted.cost is None
     assert "not known" in counted.price
+
+
+@pytest.mark.parametrize(("size", "max_side"), [(224, None), (512, None), (None, None), (512, 224), (224, 512)])
+def test_an_image_is_as_many_tokens_as_qwen3_vl_reads_it_as(size: int | None, max_side: int | None) -> None:
+    request = Generate(Prompt((Turn("user", (FrameRef("top", 0, size),)),)))
+    for width, height in ((640, 480), (320, 180), (256, 256), (180, 320)):
+        shown = episode("e", views={"top": WideView(width=width, height=height)})
+        side = min(size or max(width, height), max_side or 10**6)
+        sent = fit_size(width, height, side)
+        rows, columns = fitted_size(sent[1], sent[0], 32, (1, 1 << 30))
+        assert estimate_tokens(shown, request, max_side)[0] == rows * columns // 32**2
+
+
+@dataclass(frozen=True)
+class WideView(FakeView):
+    """A view of any size."""
+
+    width: int = 640
+    height: int = 480
+
+    def info(self) -> ViewInfo:
+        return ViewInfo(self.n, self.fps, self.width, self.height, self.n / self.fps)

@@ -33,8 +33,9 @@ from stepscore.models.calls import Call, CallCache, Price, call_key, max_request
 from stepscore.runs.local import RUN_STOPPING_ERRORS
 from stepscore.runs.model_client import CallOptions
 
-PIXELS_PER_TOKEN = 28 * 28
-"""Pixels that a vision model reads as one token, about (Qwen2-VL and later: 28 x 28 or 32 x 32)."""
+TOKEN_SIDE = 32
+"""Side in pixels of what Qwen3-VL reads as one token; it rounds the sides of an image to multiples of it. Others
+read an image as more tokens (Qwen2.5-VL: 28 pixels) or fewer, so the estimate is about right for its family alone."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class _Account:
             described = known.described if known is not None else None
             key = call_key(episode.fingerprint, request, described or {})
             cached = described is not None and self._cache is not None and self._cache.get(key) is not None
-            tokens = estimate_tokens(episode, request)
+            tokens = estimate_tokens(episode, request, getattr(model, "max_image_side", None))
             self.totals += [1, cached, Call(episode.id, key, request).images, *tokens]
             if not cached and known is not None and known.price is not None:
                 self._cost += known.price.cost(*tokens)
@@ -203,9 +204,15 @@ async def _requests_of(episode: Episode, judge: Judge) -> list[tuple[Request, Mo
     return requests
 
 
-def estimate_tokens(episode: Episode, request: Request) -> tuple[int, int]:
-    """Return a request's input tokens, about, and its output tokens at most: one is four bytes, or 28 x 28 pixels."""
-    image_tokens = sum(_image_tokens(episode, part) for part in media_refs(request))
+def estimate_tokens(episode: Episode, request: Request, max_side: int | None = None) -> tuple[int, int]:
+    """Return a request's input tokens, about, and its output tokens at most: one is four bytes, or 32 x 32 pixels.
+
+    Args:
+        episode: The episode it is about.
+        request: The request.
+        max_side: Longer side in pixels above which the model scales an image down; ``None`` for no limit.
+    """
+    image_tokens = sum(_image_tokens(episode, part, max_side) for part in media_refs(request))
     if isinstance(request, ScorePrefixes):
         text = sum(map(_text_bytes, request.prompts)) * len(request.lengths)
         return image_tokens + text // 4, 0
@@ -219,12 +226,15 @@ def _text_bytes(prompt: Prompt) -> int:
     return sum(len(text.encode()) for text in (*texts, prompt.prefill))
 
 
-def _image_tokens(episode: Episode, part: MediaRef) -> int:
+def _image_tokens(episode: Episode, part: MediaRef, max_side: int | None) -> int:
     if isinstance(part, TiledFrames):
-        return sum(_image_tokens(episode, frame) for frame in part.frames)
+        return sum(_image_tokens(episode, frame, max_side) for frame in part.frames)
     info = episode.views[part.view].info() if part.view in episode.views else None
     if info is None:
         return 0
-    scale = 1.0 if part.size is None else part.size / max(info.width, info.height)
-    count = len(getattr(part, "indices", (0,)))
-    return count * max(1, round(info.width * info.height * scale * scale / PIXELS_PER_TOKEN))
+    longer = max(info.width, info.height)
+    side = min(part.size or longer, max_side or part.size or longer)
+    columns, rows = (
+        max(1, round(pixels * side / longer / TOKEN_SIDE)) for pixels in (info.width, info.height)
+    )
+    return len(getattr(part, "indices", (0,))) * rows * columns

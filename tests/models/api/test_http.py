@@ -144,7 +144,7 @@ def test_no_header_is_no_wait() -> None:
         (429, "insufficient_quota", StatusError),
         (503, None, UnavailableError),
         (500, None, RefusedError),
-        (502, None, TransientModelError),
+        (502, None, UnavailableError),
         (504, None, TransientModelError),
         (404, None, StatusError),
         (301, None, StatusError),
@@ -157,6 +157,9 @@ def test_a_status_says_whether_another_try_helps_and_what_may_be_billed(
     error = _refusal("http://host/v1/chat/completions", status, text, {"location": "https://host/v1"}, "")
     assert type(error) is kind
     assert f"answered {status}: no" in str(error)
+    if isinstance(error, UnavailableError):
+        assert error.sent
+        assert error.lost == (status == 502), "a gateway may have lost an answer that was billed"
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,12 @@ def judge(
         run, stopped = open_run(out), error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"finished episodes are kept in {out}; the same command resumes.") from None
-    failed = summarise(run, problems=len(episodes.problems), selected=set(episodes.ids()))
+    selected = set(episodes.ids())
+    failed = summarise(run, problems=len(episodes.problems), selected=selected)
+    if limit is None and episode_ids is None:  # else all that was selected could be listed
+        failed += len(episodes.problems)
     if stopped is not None:
-        err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}", markup=True)
+        err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}", soft_wrap=True, markup=True)
     if failed or stopped is not None:
         raise typer.Exit(1)
 
@@ -188,7 +191,8 @@ def _print_dry_run(
     out().print(
         f"{counted.episodes} episodes, {counted.failed} of which cannot be judged\n"
         f"{counted.calls} calls, {counted.cached} of which are in the cache\n"
-        f"{counted.images} images, about {counted.tokens_in} tokens in, at most {counted.tokens_out} out\n"
+        f"{counted.images} images, about {counted.tokens_in} tokens in (images as Qwen3-VL reads them), "
+        f"at most {counted.tokens_out} out\n"
         f"Cost: {cost} (price: {counted.price})"
     )
     _print_failures(counted.failures)
@@ -233,7 +237,7 @@ class _ProgressBar:
 
 
 def _print_wait(line: str) -> None:
-    err().print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True)
+    err().print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True, markup=True)
 
 
 def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None = None) -> int:
@@ -245,24 +249,23 @@ def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None =
         selected: Ids of the episodes that this start was about; ``None`` for all of the run.
 
     Returns:
-        How many of the selected episodes failed, and of the items could not be listed.
+        How many of the selected episodes failed.
     """
-    import numpy as np
-
     console = err()
-    judgements = run.judgements()
-    all_failures = {
-        row["episode_id"]: row["error"]
-        for row in judgements.select(["episode_id", "error"]).to_pylist()
-        if row["error"]
-    }
+    rows = run.judgements().select(["episode_id", "error", "coverage"]).to_pylist()
+    all_failures = {row["episode_id"]: row["error"] for row in rows if row["error"]}
     failures = {name: error for name, error in all_failures.items() if selected is None or name in selected}
     last = run.info["last"]
-    coverage = judgements.column("coverage").drop_null().to_numpy()
+    coverage = [
+        row["coverage"]
+        for row in rows
+        if row["coverage"] is not None and (selected is None or row["episode_id"] in selected)
+    ]
     parts = [f"{last['judged']} judged", f"{last['reused']} already there", f"{len(failures)} failed"]
     console.print(f"{', '.join(parts)} in {last['seconds']:.1f} s; protocol {run.protocol.hash}")
-    if len(coverage):
-        console.print(f"Coverage of the curves: {percent(float(np.mean(coverage)))} % of points are known")
+    if coverage:
+        mean = sum(coverage) / len(coverage)
+        console.print(f"Coverage of the curves: {percent(mean)} % of points are known")
     print_usage(run)
     _print_failures(failures, f"; all are in the error column of {run.path / 'judgements.parquet'}")
     if others := len(all_failures) - len(failures):
@@ -274,7 +277,7 @@ def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None =
     console.print(f"Run: {run.path}\nNext: stepscore metrics {run.path}", soft_wrap=True)
     if command := options.published_revision_command([run]):
         console.print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
-    return len(failures) + problems
+    return len(failures)
 
 
 def _print_failures(failures: Mapping[str, str], where: str = "", *, limit: int = 5) -> None:

@@ -31,9 +31,11 @@ def print_usage(run: Run) -> None:
         if cached < calls
         else "unknown (all were in the cache)"
     )
+    uncounted = run.calls().column("tokens_in").null_count
+    unknown = f" (not counted by the server: {counted(uncounted, 'call')})" if uncounted else ""
     err().print(
         f"{counted(calls, 'call')} ({cached} from the cache), {counted(images, 'image')}, "
-        f"{read} tokens in, {written} out; latency {latency}"
+        f"{read} tokens in, {written} out{unknown}; latency {latency}"
     )
     if now is not None and total is not None:
         if now != total:

@@ -48,6 +48,16 @@ def mask_text(text: str, key: str) -> str:
     return text
 
 
+def mask_cut_text(text: str, key: str) -> str:
+    """Return a text without the key, and without the beginning of a key at its end: where it was cut off."""
+    text = mask_text(text, key)
+    for form in _forms(key) if key else ():
+        for length in range(min(len(form) - 1, len(text)), MIN_MASKED_CHARS - 1, -1):
+            if text.endswith(form[:length]):
+                return text[:-length] + MASK
+    return text
+
+
 def mask_values(value: Any, key: str) -> Any:
     """Return a JSON value without the key in any of its texts; nested at most as deep as a parsed text."""
     if len(key) < MIN_MASKED_CHARS:

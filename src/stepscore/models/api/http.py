@@ -2,9 +2,10 @@
 
 ::
 
-    no connection, 503                            UnavailableError: wait until the server is back
-    429, 408, 409, 425, other 5xx                 RefusedError: try again, after Retry-After where it is given
-    time-out, lost connection, invalid JSON       TransientModelError: try again; it may have been billed
+    no connection, 502, 503                       UnavailableError: wait until the server is back
+    429, 409, 425, other 5xx                      RefusedError: try again, after Retry-After where it is given
+    time-out (408, 504 too), lost connection,
+    invalid JSON, too long a body                 TransientModelError: try again; it may have been billed
     other 4xx, redirects                          StatusError with the server's message: do not try again
 
 How often, and how long to wait in between: ``calls/retries.py``; the ledger retries calls (``calls/ledger.py``).
@@ -37,8 +38,8 @@ from stepscore.errors import (
     TransientModelError,
     UnavailableError,
 )
-from stepscore.models.api.api_key import mask_text, mask_values, read_key
-from stepscore.models.api.response_body import read_body
+from stepscore.models.api.api_key import mask_cut_text, mask_text, mask_values, read_key
+from stepscore.models.api.response_body import check_values, read_body
 from stepscore.models.calls.retries import FIRST_WAIT_S, MAX_GET_ATTEMPTS
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, OSError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
@@ -233,11 +234,14 @@ def _refusal(where: str, status: int, text: str, headers: Mapping[str, str], key
     message = f"{where} answered {status}: {reason}"
     if code == "insufficient_quota":  # a 429 that no waiting repairs
         return StatusError(message, status)
-    if status == 503:
-        return UnavailableError(message, retry_after(headers), sent=True)
+    if status in (
+        502,
+        503,
+    ):  # a gateway without its server, or a server that starts; the first may have been billed
+        return UnavailableError(message, retry_after(headers), sent=True, lost=status == 502)
     if status in RETRY_STATUSES or status >= 500:
         # A gateway that timed out may have left a billed answer behind it.
-        kind = TransientModelError if status in (408, 502, 504) else RefusedError
+        kind = TransientModelError if status in (408, 504) else RefusedError
         return kind(message, retry_after(headers))
     if 300 <= status < 400:
         target = _quoted(headers.get("location", "?"), key)
@@ -260,6 +264,7 @@ def _message(text: str, key: str) -> tuple[str, str]:
 
 def _object(where: str, content: bytes, key: str) -> dict[str, Any]:
     """Return the JSON object of a successful response, without the key."""
+    check_values(content, where)
     try:
         found = parse_json(content, "It", TransientModelError, huge_integers=True)
     except TransientModelError:
@@ -276,5 +281,5 @@ def _object(where: str, content: bytes, key: str) -> dict[str, Any]:
 
 def _quoted(text: str, key: str) -> str:
     """Return a server's words as a message shows them: without the key, on one line, and not a screen long."""
-    masked = mask_text(text, key)
+    masked = mask_cut_text(text, key)
     return "".join(char if char.isprintable() else " " for char in masked[:MAX_QUOTED_CHARS])

@@ -95,6 +95,7 @@ class Ledger:
         self._waits = waits or Waits(model)
         self._owner = new_owner() if shared and cache is not None else None
         self._under_way: dict[str, asyncio.Future[Response]] = {}
+        self._failure = ""
 
     async def ask(
         self,
@@ -200,11 +201,13 @@ class Ledger:
 
     def _end_failed(self, call: Call, number: int, error: ModelError) -> None:
         """Record an attempt without an answer; one that had no connection was none."""
+        self._failure = f" The last attempt that failed: {error}"
         if isinstance(error, UnavailableError) and not error.sent:
             call.attempts -= 1
             self._attempts.end(number, "unsent", 0.0)
             return
-        lost = isinstance(error, TransientModelError) and not isinstance(error, RefusedError)
+        transient = isinstance(error, TransientModelError) and not isinstance(error, RefusedError)
+        lost = transient or (isinstance(error, UnavailableError) and error.lost)
         self._attempts.end(number, "lost" if lost else "refused", None if lost or not self.price else 0.0)
 
     async def _begin(self, call: Call) -> int:
@@ -214,14 +217,14 @@ class Ledger:
             made, paid = self._attempts.spent()
             if limit.max_calls is not None and made >= limit.max_calls:
                 raise BudgetError(
-                    f"The budget of {limit.max_calls} calls is spent; a larger --max-calls continues."
+                    f"The budget of {limit.max_calls} calls is spent; a larger --max-calls continues.{self._failure}"
                 )
             if limit.max_cost is None or paid + most <= limit.max_cost:
                 break
             if not self._attempts.open:
                 raise BudgetError(
                     f"The next call may cost {most:.4f}, and {paid:.4f} of {limit.max_cost:.4f} is spent; "
-                    "a larger --max-cost continues."
+                    f"a larger --max-cost continues.{self._failure}"
                 )
             await self._attempts.one_ended()
         call.attempts += 1
@@ -236,9 +239,8 @@ class Ledger:
         """Return what a response cost; ``None`` where there is no price, or no count that can be true."""
         written = getattr(response, "tokens_out", 0)
         if not isinstance(response, Answer) and not written:
-            written = max_request_tokens(call.request)[
-                1
-            ]  # a score is one token, also where it is not counted
+            # A score is one token, also where it is not counted.
+            written = max_request_tokens(call.request)[1]
         # An image is at least one token, and every answer has one.
         if self.price is None or response.tokens_in < max(1, call.images) or not written:
             return None

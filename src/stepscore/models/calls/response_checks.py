@@ -1,8 +1,8 @@
 """What a response may hold: checked once, before anything of it reaches the journal, the cache or the account.
 
-A count of tokens is an integer from 1 to a bound, else it is unknown, which is 0 here: every request has tokens. A
-log-probability is at most 0, else it is unknown, which is NaN. A response of another kind or shape than its request
-asks for is an error.
+A count of tokens is an integer from 1 to the most that its request can have, else it is unknown, which is 0 here:
+every request has tokens. A log-probability is at most 0, else it is unknown, which is NaN. A response of another kind
+or shape than its request asks for is an error.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ import numpy as np
 
 from stepscore.errors import TransientModelError
 from stepscore.models.base import Answer, PrefixScores, Response, Scores, StagePrediction, StagePredictions
+from stepscore.models.calls.prices import max_request_tokens
 from stepscore.models.requests import Generate, PredictStages, Request, Score
 
 MAX_TOKENS = 100_000_000
 """Most tokens of one call that are believed; the longest contexts have ten million."""
+
+MAX_ADDED_IN = 16_384
+MAX_ADDED_OUT = 131_072
+"""Tokens beyond the most a request can have that are believed, as they may be billed: a gateway's own prompt, and
+reasoning that the server does not count towards the limit of output tokens."""
 
 MAX_LOGPROB = 1e-6
 """Largest log-probability that rounding explains; it counts as 0, and a larger one is unknown."""
@@ -58,7 +64,19 @@ def check_response(response: Response, request: Request, where: str) -> Response
     checked = _checked(response, request)
     if checked is None:
         raise TransientModelError(f"{where} returned something other than what was requested.")
-    return checked
+    return _with_possible_counts(checked, request)
+
+
+def _with_possible_counts(response: Response, request: Request) -> Response:
+    """Return a response without a count of tokens that is more than its request can have."""
+    if isinstance(response, StagePredictions):
+        return response  # no server counts these
+    most_in, most_out = max_request_tokens(request)
+    if response.tokens_in > most_in + MAX_ADDED_IN:
+        response = replace(response, tokens_in=0)
+    if response.tokens_out > most_out + MAX_ADDED_OUT:
+        response = replace(response, tokens_out=0)
+    return response
 
 
 def _checked(response: Response, request: Request) -> Response | None:

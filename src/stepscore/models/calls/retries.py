@@ -1,9 +1,11 @@
 """How often a failed request is sent again, and how long to wait in between: all retry numbers in one place.
 
 The ledger retries calls, ``api/http.py`` the short GET requests about a server. Which errors are worth another
-attempt is stated in ``api/http.py``. Waits double from ``FIRST_WAIT_S``, with jitter. A server that is away (it
-restarts, say) uses up no attempts: one call at a time looks whether it is back, until the patience is at its end;
-from then on calls fail at once, until one is answered. A long wait is said aloud.
+attempt is stated in ``api/http.py``. Waits double from ``FIRST_WAIT_S``, with jitter.
+
+A server that is away (it restarts, say) or asks for a long wait is waited for by all calls together: one at a time
+looks whether it answers again, until the patience is at its end; from then on calls fail at once, until one is
+answered. All of that is one failed attempt of a call, however often it looked. A long wait is said aloud.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ class Waits:
     _reason: str = ""
     _probing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _skipped: float = 0.0
+    _absences: int = 0
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -77,10 +80,13 @@ class Waits:
                     await self._pause()
             try:
                 yield
-            except UnavailableError as error:
-                self._note_away(error)
+            except RefusedError as error:
+                if holds_all(error):
+                    self._note_away(error)
+                else:
+                    self._note_back()
                 raise
-            except (RefusedError, StatusError):
+            except StatusError:
                 self._note_back()
                 raise
             else:
@@ -88,8 +94,13 @@ class Waits:
 
     def after(self, error: Exception, retry: Retry) -> bool | float:
         """Return the seconds until the next attempt at a call; ``False`` where there is none."""
-        if isinstance(error, UnavailableError):
-            return 0.0 if self._patience_left() > 0 else False  # it waits in its turn
+        if holds_all(error):
+            if retry.absence != self._absences:
+                retry.absence = self._absences
+                retry.failed += 1
+            return (
+                0.0 if retry.failed < retry.most and self._patience_left() > 0 else False
+            )  # it waits in its turn
         retry.failed += 1
         if not isinstance(error, TransientModelError) or retry.failed >= retry.most:
             return False
@@ -113,20 +124,23 @@ class Waits:
         wait = max(self._asked_for, min(MAX_PROBE_WAIT_S, 2.0 ** (self._probes - 1)))
         granted = max(0.0, min(wait, self._patience_left()))
         if granted > AUDIBLE_WAIT_S:
+            asked = f" (the server asks for {wait:.0f} s)" if wait > granted else ""
             self.say(
-                f"{self.model}: the server is away; looking again in {granted:.0f} s: {self._reason} {self._bound()}"
+                f"{self.model}: the server does not answer now; next attempt in {granted:.0f} s{asked}: "
+                f"{self._reason} {self._bound()}"
             )
         await self._sleep(granted)
 
-    def _note_away(self, error: UnavailableError) -> None:
+    def _note_away(self, error: RefusedError) -> None:
         if self._away_since is None:
             self._away_since, self._probes = self._now(), 0
+            self._absences += 1
         self._probes = min(self._probes + 1, 30)
         self._asked_for, self._reason = error.retry_after or 0.0, str(error)
 
     def _note_back(self) -> None:
         if self._away_since is not None and self._now() - self._away_since > AUDIBLE_WAIT_S:
-            self.say(f"{self.model}: the server is back after {self._now() - self._away_since:.0f} s.")
+            self.say(f"{self.model}: the server answers again after {self._now() - self._away_since:.0f} s.")
         self._away_since = None
 
     def _bound(self) -> str:
@@ -146,11 +160,19 @@ class Waits:
 
 @dataclass
 class Retry:
-    """The failed attempts of one call, and how long it has waited between them."""
+    """The failed attempts of one call, how long it has waited between them, and the last absence of the server."""
 
     most: int
     failed: int = 0
     waited: float = 0.0
+    absence: int = 0
+
+
+def holds_all(error: Exception) -> bool:
+    """Return whether an error is about the server as a whole: it is away, or asks for a long wait."""
+    if not isinstance(error, RefusedError):
+        return False
+    return isinstance(error, UnavailableError) or (error.retry_after or 0.0) > AUDIBLE_WAIT_S
 
 
 def growing_wait(failed: int) -> float:
