@@ -121,7 +121,8 @@ class Waits:
 
     async def _pause(self) -> None:
         """Wait before the next look; not at all where the patience is at its end."""
-        wait = max(self._asked_for, min(MAX_PROBE_WAIT_S, 2.0 ** (self._probes - 1)))
+        wait = max(self._asked_for, min(MAX_PROBE_WAIT_S, 2.0**self._probes))
+        self._probes = min(self._probes + 1, 30)
         granted = max(0.0, min(wait, self._patience_left()))
         if granted > AUDIBLE_WAIT_S:
             asked = f" (the server asks for {wait:.0f} s)" if wait > granted else ""
@@ -135,7 +136,6 @@ class Waits:
         if self._away_since is None:
             self._away_since, self._probes = self._now(), 0
             self._absences += 1
-        self._probes = min(self._probes + 1, 30)
         self._asked_for, self._reason = error.retry_after or 0.0, str(error)
 
     def _note_back(self) -> None:
