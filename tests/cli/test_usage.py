@@ -28,8 +28,28 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judge(videos: Path, folder: Path, lie: Lie, *options: str) -> int:
     with lying(lie) as server, stamina.set_testing(True, attempts=1000, cap=True):
-        model = ("--model", "openai-api/tiny", "--base-url", server.url, "--price-in", "1", "--price-out", "10")
-        command = ["judge", str(videos), "--judge", "gvl", "-J", "frames=3", *model, *options, "-o", str(folder)]
+        model = (
+            "--model",
+            "openai-api/tiny",
+            "--base-url",
+            server.url,
+            "--price-in",
+            "1",
+            "--price-out",
+            "10",
+        )
+        command = [
+            "judge",
+            str(videos),
+            "--judge",
+            "gvl",
+            "-J",
+            "frames=3",
+            *model,
+            *options,
+            "-o",
+            str(folder),
+        ]
         return run(command)
 
 
@@ -72,7 +92,11 @@ def test_the_exit_code_is_that_of_what_was_selected(
     refusing = Lie(lambda e: error(lambda e: "no", "400 Bad")(e) if e.number >= 3 else honest(e), "")
     assert judge(videos, folder, refusing, "--connections", "1") == 1
     assert "3 failed" in capfd.readouterr().err
-    for options, code, failed in ((("--limit", "3"), 0, 0), (("--limit", "4"), 1, 1), (("--episodes", "5"), 1, 1)):
+    for options, code, failed in (
+        (("--limit", "3"), 0, 0),
+        (("--limit", "4"), 1, 1),
+        (("--episodes", "5"), 1, 1),
+    ):
         assert judge(videos, folder, LIES["404"], *options) == code
         printed = capfd.readouterr().err
         assert f"{failed} failed in" in printed
@@ -98,11 +122,16 @@ def test_a_long_wait_is_said_on_a_line_without_markup(
     assert judge(videos, tmp_path / "run", LIES[name], "--limit", "1", "--patience", "60") == 1
     said = [line for line in capfd.readouterr().err.splitlines() if "next attempt in" in line]
     assert said
-    assert said[0].startswith("openai-api/tiny: the server does not answer now; next attempt in 60 s (the server asks for")
+    assert said[0].startswith(
+        "openai-api/tiny: the server does not answer now; next attempt in 60 s (the server asks for"
+    )
     assert "--patience changes it" in said[0]
 
 
-@pytest.mark.parametrize(("name", "value"), [("--price-in", "-1"), ("--price-out", "-0.5"), ("--max-cost", "-1"), ("--price-in", "nan")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("--price-in", "-1"), ("--price-out", "-0.5"), ("--max-cost", "-1"), ("--price-in", "nan")],
+)
 def test_money_cannot_be_negative(videos: Path, tmp_path: Path, name: str, value: str) -> None:
     assert judge(videos, tmp_path / "run", LIES["404"], f"{name}={value}") == 2
     assert not (tmp_path / "run").exists()

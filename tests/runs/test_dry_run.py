@@ -105,7 +105,9 @@ def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert "not known" in counted.price
 
 
-@pytest.mark.parametrize(("size", "max_side"), [(224, None), (512, None), (None, None), (512, 224), (224, 512)])
+@pytest.mark.parametrize(
+    ("size", "max_side"), [(224, None), (512, None), (None, None), (512, 224), (224, 512)]
+)
 def test_an_image_is_as_many_tokens_as_qwen3_vl_reads_it_as(size: int | None, max_side: int | None) -> None:
     request = Generate(Prompt((Turn("user", (FrameRef("top", 0, size),)),)))
     for width, height in ((640, 480), (320, 180), (256, 256), (180, 320)):

@@ -72,7 +72,11 @@ class Lie:
 def head(status: str = "200 OK", **headers: object) -> bytes:
     """Return the head of a response; ``content_length`` is written ``content-length``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in named.items()), "connection: close"]
+    lines = [
+        f"HTTP/1.1 {status}",
+        *(f"{name}: {value}" for name, value in named.items()),
+        "connection: close",
+    ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
@@ -137,7 +141,7 @@ def logprob(text: str) -> Respond:
 
 def changed(change: Mapping[str, object]) -> Respond:
     """Return the lie of an honest answer with other fields."""
-    return lambda exchange: body(exchange.honest | change)
+    return lambda exchange: body({**exchange.honest, **change})
 
 
 def error(message: Callable[[Exchange], str], status: str, **headers: object) -> Respond:
@@ -212,38 +216,66 @@ LIES: dict[str, Lie] = {
     "usage a list": Lie(usage([1, 2]), _NOT_COUNTED, state="uncounted"),
     "usage missing": Lie(usage(None), _NOT_COUNTED, state="uncounted"),
     # Log-probabilities: unknown.
-    "log-probability 3.5": Lie(logprob("3.5"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"),
-    "log-probability NaN": Lie(logprob("NaN"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"),
-    "log-probability 1e999": Lie(logprob("1e999"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"),
-    "log-probability true": Lie(logprob("true"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"),
-    "log-probability a text": Lie(logprob('"-1"'), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"),
+    "log-probability 3.5": Lie(
+        logprob("3.5"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"
+    ),
+    "log-probability NaN": Lie(
+        logprob("NaN"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"
+    ),
+    "log-probability 1e999": Lie(
+        logprob("1e999"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"
+    ),
+    "log-probability true": Lie(
+        logprob("true"), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"
+    ),
+    "log-probability a text": Lie(
+        logprob('"-1"'), "Coverage of the curves: 0.0 %", EPISODES, 0, "answered", "topreward"
+    ),
     "log-probabilities missing": Lie(honest, "returned no log-probabilities", judge="topreward"),
-    "log-probabilities a number": Lie(changed({"choices": [{"logprobs": {"content": 5}}]}), "unknown format", judge="topreward"),
+    "log-probabilities a number": Lie(
+        changed({"choices": [{"logprobs": {"content": 5}}]}), "unknown format", judge="topreward"
+    ),
     # Bodies.
     "a body without end": Lie(endless(head(), b" " * 65536), "returned more than 4 MiB"),
     "a body without end, in chunks": Lie(
-        endless(head(transfer_encoding="chunked"), b"10000\r\n" + b" " * 65536 + b"\r\n"), "returned more than 4 MiB"
+        endless(head(transfer_encoding="chunked"), b"10000\r\n" + b" " * 65536 + b"\r\n"),
+        "returned more than 4 MiB",
     ),
-    "content-length of 10 GB": Lie(endless(head(content_length=10**10), b" " * 65536), "returned more than 4 MiB"),
-    "content-length of 400 digits": Lie(lambda e: [head(content_length="9" * 400)], "the connection was lost"),
+    "content-length of 10 GB": Lie(
+        endless(head(content_length=10**10), b" " * 65536), "returned more than 4 MiB"
+    ),
+    "content-length of 400 digits": Lie(
+        lambda e: [head(content_length="9" * 400)], "the connection was lost"
+    ),
     "gzip bomb": Lie(bomb(31, "gzip"), "returned more than 4 MiB"),
     "deflate bomb": Lie(bomb(15, "deflate"), "returned more than 4 MiB"),
-    "gzip bomb inside gzip": Lie(bomb(31, "gzip, gzip", 2), "packed as 'gzip, gzip', which was not asked for"),
+    "gzip bomb inside gzip": Lie(
+        bomb(31, "gzip, gzip", 2), "packed as 'gzip, gzip', which was not asked for"
+    ),
     "gzip, then bytes without end": Lie(
         endless(head(content_encoding="gzip") + packed(31, [b"{}"]), b"0" * 65536), "returned more than 4 MiB"
     ),
-    "brotli": Lie(lambda e: body(b"\x0b\x02\x80{}\x03", content_encoding="br"), "packed as 'br', which was not asked for"),
+    "brotli": Lie(
+        lambda e: body(b"\x0b\x02\x80{}\x03", content_encoding="br"),
+        "packed as 'br', which was not asked for",
+    ),
     "no gzip, though it says so": Lie(lambda e: body(b"{}", content_encoding="gzip"), "cannot be unpacked"),
-    "a body cut short": Lie(lambda e: [head(content_length=1000), b'{"choices": '], "the connection was lost"),
+    "a body cut short": Lie(
+        lambda e: [head(content_length=1000), b'{"choices": '], "the connection was lost"
+    ),
     "a byte at a time": Lie(dripping, "no complete response in 0.5 s", options=("-M", "timeout_s=0.5")),
-    "headers without end": Lie(endless(b"HTTP/1.1 200 OK\r\n", b"x: " + b"0" * 60_000 + b"\r\n"), "the connection was lost"),
+    "headers without end": Lie(
+        endless(b"HTTP/1.1 200 OK\r\n", b"x: " + b"0" * 60_000 + b"\r\n"), "the connection was lost"
+    ),
     "nothing at all": Lie(lambda e: [], "the connection was lost"),
     # JSON.
     "an empty body": Lie(lambda e: body(b""), "did not return a JSON object"),
     "a page of HTML": Lie(lambda e: body(b"<html>Welcome</html>"), "did not return a JSON object"),
     "a list": Lie(lambda e: body([1]), "did not return a JSON object"),
     "nested 90,000 deep": Lie(lambda e: body(b"[" * 90_000 + b"]" * 90_000), "did not return a JSON object"),
-    "1,350,000 empty lists": Lie(lambda e: body(b'{"x": ' + _LISTS + b"}"), "returned more than 200,000 values"),
+    "1,350,000 empty lists": Lie(
+        lambda e: body(b'{"x": ' + _LISTS + b"}"), "returned more than 200,000 values"
+    ),
     "90,000 empty lists": Lie(
         lambda e: body(b'{"x": ' + _LISTS[: 3 * 90_000] + b"0]}"), "other than a chat completion"
     ),
@@ -256,32 +288,63 @@ LIES: dict[str, Lie] = {
     ),
     # The key.
     "the key in Location": Lie(
-        lambda e: body({}, "302 Found", location=f"http://elsewhere/v1?key={e.key}"), "[key]", EPISODES, state="refused"
+        lambda e: body({}, "302 Found", location=f"http://elsewhere/v1?key={e.key}"),
+        "[key]",
+        EPISODES,
+        state="refused",
     ),
-    "the key in an answer": Lie(answer_and(lambda e: f"You sent {e.key}"), "6 judged", EPISODES, 0, "answered"),
+    "the key in an answer": Lie(
+        answer_and(lambda e: f"You sent {e.key}"), "6 judged", EPISODES, 0, "answered"
+    ),
     "the key in an answer, in base64": Lie(answer_and(_in_base64), "6 judged", EPISODES, 0, "answered"),
     "the key as a finish reason": Lie(
         lambda e: body(e.honest | {"choices": [e.honest["choices"][0] | {"finish_reason": e.key}]}),
-        "6 judged", EPISODES, 0, "answered",
+        "6 judged",
+        EPISODES,
+        0,
+        "answered",
     ),
-    "the key in a malformed header": Lie(lambda e: [f"HTTP/1.1 200 OK\r\n{e.key}\r\n\r\n".encode()], "the connection was lost"),
-    "the key in the reason of a status": Lie(lambda e: body({}, f"400 {e.key}"), "answered 400", EPISODES, state="refused"),
-    "the key in an error": Lie(error(lambda e: f"Wrong: {e.key}", "401 Unauthorized"), "Wrong: [key]", EPISODES, state="refused"),
+    "the key in a malformed header": Lie(
+        lambda e: [f"HTTP/1.1 200 OK\r\n{e.key}\r\n\r\n".encode()], "the connection was lost"
+    ),
+    "the key in the reason of a status": Lie(
+        lambda e: body({}, f"400 {e.key}"), "answered 400", EPISODES, state="refused"
+    ),
+    "the key in an error": Lie(
+        error(lambda e: f"Wrong: {e.key}", "401 Unauthorized"), "Wrong: [key]", EPISODES, state="refused"
+    ),
     "the key in an error that is cut": Lie(
-        lambda e: body((" " * (65536 - 12) + e.key).encode(), "400 Bad Request"), "answered 400", EPISODES, state="refused"
+        lambda e: body((" " * (65536 - 12) + e.key).encode(), "400 Bad Request"),
+        "answered 400",
+        EPISODES,
+        state="refused",
     ),
     "the key in a text that is no JSON": Lie(lambda e: body(f"oh {e.key}".encode()), "oh [key]"),
     # Statuses.
     "301 to another host": Lie(
-        lambda e: body({}, "301 Moved", location="http://elsewhere/v1"), "It redirects to http://elsewhere/v1", EPISODES, state="refused"
+        lambda e: body({}, "301 Moved", location="http://elsewhere/v1"),
+        "It redirects to http://elsewhere/v1",
+        EPISODES,
+        state="refused",
     ),
-    "404": Lie(error(lambda e: "no such model", "404 Not Found"), "6 attempts (6 refused), cost 0.0000", EPISODES, state="refused"),
-    "429": Lie(error(lambda e: "slow down", "429 Too Many"), "The budget of 8 calls is spent", CALLS, state="refused"),
+    "404": Lie(
+        error(lambda e: "no such model", "404 Not Found"),
+        "6 attempts (6 refused), cost 0.0000",
+        EPISODES,
+        state="refused",
+    ),
+    "429": Lie(
+        error(lambda e: "slow down", "429 Too Many"), "The budget of 8 calls is spent", CALLS, state="refused"
+    ),
     "429, Retry-After 999999999": Lie(
-        error(lambda e: "slow down", "429 Too Many", retry_after=999999999), "next attempt in 600 s (the server asks for 999999999 s)",
-        CALLS, state="refused",
+        error(lambda e: "slow down", "429 Too Many", retry_after=999999999),
+        "next attempt in 600 s (the server asks for 999999999 s)",
+        CALLS,
+        state="refused",
     ),
-    "500 without end": Lie(endless(head("500 Oh no"), b"no " * 20_000), "answered 500: no no", CALLS, state="refused"),
+    "500 without end": Lie(
+        endless(head("500 Oh no"), b"no " * 20_000), "answered 500: no no", CALLS, state="refused"
+    ),
     "502, as behind a gateway": Lie(error(lambda e: "bad gateway", "502 Bad Gateway"), "answered 502"),
     "a restart: 503 twice": Lie(away_at_first("503 Unavailable", 2), "6 judged", CALLS, 0, "answered"),
-}  # fmt: skip
+}

@@ -29,7 +29,6 @@ from tests.models.api.servers import digest, prompt_of, written
 PRICES = ("--price-in", "1", "--price-out", "10")
 MAX_COST = 0.38
 """Four calls of four images and 2,048 tokens out are at most 0.09 each."""
-TABLES = ("episodes", "judgements", "curves", "verdicts", "calls", "usage")
 
 
 class LyingServer(socketserver.ThreadingTCPServer):
@@ -147,7 +146,9 @@ def run_against(lie: Lie, videos: Path, folder: Path) -> Outcome:
         requests = server.requests
     found = json.loads((folder / "found.json").read_text())
     printed = (folder / "stdout").read_text("utf-8") + (folder / "stderr").read_text("utf-8")
-    return Outcome(found["codes"], printed, found["memory"], requests, _states(folder), found["errors"], folder)
+    return Outcome(
+        found["codes"], printed, found["memory"], requests, _states(folder), found["errors"], folder
+    )
 
 
 def _states(folder: Path) -> list[tuple[str, float]]:
@@ -162,15 +163,33 @@ def _commands(url: str, judge: str, options: tuple[str, ...], videos: Path, fold
     from stepscore.cli.main import run
     from stepscore.runs import open_run
 
-    os.environ |= {"OPENAI_API_KEY": KEY, "STEPSCORE_CACHE": str(folder / "cache"), "NO_COLOR": "1", "COLUMNS": "200"}
+    os.environ |= {
+        "OPENAI_API_KEY": KEY,
+        "STEPSCORE_CACHE": str(folder / "cache"),
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+    }
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number)
     stamina.set_testing(True, attempts=1000, cap=True)
     shape = ("-J", "frames=3") if judge == "gvl" else ("-J", "prefixes=1")
     model = ("--model", "openai-api/tiny", "--base-url", url)
     limits = ("--max-calls", str(CALLS), "--max-cost", str(MAX_COST), *PRICES)
-    judging = ["judge", str(videos), "--judge", judge, *shape, *model, *options, *limits, "-o", str(folder / "run")]
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is that of what follows, not of the forking process
+    judging = [
+        "judge",
+        str(videos),
+        "--judge",
+        judge,
+        *shape,
+        *model,
+        *options,
+        *limits,
+        "-o",
+        str(folder / "run"),
+    ]
+    Path("/proc/self/clear_refs").write_text(
+        "5"
+    )  # the peak is that of what follows, not of the forking process
     code = run(judging)
     memory = peak_memory()
     codes = [
@@ -193,7 +212,12 @@ def holding_key(folder: Path) -> list[str]:
     """Return the files below a folder that hold the key or most of it, Parquet and the cache unpacked."""
     import pyarrow.parquet as pq
 
-    parts = [KEY.encode(), KEY[:12].encode(), KEY[-12:].encode(), KEY.replace("+", "%2B").replace("/", "%2F").encode()]
+    parts = [
+        KEY.encode(),
+        KEY[:12].encode(),
+        KEY[-12:].encode(),
+        KEY.replace("+", "%2B").replace("/", "%2F").encode(),
+    ]
     found = []
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
@@ -203,7 +227,9 @@ def holding_key(folder: Path) -> list[str]:
             content += json.dumps(pq.read_table(path).to_pylist(), default=str).encode()
         if path.name == "calls.sqlite":
             with contextlib.closing(sqlite3.connect(path)) as db:
-                content += b"".join(zlib.decompress(value) for (value,) in db.execute("SELECT value FROM calls"))
+                content += b"".join(
+                    zlib.decompress(value) for (value,) in db.execute("SELECT value FROM calls")
+                )
         if any(part in content for part in parts):
             found.append(str(path.relative_to(folder)))
     return found
@@ -221,7 +247,9 @@ def make_videos(folder: Path) -> Path:
 def main() -> int:
     """Print the table; 1 where a lie did harm."""
     harmed = 0
-    print("| the server's lie | exit code | requests | cost | attempts | what the run says | peak memory | key found |")
+    print(
+        "| the server's lie | exit code | requests | cost | attempts | what the run says | peak memory | key found |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         videos = make_videos(Path(name) / "videos")
@@ -233,11 +261,16 @@ def main() -> int:
             keys = holding_key(found.folder)
             held = found.requests == len(found.states) <= CALLS and found.cost <= MAX_COST
             harmed += not held or bool(keys) or found.codes[0] != lie.code or any(found.codes[1:])
-            print(
-                f"| {lie_name} | {found.codes[0]} | {found.requests} of {CALLS} | {found.cost:.4f} of {MAX_COST} | {states} | "
-                f"{said(found, lie)} | {found.memory / 2**20:.0f} MB | {', '.join(keys) or 'no'} |",
-                flush=True,
-            )
+            cells = [
+                *(
+                    lie_name,
+                    str(found.codes[0]),
+                    f"{found.requests} of {CALLS}",
+                    f"{found.cost:.4f} of {MAX_COST}",
+                ),
+                *(states, said(found, lie), f"{found.memory / 2**20:.0f} MB", ", ".join(keys) or "no"),
+            ]
+            print(f"| {' | '.join(cells)} |", flush=True)
     return int(harmed > 0)
 
 

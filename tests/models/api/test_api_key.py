@@ -35,7 +35,9 @@ def test_a_key_that_no_header_can_hold_is_refused_by_its_name_and_not_sent(
 
 
 @pytest.mark.parametrize(("kept", "key"), [(f" {KEY}\n", KEY), ("", ""), ("  ", "")])
-def test_white_space_around_a_key_does_not_count(kept: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_white_space_around_a_key_does_not_count(
+    kept: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOME_API_KEY", kept)
     assert read_key("SOME_API_KEY") == key
 

@@ -16,7 +16,14 @@ MAX_MEMORY = 512 << 20
 IN_THE_TABLE_ALONE = {
     *(f"usage {what}" for what in ("of 10**12 tokens", "fractional", "NaN", "a text", "0", "a list")),
     *(f"log-probability {what}" for what in ("NaN", "1e999", "true", "a text")),
-    *("deflate bomb", "no choices", "an empty body", "a list", "a page of HTML", "content-length of 400 digits"),
+    *(
+        "deflate bomb",
+        "no choices",
+        "an empty body",
+        "a list",
+        "a page of HTML",
+        "content-length of 400 digits",
+    ),
 }
 """Lies that are like others; their values are those of the unit tests, and the table has them all."""
 
@@ -27,7 +34,9 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=[name for name in LIES if name not in IN_THE_TABLE_ALONE])
-def told(request: pytest.FixtureRequest, videos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Outcome]:
+def told(
+    request: pytest.FixtureRequest, videos: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Outcome]:
     return request.param, run_against(LIES[request.param], videos, tmp_path_factory.mktemp("lie"))
 
 
@@ -61,7 +70,9 @@ def test_the_search_for_the_key_finds_it_wherever_it_is(tmp_path: Path) -> None:
     from tests.models.api.lies import KEY
 
     (tmp_path / "page.html").write_text(f"<p>{KEY}</p>")
-    pq.write_table(pa.table({"answer": [f"so {KEY[:14]}"] * 100}), tmp_path / "calls.parquet", compression="zstd")
+    pq.write_table(
+        pa.table({"answer": [f"so {KEY[:14]}"] * 100}), tmp_path / "calls.parquet", compression="zstd"
+    )
     cache = CallCache(tmp_path / "calls.sqlite")
     cache.put("k", "m", {"text": KEY * 50})
     cache.close()

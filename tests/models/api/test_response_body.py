@@ -9,7 +9,13 @@ import httpx2
 import pytest
 
 from stepscore.errors import TransientModelError
-from stepscore.models.api.response_body import MAX_BODY_BYTES, MAX_ERROR_BYTES, MAX_VALUES, check_values, read_body
+from stepscore.models.api.response_body import (
+    MAX_BODY_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_VALUES,
+    check_values,
+    read_body,
+)
 
 GZIP, DEFLATE = 31, 15
 
@@ -75,7 +81,9 @@ def test_no_more_is_taken_of_a_body_without_end_than_the_limit(
 
 
 @pytest.mark.parametrize(("kind", "encoding"), [(GZIP, "gzip"), (DEFLATE, "deflate")])
-def test_a_bomb_is_left_before_it_is_unpacked(kind: int, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_left_before_it_is_unpacked(
+    kind: int, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bomb, unpacked = packed(kind, bytes(256 << 20)), []
     real = zlib.decompressobj
 

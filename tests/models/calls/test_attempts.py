@@ -16,7 +16,11 @@ STATES = ("sent", "answered", "uncounted", "lost", "refused", "unsent")
 
 
 @settings(max_examples=40)
-@given(st.lists(st.lists(st.tuples(st.sampled_from(STATES), st.integers(0, 100) | st.none()), max_size=6), max_size=4))
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from(STATES), st.integers(0, 100) | st.none()), max_size=6), max_size=4
+    )
+)
 def test_starts_add_up_to_the_total_of_the_run(
     tmp_path_factory: pytest.TempPathFactory, starts: list[list[tuple[str, int | None]]]
 ) -> None:
@@ -27,7 +31,11 @@ def test_starts_add_up_to_the_total_of_the_run(
         for state, cost in start:
             number = attempts.begin("k", cost)
             if state != "sent":  # else the process was killed
-                attempts.end(number, state, None if state in ("lost", "uncounted") else 0.0 if state == "refused" else cost)
+                attempts.end(
+                    number,
+                    state,
+                    None if state in ("lost", "uncounted") else 0.0 if state == "refused" else cost,
+                )
         everything += start
         assert attempts.this_start() == naive(start)
         assert attempts.total() == naive(everything)

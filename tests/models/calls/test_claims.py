@@ -46,7 +46,9 @@ def questions(folder: Path, name: str, n: int, kill_at: int | None = None) -> No
 
         calls = [Call("e", str(number), REQUEST) for number in range(n)]
         answers = await asyncio.gather(*(book.ask(one, prepare, sender(one.key)) for one in calls))  # type: ignore[arg-type]
-        assert [answer.text for answer in answers if isinstance(answer, Answer)] == [f"answer {k}" for k in range(n)]
+        assert [answer.text for answer in answers if isinstance(answer, Answer)] == [
+            f"answer {k}" for k in range(n)
+        ]
 
     asyncio.run(together())
 
@@ -59,7 +61,8 @@ def run_all(folder: Path, kills: list[int | None], n: int = 12) -> list[int | No
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     children = [
-        context.Process(target=questions, args=(folder, str(number), n, kill)) for number, kill in enumerate(kills)
+        context.Process(target=questions, args=(folder, str(number), n, kill))
+        for number, kill in enumerate(kills)
     ]
     for child in children:
         child.start()
@@ -91,7 +94,9 @@ def test_a_claim_holds_until_it_is_given_back_or_runs_out(tmp_path: Path) -> Non
     assert not cache.claim("k", "another-host 1 b", now + CLAIM_S + CLAIM_S)
     assert cache.claim("k", "another-host 1 b", now + 6 + CLAIM_S + CLAIM_S), "one that ran out is anyone's"
     cache.release("k", "another-host 1 a")
-    assert not cache.claim("k", "another-host 1 c", now + 6 + CLAIM_S + CLAIM_S), "only its owner gives it back"
+    assert not cache.claim("k", "another-host 1 c", now + 6 + CLAIM_S + CLAIM_S), (
+        "only its owner gives it back"
+    )
     cache.release("k", "another-host 1 b")
     assert cache.claim("k", "another-host 1 c", now + CLAIM_S)
 
@@ -120,7 +125,9 @@ def test_where_it_cannot_be_known_an_owner_is_not_dead(owner: str) -> None:
     assert not is_dead(owner)
 
 
-def test_a_claim_is_renewed_while_the_question_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_is_renewed_while_the_question_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(claims, "RENEW_S", 0.0)
     cache, until = CallCache(tmp_path / "c.sqlite"), []
 

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from stepscore.errors import TransientModelError
-from stepscore.models import Answer, Generate, PrefixScores, Prompt, Score, ScorePrefixes, Scores, Turn, VideoFrames
+from stepscore.models import (
+    Answer,
+    Generate,
+    PrefixScores,
+    Prompt,
+    Score,
+    ScorePrefixes,
+    Scores,
+    Turn,
+    VideoFrames,
+)
 from stepscore.models.calls.prices import max_request_tokens
 from stepscore.models.calls.response_checks import (
     MAX_ADDED_IN,
@@ -31,13 +41,31 @@ def test_a_count_is_a_whole_number_within_a_bound(value: int) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [True, False, -1, -(10**30), 10**30, MAX_TOKENS + 1, 20.5, 20.0, math.nan, math.inf, "20", None, [20], {}, b"2"],
+    [
+        True,
+        False,
+        -1,
+        -(10**30),
+        10**30,
+        MAX_TOKENS + 1,
+        20.5,
+        20.0,
+        math.nan,
+        math.inf,
+        "20",
+        None,
+        [20],
+        {},
+        b"2",
+    ],
 )
 def test_any_other_count_is_unknown(value: object) -> None:
     assert count_of(value) == 0
 
 
-@pytest.mark.parametrize(("value", "kept"), [(-1.5, -1.5), (0, 0.0), (-3, -3.0), (5e-7, 0.0), (-math.inf, -math.inf)])
+@pytest.mark.parametrize(
+    ("value", "kept"), [(-1.5, -1.5), (0, 0.0), (-3, -3.0), (5e-7, 0.0), (-math.inf, -math.inf)]
+)
 def test_a_log_probability_is_at_most_0(value: float, kept: float) -> None:
     assert logprob_of(value) == kept
 
@@ -47,11 +75,15 @@ def test_any_other_log_probability_is_unknown(value: object) -> None:
     assert math.isnan(logprob_of(value))
 
 
-@pytest.mark.parametrize(("request_", "made"), [(TEXT, Answer("x")), (SCORE, Scores((-1.0, -2.0), (False, False)))])
+@pytest.mark.parametrize(
+    ("request_", "made"), [(TEXT, Answer("x")), (SCORE, Scores((-1.0, -2.0), (False, False)))]
+)
 def test_counts_above_what_the_request_can_have_are_unknown(request_: Any, made: Any) -> None:
     from dataclasses import replace
 
-    most_in, most_out = (n + m for n, m in zip(max_request_tokens(request_), (MAX_ADDED_IN, MAX_ADDED_OUT), strict=True))
+    most_in, most_out = (
+        n + m for n, m in zip(max_request_tokens(request_), (MAX_ADDED_IN, MAX_ADDED_OUT), strict=True)
+    )
     believed = check_response(replace(made, tokens_in=most_in, tokens_out=most_out), request_, "m")
     assert (believed.tokens_in, getattr(believed, "tokens_out", None)) == (most_in, most_out)
     refused = check_response(replace(made, tokens_in=most_in + 1, tokens_out=most_out + 1), request_, "m")

@@ -16,7 +16,14 @@ from stepscore.models import Answer, Generate, Prompt, Request, Response, Turn
 from stepscore.models.calls.attempts import Attempts
 from stepscore.models.calls.call import Call
 from stepscore.models.calls.ledger import Ledger
-from stepscore.models.calls.retries import MAX_BACKOFF_S, MAX_PROBE_WAIT_S, Retry, Waits, growing_wait, holds_all
+from stepscore.models.calls.retries import (
+    MAX_BACKOFF_S,
+    MAX_PROBE_WAIT_S,
+    Retry,
+    Waits,
+    growing_wait,
+    holds_all,
+)
 
 REQUEST = Generate(Prompt((Turn("user", ("how far?",)),)))
 AWAY = UnavailableError("URL cannot be reached (refused).")
@@ -54,7 +61,9 @@ async def ask_together(folder: Path, server: Restarting, n: int) -> list[Any]:
     server.started = server.waits._now()
     book = Ledger("m", attempts=Attempts(folder / "attempts.sqlite"), waits=server.waits)
     calls = [Call("e", str(number), REQUEST) for number in range(n)]
-    return await asyncio.gather(*(book.ask(one, prepare, server.send) for one in calls), return_exceptions=True)
+    return await asyncio.gather(
+        *(book.ask(one, prepare, server.send) for one in calls), return_exceptions=True
+    )
 
 
 def ask_all(folder: Path, server: Restarting, n: int = 20) -> list[Any]:
@@ -62,7 +71,9 @@ def ask_all(folder: Path, server: Restarting, n: int = 20) -> list[Any]:
 
 
 @pytest.mark.parametrize("seconds", [20, 90, 300, 590])
-@pytest.mark.parametrize("error", [AWAY, UnavailableError("503", sent=True), UnavailableError("502", sent=True, lost=True)])
+@pytest.mark.parametrize(
+    "error", [AWAY, UnavailableError("503", sent=True), UnavailableError("502", sent=True, lost=True)]
+)
 def test_a_server_that_restarts_fails_no_call(tmp_path: Path, seconds: float, error: ModelError) -> None:
     lines: list[str] = []
     server = Restarting(Waits("m", say=lines.append), (0.0, seconds), error)
@@ -85,7 +96,9 @@ def test_attempts_without_a_connection_are_none_and_those_of_a_gateway_count_in_
         assert spent.answered == 3
         assert spent.attempts == (3 if name == "unsent" else server.tried)
         assert spent.refused == spent.attempts - 3
-    server = Restarting(Waits("m", say=lambda line: None), (0.0, 30.0), UnavailableError("502", sent=True, lost=True))
+    server = Restarting(
+        Waits("m", say=lambda line: None), (0.0, 30.0), UnavailableError("502", sent=True, lost=True)
+    )
     ask_all(tmp_path, server, 3)
     assert Attempts(tmp_path / "attempts.sqlite").total().lost == server.tried - 3
 
