@@ -277,7 +277,7 @@ LIES: dict[str, Lie] = {
         lambda e: body(b'{"x": ' + _LISTS + b"}"), "returned more than 200,000 values"
     ),
     "90,000 empty lists": Lie(
-        lambda e: body(b'{"x": ' + _LISTS[: 3 * 90_000] + b"0]}"), "other than a chat completion"
+        lambda e: body(b'{"x": ' + _LISTS[: 3 * 90_000 + 1] + b"0]}"), "other than a chat completion"
     ),
     "choices a number": Lie(changed({"choices": 5}), "other than a chat completion"),
     "no choices": Lie(changed({"choices": []}), "other than a chat completion"),
