@@ -11,7 +11,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOW = {"benchmarks.tables.interval_coverage", "benchmarks.tables.sim_tasks"}
-BY_HAND = {"benchmarks.embedded_judge", "benchmarks.sarm_quality", "benchmarks.tables.sim_sheets"}
+BY_HAND = {
+    "benchmarks.embedded_judge",
+    "benchmarks.sarm_quality",
+    "benchmarks.tables.demo_policies",
+    "benchmarks.tables.opd_policy_ranking",
+    "benchmarks.tables.sim_sheets",
+}
 """Need a folder to write to, and have no limit to fail."""
 FOLDERS = ("benchmarks", "benchmarks/speed", "benchmarks/tables")
 
