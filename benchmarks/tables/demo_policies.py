@@ -22,11 +22,9 @@ import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import MAIN_METRICS, EpisodeMetrics, compare_groups, measure_episodes
-from stepscore.cli.judging.demo import ROLLOUTS
+from stepscore.cli.judging.demo import ROLLOUTS, _judges
 from stepscore.episodes import open_episodes
-from stepscore.judges import Judge, get_judge
-from stepscore.models import get_model
-from stepscore.models.embedded import CALIBRATION
+from stepscore.judges import Judge
 from stepscore.runs import Run, score
 
 TASKS = ("drawer-open", "door-open", "window-close", "button-press-topdown")
@@ -38,7 +36,7 @@ BEST, TIED, LIKE, BEHIND = "best", "tied", "not distinguishable", "behind"
 
 def demo_judge() -> Judge:
     """Return the judge of the demo's first table."""
-    return get_judge("topreward", model=get_model("embedded"), min_first=2, calibration=str(CALIBRATION))
+    return next(judge for judge in _judges() if judge.name == "topreward")
 
 
 def make_rollouts(root: Path, seed: int) -> Path:

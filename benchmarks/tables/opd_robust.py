@@ -22,6 +22,7 @@ from stepscore.types import FloatArray
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 METRICS = ("MP", "MC", "PPL", "CRA", "STR")
 NOISE = 0.01
+JITTER = (0.005, 0.01, 0.02, 0.03, 0.05)
 Drawn = tuple[FloatArray, FloatArray, FloatArray, float]
 
 
@@ -146,6 +147,40 @@ def found(metric: str, steps: int, *, noise: float, thinned: bool, count: int = 
     return float(np.mean(hits))
 
 
+def known_traces(steps: int, count: int = 150, seed: int = 1) -> list[FloatArray]:
+    """Rises of changing pace with up to three pauses; half of them finish, and stand at 1 from then on."""
+    rng = np.random.default_rng(seed)
+    times = np.linspace(0, 1, steps)
+    traces = []
+    for _ in range(count):
+        pace = np.interp(times, np.linspace(0, 1, 6), rng.uniform(0.3, 1.7, 6))
+        for start in rng.uniform(0, 0.8, rng.integers(0, 4)):
+            pace[(times >= start) & (times < start + rng.uniform(0.05, 0.25))] = 0.0
+        work = np.append(0.0, pace[1:].cumsum())
+        top, end = (1.0, rng.uniform(0.7, 1.0)) if rng.random() < 0.5 else (rng.uniform(0.4, 0.9), 1.0)
+        traces.append(np.minimum(np.interp(times / end, times, top * work / work[-1]), top))
+    return traces
+
+
+def stagnation_under_noise(revision: str, steps: int, noise: float, seed: int = 2) -> float:
+    """Rank correlation of the STR of noisy traces with that of the same traces without noise."""
+    rng = np.random.default_rng(seed)
+    clean = known_traces(steps)
+    noisy = [np.clip(trace + rng.normal(0.0, noise, steps), 0, 1) for trace in clean]
+    values = [[compute_opd(trace, revision)["STR"] for trace in traces] for traces in (clean, noisy)]
+    return float(spearmanr(*values, nan_policy="omit").statistic)
+
+
+def print_stagnation_under_noise() -> None:
+    print(
+        "\nSTR of known traces with judge noise: rank correlation with STR of the clean trace, v1.0 / robust"
+    )
+    print(f"{'samples':>8}" + "".join(f"{f'noise {noise}':>16}" for noise in JITTER))
+    for steps in (16, 32, 64, 128):
+        cells = [[stagnation_under_noise(r, steps, noise) for r in ("v1.0", "robust")] for noise in JITTER]
+        print(f"{steps:8d}" + "".join(f"{f'{old:.2f} / {new:.2f}':>16}" for old, new in cells))
+
+
 def print_movement(title: str, curves: Sequence[FloatArray]) -> None:
     old, new, rho = movement(curves, "v1.0"), movement(curves, "robust"), rank_agreement(curves)
     columns = f"{'v1.0':>8} {'robust':>8} {'ratio':>7}"
@@ -172,6 +207,7 @@ def main() -> None:
         for steps in (50, 100, 200):
             rates = [found(metric, steps, noise=s, thinned=t) for s in (0.0, NOISE) for t in (False, True)]
             print(f"{label:21} {steps:8d} " + " ".join(f"{100 * r:6.1f}%" for r in rates))
+    print_stagnation_under_noise()
 
 
 if __name__ == "__main__":

@@ -257,9 +257,8 @@ def done_rule(run: Run, done_at: float | None = None) -> DoneRule:
     judge = run.protocol.content["judge"]
     calibration = judge["options"].get("calibration") if isinstance(judge, Mapping) else None
     stated = calibration.get("done_at") if isinstance(calibration, Mapping) else None
-    return DoneRule(
-        SUCCESS_PROBABILITY if has_channel else None, DONE_PROGRESS if stated is None else float(stated)
-    )
+    # A map that states 0 says that every sample is done, which separates nothing.
+    return DoneRule(SUCCESS_PROBABILITY if has_channel else None, float(stated) if stated else DONE_PROGRESS)
 
 
 def _robust_opd(

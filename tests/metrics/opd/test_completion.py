@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import compute_opd, opd_prefixes
-from stepscore.metrics.opd.completion import find_completion
+from stepscore.metrics.opd.completion import find_completion, fit_done_at
+from stepscore.metrics.success import balanced_accuracy
 
 LEVELS = st.lists(st.sampled_from([0.0, 0.3, 0.93, 0.94, 0.96, 0.98, 0.99, 1.0]), min_size=1, max_size=30)
 RISE = np.linspace(0, 1, 40)
@@ -148,3 +149,19 @@ def test_prefixes_with_a_success_probability_are_curves_of_their_own(values, dat
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(OptionError, match=message):
         compute_opd([0.1, 0.2], **{"revision": "robust", **options})
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 1.0), st.booleans()), min_size=2, max_size=30))
+def test_no_other_threshold_agrees_better_with_the_labels(episodes):
+    progress, success = (np.array(column, dtype=float) for column in zip(*episodes, strict=True))
+    found = fit_done_at(progress, success)
+    if success.min() == success.max():
+        assert found is None
+    elif found is not None:
+        best = max(balanced_accuracy(progress >= at, success) for at in [*progress, 1.1])
+        assert balanced_accuracy(progress >= found, success) == pytest.approx(best)
+
+
+def test_a_threshold_that_separates_lies_between_the_classes():
+    assert fit_done_at([0.2, 0.6, 0.9, 1.0], [0, 0, 1, 1]) == pytest.approx(0.75)
+    assert fit_done_at([0.9, 1.0, 0.2, 0.6], [0, 0, 1, 1]) is None

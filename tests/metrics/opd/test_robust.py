@@ -16,6 +16,7 @@ from benchmarks.tables.opd_robust import (
     movement,
     rank_agreement,
     real_curves,
+    stagnation_under_noise,
     synthetic_curves,
 )
 from stepscore.errors import OptionError
@@ -260,3 +261,11 @@ def test_planted_drops_and_stalls_are_found(metric, noise, thinned):
 @pytest.mark.parametrize("metric", ["CRA", "STR"])
 def test_planted_drops_and_stalls_are_found_in_sparse_curves(metric):
     assert found(metric, 50, noise=0.0, thinned=True, count=100) >= 0.95
+
+
+@pytest.mark.parametrize("steps", [16, 64])
+@pytest.mark.parametrize("noise", [0.005, 0.01, 0.02])
+def test_under_judge_noise_its_str_ranks_traces_as_without_noise_better_than_that_of_v10(steps, noise):
+    robust = stagnation_under_noise("robust", steps, noise)
+    assert robust > stagnation_under_noise("v1.0", steps, noise) + 0.1
+    assert robust > (0.85 if noise <= 0.01 else 0.45)

@@ -11,12 +11,14 @@ the video runs on after the task is done.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from stepscore.errors import OptionError
+from stepscore.metrics.success import best_threshold
 from stepscore.types import FloatArray, IntArray
 
 DONE_PROGRESS = 0.99
@@ -73,6 +75,21 @@ def find_completion(
         end=np.where(done, start, index),
         unknown=np.logical_or.accumulate(np.isnan(values), axis=-1),
     )
+
+
+def fit_done_at(progress: ArrayLike, success: ArrayLike) -> float | None:
+    """Find D: the progress with the best balanced accuracy against success labels.
+
+    Args:
+        progress: Calibrated progress of each labelled episode, shape (n,), NaN where unknown: that of the last
+            sample where success must hold at the end, the highest where it counts at any time.
+        success: 1, 0 or NaN (unknown), shape (n,).
+
+    Returns:
+        D, or ``None`` where the labels hold one class only or no progress above 0 separates them.
+    """
+    found = best_threshold(progress, success).value
+    return found if math.isfinite(found) and 0 < found <= 1 else None
 
 
 def checked_done_at(done_at: float | None) -> float:
