@@ -163,7 +163,7 @@ def print_agreement(judged: Sequence[Judged]) -> bool:
     print(f"{len(judged)} episodes, {tasks} tasks, {scenes} scenes, {len(policies)} policies")
     head = f"{'v1.0':>8}{'robust':>8}  {'robust - v1.0':<24}"
     print(f"\nrank correlation over policies   {'of their means':<42}within a task, averaged")
-    print(f"{'metric':7}{'potential under':26}{head}{head}")
+    print(f"{'metric':7}{'potential under':26}{head}{head}".rstrip())
     as_good = True
     for metric in METRICS:
         for truth in (None, *REVISIONS):
