@@ -4,8 +4,8 @@
 source for tables, report, filters and audits. It reads runs and asks no model.
 """
 
-from stepscore.analysis.agreement import JudgeAgreement, judge_agreement
-from stepscore.analysis.baselines import BaselineResult, measure_baselines
+from stepscore.analysis.agreement import Agreement, JudgeAgreement, judge_agreement
+from stepscore.analysis.baselines import BaselineResult, agreement_with_baselines, measure_baselines
 from stepscore.analysis.calibration import CalibrationResult, calibrate
 from stepscore.analysis.comparison import GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import (
@@ -15,31 +15,51 @@ from stepscore.analysis.episode_metrics import (
     measure_episodes,
     metric_columns,
 )
-from stepscore.analysis.estimates import MAIN_METRICS, GroupEstimate, episode_groups, grouped_estimates
+from stepscore.analysis.estimates import (
+    MAIN_METRICS,
+    Group,
+    GroupEstimate,
+    episode_groups,
+    grouped_estimates,
+)
 from stepscore.analysis.failure_modes import FailureModes, failure_modes_by_policy
+from stepscore.analysis.pooling import (
+    add_protocol_keys,
+    check_unmixed,
+    coverage_note,
+    distinct_runs,
+    mixed_note,
+)
 from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, compare, measure
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables
 from stepscore.analysis.template_choice import TemplateChoice, choose_template
 
 __all__ = [
     "MAIN_METRICS",
+    "Agreement",
     "BaselineResult",
     "CalibrationResult",
     "ComparisonTable",
     "EpisodeMetrics",
     "EstimateTable",
     "FailureModes",
+    "Group",
     "GroupComparison",
     "GroupEstimate",
     "JudgeAgreement",
     "SubgoalTable",
     "TemplateChoice",
     "VerdictSource",
+    "add_protocol_keys",
+    "agreement_with_baselines",
     "calibrate",
+    "check_unmixed",
     "choose_template",
     "compare",
     "compare_groups",
+    "coverage_note",
     "curves_by_episode",
+    "distinct_runs",
     "done_rule",
     "episode_groups",
     "failure_modes_by_policy",
@@ -49,5 +69,6 @@ __all__ = [
     "measure_baselines",
     "measure_episodes",
     "metric_columns",
+    "mixed_note",
     "subgoal_tables",
 ]

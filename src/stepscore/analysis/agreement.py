@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
-from stepscore.analysis.estimates import GroupEstimate
+from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes
+from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
+from stepscore.analysis.ranking import score_ranking
 from stepscore.analysis.subgoals import verdict_rows
-from stepscore.metrics import Confusion, balanced_accuracy, confusion, mcc, roc_auc
+from stepscore.metrics import Confusion, balanced_accuracy, confusion, f1, mcc
 from stepscore.metrics.stats import rate_estimate, statistic_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
@@ -34,6 +35,11 @@ class Agreement:
         accuracy: Share of right answers.
         balanced: Mean of the shares among true and among false labels.
         mcc: Matthews correlation coefficient, -1..1.
+        precision: Share of yes answers that are right.
+        recall: Share of true labels that are answered yes.
+        f1: Harmonic mean of precision and recall.
+        group: What its episodes share, as ``{"task": "open"}``; empty for all.
+        baseline_for: The judge beside which a baseline stands; ``None`` for a judge.
     """
 
     judge: str
@@ -42,6 +48,22 @@ class Agreement:
     accuracy: Estimate
     balanced: Estimate
     mcc: Estimate
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+    group: Group = field(default_factory=dict)
+    baseline_for: str | None = None
+
+    def named(self) -> Mapping[str, Estimate]:
+        """Return its estimates by the names that tables and JSON have."""
+        return {
+            "accuracy": self.accuracy,
+            "balanced accuracy": self.balanced,
+            "precision": self.precision,
+            "recall": self.recall,
+            "F1": self.f1,
+            "MCC": self.mcc,
+        }
 
 
 @dataclass(frozen=True)
@@ -92,87 +114,125 @@ class JudgeAgreement:
         """Return rows of ``metrics --json``."""
         rows = []
         for a in self.agreements:
-            group = {"judge": a.judge, "question": a.question}
-            for name, estimate in (
-                ("accuracy", a.accuracy),
-                ("balanced accuracy", a.balanced),
-                ("MCC", a.mcc),
-            ):
-                rows.append(GroupEstimate(group, f"judge:{name}", estimate).to_dict())
+            beside = {} if a.baseline_for is None else {"baseline_for": a.baseline_for}
+            group = {"judge": a.judge, "question": a.question, **a.group, **beside}
+            rows += [GroupEstimate(group, f"judge:{name}", e).to_dict() for name, e in a.named().items()]
         return rows + [row.to_dict() for row in self.ranking]
 
 
-def judge_agreement(runs: Run | Sequence[Run]) -> JudgeAgreement:
-    """Compare each run's judge with the labels of its episodes, and sum up what it cost."""
+def judge_agreement(runs: Run | Sequence[Run], by: Sequence[str] = ()) -> JudgeAgreement:
+    """Compare each run's judge with the labels of its episodes, and sum up what it cost.
+
+    Args:
+        runs: One run, or several.
+        by: What makes a group for the question of success, as in :func:`grouped_estimates`.
+    """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
     opened = [runs] if isinstance(runs, Run) else list(runs)
     for run in opened:
-        on_success = success_agreement(run.judge, measure_episodes(run))
-        agreements += [*on_success.agreements, *_subgoals(run)]
+        on_success = success_agreement(run.judge, measure_episodes(run), by)
+        agreements += [*on_success.agreements, *subgoal_agreement(run)]
         ranking += on_success.ranking
-    return JudgeAgreement(tuple(agreements), tuple(ranking), tuple(_cost(run) for run in opened))
+    return JudgeAgreement(tuple(agreements), tuple(ranking), judge_costs(opened))
 
 
-def success_agreement(judge: str, metrics: EpisodeMetrics) -> JudgeAgreement:
+def judge_costs(runs: Sequence[Run]) -> tuple[Cost, ...]:
+    """Return what each run's judge cost."""
+    return tuple(_cost(run) for run in runs)
+
+
+def success_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = ()) -> JudgeAgreement:
     """Compare a judge with the success labels: its answers, and the ranking by its scores.
 
     Args:
         judge: The judge's name.
         metrics: Of its run.
+        by: What makes a group, as in :func:`grouped_estimates`; empty for one group of all.
     """
-    labels, answers = metrics.values["success_label"], metrics.values["success_judge"]
-    labelled = bool(np.any(~np.isnan(labels)))
-    agreements = (_agreement(judge, "success", answers, labels),) if labelled else ()
-    return JudgeAgreement(agreements, tuple(_ranking(judge, metrics)), ())
+    agreements: list[Agreement] = []
+    ranking: list[GroupEstimate] = []
+    for group, chosen in episode_groups(metrics, by):
+        part = metrics.select(chosen)
+        labels, answers = part.values["success_label"], part.values["success_judge"]
+        if np.any(~np.isnan(labels)):
+            agreements.append(agreement(judge, "success", answers, labels, part.episodes, group))
+        ranking += score_ranking(judge, part, group)
+    return JudgeAgreement(tuple(agreements), tuple(ranking), ())
 
 
-def _subgoals(run: Run) -> list[Agreement]:
-    """Return one agreement per task and subgoal that is both judged and labelled."""
-    rows: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+def subgoal_agreement(run: Run, *, always_yes: bool = False) -> list[Agreement]:
+    """Return one agreement per task and subgoal that is both judged and labelled.
+
+    Args:
+        run: The run.
+        always_yes: Compare the answer yes to every subgoal in place of the judge's: the constant beside it.
+    """
+    rows: dict[tuple[str, str], dict[str, tuple[EpisodeRow, dict[str, float]]]] = defaultdict(dict)
     for episode, names, source, row in verdict_rows(run):
         for name, value in zip(names, row, strict=True):
-            rows[str(episode["task"]), name][episode["episode_id"]][source] = float(value)
+            known = rows[str(episode["task"]), name].setdefault(episode["episode_id"], (episode, {}))[1]
+            known[source] = float(value)
     agreements = []
     for (task, name), episodes in sorted(rows.items()):
-        labels = np.array([e.get("label", np.nan) for e in episodes.values()])
-        answers = np.array([e.get("judge", np.nan) for e in episodes.values()])
+        labels = np.array([known.get("label", np.nan) for _, known in episodes.values()])
+        answers = np.array([known.get("judge", np.nan) for _, known in episodes.values()])
         if np.any(~np.isnan(labels)) and np.any(~np.isnan(answers)):
-            agreements.append(_agreement(run.judge, f"{task}: {name}", answers, labels))
+            said = np.ones(len(answers)) if always_yes else answers
+            members = [episode for episode, _ in episodes.values()]
+            agreements.append(agreement(run.judge, f"{task}: {name}", said, labels, members, {}))
     return agreements
 
 
-def _agreement(judge: str, question: str, answers: FloatArray, labels: FloatArray) -> Agreement:
+def agreement(
+    judge: str,
+    question: str,
+    answers: FloatArray,
+    labels: FloatArray,
+    episodes: Sequence[EpisodeRow],
+    group: Group,
+) -> Agreement:
+    """Compare answers with labels; intervals resample scenes within tasks, as everywhere.
+
+    Args:
+        judge: Who answered.
+        question: What was asked.
+        answers: 1, 0 or NaN per episode.
+        labels: 1, 0 or NaN per episode; those without a label are left out.
+        episodes: The episodes' rows: task and scene.
+        group: What the episodes share.
+    """
     known = ~np.isnan(labels)
+    rows = [row for row, one in zip(episodes, known, strict=True) if one]
     answers, labels = answers[known], labels[known]
     right = np.where(np.isnan(answers), np.nan, answers == labels)
+
+    def rate(outcomes: FloatArray, chosen: np.ndarray[Any, Any]) -> Estimate:
+        members = [row for row, one in zip(rows, chosen, strict=True) if one]
+        return rate_estimate(outcomes[chosen], **_resampling(members))
+
+    def over_all(func: Callable[..., float]) -> Estimate:
+        return statistic_estimate(func, (answers, labels), **_resampling(rows))
+
     return Agreement(
         judge,
         question,
         confusion(answers, labels),
-        rate_estimate(right),
-        statistic_estimate(balanced_accuracy, (answers, labels)),
-        statistic_estimate(mcc, (answers, labels)),
+        rate(right, np.ones(len(rows), dtype=bool)),
+        over_all(balanced_accuracy),
+        over_all(mcc),
+        rate(labels, answers == 1),
+        rate(answers, labels == 1),
+        over_all(f1),
+        group,
     )
 
 
-def _ranking(judge: str, metrics: EpisodeMetrics) -> list[GroupEstimate]:
-    """Return the ROC-AUC of each score against the success label: no threshold, so nothing to tune."""
-    labels = metrics.values["success_label"]
-    if not np.any(labels == 1) or not np.any(labels == 0):
-        return []
-    last = [values[-1] if len(values) else np.nan for _, values in metrics.curves]
-    success_scores = [row["success_score"] for row in metrics.episodes]
-    scores: Mapping[str, FloatArray] = {
-        "success score": np.array([np.nan if s is None else s for s in success_scores], dtype=np.float64),
-        "best progress": metrics.values["MP"],
-        "last progress": np.array(last, dtype=np.float64),
+def _resampling(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
+    return {
+        "clusters": [row["pair"] for row in rows],
+        "strata": [str(row["task"] or row["instruction"]) for row in rows],
     }
-    return [
-        GroupEstimate({"judge": judge}, f"judge:AUC of {name}", statistic_estimate(roc_auc, (values, labels)))
-        for name, values in scores.items()
-        if np.any(~np.isnan(values))
-    ]
 
 
 def _cost(run: Run) -> Cost:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stepscore.analysis.agreement import JudgeAgreement, success_agreement
-from stepscore.analysis.episode_metrics import EpisodeCurve, EpisodeMetrics, EpisodeRow, measure_rows
+from stepscore.analysis.agreement import (
+    Agreement,
+    JudgeAgreement,
+    judge_costs,
+    subgoal_agreement,
+    success_agreement,
+)
+from stepscore.analysis.episode_metrics import (
+    EpisodeCurve,
+    EpisodeMetrics,
+    EpisodeRow,
+    measure_episodes,
+    measure_rows,
+)
+from stepscore.analysis.estimates import GroupEstimate, episode_groups
+from stepscore.analysis.ranking import finer_ranking
 from stepscore.episodes import Episode
 from stepscore.errors import UnknownNameError
 from stepscore.judges import BASELINES
-from stepscore.runs import finite_or_none
+from stepscore.runs import Run, finite_or_none
 from stepscore.types import FloatArray
 
 POINTS_WITHOUT_CURVE = 32
@@ -34,7 +48,56 @@ class BaselineResult:
     agreement: JudgeAgreement
 
 
-def measure_baselines(metrics: EpisodeMetrics, names: Sequence[str]) -> list[BaselineResult]:
+BESIDE = ("linear-time", "constant")
+"""The baselines that stand beside every judge: the clock, and one answer for all."""
+
+
+def agreement_with_baselines(runs: Sequence[Run], by: Sequence[str] = ()) -> JudgeAgreement:
+    """Compare each run's judge with labels, and beside it the clock and the constant on the same episodes.
+
+    To a subgoal the constant answers yes, and so does the clock, for which everything is done at the end.
+
+    Args:
+        runs: The runs.
+        by: What makes a group for the question of success; see :func:`judge_agreement`.
+    """
+    agreements: list[Agreement] = []
+    ranking: list[GroupEstimate] = []
+    for run in runs:
+        metrics = measure_episodes(run)
+        found = [(run.judge, metrics, success_agreement(run.judge, metrics, by))]
+        found += [
+            (result.judge, result.metrics, result.agreement)
+            for result in measure_baselines(metrics, BESIDE, by)
+            if result.judge != run.judge
+        ]
+        for judge, measured, part in found:
+            beside = None if judge == run.judge else run.judge
+            agreements += [replace(a, baseline_for=beside) for a in part.agreements]
+            finer = [
+                row
+                for group, chosen in episode_groups(measured, by)
+                for row in finer_ranking(judge, measured.select(chosen), group)
+            ]
+            marked = {} if beside is None else {"baseline_for": beside}
+            ranking += [replace(row, group={**row.group, **marked}) for row in (*part.ranking, *finer)]
+        always_yes = subgoal_agreement(run, always_yes=True)
+        for a, yes in zip(subgoal_agreement(run), always_yes, strict=True):
+            agreements += [a, replace(yes, judge="constant", baseline_for=run.judge)]
+    return JudgeAgreement(_by_group(agreements), tuple(ranking), judge_costs(runs))
+
+
+def _by_group(agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:
+    """Return the agreements with those of one question and group together: the judge, then its baselines."""
+    keys = [(a.baseline_for or a.judge, a.question, tuple(a.group.values())) for a in agreements]
+    order = {key: place for place, key in reversed(list(enumerate(keys)))}
+    places = sorted(range(len(keys)), key=lambda i: (order[keys[i]], i))
+    return tuple(agreements[i] for i in places)
+
+
+def measure_baselines(
+    metrics: EpisodeMetrics, names: Sequence[str], by: Sequence[str] = ()
+) -> list[BaselineResult]:
     """Score the episodes of another judge with baselines, and measure these as that judge is measured.
 
     Each episode is scored at the times at which the other judge sampled it, or at 32 times over its duration
@@ -43,6 +106,7 @@ def measure_baselines(metrics: EpisodeMetrics, names: Sequence[str]) -> list[Bas
     Args:
         metrics: Of the other judge.
         names: Baselines: ``linear-time``, ``constant``, ``random-monotone``.
+        by: What makes a group of their agreement with success labels.
     """
     for name in names:
         if name not in BASELINES:
@@ -51,7 +115,7 @@ def measure_baselines(metrics: EpisodeMetrics, names: Sequence[str]) -> list[Bas
     results = []
     for name in names:
         scored = measure_rows(_score(name, sampled), revision=metrics.revision)
-        results.append(BaselineResult(name, scored, success_agreement(name, scored)))
+        results.append(BaselineResult(name, scored, success_agreement(name, scored, by)))
     return results
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscore._defaults import DEFAULT_REVISION
-from stepscore.analysis.pooling import repeated_episodes
+from stepscore.analysis.pooling import distinct_runs, repeated_episodes
 from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
@@ -163,7 +163,7 @@ def measure_episodes(
         raise OptionError(
             f"done-at is for the OPD revision 'robust', not {revision!r}. Add --revision robust"
         )
-    opened = [runs] if isinstance(runs, Run) else runs
+    opened = [runs] if isinstance(runs, Run) else distinct_runs(runs)
     judged = [pair for run in opened for pair in _judged(run, channel)]
     repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
     truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)

@@ -18,7 +18,7 @@ from stepscore._lazy import import_extra
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import measure_episodes
 from stepscore.analysis.estimates import MAIN_METRICS, Group, GroupEstimate, grouped_estimates
-from stepscore.analysis.pooling import add_protocol_keys, check_unmixed
+from stepscore.analysis.pooling import add_protocol_keys, check_unmixed, distinct_runs
 from stepscore.analysis.subgoals import subgoal_tables
 from stepscore.runs import Run, open_run
 from stepscore.types import Estimate
@@ -221,7 +221,7 @@ def compare(
 
 def _open(runs: RunLike | Sequence[RunLike]) -> list[Run]:
     several = [runs] if isinstance(runs, RunLike) else runs
-    return [run if isinstance(run, Run) else open_run(run) for run in several]
+    return distinct_runs(run if isinstance(run, Run) else open_run(run) for run in several)
 
 
 def _group_name(group: Group) -> str:

@@ -119,7 +119,7 @@ def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...],
     for row in run.verdicts().select(["episode_id", "subgoal", "answer"]).to_pylist():
         answers[row["episode_id"]][row["subgoal"]] = row["answer"]
     columns = [name for name in GROUP_KEYS if name not in ("judge", "model", "protocol")]
-    table = run.episodes().select(["episode_id", "pair", "subgoals", *columns])
+    table = run.episodes().select(["episode_id", "pair", "instruction", "subgoals", *columns])
     for episode in table.to_pylist():
         episode |= {"judge": run.judge, "model": run.model, "protocol": run.protocol.hash}
         judged = answers.get(episode["episode_id"], {})

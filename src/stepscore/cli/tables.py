@@ -7,8 +7,8 @@ import io
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
@@ -17,6 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stepscore.cli.streams import safe_text
+
+if TYPE_CHECKING:
+    from stepscore.types import Estimate
 
 Row = Mapping[str, Any]
 
@@ -149,6 +152,13 @@ def _width(cells: Sequence[str]) -> int:
     return max(_text(line).cell_len for cell in cells for line in cell.split("\n"))
 
 
+def print_notes(notes: Iterable[str]) -> None:
+    """Print sentences that belong below a table, a line each; empty ones are none."""
+    for note in notes:
+        if note:
+            out().print(note)
+
+
 def percent(value: float, digits: int = 1) -> str:
     """Return ``0.62`` as ``62.0``; a dash where the value is unknown."""
     return "–" if not math.isfinite(value) else f"{100 * value:.{digits}f}"
@@ -158,6 +168,45 @@ def interval(value: float, lo: float, hi: float) -> str:
     """Return a value with its interval below it, in percent."""
     bounds = f"{percent(lo)}…{percent(hi)}" if math.isfinite(lo) and math.isfinite(hi) else "no interval"
     return f"{percent(value)}\n{bounds}"
+
+
+def estimate_cell(estimate: Estimate | None, n: int) -> str:
+    """Return a value with its interval below it, and below that its own n and coverage where they are not the row's.
+
+    Args:
+        estimate: The estimate; a dash where there is none.
+        n: Episodes of the row.
+    """
+    if estimate is None:
+        return "–"
+    whole = estimate.n == n and not estimate.coverage < 1
+    text = interval(estimate.value, estimate.lo, estimate.hi) if estimate.n else "–"
+    return text if whole else f"{text}\n{own_n(estimate)}"
+
+
+def estimate_line(estimate: Estimate, n: int = -1) -> str:
+    """Return a value with its interval on one line, and its own n where it is not ``n``; a dash without values."""
+    if not estimate.n:
+        return "–"
+    own = "" if estimate.n == n and not estimate.coverage < 1 else f", {own_n(estimate)}"
+    bounds = f"{percent(estimate.lo, 0)}…{percent(estimate.hi, 0)}"
+    return f"{percent(estimate.value, 0)} ({bounds}){own}"
+
+
+def own_n(estimate: Estimate) -> str:
+    """Return an estimate's n, and its coverage in percent where some values are unknown."""
+    unknown = f" ({_share(estimate.coverage)} %)" if estimate.coverage < 1 else ""
+    return f"n {estimate.n}{unknown}"
+
+
+def episodes_behind(estimates: Iterable[Estimate]) -> int:
+    """Return how many episodes estimates are about, those of unknown value included."""
+    return max((round(e.n / e.coverage) for e in estimates if e.coverage > 0), default=0)
+
+
+def _share(coverage: float) -> str:
+    # 99.7 % is not all.
+    return f"{100 * coverage:.0f}" if coverage < 0.995 else f"{100 * coverage:.1f}"
 
 
 def _plain(value: object) -> object:

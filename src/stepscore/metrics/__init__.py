@@ -54,7 +54,10 @@ from stepscore.metrics.success import (
     balanced_accuracy,
     best_threshold,
     confusion,
+    f1,
     mcc,
+    precision,
+    recall,
     roc_auc,
 )
 from stepscore.metrics.token_rewards import dense_reward, minmax, trailing_mean
@@ -89,6 +92,7 @@ __all__ = [
     "confusion",
     "dense_reward",
     "epr",
+    "f1",
     "failure_mode",
     "failure_mode_advice",
     "failure_mode_stability",
@@ -108,7 +112,9 @@ __all__ = [
     "pair_scores",
     "plateau_error",
     "policy_z_scores",
+    "precision",
     "procedure_order",
+    "recall",
     "reliability",
     "roc_auc",
     "stage_boundaries",

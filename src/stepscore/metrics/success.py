@@ -117,6 +117,30 @@ def balanced_accuracy(answers: ArrayLike, labels: ArrayLike) -> float:
     return float(_criterion("balanced_accuracy", counts.tp, counts.fp, counts.fn, counts.tn))
 
 
+def precision(answers: ArrayLike, labels: ArrayLike) -> float:
+    """Return the share of yes answers that are right, tp/(tp+fp); NaN without a yes."""
+    counts = confusion(answers, labels)
+    return counts.tp / (counts.tp + counts.fp) if counts.tp + counts.fp else math.nan
+
+
+def recall(answers: ArrayLike, labels: ArrayLike) -> float:
+    """Return the share of successes that are answered yes, tp/(tp+fn); NaN without a success."""
+    counts = confusion(answers, labels)
+    return counts.tp / (counts.tp + counts.fn) if counts.tp + counts.fn else math.nan
+
+
+def f1(answers: ArrayLike, labels: ArrayLike) -> float:
+    """Return the harmonic mean of precision and recall, 2 tp/(2 tp + fp + fn).
+
+    Returns:
+        0..1, higher is better; NaN where no success is labelled or answered. It does not see true negatives: the
+        answer yes to all has the F1 of the share of successes, 2 s/(1 + s).
+    """
+    counts = confusion(answers, labels)
+    wrong = counts.fp + counts.fn
+    return 2 * counts.tp / (2 * counts.tp + wrong) if counts.tp + wrong else math.nan
+
+
 def mcc(answers: ArrayLike, labels: ArrayLike) -> float:
     """Return Matthews' correlation of answers and labels.
 

@@ -2,6 +2,13 @@
 
 from stepscore.analysis.pooling.coverage import coverage_note
 from stepscore.analysis.pooling.protocols import add_protocol_keys, check_unmixed, mixed_note
-from stepscore.analysis.pooling.repeated import repeated_episodes
+from stepscore.analysis.pooling.repeated import distinct_runs, repeated_episodes
 
-__all__ = ["add_protocol_keys", "check_unmixed", "coverage_note", "mixed_note", "repeated_episodes"]
+__all__ = [
+    "add_protocol_keys",
+    "check_unmixed",
+    "coverage_note",
+    "distinct_runs",
+    "mixed_note",
+    "repeated_episodes",
+]

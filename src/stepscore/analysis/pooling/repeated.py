@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from stepscore.errors import OptionError
+from stepscore.runs import Run
 from stepscore.types import FloatArray
 
 SAME_CURVE = 1e-3
@@ -16,6 +17,11 @@ SAME_CURVE = 1e-3
 
 EpisodeRow = Mapping[str, Any]
 EpisodeCurve = tuple[FloatArray, FloatArray]
+
+
+def distinct_runs(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs without those of a folder that was given before."""
+    return list({run.path.resolve(): run for run in reversed(list(runs))}.values())[::-1]
 
 
 def repeated_episodes(rows: Sequence[EpisodeRow], curves: Sequence[EpisodeCurve]) -> list[int]:

@@ -25,12 +25,14 @@ class EpisodeTruth:
         stages: Its annotated stages by time.
         procedure: The stages of its task in order; empty where unknown.
         done: Whether the task was done when the episode ended.
+        potential: Name of the labelled progress.
     """
 
     labelled: tuple[FloatArray, FloatArray] | None = None
     stages: tuple[StageSpan, ...] = ()
     procedure: tuple[str, ...] = ()
     done: bool = False
+    potential: str | None = None
 
     @property
     def source(self) -> TruthSource | None:

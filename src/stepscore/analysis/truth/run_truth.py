@@ -87,19 +87,24 @@ def progress_truths(
     known = [_known(row, given.get(row["episode_id"]), points.get(_key(row), {}), chosen) for row in rows]
     procedures = _procedures(rows, known)
     truths = {
-        _key(row): _truth(labelled, staged, procedures[_task(row)], row["success_mode"])
+        _key(row): _truth(labelled, chosen, staged, procedures[_task(row)], row["success_mode"])
         for row, (labelled, staged) in zip(rows, known, strict=True)
     }
     return ProgressTruths(truths, chosen, tuple(sorted(names)) if chosen is None else ())
 
 
 def _truth(
-    labelled: Points | None, staged: StagedEpisode, procedure: tuple[str, ...], mode: str | None
+    labelled: Points | None,
+    potential: str | None,
+    staged: StagedEpisode,
+    procedure: tuple[str, ...],
+    mode: str | None,
 ) -> EpisodeTruth:
     at_last_stage = bool(staged.stages and procedure) and staged.stages[-1][0] == procedure[-1]
     # Success at some time may be lost at the end; an annotated last stage without a label was carried out.
     done = at_last_stage if staged.success is None or (staged.success and mode == "ever") else staged.success
-    return EpisodeTruth(labelled, staged.stages, procedure, done)
+    name = None if labelled is None else potential
+    return EpisodeTruth(labelled, staged.stages, procedure, done, name)
 
 
 def _known(

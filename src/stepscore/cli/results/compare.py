@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
-from stepscore.cli.tables import interval, out, percent, print_csv, print_json, table
+from stepscore.cli.tables import interval, out, percent, print_csv, print_json, print_notes, table
 
 if TYPE_CHECKING:
     from stepscore.analysis import GroupComparison
@@ -38,6 +38,7 @@ def compare(
     Policies that were run on the same scenes are paired on task and scene; two judges are paired on the episode.
     """
     from stepscore.analysis import compare as compare_runs
+    from stepscore.analysis import coverage_note
 
     names = options.split_names(metric)
     compared = compare_runs(
@@ -52,7 +53,15 @@ def compare(
         lines = [_line(row) for row in compared if (_name(row.a), _name(row.b)) == (a, b)]
         heads = ["metric", "A minus B", "p", "q", "P(A > B)", "could\nshow", "n"]
         console.print(table(f"A = {escape(a)}, B = {escape(b)} (OPD {revision})", heads, lines))
+        shares = {
+            row.metric: {"A": row.coverage_a, "B": row.coverage_b}
+            for row in compared
+            if (_name(row.a), _name(row.b)) == (a, b)
+        }
+        paired = all(row.comparison.paired for row in compared if (_name(row.a), _name(row.b)) == (a, b))
+        print_notes([coverage_note(shares, paired=paired)])
     tests = ", ".join(dict.fromkeys(row.comparison.test for row in compared))
+    print_notes(compared.notes)
     console.print(
         f"Percent points with 95 % intervals. p: {tests}. q: p corrected over all comparisons here "
         "(Benjamini-Hochberg); * q < 0.05. P(A > B): chance that A's value is the higher one. "
@@ -70,8 +79,17 @@ def _line(row: GroupComparison) -> list[str]:
         _p(row.q_value),
         interval(p.value, p.lo, p.hi),
         percent(c.smallest_detectable_difference),
-        f"{c.n_a} pairs" if c.paired else f"{c.n_a} / {c.n_b}",
+        _n(row),
     ]
+
+
+def _n(row: GroupComparison) -> str:
+    """Return the pairs or episodes behind a comparison, and what share of each side's is known where not all are."""
+    c = row.comparison
+    text = f"{c.n_a} pairs" if c.paired else f"{c.n_a} / {c.n_b}"
+    if row.coverage_a < 1 or row.coverage_b < 1:
+        text += f"\n{percent(row.coverage_a, 0)} / {percent(row.coverage_b, 0)} %"
+    return text
 
 
 def _name(group: Mapping[str, str | None]) -> str:

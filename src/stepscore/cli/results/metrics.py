@@ -13,13 +13,34 @@ from rich.markup import escape
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
-from stepscore.cli.tables import err, interval, out, percent, print_csv, print_json, table, tables
+from stepscore.cli.results.episode_tables import print_episodes
+from stepscore.cli.results.judge_tables import print_agreement
+from stepscore.cli.tables import (
+    episodes_behind,
+    err,
+    estimate_cell,
+    estimate_line,
+    out,
+    percent,
+    print_csv,
+    print_json,
+    print_notes,
+    table,
+    tables,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from stepscore.analysis import EpisodeMetrics, FailureModes, GroupEstimate, JudgeAgreement, SubgoalTable
+    from stepscore.analysis import (
+        EpisodeMetrics,
+        FailureModes,
+        Group,
+        GroupEstimate,
+        JudgeAgreement,
+        SubgoalTable,
+    )
     from stepscore.types import Estimate
 
 
@@ -37,7 +58,15 @@ class Show(StrEnum):
 
 def metrics(
     runs: options.RunFolders,
-    by: options.GroupBy = "policy",
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="A,B",
+            help="Group by any of dataset, robot, task, policy, judge, model, protocol. "
+            "Default: policy; with --show judge, all episodes together.",
+        ),
+    ] = None,
     show: Annotated[
         Show, typer.Option("--show", metavar="NAME", help=f"Tables to print: {', '.join(Show)}.")
     ] = Show.MAIN,
@@ -61,27 +90,35 @@ def metrics(
     --json and --csv print every row of the chosen tables with method, clusters and coverage.
     """
     from stepscore.analysis import (
-        failure_modes_by_policy,
+        add_protocol_keys,
+        agreement_with_baselines,
+        distinct_runs,
         grouped_estimates,
-        judge_agreement,
         measure_episodes,
+        mixed_note,
         subgoal_tables,
     )
     from stepscore.runs import open_run
 
-    opened = [open_run(path) for path in runs]
-    keys = options.split_names(by) or []
+    opened = distinct_runs(open_run(path) for path in runs)
+    given = options.split_names(by) if by is not None else None
+    asked = ["policy"] if by is None else given or []
     episodes = measure_episodes(
         opened, revision=revision, channel=channel, labels=labels, potential=potential, done_at=done_at
     )
+    keys = add_protocol_keys(episodes.episodes, asked)
+    apart = [key for key in keys if key not in asked]
+    notes = [*episodes.notes, mixed_note(asked, keys)]
     if show is Show.EPISODES:
-        _print_episodes(episodes, json=json, csv=csv)
+        print_episodes(episodes, apart, json=json, csv=csv)
         return
     everything = show is Show.ALL
     estimates = grouped_estimates(episodes, keys)
-    subgoals = subgoal_tables(opened, keys) if everything or show in (Show.MAIN, Show.SUBGOALS) else []
-    modes = failure_modes_by_policy(episodes) if everything or show is Show.FAILURE_MODES else None
-    agreement = judge_agreement(opened) if everything or show is Show.JUDGE else None
+    subgoals: list[SubgoalTable] = []
+    if everything or show in (Show.MAIN, Show.SUBGOALS):
+        subgoals = subgoal_tables(opened, keys, left_out=episodes.repeated)
+    modes = _failure_modes(episodes, apart) if everything or show is Show.FAILURE_MODES else []
+    agreement = agreement_with_baselines(opened, given or []) if everything or show is Show.JUDGE else None
     if json or csv:
         rows = _rows(show, estimates, subgoals, modes, agreement)
         rows = [{**row, "revision": revision} for row in rows]
@@ -89,21 +126,21 @@ def metrics(
         return
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes"
     _print_estimates(show, estimates, revision, note)
-    _print_notes(episodes.notes)
+    print_notes(notes)
     if command := options.published_revision_command(opened, revision):
         err().print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
     _print_subgoals(show, subgoals)
-    if modes is not None:
-        _print_failure_modes(modes, revision)
+    for group, found in modes:
+        _print_failure_modes(found, group, revision)
     if agreement is not None:
-        _print_agreement(agreement)
+        print_agreement(agreement)
 
 
 def _rows(
     show: Show,
     estimates: list[GroupEstimate],
     subgoals: list[SubgoalTable],
-    modes: FailureModes | None,
+    modes: list[tuple[Group, FailureModes]],
     agreement: JudgeAgreement | None,
 ) -> list[dict[str, Any]]:
     """Return what --json prints: every row of the tables asked for."""
@@ -111,7 +148,8 @@ def _rows(
     if show in (Show.MAIN, Show.CONDITIONED, Show.ALL):
         rows += [row.to_dict() for row in estimates]
     rows += [row.to_dict() for subgoal_table in subgoals for row in subgoal_table.estimates()]
-    rows += modes.to_dicts() if modes is not None else []
+    for group, found in modes:
+        rows += [{**row, "group": {**row["group"], **group}} for row in found.to_dicts()]
     return rows + (agreement.to_dicts() if agreement is not None else [])
 
 
@@ -134,27 +172,33 @@ def _print_estimates(show: Show, estimates: list[GroupEstimate], revision: str, 
 
 
 def _print_groups(console: Console, title: str, estimates: list[GroupEstimate], note: str) -> None:
-    """Print a row per group, a column per metric."""
-    from stepscore.analysis import MAIN_METRICS
+    """Print a row per group, a column per metric; a cell has its own n where it is not the row's."""
+    from stepscore.analysis import MAIN_METRICS, coverage_note
 
     lines: dict[tuple[Any, ...], dict[str, Estimate]] = defaultdict(dict)
     for row in estimates:
         lines[tuple(row.group.values())][row.metric.split("|")[0]] = row.estimate
     names = [name for name in MAIN_METRICS if any(name in line for line in lines.values())]
     rows = []
+    coverages: dict[str, dict[str, float]] = {name: {} for name in names}
     for key, line in lines.items():
-        cells = [line.get(name) for name in names]
-        n = max((e.n for e in cells if e is not None), default=0)
-        label = escape(" / ".join("unknown" if part is None else str(part) for part in key) or "all")
-        rows.append([label, str(n), *(interval(e.value, e.lo, e.hi) if e else "–" for e in cells)])
+        n = episodes_behind(line.values())
+        label = " / ".join("unknown" if part is None else str(part) for part in key) or "all"
+        rows.append([escape(label), str(n), *(estimate_cell(line.get(name), n) for name in names)])
+        for name in names:
+            coverages[name][label] = line[name].coverage if name in line else math.nan
     heads = [name.replace("success_", "success\nby ") for name in names]
     for part in tables(title, ["group", "n", *heads], rows, width=console.width, caption=note):
         console.print(part)
+    print_notes([coverage_note(coverages)])
 
 
-def _print_notes(notes: Sequence[str]) -> None:
-    for note in notes:
-        out().print(note)
+def _failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
+    """Return how policies fail: once for every judge, where there are several."""
+    from stepscore.analysis import episode_groups, failure_modes_by_policy
+
+    groups = episode_groups(episodes, apart)
+    return [(group, failure_modes_by_policy(episodes.select(chosen))) for group, chosen in groups]
 
 
 def _print_subgoals(show: Show, subgoals: list[SubgoalTable]) -> None:
@@ -163,15 +207,29 @@ def _print_subgoals(show: Show, subgoals: list[SubgoalTable]) -> None:
         # Labels of subgoals are the same for every run, so the main tables leave them out.
         if show is not Show.MAIN or subgoal_table.source == "judge":
             console.print(_subgoal_table(subgoal_table))
+    print_notes(_subgoal_notes(subgoals))
     if show is Show.SUBGOALS and not subgoals:
         console.print("Nothing is known of any subgoal: no verdict of the judge and no label says yes or no.")
+
+
+def _subgoal_notes(subgoals: list[SubgoalTable]) -> list[str]:
+    """Return a sentence for each task and source of verdicts whose groups are not known to the same extent."""
+    from stepscore.analysis import coverage_note
+
+    coverages: dict[tuple[Any, ...], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for found in subgoals:
+        name = " / ".join("unknown" if part is None else part for part in found.group.values())
+        for subgoal, estimate in zip(found.names, found.reached, strict=True):
+            coverages[found.group["task"], found.source][subgoal][name] = estimate.coverage
+    return [coverage_note(by_subgoal) for by_subgoal in coverages.values()]
 
 
 def _subgoal_table(subgoals: SubgoalTable) -> Table:
     where = escape(", ".join("unknown" if part is None else part for part in subgoals.group.values()))
     columns = (subgoals.names, subgoals.reached, subgoals.given_previous, subgoals.fails_first)
+    n = episodes_behind(subgoals.reached)
     rows = [
-        [escape(name), *(interval(e.value, e.lo, e.hi) for e in line), str(line[0].n)]
+        [escape(name), *(estimate_cell(e, n) for e in line), str(n)]
         for name, *line in zip(*columns, strict=True)
     ]
     violations = subgoals.violations
@@ -181,15 +239,17 @@ def _subgoal_table(subgoals: SubgoalTable) -> Table:
     return table(f"Subgoals{note} by {subgoals.source}: {where}", heads, rows, caption=out_of_order)
 
 
-def _print_failure_modes(modes: FailureModes, revision: str) -> None:
+def _print_failure_modes(modes: FailureModes, group: Group, revision: str) -> None:
     console = out()
+    judge = "".join(f", {escape(str(part))}" for part in group.values())
     rows = [
         [
             escape(policy.policy or "unknown"),
             str(policy.failures),
-            "\n".join(f"{name} {_short(e)}" for name, e in policy.shares.items()) or "–",
+            "\n".join(f"{name} {estimate_line(e, policy.failures)}" for name, e in policy.shares.items())
+            or "–",
             percent(policy.stability, 0),
-            _short(policy.inefficient),
+            estimate_line(policy.inefficient),
         ]
         for policy in modes.policies
     ]
@@ -200,7 +260,7 @@ def _print_failure_modes(modes: FailureModes, revision: str) -> None:
         "alike over\ntasks, %",
         "successes by\ndetours, %",
     ]
-    shares = table(f"How each policy fails (success by {modes.source})", heads, rows)
+    shares = table(f"How each policy fails (success by {modes.source}{judge})", heads, rows)
     shares.columns[2].justify = "left"
     console.print(shares)
     for policy in modes.policies:
@@ -217,87 +277,3 @@ def _print_failure_modes(modes: FailureModes, revision: str) -> None:
     ]
     title = f"Failures: standard deviations from the mean of the policies, better upwards (OPD {revision})"
     console.print(table(title, ["policy", *names], lines))
-
-
-def _print_agreement(agreement: JudgeAgreement) -> None:
-    """Print the judge's agreement with labels and its cost: about the judge, not about a policy."""
-    console = out()
-    lines = [
-        [
-            escape(f"{a.judge}: {a.question}"),
-            *(interval(e.value, e.lo, e.hi) for e in (a.accuracy, a.balanced, a.mcc)),
-            f"{a.table.tp} {a.table.fp}\n{a.table.fn} {a.table.tn}",
-            str(a.table.unknown),
-        ]
-        for a in agreement.agreements
-    ]
-    if lines:
-        heads = ["judge: question", "accuracy", "balanced", "MCC", "TP FP\nFN TN", "unknown"]
-        console.print(table("The judge against labels", heads, lines))
-    for row in agreement.ranking:
-        console.print(f"{row.group['judge']}, {row.metric.removeprefix('judge:')}: {_short(row.estimate)} %")
-    costs = [
-        [
-            escape(c.judge),
-            str(c.episodes),
-            f"{c.calls:.1f}",
-            f"{c.images:.1f}",
-            f"{c.tokens:.0f}",
-            *("–" if math.isnan(v) else f"{v:.2f}" for v in (c.p50_s, c.p95_s)),
-            "–" if not c.calls else ("unknown" if math.isnan(c.cost) else f"{c.cost:.4f}"),
-            _short(c.escalated),
-            percent(c.saved, 0),
-        ]
-        for c in agreement.costs
-    ]
-    heads = ["judge", "n", "calls", "images", "tokens", "p50 s", "p95 s", "cost", "escalated\n%", "saved\n%"]
-    for part in tables("Calls and cost per episode", heads, costs, width=console.width):
-        console.print(part)
-
-
-def _short(e: Estimate) -> str:
-    return f"{percent(e.value, 0)} ({percent(e.lo, 0)}…{percent(e.hi, 0)})" if e.n else "–"
-
-
-def _print_episodes(episodes: EpisodeMetrics, *, json: bool, csv: bool) -> None:
-    """Print a row per episode as JSON or CSV, else the distribution of every metric."""
-    import numpy as np
-
-    names = [column.name for column in episodes.columns]
-    rows = [
-        {
-            "episode_id": row["episode_id"],
-            "judge": row["judge"],
-            "task": row["task"],
-            "policy": row["policy"],
-            "revision": episodes.revision,
-            **{name: float(episodes.values[name][i]) for name in names},
-            "error": row["error"],
-        }
-        for i, row in enumerate(episodes.episodes)
-    ]
-    if json or csv:
-        print_json(rows) if json else print_csv(rows)
-        return
-    lines = []
-    for name in names:
-        known = episodes.values[name][~np.isnan(episodes.values[name])]
-        if len(known):
-            cuts = np.quantile(known, [0.0, 0.1, 0.5, 0.9, 1.0])
-            lines.append([name, str(len(known)), *(percent(float(cut)) for cut in cuts), _histogram(known)])
-    console = out()
-    heads = ["metric", "n", "least", "p10", "median", "p90", "most", "least…most"]
-    for part in tables(
-        f"{len(episodes)} episodes, OPD {episodes.revision} (--csv or --json lists them)",
-        heads,
-        lines,
-        width=console.width,
-    ):
-        console.print(part)
-
-
-def _histogram(values: Any) -> str:
-    import numpy as np
-
-    counts, _ = np.histogram(values, bins=10)
-    return "".join(" ▁▂▃▄▅▆▇█"[int(np.ceil(8 * count / counts.max()))] for count in counts)

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscore import __version__
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
 from stepscore.report.page.boards import Board, board_data, estimate_packer, failure_mode_rules, open_boards
@@ -49,6 +50,7 @@ def page_data(
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
+    runs = distinct_runs(runs)
     index = index_episodes(runs)
     boards = open_boards(runs, revision, done_at)
     labels = board_labels(boards)

@@ -1,0 +1,100 @@
+"""Scores of successes and of failures cut to their lengths: what is left of a ranking without the clock.
+
+Rollouts that stop after success give the answer away by their length. :func:`stepscore.episodes.match_lengths`
+pairs each success with a failure of its task that can be cut to its length; here the cut failure's score is the
+curve's value there, since a curve's value at a time is the judge's score of the episode up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, task_of
+from stepscore.episodes import Episode, Label, Labels, ViewInfo, match_lengths
+from stepscore.episodes.labels import LABEL_TOLERANCE_S, POTENTIAL
+from stepscore.judges import BASELINES
+from stepscore.types import FloatArray, Frames
+
+
+@dataclass(frozen=True)
+class _Timing:
+    """The timestamps of an episode's frames, without the frames."""
+
+    times: FloatArray
+    frame_s: float
+
+    def info(self) -> ViewInfo:
+        last = float(self.times[-1])
+        return ViewInfo(len(self.times), 1.0 / self.frame_s, 0, 0, last + self.frame_s)
+
+    def timestamps(self) -> FloatArray:
+        return self.times
+
+    def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
+        raise NotImplementedError("timestamps have no frames")
+
+    def digest(self) -> bytes:
+        return self.times.tobytes()
+
+    def location(self) -> str:
+        return ""
+
+
+def length_matched_scores(metrics: EpisodeMetrics, judge: str) -> FloatArray:
+    """Return the last progress of each success, and of each failure at the length of its success, shape (n,).
+
+    NaN for an episode that has no partner: a failure is cut only where its labels state that it is one there.
+
+    Args:
+        metrics: Of one judge.
+        judge: Its name; the score of a baseline on a cut episode is computed anew, since the clock knows the end.
+    """
+    found = np.full(len(metrics), np.nan)
+    known = [
+        (i, timing)
+        for i, (row, curve) in enumerate(zip(metrics.episodes, metrics.curves, strict=True))
+        if row["success"] is not None and (timing := _timing(row, curve[0])) is not None
+    ]
+    matched = match_lengths(_episode(i, metrics.episodes[i], timing) for i, timing in known)
+    last_s = {episode.id: float(episode.views["timing"].timestamps()[-1]) for episode in matched.episodes}
+    for name in (name for pair in matched.pairs for name in pair):
+        i = int(name.partition("~")[0])
+        found[i] = _score_at(judge, metrics.episodes[i], *metrics.curves[i], last_s[name])
+    return found
+
+
+def _score_at(judge: str, row: EpisodeRow, times: FloatArray, values: FloatArray, last_s: float) -> float:
+    shown = times <= last_s + LABEL_TOLERANCE_S
+    if not shown.any():
+        return np.nan
+    if judge in BASELINES:
+        curve = BASELINES[judge].judge_at(Episode(str(row["episode_id"]), ""), times[shown]).curve
+        return float(curve.progress[-1]) if curve is not None else np.nan
+    return float(values[shown][-1])
+
+
+def _episode(number: int, row: EpisodeRow, timing: _Timing) -> Episode:
+    """Return an episode that has a row's outcome, length and potential, and no frames."""
+    labels = [Label("success", row["success_mode"] or "holds", value=float(row["success"]))]
+    truth = row["truth"]
+    if truth.potential == POTENTIAL and truth.labelled is not None:
+        pairs = zip(*truth.labelled, strict=True)
+        labels += [Label("progress", POTENTIAL, float(at), value=float(value)) for at, value in pairs]
+    return Episode(
+        str(number),
+        row["instruction"] or "",
+        task=task_of(row),
+        views={"timing": timing},
+        labels=Labels(tuple(labels)),
+    )
+
+
+def _timing(row: EpisodeRow, sampled: FloatArray) -> _Timing | None:
+    if row["n_frames"] and row["fps"]:
+        return _Timing(np.arange(row["n_frames"]) / row["fps"], 1.0 / row["fps"])
+    if len(sampled) < 2:
+        return None
+    return _Timing(sampled, float(np.median(np.diff(sampled))))

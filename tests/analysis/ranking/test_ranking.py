@@ -1,0 +1,131 @@
+"""AUC within tasks and at equal lengths, on planted scores."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepscore.analysis import measure_baselines, measure_episodes
+from stepscore.analysis.ranking import auc_estimate, finer_ranking, length_matched_scores, score_ranking
+from stepscore.metrics import roc_auc
+from tests.report.made_runs import write_run
+
+RNG = np.random.default_rng(3)
+Record = dict[str, Any]
+
+
+def naive_within(scores: Any, labels: Any, tasks: Any) -> float:
+    won = []
+    for i, j in product(range(len(scores)), repeat=2):
+        if tasks[i] == tasks[j] and labels[i] == 1 and labels[j] == 0:
+            won.append(1.0 if scores[i] > scores[j] else 0.5 if scores[i] == scores[j] else 0.0)
+    return float(np.mean(won)) if won else np.nan
+
+
+class TestAuc:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_it_is_the_share_of_pairs_won(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        scores = np.round(rng.normal(size=40), 1)
+        labels, tasks = (rng.uniform(size=40) < 0.4).astype(float), rng.integers(0, 4, 40).tolist()
+        scenes = [None] * 40
+        within = auc_estimate(scores, labels, tasks=tasks, scenes=scenes, within_tasks=True)
+        assert within.value == pytest.approx(naive_within(scores, labels, tasks))
+        pooled = auc_estimate(scores, labels, tasks=tasks, scenes=scenes)
+        assert pooled.value == pytest.approx(roc_auc(scores, labels))
+
+    def test_knowing_the_easy_tasks_is_no_skill_within_tasks(self) -> None:
+        tasks = ["easy"] * 50 + ["hard"] * 50
+        labels = np.r_[RNG.uniform(size=50) < 0.9, RNG.uniform(size=50) < 0.1].astype(float)
+        scores = np.r_[np.full(50, 0.8), np.full(50, 0.2)]
+        scenes = [None] * 100
+        assert auc_estimate(scores, labels, tasks=tasks, scenes=scenes).value > 0.8
+        assert auc_estimate(scores, labels, tasks=tasks, scenes=scenes, within_tasks=True).value == 0.5
+
+    def test_unknown_scores_count_against_coverage_and_infinite_ones_are_ranked(self) -> None:
+        scores = np.array([-np.inf, 0.1, np.nan, 0.9, np.inf, 0.5])
+        found = auc_estimate(scores, np.array([0, 0, 1, 1, 1, 0.0]), tasks=["t"] * 6, scenes=[None] * 6)
+        assert (found.value, found.n, found.coverage) == (1.0, 5, 5 / 6)
+
+    def test_episodes_of_one_scene_are_resampled_together(self) -> None:
+        # Twelve scenes, each ten times the same: the ten tell no more than one.
+        scores = np.repeat(RNG.normal(size=12), 10)
+        labels = np.repeat(np.tile([0.0, 1.0], 6), 10)
+        tasks = ["t"] * 120
+        alone = auc_estimate(scores, labels, tasks=tasks, scenes=[None] * 120)
+        scenes = np.repeat(np.arange(12), 10).tolist()
+        clustered = auc_estimate(scores, labels, tasks=tasks, scenes=scenes)
+        assert clustered.clusters == 12
+        assert clustered.hi - clustered.lo > 2 * (alone.hi - alone.lo)
+
+
+def lengths(number: int, record: Record) -> None:
+    """Successes end after 3 to 5 s, failures after 10 s; the judge's progress is the seconds that have passed."""
+    success = number % 2 == 0
+    seconds = 3 + number % 5 * 0.5 if success else 10.0
+    times = np.arange(0, seconds, 0.1)
+    record["episode"] |= {
+        "task": "t",
+        "success": success,
+        "success_mode": "ever",
+        "pair": str(number),
+        "n_frames": len(times),
+        "fps": 10.0,
+        "duration_s": len(times) / 10,
+    }
+    curve = record["judgement"]["curve"]
+    curve |= {"time_s": times.tolist(), "progress": (1 - times / 10).tolist()}
+
+
+class TestLengthMatched:
+    def test_a_judge_that_reads_the_clock_has_no_skill_at_equal_lengths(self, tmp_path: Path) -> None:
+        metrics = measure_episodes(write_run(tmp_path / "run", 40, judge="other", change=lengths))
+        pooled = {row.metric: row.estimate for row in score_ranking("other", metrics, {})}
+        finer = {row.metric: row.estimate for row in finer_ranking("other", metrics, {})}
+        assert pooled["judge:AUC of last progress"].value == 1.0
+        matched = finer["judge:AUC of last progress, length-matched"]
+        assert (matched.value, matched.n, matched.coverage) == (0.5, 40, 1.0)
+        assert list(finer) == ["judge:AUC of last progress, length-matched"]  # one task
+
+    def test_a_failure_has_the_score_that_it_had_at_that_length(self, tmp_path: Path) -> None:
+        metrics = measure_episodes(write_run(tmp_path / "run", 10, judge="other", change=lengths))
+        found = length_matched_scores(metrics, "other")
+        succeeded = metrics.values["success_label"] == 1
+        assert sorted(found[succeeded]) == pytest.approx(sorted(found[~succeeded]))
+
+    def test_a_failure_of_which_only_the_end_is_known_is_not_cut(self, tmp_path: Path) -> None:
+        def at_the_end(number: int, record: Record) -> None:
+            lengths(number, record)
+            record["episode"]["success_mode"] = "holds"
+
+        metrics = measure_episodes(write_run(tmp_path / "run", 10, judge="other", change=at_the_end))
+        assert np.isnan(length_matched_scores(metrics, "other")).all()
+
+    def test_the_potential_says_when_a_failure_had_failed(self, tmp_path: Path) -> None:
+        def with_potential(number: int, record: Record) -> None:
+            lengths(number, record)
+            record["episode"]["success_mode"] = "holds"
+            times = record["judgement"]["curve"]["time_s"]
+            top = 1.0 if number % 2 == 0 else 0.5
+            values = [top if at == times[-1] else 0.4 for at in times]
+            record["episode"]["labelled_progress"] = {"potential": {"time_s": times, "progress": values}}
+
+        run = write_run(tmp_path / "run", 10, judge="other", change=with_potential)
+        assert not np.isnan(length_matched_scores(measure_episodes(run), "other")).any()
+
+    def test_the_clock_itself_is_asked_again_on_what_is_cut(self, tmp_path: Path) -> None:
+        metrics = measure_episodes(write_run(tmp_path / "run", 40, judge="other", change=lengths))
+        (clock,) = measure_baselines(metrics, ["linear-time"])
+        assert (length_matched_scores(clock.metrics, "linear-time") == 1.0).all()
+
+    def test_without_a_video_the_curves_times_are_the_length(self, tmp_path: Path) -> None:
+        def no_video(number: int, record: Record) -> None:
+            lengths(number, record)
+            record["episode"] |= {"n_frames": None, "fps": None, "duration_s": None}
+
+        metrics = measure_episodes(write_run(tmp_path / "run", 10, judge="other", change=no_video))
+        assert not np.isnan(length_matched_scores(metrics, "other")).any()
