@@ -45,6 +45,12 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(tmp_path_factory.mktemp("runs") / "run", 80, steps=10, change=plant).path
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight scenes: too few for intervals, which take the time."""
+    return write_run(tmp_path_factory.mktemp("runs") / "run", 16, steps=10, change=plant).path
+
+
 def printed(
     capsys: pytest.CaptureFixture[str], command: Callable[..., None], *runs: Path, **given: Any
 ) -> str:
@@ -112,31 +118,31 @@ class TestMetrics:
         assert {row["n"] for row in found if row["metric"] == "MP"} == {"40", "20"}
 
     def test_a_run_given_twice_prints_the_same_numbers(
-        self, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        once = printed(capsys, metrics_command.metrics, planted)
-        assert printed(capsys, metrics_command.metrics, planted, planted) == once
-        copy = write_run(tmp_path / "copy", 80, steps=10, change=plant).path
-        both = printed(capsys, metrics_command.metrics, planted, copy)
-        said = "80 episodes stand in more than one of these runs with the same judgement, and count once."
+        once = printed(capsys, metrics_command.metrics, small)
+        assert printed(capsys, metrics_command.metrics, small, small) == once
+        copy = write_run(tmp_path / "copy", 16, steps=10, change=plant).path
+        both = printed(capsys, metrics_command.metrics, small, copy)
+        said = "16 episodes stand in more than one of these runs with the same judgement, and count once."
         assert said in flat(both)
         assert flat(both).replace(f"{said} ", "").replace(said, "").strip() == flat(once)
 
     def test_two_judges_are_rows_of_their_own_in_every_table(
-        self, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        other = write_run(tmp_path / "other", 80, steps=10, judge="other", change=plant).path
-        text = printed(capsys, metrics_command.metrics, planted, other)
+        other = write_run(tmp_path / "other", 16, steps=10, judge="other", change=plant).path
+        text = printed(capsys, metrics_command.metrics, small, other)
         assert "a / constant" in text
         assert "b / other" in text
         assert "grouped by judge too" in flat(text)
-        modes = printed(capsys, metrics_command.metrics, planted, other, show=Show.FAILURE_MODES)
+        modes = printed(capsys, metrics_command.metrics, small, other, show=Show.FAILURE_MODES)
         assert "(success by label, constant)" in modes
         assert "(success by label, other)" in modes
-        metrics_command.metrics([planted, other], show=Show.FAILURE_MODES, json=True)
+        metrics_command.metrics([small, other], show=Show.FAILURE_MODES, json=True)
         assert {row["group"]["judge"] for row in json.loads(capsys.readouterr().out)} == {"constant", "other"}
-        episodes = printed(capsys, metrics_command.metrics, planted, other, show=Show.EPISODES)
-        assert "80 episodes of constant" in episodes
+        episodes = printed(capsys, metrics_command.metrics, small, other, show=Show.EPISODES)
+        assert "16 episodes of constant" in episodes
 
     def test_labels_of_a_file_are_the_truth(
         self, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -175,17 +181,21 @@ class TestCompare:
         assert "40 / 20" in text
         assert "do not compare the same episodes" in text
 
-    def test_two_judges_by_policy_are_refused(self, planted: Path, tmp_path: Path) -> None:
-        other = write_run(tmp_path / "other", 80, steps=10, judge="other", change=plant).path
+    def test_two_judges_by_policy_are_refused(self, small: Path, tmp_path: Path) -> None:
+        other = write_run(tmp_path / "other", 16, steps=10, judge="other", change=plant).path
         with pytest.raises(OptionError, match="never averaged"):
-            compare_command.compare([planted, other])
+            compare_command.compare([small, other])
 
 
 class TestJudge:
     def test_it_has_the_baselines_and_ranks_beside_each_row(
-        self, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        run = write_run(tmp_path / "run", 80, steps=10, judge="other", change=plant).path
+        def mixed(number: int, record: Record) -> None:
+            plant(number, record)
+            record["episode"]["success"] = number // 2 % 2 == 0
+
+        run = write_run(tmp_path / "run", 16, steps=10, judge="other", change=mixed).path
         text = printed(capsys, metrics_command.metrics, run, show=Show.JUDGE)
         for word in ("precision", "recall", "F1", "length-matched", "linear-time", "constant"):
             assert word in text, word
