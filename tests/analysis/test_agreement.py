@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +120,7 @@ class TestScenes:
                 60,
                 steps=8,
                 judge="other",
-                change=lambda number, record, shared=shared: plant(number, record, shared=shared),
+                change=partial(plant, shared=shared),
             )
             for shared in (False, True)
         )
