@@ -153,7 +153,7 @@ class TestJudge:
 class TestMetrics:
     def test_json_has_every_field_of_an_estimate(self, toy_run: Path) -> None:
         rows = json.loads(stdout_of("metrics", toy_run, "--json"))
-        expected = {"group", "metric", "value", "lo", "hi", "n", "clusters", "coverage", "method"}
+        expected = {"group", "metric", "value", "lo", "hi", "n", "clusters", "coverage", "method", "revision"}
         assert all(set(row) == expected for row in rows)
         chosen = {(row["group"]["policy"], row["metric"]): row for row in rows}
         assert chosen["steady", "MP"]["n"] == 12
