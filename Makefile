@@ -1,9 +1,12 @@
-# `make demo` and `make test` need nothing but Python 3.11+ and make: each sets up .venv first.
+# `make demo` and `make test` need nothing but Python 3.11+ and make: each sets up an environment of its own first.
 PYTHON ?= python3
 SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 VENV := .venv
 BIN := $(VENV)/$(SCRIPTS)
 READY := $(VENV)/.ready
+DEMO_VENV := .venv-demo
+DEMO_BIN := $(DEMO_VENV)/$(SCRIPTS)
+DEMO_READY := $(DEMO_VENV)/.ready
 CORE_VENV := .venv-core
 CORE_BIN := $(CORE_VENV)/$(SCRIPTS)
 CORE_READY := $(CORE_VENV)/.ready
@@ -13,8 +16,9 @@ NEW_ENOUGH := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
 
 .PHONY: demo test test-core test-web lint bench dist clean
 
-demo: $(READY)
-	$(BIN)/stepscore demo
+# The core alone: no torch, no test tools, no Debian package.
+demo: $(DEMO_READY)
+	$(DEMO_BIN)/stepscore demo
 
 # The browser's tests come first and by themselves: two browsers starve each other's video.
 test: $(READY) lint test-web
@@ -60,6 +64,12 @@ $(READY): pyproject.toml constraints.txt
 	  else echo "The simulator draws with OSMesa, tests of the page use Chromium and npm. To have all: sudo apt-get install $$missing"; fi; fi
 	@touch $@
 
+$(DEMO_READY): pyproject.toml constraints.txt
+	@$(NEW_ENOUGH)
+	$(PYTHON) -m venv $(DEMO_VENV)
+	$(DEMO_BIN)/python $(PIP) --constraint constraints.txt --editable .
+	@touch $@
+
 $(CORE_READY): pyproject.toml constraints.txt
 	@$(NEW_ENOUGH)
 	$(PYTHON) -m venv $(CORE_VENV)
@@ -67,4 +77,4 @@ $(CORE_READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(CORE_VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO_VENV) $(CORE_VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO
 
-from stepscore.errors import MissingExtraError, OptionError, StepScoreError
+from stepscore.errors import OptionError, StepScoreError
 from stepscore.server.byte_ranges import ByteRange, UnsatisfiableRangeError, parse_range
 from stepscore.server.live_page import LivePage, Media
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI, Request, Response
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = "127.0.0.1"
@@ -33,16 +35,16 @@ _HEADERS = (
 )
 
 
-def make_app(live: LivePage) -> FastAPI:
+def make_app(live: LivePage) -> Starlette:
     """Return the application that serves a live page."""
-    try:
-        from fastapi import FastAPI, Request, Response
-        from starlette.exceptions import HTTPException
-    except ImportError:
-        raise MissingExtraError("stepscore view", "server") from None
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    # Here, so that the package is imported without them.
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.responses import Response
+    from starlette.routing import Route
 
-    def page() -> Response:
+    def page(request: Request) -> Response:
         headers = {"Content-Security-Policy": live.csp, "Cache-Control": "no-store"}
         try:
             return Response(live.page(), media_type="text/html", headers=headers)
@@ -51,7 +53,8 @@ def make_app(live: LivePage) -> FastAPI:
             line = f"{' '.join(str(error).split())}\n"
             return Response(line.encode("utf-8", "replace"), 503, headers, media_type="text/plain")
 
-    def media(number: str, request: Request) -> Response:
+    def media(request: Request) -> Response:
+        number = request.path_params["number"]
         video = live.media(int(number)) if _MEDIA_NUMBER.fullmatch(number) else None
         file = _open(video) if video is not None else None
         if video is None or file is None:
@@ -62,20 +65,19 @@ def make_app(live: LivePage) -> FastAPI:
     async def not_found(request: Request, error: Exception) -> Response:
         return _not_found()
 
-    # Set as values: with postponed annotations FastAPI would look these names up in the module.
-    page.__annotations__ = {}
-    media.__annotations__ = {"number": str, "request": Request}
-    app.add_api_route("/", page, methods=["GET", "HEAD"], response_model=None)
-    app.add_api_route("/media/{number}", media, methods=["GET", "HEAD"], response_model=None)
-    app.add_exception_handler(HTTPException, not_found)
-    app.add_middleware(_LoopbackHostOnly)
+    app = Starlette(
+        routes=[Route("/", page), Route("/media/{number}", media)],
+        exception_handlers={HTTPException: not_found},
+        middleware=[Middleware(_LoopbackHostOnly)],
+    )
+    app.router.redirect_slashes = False
     return app
 
 
 class _LoopbackHostOnly:
     """Answers 404 where the Host header names another interface, and adds the headers of every response.
 
-    In ASGI's own form: FastAPI's ``middleware`` runs the application in a task of its own, which may outlive a client
+    In ASGI's own form: Starlette's ``BaseHTTPMiddleware`` runs the application in a task of its own, which may outlive a client
     that hangs up, with the file it was to get.
     """
 
@@ -103,11 +105,9 @@ def serve(live: LivePage, port: int, on_ready: Callable[[str], None]) -> None:
         port: Port on the loopback interface; 0 chooses a free one.
         on_ready: Called with the page's address once the port is bound.
     """
+    import uvicorn
+
     app = make_app(live)
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtraError("stepscore view", "server") from None
     with closing(_bind(port)) as listening:
         on_ready(f"http://{LOOPBACK}:{listening.getsockname()[1]}/")
         uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False)).run([listening])
