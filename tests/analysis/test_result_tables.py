@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,15 @@ class TestCompare:
         text = stepscore.compare(toy_run, metrics=["MP"])._repr_html_()
         assert text.count("<tr>") == 1 + 3
         assert "<th>A minus B</th>" in text
+
+
+@pytest.mark.parametrize("table", [stepscore.measure, stepscore.compare])
+def test_an_unknown_grouping_lists_the_known_ones(
+    table: Callable[..., object], toy_run: Run, clock_run: Run
+) -> None:
+    for runs in ([toy_run], [toy_run, clock_run]):
+        with pytest.raises(UnknownNameError, match=r"Unknown grouping '--'.*policy"):
+            table(runs, by="--")
 
 
 def test_the_public_names_are_these() -> None:

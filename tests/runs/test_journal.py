@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -50,6 +51,17 @@ def test_a_damaged_line_inside_is_an_error_that_names_it(tmp_path: Path) -> None
     (run / "journal.jsonl").write_bytes(b"".join(lines))
     with pytest.raises(RunError, match="line 3 is damaged"):
         stepscore.open_run(run)
+
+
+def test_a_journal_that_ends_in_an_endless_line_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    run = made(tmp_path, n=2)
+    os.truncate(run / "journal.jsonl", 1 << 40)  # a terabyte, none of which is on the disk
+    for path in run.glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(RunError, match="it ends in a line of more than"):
+        stepscore.open_run(run)
+    with pytest.raises(RunError, match="it ends in a line of more than"):
+        made(tmp_path, n=2)
 
 
 def test_tables_lost_or_old_are_made_anew_when_the_run_is_opened(tmp_path: Path) -> None:

@@ -99,13 +99,18 @@ def grouped_estimates(
     return rows
 
 
+def check_group_keys(by: Sequence[str]) -> None:
+    """Raise UnknownNameError for a name by which no groups can be formed."""
+    for name in by:
+        if name not in GROUP_KEYS:
+            raise UnknownNameError("grouping", name, GROUP_KEYS)
+
+
 def episode_groups(
     metrics: EpisodeMetrics, by: Sequence[str]
 ) -> Iterator[tuple[dict[str, str | None], np.ndarray[Any, Any]]]:
     """Iterate over the groups, sorted, unknown last: what each shares, and a boolean per episode."""
-    for name in by:
-        if name not in GROUP_KEYS:
-            raise UnknownNameError("grouping", name, GROUP_KEYS)
+    check_group_keys(by)
     keys = [tuple(row[name] for name in by) for row in metrics.episodes]
     order = sorted(set(keys), key=lambda key: [(part is None, part or "") for part in key])
     for key in order:

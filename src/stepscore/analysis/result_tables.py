@@ -17,7 +17,13 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore._lazy import import_extra
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import measure_episodes
-from stepscore.analysis.estimates import MAIN_METRICS, Group, GroupEstimate, grouped_estimates
+from stepscore.analysis.estimates import (
+    MAIN_METRICS,
+    Group,
+    GroupEstimate,
+    check_group_keys,
+    grouped_estimates,
+)
 from stepscore.analysis.pooling import add_protocol_keys, check_unmixed, distinct_runs
 from stepscore.analysis.subgoals import subgoal_tables
 from stepscore.runs import Run, open_run
@@ -214,6 +220,7 @@ def compare(
     known = {column.name for column in episodes.columns}
     names = metrics or [name for name in COMPARED_METRICS if name in known]
     keys = [by] if isinstance(by, str) else by
+    check_group_keys(keys)
     notes = [*episodes.notes, check_unmixed(episodes.episodes, keys)]
     compared = compare_groups(episodes, keys, names=names)
     return ComparisonTable(compared, tuple(note for note in notes if note))

@@ -249,9 +249,16 @@ def _damaged(path: Path, number: int, why: object) -> NoReturn:
 
 
 def _whole_lines(file: IO[bytes] | io.FileIO) -> int:
-    """Return the length of the file up to its last newline, in bytes."""
-    end = file.seek(0, os.SEEK_END)
+    """Return the length of the file up to its last newline, in bytes; RunError where no line can be that long."""
+    size = end = file.seek(0, os.SEEK_END)
     while end > 0:
+        if (
+            size - end > MAX_LINE_BYTES
+        ):  # a journal is not looked through to its beginning, which may be far away
+            raise RunError(
+                f"{shown(file.name)} is damaged (it ends in a line of more than {MAX_LINE_BYTES} bytes). "
+                "Put a copy of it there, or remove the folder and judge again."
+            )
         start = max(0, end - _TAIL_BYTES)
         at = _read_at(file, start, end).rfind(b"\n")
         if at >= 0:
