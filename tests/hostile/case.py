@@ -18,24 +18,32 @@ class Case:
 
     Attributes:
         what: What was done to a good input, for a person.
-        commands: Arguments of ``stepscore``, one command after the other.
-        rest: Name of the undisturbed run whose episodes must be kept with identical rows; empty where the input
-            is one whole (an option, the only file) that may be refused as one.
+        commands: Arguments of ``stepscore``, one command after the other; ``{server}`` is the server's address.
+        rest: The undisturbed run whose episodes must be kept with identical rows: SOURCE.JUDGE, or ``made/NAME`` of
+            a good run folder; empty where the input is one whole (an option, the only file) that may be refused.
+        codes: Exit codes the commands may end with.
         env: Environment variables to set; ``None`` removes one.
         stdout: Where standard output goes: ``file``, ``ascii`` (a file that takes ASCII alone), ``full`` (a full
             disk), ``closed``.
+        gone: Run in a folder that does not exist any more.
+        disk: Bytes of the small disk at ``here/disk``; 0 for none.
         unprivileged: Run without root's right to read what its mode forbids.
-        stop_s: Seconds after which Ctrl+C is sent, for a command that serves until then.
+        stop_s: Seconds after which Ctrl+C is sent to the first command.
+        lies: What the server of this try lies about, see ``lying_server.py``; ``None`` for no server.
         max_calls: Most attempts that ``attempts.sqlite`` may hold afterwards.
     """
 
     what: str
     commands: list[list[str]]
     rest: str = ""
+    codes: list[int] = field(default_factory=lambda: [0, 1, 2])
     env: dict[str, str | None] = field(default_factory=dict)
     stdout: str = "file"
+    gone: bool = False
+    disk: int = 0
     unprivileged: bool = False
     stop_s: float | None = None
+    lies: dict[str, Any] | None = None
     max_calls: int | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import signal
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,45 +16,53 @@ from tests.hostile.case import KEY, Case
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tests.hostile.runner import Outcome
+    from tests.hostile.forks import Outcome
+
+MAX_MEMORY = 1 << 30
+"""Most resident memory of a command, in bytes."""
 
 MAX_LINE = 4000
 """Longest error message, in characters."""
 
-UNCAUGHT = re.compile(r"Traceback \(most recent call last\)|Exception Group Traceback|Exception ignored in|Fatal Python error")
+KEY_FORMS = (KEY.encode(), base64.b64encode(KEY.encode()).rstrip(b"="), KEY[::-1].encode())
+COLOURS = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
+"""What a terminal is sent where FORCE_COLOR asks for it."""
+
+UNCAUGHT = re.compile(
+    r"Traceback \(most recent call last\)|Exception Group Traceback|Exception ignored in|Fatal Python error"
+)
 TABLES = ("episodes", "judgements", "curves", "verdicts", "calls")
 """Tables that are a function of input and protocol; ``usage`` holds times."""
 
 
 def of_command(arguments: list[str], case: Case, outcome: Outcome, out: Path, err: Path) -> list[str]:
     """Return what is wrong with how a command ended, each with its cause first."""
-    from tests.hostile.runner import MAX_MEMORY
-
     printed = err.read_bytes().decode("utf-8", "replace") if err.exists() else ""
+    printed = COLOURS.sub("", printed)
     printed_out = out.read_bytes().decode("utf-8", "replace") if out.exists() else ""
     command = " ".join(word for word in arguments[:2] if not word.startswith("-") and "/" not in word)[:40]
     failures = []
     if outcome.hung:
-        failures.append(f"hang: {command} ran {outcome.seconds:.0f} s")
+        failures.append(f"hang: {command} ran {outcome.seconds:.0f} s, computing for {outcome.cpu_s:.0f} s")
     elif outcome.code < 0:
         failures.append(f"crash: {command} ended by {signal.Signals(-outcome.code).name}")
     if UNCAUGHT.search(printed) or UNCAUGHT.search(printed_out):
         failures.append(f"traceback: {command}: {_last_line(printed)}")
     elif outcome.code == 3:
         failures.append(f"unexpected error: {command}: {_last_line(printed)}")
-    elif outcome.code >= 0 and outcome.code not in _allowed(case):
+    elif outcome.code >= 0 and outcome.code not in case.codes:
         failures.append(f"exit code {outcome.code}: {command}: {_last_line(printed)}")
     elif outcome.code == 2 and (wrong := _not_one_line(printed)):
         failures.append(f"error line: {command}: {wrong}")
+    if outcome.code == 130:
+        failures += [
+            f"interrupt: {command}: {wrong}" for wrong in _interrupted(printed, out.with_name("run"))
+        ]
     if outcome.memory > MAX_MEMORY:
         failures.append(f"memory: {command} took {outcome.memory / 2**20:.0f} MB")
     if KEY in printed or KEY in printed_out:
         failures.append(f"key printed: {command}")
     return failures
-
-
-def _allowed(case: Case) -> tuple[int, ...]:
-    return (0, 1, 2, 130) if case.stop_s is not None else (0, 1, 2)
 
 
 def _last_line(text: str) -> str:
@@ -60,8 +72,6 @@ def _last_line(text: str) -> str:
 
 def _not_one_line(printed: str) -> str:
     """Return what is wrong with the message of a command that ended with 2; empty where it is one line."""
-    if "─ Error ─" in printed:  # an argument was refused before the command began
-        return "" if printed.count("─ Error ─") == 1 else "more than one box"
     lines = printed.split("\n")
     starts = [number for number, line in enumerate(lines) if line.startswith("Error: ")]
     if len(starts) != 1:
@@ -74,6 +84,16 @@ def _not_one_line(printed: str) -> str:
     return ""
 
 
+def _interrupted(printed: str, run: Path) -> list[str]:
+    """Return what is wrong with how an interrupted command ended: it prints one line, and a run keeps its status."""
+    said = [line for line in printed.split("\n") if line.startswith("Interrupted")]
+    wrong = [f"{len(said)} lines begin with 'Interrupted'"] if len(said) != 1 else []
+    if (run / "run.json").is_file():
+        status = json.loads((run / "run.json").read_text(encoding="utf-8"))["status"]
+        wrong += [f"the run's status is {status!r}"] if status not in ("interrupted", "finished") else []
+    return wrong
+
+
 def after(case: Case, here: Path) -> list[str]:
     """Return what is wrong with the files a try left: a key in one of them, or more attempts than were allowed."""
     import sqlite3
@@ -81,10 +101,10 @@ def after(case: Case, here: Path) -> list[str]:
     failures = []
     for path in sorted(here.rglob("*")):
         kept = path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 28
-        if kept and path.suffix in (".json", ".jsonl", ".parquet", ".sqlite", ".sqlite-wal", ".html") and _holds_key(path):
+        if kept and _holds_key(path):
             failures.append(f"key kept: {path.relative_to(here)}")
     if case.max_calls is not None and (here / "run" / "attempts.sqlite").is_file():
-        with sqlite3.connect(here / "run" / "attempts.sqlite") as attempts:
+        with closing(sqlite3.connect(here / "run" / "attempts.sqlite")) as attempts:
             (made,) = attempts.execute("SELECT COUNT(*) FROM attempts").fetchone()
         if made > case.max_calls:
             failures.append(f"budget: {made} attempts, {case.max_calls} allowed")
@@ -92,36 +112,49 @@ def after(case: Case, here: Path) -> list[str]:
 
 
 def _holds_key(path: Path) -> bool:
-    if KEY.encode() in path.read_bytes():
-        return True
+    content = path.read_bytes()
     if path.suffix == ".parquet":  # its pages are compressed
         import pyarrow.parquet as pq
 
-        try:
-            return KEY in str(pq.read_table(path, use_threads=False).to_pylist())
-        except Exception:  # damaged on purpose
-            return False
+        with suppress(Exception):  # damaged on purpose
+            content += str(pq.read_table(path, use_threads=False).to_pylist()).encode("utf-8", "replace")
     if path.name == "calls.sqlite":
         import sqlite3
         import zlib
 
-        with sqlite3.connect(path) as cache:
-            return any(KEY.encode() in zlib.decompress(value) for (value,) in cache.execute("SELECT value FROM calls"))
-    return False
+        with suppress(sqlite3.Error, zlib.error, TypeError), closing(sqlite3.connect(path)) as cache:
+            for (value,) in cache.execute("SELECT value FROM calls"):
+                content += zlib.decompress(value)
+    return any(form in content for form in KEY_FORMS)
 
 
-def rest_kept(before: Path, after: Path) -> list[str]:
-    """Return how the rows of the undisturbed run's episodes differ in a run beside a bad episode."""
+def rest_kept(before: Path, after: Path, *, stored: bool = False) -> list[str]:
+    """Return how the rows of the undisturbed run's episodes differ in a run beside a bad episode.
+
+    Args:
+        before: The undisturbed run's folder.
+        after: The other run's.
+        stored: Whether the other's tables may be damaged, and are read as commands read them, made anew if need be.
+    """
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+    def in_folder(folder: Path) -> Callable[[str], pa.Table]:
+        return lambda name: pq.read_table(folder / f"{name}.parquet", use_threads=False)
+
+    def by_run(folder: Path) -> Callable[[str], pa.Table]:
+        from stepscore.runs import open_run
+
+        run = open_run(folder)
+        return lambda name: getattr(run, name)()
+
     failures = []
-    good = pq.read_table(before / "episodes.parquet", use_threads=False)["episode_id"]
+    read_old, read_new = in_folder(before), (by_run if stored else in_folder)(after)
+    good = read_old("episodes")["episode_id"]
     for name in TABLES:
-        if not (after / f"{name}.parquet").is_file():
+        if not stored and not (after / f"{name}.parquet").is_file():
             return [f"rest lost: no table {name}"]
-        old = pq.read_table(before / f"{name}.parquet", use_threads=False)
-        new = pq.read_table(after / f"{name}.parquet", use_threads=False)
+        old, new = read_old(name), read_new(name)
         new = new.filter(pc.is_in(new["episode_id"], good.combine_chunks()))
         if len(new) != len(old):
             failures.append(f"rest lost: {name} has {len(new)} rows of the good episodes, not {len(old)}")

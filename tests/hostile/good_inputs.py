@@ -61,7 +61,9 @@ def _videos(root: Path) -> None:
     video(folder / "episode.mp4")
     (folder / "step_metrics.csv").write_text(STEPS)
     (folder / "task_instruction.json").write_text(json.dumps(["close the box", "shut it"]))
-    (folder / "annotated_keyframes.json").write_text(json.dumps([{"anotation": "reach", "start_frame_id": 0, "end_frame_id": 5}]))
+    (folder / "annotated_keyframes.json").write_text(
+        json.dumps([{"anotation": "reach", "start_frame_id": 0, "end_frame_id": 5}])
+    )
     Image.fromarray(numbered(3, 48, 32)).save(folder / "goal.png")
 
 
@@ -75,22 +77,44 @@ def _manifests(root: Path) -> None:
     for number, name in enumerate("abz"):
         video(root / "v" / f"{name}.mp4", 10 + number)
         rows.append(
-            {"id": name, "video": f"v/{name}.mp4", "instruction": INSTRUCTION, "policy": "p", "success": True, "success_mode": "ever",
-             "pair": f"s{number}", "robot": "r", "dataset": "d", "fps": 25, "task": "drawer", "metadata": {"operator": "ann", "n": 1},
-             "subgoals": ["grasp it", {"name": "pull it", "mode": "holds"}], "subgoal_labels": {"grasp it": True},
-             "stages": [{"name": "reach", "start_second": 0, "end_second": 0.5}]}
-        )  # fmt: skip
+            {
+                "id": name,
+                "video": f"v/{name}.mp4",
+                "instruction": INSTRUCTION,
+                "policy": "p",
+                "success": True,
+                "success_mode": "ever",
+                "pair": f"s{number}",
+                "robot": "r",
+                "dataset": "d",
+                "fps": 25,
+                "task": "drawer",
+                "metadata": {"operator": "ann", "n": 1},
+                "subgoals": ["grasp it", {"name": "pull it", "mode": "holds"}],
+                "subgoal_labels": {"grasp it": True},
+                "stages": [{"name": "reach", "start_second": 0, "end_second": 0.5}],
+            }
+        )
     (root / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (root / "list.yaml").write_text(yaml.safe_dump({"defaults": {"robot": "r"}, "episodes": rows}))
     head = "id,video,instruction,policy,success,pair,fps,subgoals,subgoal_labels.grasp it,metadata.operator,stages\n"
     stages = '"[{""name"": ""reach"", ""start_second"": 0, ""end_second"": 0.5}]"'
     (root / "list.csv").write_text(
-        head + "".join(f"{n},v/{n}.mp4,{INSTRUCTION},p,1,s{n},25,grasp it; pull it,1,ann,{stages}\n" for n in "abz")
+        head
+        + "".join(
+            f"{n},v/{n}.mp4,{INSTRUCTION},p,1,s{n},25,grasp it; pull it,1,ann,{stages}\n" for n in "abz"
+        )
     )
 
 
 def _v2(root: Path) -> None:
-    extras = [{"sparse_subtask_names": ["a", "b"], "sparse_subtask_start_frames": [0, 2], "sparse_subtask_end_frames": [2, 5]}] * 4
+    extras = [
+        {
+            "sparse_subtask_names": ["a", "b"],
+            "sparse_subtask_start_frames": [0, 2],
+            "sparse_subtask_end_frames": [2, 5],
+        }
+    ] * 4
     root.rmdir()
     dataset(root, version="v2.1", lengths=(7, 5, 9, 6), extras=extras)
 
@@ -103,9 +127,17 @@ def _v3(root: Path) -> None:
 def _eval(root: Path) -> None:
     for run, names in (("first", "01"), ("second", "0")):
         paths = [f"/gone/videos/push_0/eval_episode_{n}.mp4" for n in names]
-        metrics = {"successes": [True] * len(names), "sum_rewards": [1.0] * len(names), "max_rewards": [1.0] * len(names),
-                   "video_paths": paths, "seeds": [7] * len(names)}  # fmt: skip
-        info = {"per_task": [{"task_group": "push", "task_id": 0, "metrics": metrics}], "overall": {"pc_success": 50.0}}
+        metrics = {
+            "successes": [True] * len(names),
+            "sum_rewards": [1.0] * len(names),
+            "max_rewards": [1.0] * len(names),
+            "video_paths": paths,
+            "seeds": [7] * len(names),
+        }
+        info = {
+            "per_task": [{"task_group": "push", "task_id": 0, "metrics": metrics}],
+            "overall": {"pc_success": 50.0},
+        }
         for name in names:
             video(root / run / "videos" / "push_0" / f"eval_episode_{name}.mp4")
         (root / run / "eval_info.json").write_text(json.dumps(info))
@@ -113,15 +145,24 @@ def _eval(root: Path) -> None:
 
 def _prm(root: Path) -> None:
     (root / "tasks").mkdir()
-    (root / "tasks" / "demo.json").write_text(json.dumps({"flowers": "Insert the flowers.", "plates": "Set the plates."}))
+    (root / "tasks" / "demo.json").write_text(
+        json.dumps({"flowers": "Insert the flowers.", "plates": "Set the plates."})
+    )
     for place in ("flowers/pi0", "flowers/act", "plates/pi0"):
         for view in ("high", "left", "right"):
             video(root / "videos" / "demo" / place / f"episode0_{view}_0812.mp4")
         task, model = place.split("/")
         result = root / "results" / "run_1" / "demo" / model / task / "episode0"
         result.mkdir(parents=True)
-        samples = [{"id": f"step-run-{i:04d}-goal-af_{5 * i + 5:06d}", "pred": "<score>10%</score>", "hop": 0.1, "progress": 0.1 * i}
-                   for i in range(2)]  # fmt: skip
+        samples = [
+            {
+                "id": f"step-run-{i:04d}-goal-af_{5 * i + 5:06d}",
+                "pred": "<score>10%</score>",
+                "hop": 0.1,
+                "progress": 0.1 * i,
+            }
+            for i in range(2)
+        ]
         (result / "pred_vllm.json").write_text(json.dumps(samples))
     goal = root / "goals" / "demo" / "plates" / "goal.png"
     goal.parent.mkdir(parents=True)
@@ -133,9 +174,9 @@ def _curves(root: Path) -> None:
     rows = [f"{e},{t / 2},{t / 8},-1.5,push,push it,pi0,s{e},1\n" for e in "abz" for t in range(6)]
     (root / "curves.csv").write_text(head + "".join(rows))
     keys = head.strip().split(",")
-    lines = [dict(zip(keys, row.strip().split(","), strict=True)) for row in rows]
+    lines: list[dict[str, object]] = [dict(zip(keys, row.strip().split(","), strict=True)) for row in rows]
     for line in lines:
-        line.update({name: float(line[name]) for name in ("time_s", "progress", "logp", "success")})  # type: ignore[arg-type]
+        line.update({name: float(str(line[name])) for name in ("time_s", "progress", "logp", "success")})
     (root / "curves.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -174,31 +215,62 @@ _LEROBOT = tuple(f"episode_00000{n}" for n in range(3))
 _PLATES = "videos/demo/plates/pi0/episode0_"
 SOURCES = {
     "videos": Source(
-        _videos, tuple(f"open_the_drawer/{n}" for n in "abc"),
-        tuple(f"close_the_box/{name}" for name in ("episode.mp4", "episode.mp4", "episode.mp4", "step_metrics.csv", "task_instruction.json",
-                                                   "annotated_keyframes.json", "goal.png")),
+        _videos,
+        tuple(f"open_the_drawer/{n}" for n in "abc"),
+        tuple(
+            f"close_the_box/{name}"
+            for name in (
+                "episode.mp4",
+                "episode.mp4",
+                "episode.mp4",
+                "step_metrics.csv",
+                "task_instruction.json",
+                "annotated_keyframes.json",
+                "goal.png",
+            )
+        ),
         judges=("linear-time", "topreward", "recorded"),
     ),
-    "images": Source(_image_folders, ("open/a", "open/b"), tuple(f"shut/z/frame_00{n}.png" for n in (0, 3, 5))),
+    "images": Source(
+        _image_folders, ("open/a", "open/b"), tuple(f"shut/z/frame_00{n}.png" for n in (0, 3, 5))
+    ),
     "jsonl": Source(_manifests, ("a", "b"), ("v/z.mp4",), ("list.jsonl",), "list.jsonl"),
     "csv": Source(_manifests, ("a", "b"), ("v/z.mp4",), ("list.csv",), "list.csv"),
     "yaml": Source(_manifests, ("a", "b"), ("v/z.mp4",), ("list.yaml",), "list.yaml"),
-    "lerobot-v2": Source(_v2, _LEROBOT, (*_Z2, "data/chunk-000/episode_000003.parquet"),
-                         ("meta/info.json", "meta/episodes.jsonl", "meta/tasks.jsonl")),
-    "lerobot-v3": Source(_v3, _LEROBOT, (*_Z3, "data/chunk-000/file-003.parquet", "meta/episodes/chunk-000/file-003.parquet"),
-                         ("meta/info.json", "meta/tasks.parquet", "meta/episodes/chunk-000/file-000.parquet")),
-    "lerobot-eval": Source(_eval, tuple(f"first/videos/push_0/eval_episode_{n}" for n in "01"),
-                           ("second/videos/push_0/eval_episode_0.mp4", "second/eval_info.json")),
-    "prm": Source(_prm, ("demo/flowers/act/episode0", "demo/flowers/pi0/episode0"),
-                  (*(f"{_PLATES}{view}_0812.mp4" for view in ("high", "left")), "goals/demo/plates/goal.png",
-                   "results/run_1/demo/pi0/plates/episode0/pred_vllm.json"), ("tasks/demo.json",),
-                  judges=("linear-time", "topreward", "recorded")),
+    "lerobot-v2": Source(
+        _v2,
+        _LEROBOT,
+        (*_Z2, "data/chunk-000/episode_000003.parquet"),
+        ("meta/info.json", "meta/episodes.jsonl", "meta/tasks.jsonl"),
+    ),
+    "lerobot-v3": Source(
+        _v3,
+        _LEROBOT,
+        (*_Z3, "data/chunk-000/file-003.parquet", "meta/episodes/chunk-000/file-003.parquet"),
+        ("meta/info.json", "meta/tasks.parquet", "meta/episodes/chunk-000/file-000.parquet"),
+    ),
+    "lerobot-eval": Source(
+        _eval,
+        tuple(f"first/videos/push_0/eval_episode_{n}" for n in "01"),
+        ("second/videos/push_0/eval_episode_0.mp4", "second/eval_info.json"),
+    ),
+    "prm": Source(
+        _prm,
+        ("demo/flowers/act/episode0", "demo/flowers/pi0/episode0"),
+        (
+            *(f"{_PLATES}{view}_0812.mp4" for view in ("high", "left")),
+            "goals/demo/plates/goal.png",
+            "results/run_1/demo/pi0/plates/episode0/pred_vllm.json",
+        ),
+        ("tasks/demo.json",),
+        judges=("linear-time", "topreward", "recorded"),
+    ),
     "curves-csv": Source(_curves, ("a", "b"), (), ("curves.csv",), "curves.csv", ("recorded",)),
     "curves-jsonl": Source(_curves, ("a", "b"), (), ("curves.jsonl",), "curves.jsonl", ("recorded",)),
     "curves-parquet": Source(_curves, ("a", "b"), (), ("curves.parquet",), "curves.parquet", ("recorded",)),
     "hdf5": Source(_hdf5, ("good/demo_0", "good/demo_1"), ("zbad.hdf5",)),
     "act": Source(_act, ("ep_a", "ep_b"), ("ep_z.hdf5",)),
-}  # fmt: skip
+}
 
 
 def make_good(root: Path, names: Sequence[str]) -> None:
@@ -216,7 +288,36 @@ def copy_good(good: Path, name: str, here: Path) -> Path:
     return Path(shutil.copytree(good / name, here / "source", symlinks=True))
 
 
+SERVED = {
+    "topreward": ["-J", "prefixes=2"],
+    "stepeval": ["-J", "frames=2"],
+    "gvl": ["-J", "frames=3"],
+    "procvlm": ["-J", "points=2", "-J", "window=2"],
+    "hop": ["-J", "points=3"],
+}
+"""Judges that ask a model, with options for few questions."""
+
+
 def judge_command(source: Path, judge: str, run: Path) -> list[str]:
-    """Return the arguments that judge a source; ``topreward`` decodes frames and asks a scripted model."""
+    """Return the arguments that judge a source.
+
+    Args:
+        source: The source.
+        judge: A judge's name; ``topreward`` decodes frames and asks a scripted model, NAME@BACKEND asks the server.
+        run: The run folder.
+    """
+    name, _, backend = judge.partition("@")
     model = {"topreward": ["--model", "mock/-1.5", "--no-cache"]}.get(judge, [])
-    return ["judge", str(source), "--judge", judge, "-o", str(run), *model]
+    if backend:
+        subgoals = ["--subgoals", str(run.with_name("subgoals.yaml"))] if name == "stepeval" else []
+        model = [
+            *SERVED[name],
+            *subgoals,
+            "--model",
+            f"{backend}/m",
+            "--base-url",
+            "{server}",
+            "-M",
+            "timeout_s=20",
+        ]
+    return ["judge", str(source), "--judge", name, "-o", str(run), *model]

@@ -51,7 +51,18 @@ ODD_TEXTS = (
 )
 ODD_OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], [None], {"a": 1}, [1, "2", None], {"": ""})
 
-FILE_KINDS = ("pipe", "folder", "loop", "device", "dangling", "empty", "socket", "sparse", "unreadable", "gone")
+FILE_KINDS = (
+    "pipe",
+    "folder",
+    "loop",
+    "device",
+    "dangling",
+    "empty",
+    "socket",
+    "sparse",
+    "unreadable",
+    "gone",
+)
 """What stands in a file's place; ``unreadable`` matters to a user without all rights."""
 
 
@@ -232,7 +243,9 @@ def yaml_text(value: Any, rng: Random) -> tuple[str, str]:
     good = dump_json(value)  # JSON is YAML
     bombs = {
         "aliases": "a: &a [x,x,x,x,x,x,x,x,x]\n"
-        + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
+        + "".join(
+            f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+        ),
         "inside itself": "a: &a [*a]\n" + f"b: {good}\n",
         "recursive mapping": "&a\nx: *a\n",
         "deep": "[" * 20_000,

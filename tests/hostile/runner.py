@@ -8,60 +8,65 @@ thread, so that every child begins alike. What is made, run and compared is made
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import gc
 import importlib
-import io
-import json
 import os
 import pkgutil
-import resource
-import select
 import shutil
 import signal
-import sys
+import socket
+import subprocess
 import tempfile
-import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.hostile.case import KEY, Case, make_case
-
-TIMEOUT_S = 60.0
-"""A command that runs longer hangs."""
-
-MAX_MEMORY = 1 << 30
-"""Most resident memory of a command, in bytes."""
-
-SPARE_MEMORY = 6 << 30
-"""Address space that a command may take beyond the forking process's, so that a fault does not take the machine's."""
+from tests.hostile.command import run_command
+from tests.hostile.forks import call_child, start_child
+from tests.hostile.lying_server import serve
 
 LOADED = {
-    "core": ("stepscore.cli", "stepscore.episodes", "stepscore.runs", "stepscore.analysis", "stepscore.report", "stepscore.curation",
-             "stepscore.judges", "stepscore.procedures", "stepscore.metrics", "stepscore.models.api", "stepscore.models.calls"),
+    "core": (
+        "stepscore.cli",
+        "stepscore.episodes",
+        "stepscore.runs",
+        "stepscore.analysis",
+        "stepscore.report",
+        "stepscore.curation",
+        "stepscore.judges",
+        "stepscore.procedures",
+        "stepscore.metrics",
+        "stepscore.models.api",
+        "stepscore.models.calls",
+    ),
     "extras": (),
     "torch": ("stepscore.models", "stepscore.training"),
-}  # fmt: skip
+}
 LIBRARIES = {
-    "core": ("av", "pandas", "pyarrow.parquet", "pyarrow.compute", "scipy.stats", "PIL.Image", "PIL.PngImagePlugin", "httpx2", "stamina",
-             "rich.progress", "rich.table", "genai_prices", "yaml", "typer.rich_utils", "rich.markup", "asyncio", "sqlite3"),
+    "core": (
+        "av",
+        "pandas",
+        "pyarrow.parquet",
+        "pyarrow.compute",
+        "scipy.stats",
+        "PIL.Image",
+        "PIL.PngImagePlugin",
+        "httpx2",
+        "stamina",
+        "rich.progress",
+        "rich.table",
+        "genai_prices",
+        "yaml",
+        "typer.rich_utils",
+        "rich.markup",
+        "asyncio",
+        "sqlite3",
+    ),
     "extras": ("h5py", "matplotlib.pyplot", "fastapi", "uvicorn"),
     "torch": ("torch", "transformers", "safetensors.torch", "tokenizers"),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a child ended: its exit code (negative: the signal that ended it), peak memory in bytes, and seconds."""
-
-    code: int
-    memory: int
-    seconds: float
-    hung: bool = False
+}
 
 
 @dataclass
@@ -75,6 +80,7 @@ class Result:
         failures: What was not as it must be, each with its cause first.
         memory: Greatest peak of its commands, in bytes.
         seconds: Longest of its commands.
+        cpu_s: What all of them computed.
     """
 
     name: str
@@ -83,6 +89,7 @@ class Result:
     failures: list[str] = field(default_factory=list)
     memory: int = 0
     seconds: float = 0.0
+    cpu_s: float = 0.0
 
 
 def load(group: str) -> None:
@@ -103,138 +110,12 @@ def load(group: str) -> None:
 
     from stepscore.cli.app import app
 
-    typer.main.get_command = functools.cache(typer.main.get_command)  # built from signatures, for a fifth of a second
+    typer.main.get_command = functools.cache(
+        typer.main.get_command
+    )  # built from signatures, for a fifth of a second
     typer.main.get_command(app)
     gc.collect()
     gc.freeze()  # or every child's first collection copies all pages
-
-
-def run_child(work: Callable[[], int | None], timeout_s: float = TIMEOUT_S, stop_s: float | None = None) -> Outcome:
-    """Run a function in a forked child and wait for it; its process group is killed after ``timeout_s``.
-
-    Args:
-        work: The function; its return value is the exit code.
-        timeout_s: When to kill it.
-        stop_s: When to send Ctrl+C, for what serves until then.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    started = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        code = 70
-        try:
-            os.setsid()
-            code = work() or 0
-        except BaseException:
-            with contextlib.suppress(Exception):
-                traceback.print_exc()
-        finally:
-            os._exit(code & 0xFF)
-    watched = os.pidfd_open(child)
-    hung = False
-    try:
-        if stop_s is not None and not _ended(watched, stop_s):
-            os.kill(child, signal.SIGINT)
-        if not _ended(watched, timeout_s):
-            hung = True
-            os.kill(child, signal.SIGKILL)
-    finally:
-        os.close(watched)
-    _, status, used = os.wait4(child, 0)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)  # processes it left behind
-    code = os.waitstatus_to_exitcode(status)
-    return Outcome(code, used.ru_maxrss * 1024, time.monotonic() - started, hung)
-
-
-def _ended(watched: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(watched, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
-
-
-def call_child(work: Callable[[], Any], answer: Path) -> Any:
-    """Return what a function returns in a forked child, by way of a JSON file; a failure there is one here."""
-
-    def write() -> None:
-        answer.write_text(json.dumps(work()), encoding="utf-8")
-
-    outcome = run_child(write)
-    if outcome.code:
-        raise RuntimeError(f"the generator itself failed with {outcome.code}, see its traceback above")
-    return json.loads(answer.read_text(encoding="utf-8"))
-
-
-def run_command(arguments: list[str], case: Case, out: Path, err: Path) -> Outcome:
-    """Run one ``stepscore`` command in a child, its output in files."""
-    return run_child(lambda: _command(arguments, case, out, err), stop_s=case.stop_s)
-
-
-def _command(arguments: list[str], case: Case, out: Path, err: Path) -> int:
-    _redirect(out, err, case.stdout)
-    for name, value in case.env.items():
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
-    space = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (space + SPARE_MEMORY,) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if case.unprivileged:
-        drop_rights()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    shorten_waits()
-    sys.argv = ["stepscore", *arguments]
-    return exit_code()
-
-
-def exit_code() -> int:
-    """Run ``main`` as the interpreter would, and return the exit code it would end with."""
-    from stepscore.cli.app import main
-
-    code: object = 0
-    try:
-        main()
-    except SystemExit as ending:
-        code = ending.code
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        code = code or 120  # as Python ends whose output was lost
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.flush()
-    return code if isinstance(code, int) else int(code is not None)
-
-
-def _redirect(out: Path, err: Path, stdout: str) -> None:
-    """Give a child the output of its own, empty input, and Python's streams on them."""
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), 2)
-    target = os.open("/dev/full" if stdout == "full" else out, os.O_WRONLY | os.O_CREAT, 0o666)
-    os.dup2(target, 1)
-    ascii_only = stdout == "ascii"
-    sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
-    sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "ascii" if ascii_only else "utf-8", "backslashreplace",
-                                  write_through=True)  # fmt: skip
-    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "ascii" if ascii_only else "utf-8")
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
-    if stdout == "closed":
-        os.close(1)
-
-
-def shorten_waits() -> None:
-    """Make every wait between attempts short: that one waits is tested elsewhere, and here it would take days."""
-    import asyncio
-
-    asleep = asyncio.sleep
-
-    async def sleep(delay: float, result: Any = None) -> Any:
-        return await asleep(min(delay, 0.001), result)
-
-    asyncio.sleep = sleep  # type: ignore[assignment]
 
 
 class Worker:
@@ -247,9 +128,16 @@ class Worker:
         self.answer = folder / "answer.json"
         folder.mkdir(parents=True, exist_ok=True)
         os.environ.update(
-            {"OPENAI_API_KEY": KEY, "VLLM_API_KEY": KEY, "STEPSCORE_CACHE": str(self.here / "cache"), "NO_COLOR": "1",
-             "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hf"), "COLUMNS": "120"}
-        )  # fmt: skip
+            {
+                "OPENAI_API_KEY": KEY,
+                "VLLM_API_KEY": KEY,
+                "STEPSCORE_CACHE": str(self.here / "cache"),
+                "NO_COLOR": "1",
+                "HF_HUB_OFFLINE": "1",
+                "HF_HOME": str(folder / "hf"),
+                "COLUMNS": "120",
+            }
+        )
 
     def run(self, name: str) -> Result:
         """Make, run and check one try."""
@@ -266,25 +154,49 @@ class Worker:
         result = Result(name)
         case = Case(**call_child(lambda: make_case(KINDS, name, self.here, self.good).to_json(), self.answer))
         result.what = case.what
-        for number, arguments in enumerate(case.commands):
-            out, err = self.here / f"stdout-{number}", self.here / f"stderr-{number}"
-            outcome = run_command(arguments, case, out, err)
-            result.codes.append(outcome.code)
-            result.memory = max(result.memory, outcome.memory)
-            result.seconds = max(result.seconds, outcome.seconds)
-            result.failures += checks.of_command(arguments, case, outcome, out, err)
-        result.failures += self._compare(case, result)
+        with self._surroundings(case) as address:
+            for number, words in enumerate(case.commands):
+                out, err = self.here / f"stdout-{number}", self.here / f"stderr-{number}"
+                arguments = [word.replace("{server}", address) for word in words]
+                outcome = run_command(arguments, case, out, err, stop=number == 0)
+                result.codes.append(outcome.code)
+                result.memory = max(result.memory, outcome.memory)
+                result.seconds = max(result.seconds, outcome.seconds)
+                result.cpu_s += outcome.cpu_s
+                result.failures += checks.of_command(arguments, case, outcome, out, err)
+            if not result.failures:
+                result.failures += self._compare(case, result)
         return result
 
+    @contextlib.contextmanager
+    def _surroundings(self, case: Case) -> Iterator[str]:
+        """Start the server and mount the small disk of a case; yield the server's address."""
+        disk = self.here / "disk"
+        mounted = case.disk and _mount(disk, case.disk)
+        server, address = _start_server(case.lies) if case.lies is not None else (None, "")
+        try:
+            yield address
+        finally:
+            if server is not None:
+                os.kill(server, signal.SIGKILL)
+                os.waitpid(server, 0)
+            if mounted:
+                subprocess.run(["umount", str(disk)], check=True)
+
     def _compare(self, case: Case, result: Result) -> list[str]:
+        """Return what is wrong with what the commands left."""
         from tests.hostile import checks
 
-        if case.rest and not result.failures and result.codes[0] not in (0, 1):
+        stored = case.rest.startswith("made/")
+        if case.rest and not stored and result.codes[0] not in (0, 1, 130):
             return [f"rest lost: one bad episode ended the run with {result.codes[0]}"]
-        if case.rest and not result.failures:
-            before = self._undisturbed(case.rest)
-            return list(call_child(lambda: checks.rest_kept(before, self.here / "run"), self.answer))
-        return list(call_child(lambda: checks.after(case, self.here), self.answer)) if not result.failures else []
+        before = self.good / case.rest if stored or not case.rest else self._undisturbed(case.rest)
+
+        def look() -> list[str]:
+            kept = checks.rest_kept(before, self.here / "run", stored=stored) if case.rest else []
+            return checks.after(case, self.here) + kept
+
+        return list(call_child(look, self.answer))
 
     def _undisturbed(self, rest: str) -> Path:
         """Return the run folder of the good episodes alone, judged at the same place as they are in every try."""
@@ -294,11 +206,16 @@ class Worker:
         if not kept.is_dir():
             aside = self.here.with_name("aside")
             self.here.rename(aside)
-            self.here.mkdir()
+            self._new_folder()
             case = Case(**call_child(lambda: undisturbed(rest, self.here, self.good).to_json(), self.answer))
             out, err = self.here / "stdout", self.here / "stderr"
-            outcome = run_command(case.commands[0], case, out, err)
-            assert outcome.code == 0, err.read_text()
+            with self._surroundings(case) as address:
+                arguments = [word.replace("{server}", address) for word in case.commands[0]]
+                outcome = run_command(arguments, case, out, err)
+            if outcome.code != 0:
+                raise RuntimeError(
+                    f"judging {rest} undisturbed ended with {outcome.code}: {err.read_text()[-500:]}"
+                )
             kept.parent.mkdir(parents=True, exist_ok=True)
             (self.here / "run").rename(kept)
             shutil.rmtree(self.here)
@@ -307,19 +224,25 @@ class Worker:
 
     def _clear(self) -> None:
         shutil.rmtree(self.here, ignore_errors=True)
+        self._new_folder()
+
+    def _new_folder(self) -> None:
         self.here.mkdir(parents=True)
+        shutil.copy(self.good / "made" / "subgoals.yaml", self.here)
 
 
-def drop_rights() -> None:
-    """Give up root's right to read and write what its mode forbids, where this process has it."""
-    if os.getuid() == 0:
-        header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-        held = (ctypes.c_uint32 * 6)()
-        libc = ctypes.CDLL(None)
-        libc.capget(header, held)
-        held[0] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
-        if libc.capset(header, held):
-            raise OSError("capset failed")
+def _start_server(lies: dict[str, object]) -> tuple[int, str]:
+    """Start a lying server; return its process and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        return start_child(lambda: serve(listener, lies)), address
+
+
+def _mount(disk: Path, size: int) -> bool:
+    """Make a disk of some bytes; return whether it is one: only root can, and others get a folder."""
+    disk.mkdir(exist_ok=True)
+    line = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(disk)]
+    return subprocess.run(line, capture_output=True).returncode == 0
 
 
 _worker: Worker | None = None

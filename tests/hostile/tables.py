@@ -19,7 +19,9 @@ def damage_parquet(path: Path, rng: Random) -> str:
     table = pq.read_table(path, use_threads=False)
     column = rng.randrange(table.num_columns)
     name = table.column_names[column]
-    how = rng.choice(("value", "value", "value", "type", "type", "drop", "rename", "rows", "nulls", "twice", "none"))
+    how = rng.choice(
+        ("value", "value", "value", "type", "type", "drop", "rename", "rows", "nulls", "twice", "none")
+    )
     if how in ("drop", "rename", "twice"):
         names = [f"{name}_" if n == name else n for n in table.column_names]
         changed = {
@@ -92,7 +94,20 @@ def gif(width: int, height: int, frames: int = 2) -> bytes:
 def damage_boxes(content: bytes, rng: Random) -> bytes:
     """Return an mp4 with a field of one of its header boxes replaced: sizes, counts, rates, lengths."""
     data = bytearray(content)
-    names = (b"mvhd", b"tkhd", b"mdhd", b"stts", b"stsz", b"stsc", b"stco", b"avc1", b"elst", b"moov", b"trak", b"stsd")
+    names = (
+        b"mvhd",
+        b"tkhd",
+        b"mdhd",
+        b"stts",
+        b"stsz",
+        b"stsc",
+        b"stco",
+        b"avc1",
+        b"elst",
+        b"moov",
+        b"trak",
+        b"stsd",
+    )
     found = [at for name in names if (at := content.find(name)) >= 4]
     if not found:
         return content

@@ -106,7 +106,7 @@ def variants(seed: int, kinds: tuple[str, ...] = ("hf", "sarm", "embedded")) -> 
     yield from fixed
     for number in itertools.count():
         kind = rng.choice(kinds)
-        name, change = _drawn(kind, random.Random(f"{seed} {number}"))
+        name, change = drawn(kind, random.Random(f"{seed} {number}"))
         yield f"{kind}:drawn {number} {name}", _maker(kind, change)
 
 
@@ -466,7 +466,7 @@ def _embedded_faults() -> list[tuple[str, Change]]:
     return faults
 
 
-def _drawn(kind: str, rng: random.Random) -> tuple[str, Change]:
+def drawn(kind: str, rng: random.Random) -> tuple[str, Change]:
     """Return a random fault: flipped bytes, a cut, or a replaced field of a JSON text or header."""
     name = rng.choice((*TEXTS[kind], HEADERS[kind], HEADERS[kind]))
     how = rng.choice(("flips", "cut", "field"))

@@ -12,7 +12,16 @@ from tests.hostile.case import Case
 from tests.hostile.good_inputs import SOURCES, copy_good, judge_command, video
 from tests.hostile.tables import damage_boxes, damage_parquet, gif, png
 
-BAD_PATHS = ("/dev/zero", "/dev/null", "/etc/passwd", "nowhere.mp4", "v", "x" * 300 + ".mp4", "x/" * 3000 + "y.mp4", "pipe.mp4")
+BAD_PATHS = (
+    "/dev/zero",
+    "/dev/null",
+    "/etc/passwd",
+    "nowhere.mp4",
+    "v",
+    "x" * 300 + ".mp4",
+    "x/" * 3000 + "y.mp4",
+    "pipe.mp4",
+)
 """Paths of videos that name a file, though none that can be used."""
 
 PLAYLISTS = (
@@ -49,8 +58,14 @@ def damage_image(path: Path, rng: Random) -> str:
     if how == "claims":
         path.write_bytes(png(*rng.choice(((50000, 50000), (2**31 - 1, 1), (0, 5), (65535, 65535)))))
     elif how == "bomb":
-        path.write_bytes((path.parents[next(i for i, p in enumerate(path.parents) if p.name == "here")].parent.parent
-                          / "good" / "bombs" / "filled.png").read_bytes())  # fmt: skip
+        path.write_bytes(
+            (
+                path.parents[next(i for i, p in enumerate(path.parents) if p.name == "here")].parent.parent
+                / "good"
+                / "bombs"
+                / "filled.png"
+            ).read_bytes()
+        )
     elif how == "gif":
         path.write_bytes(gif(16000, 16000))
     elif how == "size":
@@ -87,7 +102,17 @@ def source_case(name: str, rng: Random, here: Path, what: str, *, rest: bool) ->
     commands += [["inspect", str(place), *rng.choice(([], ["--json"]))]] if rng.random() < 0.5 else []
     commands += [[*judge_command(place, judge, here / "other"), "--dry-run"]] if rng.random() < 0.1 else []
     if rng.random() < 0.1:
-        commands.append(["progress-labels", str(place), "--method", "linear", "-o", str(here / "l.parquet"), "--assume-success"])
+        commands.append(
+            [
+                "progress-labels",
+                str(place),
+                "--method",
+                "linear",
+                "-o",
+                str(here / "l.parquet"),
+                "--assume-success",
+            ]
+        )
     return Case(what, commands, f"{name}.{judge}" if rest else "", unprivileged=what.endswith("unreadable"))
 
 
@@ -136,9 +161,15 @@ def make_lerobot_rows(rng: Random, here: Path, good: Path) -> Case:
     else:
         path = root / "meta" / "episodes" / "chunk-000" / "file-003.parquet"
         rows = pq.read_table(path, use_threads=False)
-        column = rng.choice([c for c in rows.column_names if c != "episode_index" and not c.startswith("stats/")])
+        column = rng.choice(
+            [c for c in rows.column_names if c != "episode_index" and not c.startswith("stats/")]
+        )
         values, kind = rows[column].to_pylist(), rows[column].type
-        odd = (None, -1, 2**62) if pa.types.is_integer(kind) else (None, float("nan"), float("inf"), -1.0, 1e300)
+        odd = (
+            (None, -1, 2**62)
+            if pa.types.is_integer(kind)
+            else (None, float("nan"), float("inf"), -1.0, 1e300)
+        )
         values[-1] = rng.choice(odd) if pa.types.is_integer(kind) or pa.types.is_floating(kind) else None
         what = f"{column} = {values[-1]}"
         pq.write_table(rows.set_column(rows.column_names.index(column), column, pa.array(values, kind)), path)
@@ -147,7 +178,9 @@ def make_lerobot_rows(rng: Random, here: Path, good: Path) -> Case:
 
 def make_single(rng: Random, here: Path, good: Path) -> Case:
     """Make one file or folder the whole source: a damaged video, or something no reader expects."""
-    source = here / rng.choice(("one.mp4", "one.gif", "one.mkv", "one.hdf5", "one.csv", "one.json", "one", "manifest.yaml"))
+    source = here / rng.choice(
+        ("one.mp4", "one.gif", "one.mkv", "one.hdf5", "one.csv", "one.json", "one", "manifest.yaml")
+    )
     how = rng.random()
     if how < 0.6:
         video(source.with_suffix(".mp4")).rename(source)
@@ -157,7 +190,13 @@ def make_single(rng: Random, here: Path, good: Path) -> Case:
         what = m.replace_file(source, rng)
     else:
         what, source = f"source {rng.choice(BAD_PATHS)[:50]!r}", Path(rng.choice(BAD_PATHS))
-    arguments = rng.choice((judge_command(source, "linear-time", here / "run"), ["inspect", str(source)], ["inspect", str(source), "--json"]))
+    arguments = rng.choice(
+        (
+            judge_command(source, "linear-time", here / "run"),
+            ["inspect", str(source)],
+            ["inspect", str(source), "--json"],
+        )
+    )
     return Case(f"{source.name[:40]}: {what}", [arguments], unprivileged=what.endswith("unreadable"))
 
 
@@ -165,8 +204,20 @@ def make_names(rng: Random, here: Path, good: Path) -> Case:
     """Make a folder of videos with names that break out of lines, markup, paths and encodings."""
     root = copy_good(good, "videos", here)
     odd = rng.choice(
-        (b"line\nbreak", b"\xff\xfe not utf-8", b"[bold]x[nope", b"\x1b[31m", b"-o", b" ", b"a" * 250, "é\u0301\u202e".encode(), b"%s{0}", b"..x", b"'\"`$(x)")
-    )  # fmt: skip
+        (
+            b"line\nbreak",
+            b"\xff\xfe not utf-8",
+            b"[bold]x[nope",
+            b"\x1b[31m",
+            b"-o",
+            b" ",
+            b"a" * 250,
+            "é\u0301\u202e".encode(),
+            b"%s{0}",
+            b"..x",
+            b"'\"`$(x)",
+        )
+    )
     folder = bytes(root) + b"/close_the_box/"
     place = folder + odd + b".mp4" if len(odd) < 240 else folder + odd
     (root / "close_the_box" / "episode.mp4").rename(place.decode("utf-8", "surrogateescape"))

@@ -1,0 +1,131 @@
+"""Hostile files that go with a source: labels, subgoals, calibration maps; and models' hostile answers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+
+from tests.hostile import mutations as m
+from tests.hostile.case import Case
+from tests.hostile.good_inputs import SERVED
+from tests.hostile.kinds.sources import damage
+
+
+def make_labels(rng: Random, here: Path, good: Path) -> Case:
+    """Make an odd labels file in one of its formats, for the commands that take one."""
+    path = Path(shutil.copy(good / "made" / f"labels.{rng.choice(('csv', 'jsonl', 'parquet'))}", here))
+    if rng.random() < 0.08:
+        path = path.rename(here / rng.choice(("labels", "labels.txt", "labels.json", "x" * 200)))
+    what = damage(path, rng)
+    source, labels = str(good / "jsonl" / "list.jsonl"), ["--labels", str(path)]
+    run, linear = str(here / "run"), str(good / "made" / "runs" / "linear")
+    commands = [
+        ["judge", source, "--judge", "linear-time", "-o", run, *labels],
+        ["inspect", source, *labels],
+        ["calibrate", linear, "-o", str(here / "map.json"), *labels],
+        ["metrics", linear, *labels],
+        ["progress-labels", source, "--method", "linear", "-o", str(here / "l.parquet"), *labels],
+    ]
+    return Case(f"labels {what}", rng.sample(commands, 2), unprivileged=what.endswith("unreadable"))
+
+
+def make_subgoals(rng: Random, here: Path, good: Path) -> Case:
+    """Make an odd subgoals file."""
+    path = Path(shutil.copy(good / "made" / "subgoals.yaml", here))
+    what = damage(path, rng)
+    arguments = [
+        "judge",
+        str(good / "jsonl" / "list.jsonl"),
+        "--subgoals",
+        str(path),
+        "-o",
+        str(here / "run"),
+        "--no-cache",
+    ]
+    judge = rng.choice(
+        (["--judge", "stepeval", "--model", 'mock/{"answer": "yes"}'], ["--judge", "linear-time"])
+    )
+    commands = [[*arguments, *judge], ["metrics", str(here / "run")]]
+    return Case(f"subgoals {what}", commands, unprivileged=what.endswith("unreadable"))
+
+
+def make_calibration(rng: Random, here: Path, good: Path) -> Case:
+    """Make an odd calibration map."""
+    name = rng.choice(("linear", "topreward"))
+    path = Path(shutil.copy(good / "made" / f"map-{name}.json", here))
+    what = damage(path, rng)
+    judge = {
+        "linear": ["--judge", "linear-time"],
+        "topreward": ["--judge", "topreward", "--model", "mock/-1.5", "--no-cache"],
+    }[name]
+    arguments = [
+        "judge",
+        str(good / "jsonl" / "list.jsonl"),
+        *judge,
+        "--calibration",
+        str(path),
+        "-o",
+        str(here / "run"),
+    ]
+    commands = [arguments, ["metrics", str(here / "run")]]
+    return Case(f"map {what}", commands, unprivileged=what.endswith("unreadable"))
+
+
+ANSWERS = (
+    {
+        "subgoals": [
+            {"number": 1, "answer": "yes", "why": "x", "when": 3},
+            {"number": 2, "answer": "no", "why": "y"},
+        ]
+    },
+    {"frames": [{"frame": 1, "percent": 10}, {"frame": 2, "percent": 90}]},
+    {"answer": "yes", "why": "x", "score": 0.5},
+    {"stages": [{"name": "reach", "start": 0, "end": 3}, {"name": "pull", "start": 3, "end": 5}]},
+    [{"step": "reach", "start_frame": 0, "end_frame": 3}],
+    {"subgoals": [{"name": "reach", "criterion": "near", "mode": "ever"}]},
+)
+TEXTS = (
+    "<score>{}%</score>",
+    "<progress>{}%</progress>",
+    "Frame 1: Task Completion Percentages: {}%\nFrame 2: Task Completion Percentages: 40%",
+    "Frame {}: Task Completion Percentages: 5%",
+    "<think>{}",
+    "```json\n{}\n```",
+    "{}",
+)
+
+
+def make_answers(rng: Random, here: Path, good: Path) -> Case:
+    """Make a scripted model say odd things to judges, and to the commands that annotate and plan."""
+    if rng.random() < 0.6:
+        odd, what = m.odd_json(rng.choice(ANSWERS), rng)
+        text = m.dump_json(odd)
+    else:
+        value = rng.choice(
+            (*m.ODD_TEXTS, *map(str, m.ODD_NUMBERS), "9" * 400, "nan", "1e400", "٣", *m.RAW.values())
+        )
+        text, what = rng.choice(TEXTS).replace("{}", value), f"{value[:30]!r}"
+    text = text.replace("\0", "?")[:100_000]  # an argument holds no NUL, and no more on some systems
+    source, name = str(good / "jsonl" / "list.jsonl"), rng.choice(tuple(SERVED))
+    judge = [
+        "judge",
+        source,
+        "--judge",
+        name,
+        "--model",
+        f"mock/{text}",
+        "--no-cache",
+        "-o",
+        str(here / "run"),
+        *SERVED[name],
+    ]
+    commands = rng.choice(
+        (
+            [judge, ["metrics", str(here / "run")]],
+            [judge, ["report", str(here / "run"), "-o", str(here / "page"), "--no-videos"]],
+            [["annotate", source, "--model", f"mock/{text}", "--no-cache", "-o", str(here / "annotated")]],
+            [["plan", "push it", "--model", f"mock/{text}", "-o", str(here / "subgoals.yaml")]],
+        )
+    )
+    return Case(f"answer {what}", commands)

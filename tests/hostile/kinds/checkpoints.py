@@ -1,0 +1,29 @@
+"""Hostile checkpoints: those of ``tests/models/hostile_checkpoints.py``, by way of the commands."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+
+from tests.hostile.case import Case
+
+
+def make_checkpoint(rng: Random, here: Path, good: Path) -> Case:
+    """Damage a checkpoint of one of three kinds and judge with it."""
+    from tests.models import hostile_checkpoints as hostile
+
+    kind = rng.choice(("hf", "hf", "sarm", "embedded"))
+    folder = Path(shutil.copytree(good / "made" / "checkpoints" / kind, here / "checkpoint"))
+    name, change = rng.choice(hostile.written(kind)) if rng.random() < 0.6 else hostile.drawn(kind, rng)
+    change(folder)
+    return Case(f"{kind}: {name}", [checkpoint_command(kind, folder, here, good)])
+
+
+def checkpoint_command(kind: str, folder: Path, here: Path, good: Path) -> list[str]:
+    """Return the arguments that judge with a checkpoint."""
+    model = {"hf": f"hf/{folder}", "sarm": f"sarm/{folder}", "embedded": "embedded"}[kind]
+    options = ["-M", f"checkpoint={folder}"] if kind == "embedded" else []
+    judge = ["sarm"] if kind == "sarm" else ["topreward", "-J", "prefixes=2", "-J", "size=64"]
+    line = ["judge", str(good / "jsonl" / "list.jsonl"), "--judge", *judge, "--model", model, *options]
+    return [*line, "-o", str(here / "run"), "--no-cache", "--limit", "2"]
