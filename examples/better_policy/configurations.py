@@ -51,6 +51,9 @@ FORMS: Mapping[str, Weigh] = {
     "rabc": lambda run, frames, setting: lerobot_rabc(frames, chunk_size=setting.chunk),
     "rabc corrected": lambda run, frames, setting: corrected_rabc(frames, chunk_size=setting.chunk),
     "awr": lambda run, frames, setting: topreward_awr(frames),
+    "awr dense": lambda run, frames, setting: topreward_awr(
+        frames, advantage="plain-change", tau_role="prefactor"
+    ),
     "awr logistic": lambda run, frames, setting: logistic_awr(frames, chunk_size=setting.chunk),
     "filter": _filtered,
 }

@@ -101,7 +101,7 @@ def make_demonstrations(folder: Path, task: str, setting: Setting) -> None:
         return
     env = SimEnv(get_task(task))
     try:
-        candidates = list(_choose(env, setting))
+        candidates = [(kind, plan) for kind, plan, _ in choose_demonstrations(env, setting)]
         # Of equals a filter keeps the first: their order must not separate the good from the bad.
         order = np.random.default_rng(seed_entropy(setting.demo_seed, task)).permutation(len(candidates))
         chosen = [candidates[place] for place in order.tolist()]
@@ -135,8 +135,8 @@ def steps_to_success(rollout: Rollout) -> float:
     return float(done[0]) * CONTROL_HZ / rollout.fps if len(done) else np.inf
 
 
-def _choose(env: SimEnv, setting: Setting) -> Iterator[tuple[str, RolloutPlan]]:
-    """Yield kind and plan of every demonstration, each in a scene of its own.
+def choose_demonstrations(env: SimEnv, setting: Setting) -> Iterator[tuple[str, RolloutPlan, Rollout]]:
+    """Yield kind, plan and rollout (not rendered) of every demonstration, each in a scene of its own.
 
     Policies of a kind take turns, a scene each; one that does not end as its kind must is passed over.
     """
@@ -156,7 +156,7 @@ def _choose(env: SimEnv, setting: Setting) -> Iterator[tuple[str, RolloutPlan]]:
             if fits(kind, rollout, usual):
                 found += 1
                 usual += [steps_to_success(rollout)] * (kind == "good")
-                yield kind, plan
+                yield kind, plan, rollout
         if found < count:
             raise RunError(f"{env.task.name}: only {found} of {count} {kind} demonstrations were found.")
 

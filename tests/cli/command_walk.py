@@ -156,7 +156,7 @@ def _weighting(flag: str) -> list[str]:
         return [*rabc, "--by", "MP"]
     if flag == "--by":
         return [*rabc, "--top", "0.5"]
-    if flag in ("--tau", "--delta-max"):
+    if flag in ("--tau", "--delta-max", "--advantage", "--tau-role"):
         return ["--method", "awr"]
     return ["--method", "awr", "--form", "logistic"] if flag == "--temperature" else rabc
 

@@ -52,10 +52,12 @@ def test_rabc_at_its_defaults_on_short_clean_episodes_is_called_idle() -> None:
     assert any("plain behaviour cloning" in w and "--kappa" in w for w in spread.warnings)
 
 
-def test_topreward_on_rising_curves_is_called_idle_and_the_logistic_form_is_not() -> None:
-    rising = np.cumsum(np.random.default_rng(0).uniform(0, 0.02, 100)).tolist()
-    assert any("--form logistic" in w for w in weight_distribution(topreward_awr(frames_of(rising))).warnings)
-    assert not weight_distribution(logistic_awr(frames_of(rising))).warnings
+def test_the_dense_reward_of_rising_curves_is_called_idle_and_advantages_of_progress_are_not() -> None:
+    rising = frames_of(np.cumsum(np.random.default_rng(0).uniform(0, 0.02, 100)).tolist())
+    dense = topreward_awr(rising, advantage="plain-change", tau_role="prefactor")
+    assert any("--form logistic" in w for w in weight_distribution(dense).warnings)
+    assert not weight_distribution(topreward_awr(rising)).warnings
+    assert not weight_distribution(logistic_awr(rising)).warnings
 
 
 def test_weights_drawn_by_noise_are_named() -> None:

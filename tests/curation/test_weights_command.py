@@ -141,6 +141,7 @@ class TestForTheSampler:
         [
             ("--method", "rabc", "--form", "corrected", "--chunk-size", 8),
             ("--method", "awr"),
+            ("--method", "awr", "--advantage", "change", "--chunk-size", 8, "--tau-role", "prefactor"),
             ("--method", "awr", "--form", "logistic", "--chunk-size", 8),
             ("--method", "filter", "--top", 0.5, "--by", "PPL"),
         ],
@@ -207,7 +208,8 @@ class TestWhatIsShown:
         assert "lerobot-train" in result.stderr
 
     def test_the_share_at_the_cap_is_printed(self, truth: Path, tmp_path: Path) -> None:
-        result = call(truth, "--method", "awr", "-o", tmp_path / "w.parquet")
+        dense = ("--advantage", "plain-change", "--tau-role", "prefactor")
+        result = call(truth, "--method", "awr", *dense, "-o", tmp_path / "w.parquet")
         assert "at the cap 0.7" in result.stdout
         assert "FrameWeights" in result.stderr
 
@@ -237,6 +239,9 @@ class TestMistakes:
             (("--method", "rabc", "--chunk-size", 8, "--drop-stalls", 1), "--form corrected"),
             (("--method", "filter", "--form", "x"), "no --form"),
             (("--method", "filter", "--still", 0.1), "--drop-stalls"),
+            (("--method", "awr", "--advantage", "changes"), "Valid: change, plain-change, progress"),
+            (("--method", "awr", "--tau-role", "factor"), "Valid: inverse-temperature, prefactor"),
+            (("--method", "awr", "--chunk-size", 8), "--advantage change"),
             (("--method", "awr", "--channel", "minmx"), "Valid: nats, progress"),
             (("--method", "awr", "--dense-channel", "progress"), "--form lerobot"),
             (("--method", "filter", "--top", 0.5, "--by", "PLP"), "PPL"),

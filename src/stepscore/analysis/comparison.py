@@ -71,6 +71,7 @@ class GroupComparison:
             "paired": c.paired,
             "test": c.test,
             "p_value": c.p_value,
+            "caution": c.caution,
             "q_value": self.q_value,
             "probability_of_improvement": c.probability_of_improvement.value,
             "probability_lo": c.probability_of_improvement.lo,

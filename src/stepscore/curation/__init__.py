@@ -5,7 +5,7 @@
 ================================ ==========================================================================
 :func:`lerobot_rabc`             RA-BC exactly as LeRobot computes it from a progress file
 :func:`corrected_rabc`           RA-BC with this package's three corrections, which LeRobot does not have
-:func:`topreward_awr`            TOPReward's dense reward as published
+:func:`topreward_awr`            advantage weights after TOPReward, in each of their readings
 :func:`logistic_awr`             advantage weights that do not saturate
 ================================ ==========================================================================
 

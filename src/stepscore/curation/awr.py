@@ -1,14 +1,23 @@
-"""Advantage weights after TOPReward: a frame from which progress rises weighs more than one from which it falls.
+"""Advantage weights after TOPReward: frames of more than average progress weigh more in training.
 
-TOPReward (arXiv 2602.19313) defines the dense reward from one prefix to the next as
-clip(tau exp(s_k - s_(k-1)), 0, delta_max) with tau = delta_max = 2. Progress changes by at most 1, so tau exp(.)
-spans 0.74 to 5.4, and every change that is not a fall is at the cap: the published weight distinguishes falls from
-all else, and nothing more.
+TOPReward (arXiv 2602.19313) "convert[s] these values to advantages by subtracting the dataset mean, then fine-tune[s]
+with the AWR objective" (section 5.3), with tau = delta_max = 2. Its equations leave two things open, which are
+options here: what the mean is subtracted from, and where tau stands.
+
+    advantage="progress"        A = s_i - mean of s over the dataset          (default: "these values")
+    advantage="change"          A = (s_k - s_(k-1)) - mean change             the steps of its dense reward
+    advantage="plain-change"    A = s_k - s_(k-1)                             the dense reward, nothing subtracted
+
+    tau_role="inverse-temperature"    w = clip(exp(tau A), 0, delta_max)      (default: the AWR objective)
+    tau_role="prefactor"              w = clip(tau exp(A), 0, delta_max)      as in the dense reward
+
+As a prefactor, tau = delta_max puts every advantage of 0 or more at the cap.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -17,15 +26,18 @@ from stepscore.types import FloatArray
 
 TAU, DELTA_MAX, TEMPERATURE = 2.0, 2.0, 1.0
 
+Advantage = Literal["progress", "change", "plain-change"]
+TauRole = Literal["inverse-temperature", "prefactor"]
+
 
 @dataclass(frozen=True)
 class AdvantageWeights:
-    """Weights in 0..delta_max, NaN where the change is unknown.
+    """Weights in 0..delta_max, NaN where progress or its change is unknown.
 
     Attributes:
         weights: One weight per frame.
-        mean: Mean change over all frames, the baseline if it was subtracted.
-        deviation: Standard deviation of the changes.
+        mean: Mean of the values (progress, or its changes) over all frames: the baseline, if it was subtracted.
+        deviation: Their standard deviation.
         at_cap: Share of known weights that are at delta_max; NaN where none is known.
     """
 
@@ -36,24 +48,31 @@ class AdvantageWeights:
 
 
 def topreward_weights(
-    changes: FloatArray, *, tau: float = TAU, delta_max: float = DELTA_MAX, subtract_mean: bool = False
+    values: FloatArray,
+    *,
+    tau: float = TAU,
+    delta_max: float = DELTA_MAX,
+    tau_role: TauRole = "inverse-temperature",
+    subtract_mean: bool = True,
 ) -> AdvantageWeights:
-    """Return clip(tau exp(change), 0, delta_max), optionally with the mean change subtracted first.
+    """Return clip(exp(tau A), 0, delta_max), or clip(tau exp(A), 0, delta_max), with A = value - mean value.
 
     Args:
-        changes: Change of progress from each frame's curve point to the next; NaN for unknown.
-        tau: Weight of no change, or with ``subtract_mean`` of an average change.
+        values: Progress of each frame, or its change from the frame's curve point to the next; NaN for unknown.
+        tau: Above 1 as an inverse temperature, the weights are farther apart; as a prefactor, the weight of A = 0.
         delta_max: Largest weight.
-        subtract_mean: Two readings of the method. Without: the dense reward as its equation stands, in which
-            any change that is not a fall has weight tau or more. With: an advantage in the sense of
-            advantage-weighted regression, the change less the mean change of the dataset; then a change
-            below the average loses weight, too.
+        tau_role: ``"inverse-temperature"``: exp(tau A), tau in the place of 1/beta in the objective of
+            advantage-weighted regression (Peng et al. 2019). ``"prefactor"``: tau exp(A).
+        subtract_mean: Whether A is less the mean over all frames.
     """
     if not (tau > 0 and delta_max > 0):
         raise OptionError(f"tau is {tau} and delta_max {delta_max}; both must be above 0.")
-    mean, deviation = _mean_and_deviation(changes)
-    advantage = changes - mean if subtract_mean else changes
-    weights = np.clip(tau * np.exp(advantage), 0.0, delta_max)
+    if tau_role not in get_args(TauRole):
+        raise OptionError(f"Unknown tau_role {tau_role!r}. Valid: {', '.join(get_args(TauRole))}.")
+    mean, deviation = _mean_and_deviation(values)
+    advantage = values - mean if subtract_mean else values
+    raw = tau * np.exp(advantage) if tau_role == "prefactor" else np.exp(tau * advantage)
+    weights = np.clip(raw, 0.0, delta_max)
     return AdvantageWeights(weights, mean, deviation, _at_cap(weights, delta_max))
 
 
@@ -82,8 +101,8 @@ def logistic_weights(
     return AdvantageWeights(weights, mean, deviation, _at_cap(weights, delta_max))
 
 
-def _mean_and_deviation(changes: FloatArray) -> tuple[float, float]:
-    known = changes[~np.isnan(changes)]
+def _mean_and_deviation(values: FloatArray) -> tuple[float, float]:
+    known = values[~np.isnan(values)]
     return (float(np.mean(known)), float(np.std(known))) if len(known) else (np.nan, np.nan)
 
 

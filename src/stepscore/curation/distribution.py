@@ -139,7 +139,7 @@ def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
 
 def _remedy(weighting: Weighting) -> str:
     if weighting.form == "topreward":
-        return "Every change that is not a fall is at the cap: try --form logistic, or --subtract-mean."
+        return "Most advantages are at the cap or near 0: try --form logistic, or --advantage progress."
     if weighting.form == "lerobot":
         return "Nearly every chunk gains more than kappa: raise --kappa, or try --form corrected."
     return "The judge's curves are too even to distinguish frames; choose episodes with --top instead."

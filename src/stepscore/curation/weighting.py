@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from stepscore.curation.awr import AdvantageWeights, logistic_weights, topreward_weights
+from stepscore.curation.awr import Advantage, AdvantageWeights, logistic_weights, topreward_weights
 from stepscore.curation.frames import RunFrames
 from stepscore.curation.rabc_corrected import chunk_gains, corrected_rabc_weights
 from stepscore.curation.rabc_lerobot import FALLBACK_WEIGHT, KAPPA, lerobot_rabc_weights
 from stepscore.curation.selection import stall_frames
+from stepscore.errors import OptionError, UnknownNameError
 from stepscore.types import FloatArray
 
 
@@ -85,16 +86,41 @@ def corrected_rabc(frames: RunFrames, *, chunk_size: int, **options: Any) -> Wei
     return Weighting(frames, rabc.weights, "rabc", "corrected", {"chunk_size": chunk_size, **options}, facts)
 
 
-def topreward_awr(frames: RunFrames, *, chunk_size: int | None = None, **options: Any) -> Weighting:
-    """Weigh frames by TOPReward's dense reward.
+def topreward_awr(
+    frames: RunFrames, *, advantage: Advantage = "progress", chunk_size: int | None = None, **options: Any
+) -> Weighting:
+    """Weigh frames by advantage after TOPReward; :mod:`stepscore.curation.awr` has the formulas.
 
     Args:
         frames: From :func:`run_frames`.
+        advantage: What becomes the advantage: ``"progress"`` less its mean over the dataset's frames, the
+            ``"change"`` of progress less its mean, or the ``"plain-change"`` with nothing subtracted.
         chunk_size: Frames over which a change is taken; by default from one point of the judge's curve to the
-            next, as in the paper.
-        options: ``tau``, ``delta_max``, ``subtract_mean``, as in :func:`topreward_weights`.
+            next, as in the paper. An error with ``"progress"``, which takes no change.
+        options: ``tau``, ``delta_max``, ``tau_role``, as in :func:`topreward_weights`.
     """
-    return _awr(frames, "topreward", topreward_weights, chunk_size, options)
+    if advantage not in get_args(Advantage):
+        raise UnknownNameError("advantage", advantage, get_args(Advantage))
+    if advantage == "progress" and chunk_size is not None:
+        raise OptionError(
+            "chunk_size is the span of a change, and the advantage is of progress itself: leave it out, or choose "
+            "--advantage change."
+        )
+    values = frames.progress if advantage == "progress" else _changes(frames, chunk_size)
+    awr = topreward_weights(values, subtract_mean=advantage != "plain-change", **options)
+    stated = {
+        "advantage": advantage,
+        **({} if advantage == "progress" else {"chunk_size": chunk_size}),
+        **options,
+    }
+    return Weighting(
+        frames,
+        awr.weights,
+        "awr",
+        "topreward",
+        stated,
+        _facts(awr, "progress" if advantage == "progress" else "change"),
+    )
 
 
 def logistic_awr(frames: RunFrames, *, chunk_size: int | None = None, **options: Any) -> Weighting:
@@ -102,10 +128,12 @@ def logistic_awr(frames: RunFrames, *, chunk_size: int | None = None, **options:
 
     Args:
         frames: From :func:`run_frames`.
-        chunk_size: As for :func:`topreward_awr`.
+        chunk_size: Frames over which a change is taken; by default from one point of the judge's curve to the next.
         options: ``delta_max``, ``temperature``, as in :func:`logistic_weights`.
     """
-    return _awr(frames, "logistic", logistic_weights, chunk_size, options)
+    awr = logistic_weights(_changes(frames, chunk_size), **options)
+    stated = {"chunk_size": chunk_size, **options}
+    return Weighting(frames, awr.weights, "awr", "logistic", stated, _facts(awr, "change"))
 
 
 def keep_all(frames: RunFrames) -> Weighting:
@@ -130,16 +158,9 @@ def without_stalls(weighting: Weighting, **options: Any) -> Weighting:
     )
 
 
-def _awr(
-    frames: RunFrames,
-    form: str,
-    weigh: Callable[..., AdvantageWeights],
-    chunk_size: int | None,
-    options: Mapping[str, Any],
-) -> Weighting:
-    awr = weigh(_changes(frames, chunk_size), **options)
-    facts = {"mean change": awr.mean, "deviation of changes": awr.deviation, "at the cap": awr.at_cap}
-    return Weighting(frames, awr.weights, "awr", form, {"chunk_size": chunk_size, **options}, facts)
+def _facts(awr: AdvantageWeights, of: str) -> dict[str, float]:
+    plural = {"change": "changes"}.get(of, of)
+    return {f"mean {of}": awr.mean, f"deviation of {plural}": awr.deviation, "at the cap": awr.at_cap}
 
 
 def _changes(frames: RunFrames, chunk_size: int | None) -> FloatArray:

@@ -135,7 +135,7 @@ def test_an_arm_gains_nothing_by_having_met_easier_tasks():
     result = compare_unpaired(a, b, strata=tasks)
     assert result.difference.value == pytest.approx(0.0, abs=0.01)
     assert result.difference.lo < 0 < result.difference.hi
-    assert result.test.startswith("permutation within strata")
+    assert result.test.startswith("the larger of studentised permutation within strata")
 
 
 def test_strata_are_weighted_as_mantel_and_haenszel_do():

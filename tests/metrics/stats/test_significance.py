@@ -74,45 +74,84 @@ def test_mcnemar_is_the_binomial_test_of_discordant_pairs_and_the_sign_flip_of_z
         assert p == pytest.approx(brute_force_flips([1] * won + [-1] * lost))
 
 
-def test_permutations_of_few_episodes_equal_scipys():
+def welch(a, b) -> float:
+    return float(
+        abs(np.mean(a) - np.mean(b)) / np.sqrt(np.var(a, ddof=1) / len(a) + np.var(b, ddof=1) / len(b))
+    )
+
+
+@pytest.mark.parametrize(
+    ("studentised", "statistic"), [(False, lambda x, y: abs(x.mean() - y.mean())), (True, welch)]
+)
+def test_permutations_of_few_episodes_equal_scipys(studentised, statistic):
     a, b = np.array([0.9, 0.7, 0.8, 0.4]), np.array([0.1, 0.5, 0.3, 0.7, 0.2])
     theirs = stats.permutation_test(
-        (a, b), lambda x, y: abs(x.mean() - y.mean()), alternative="greater", n_resamples=np.inf
+        (a, b), statistic, alternative="greater", n_resamples=np.inf, vectorized=False
     )
-    result = permutation_test([stratum(a, b)])
+    result = permutation_test([stratum(a, b)], studentised=studentised)
     assert result.p_value == pytest.approx(theirs.pvalue)
-    assert result.test == "permutation (exact)"
+    assert result.test == ("studentised permutation (exact)" if studentised else "permutation (exact)")
 
 
-def test_permutations_stay_within_strata_and_move_whole_clusters():
+def naive_arms(s: Stratum, chosen) -> tuple[float, float]:
+    """The weighted difference of means when the first arm holds ``chosen``, and its cluster-robust variance."""
+    others = [i for i in range(len(s.totals)) if i not in chosen]
+    means, variance = [], 0.0
+    for units in (list(chosen), others):
+        mean = s.totals[units].sum() / s.sizes[units].sum()
+        deviations = [s.totals[i] - s.sizes[i] * mean for i in units]
+        if len(units) == 1:
+            deviations = [s.totals[i] - s.sizes[i] * s.totals.sum() / s.sizes.sum() for i in units]
+        factor = len(units) / (len(units) - 1) if len(units) > 1 else 1.0
+        means.append(mean)
+        variance += factor * sum(d**2 for d in deviations) / s.sizes[units].sum() ** 2
+    return s.weight * (means[0] - means[1]), s.weight**2 * variance
+
+
+@pytest.mark.parametrize("studentised", [False, True])
+def test_permutations_stay_within_strata_and_move_whole_clusters(studentised):
     rng = np.random.default_rng(2)
     strata = [
         Stratum(rng.random(4) * 3, np.array([1.0, 2.0, 3.0, 1.0]), 2, 0.4),
-        Stratum(rng.random(5), np.ones(5), 2, 0.6),
+        Stratum(rng.random(5), np.ones(5), 2, 0.5),
+        Stratum(rng.random(3), np.ones(3), 1, 0.1),
     ]
-
-    def difference(s: Stratum, chosen) -> float:
-        others = [i for i in range(len(s.totals)) if i not in chosen]
-        mean = [s.totals[list(i)].sum() / s.sizes[list(i)].sum() for i in (chosen, others)]
-        return s.weight * (mean[0] - mean[1])
-
     deals = [itertools.combinations(range(len(s.totals)), s.first) for s in strata]
-    sums = [
-        sum(difference(s, chosen) for s, chosen in zip(strata, deal, strict=True))
-        for deal in itertools.product(*deals)
-    ]
-    observed = abs(sums[0])
-    result = permutation_test(strata)
-    assert result.p_value == pytest.approx(np.mean([abs(s) >= observed - 1e-12 for s in sums]))
-    assert result.test == "permutation within strata (exact)"
+    found = []
+    for deal in itertools.product(*deals):
+        arms = [naive_arms(s, chosen) for s, chosen in zip(strata, deal, strict=True)]
+        difference, variance = (sum(parts) for parts in zip(*arms, strict=True))
+        found.append(abs(difference) / (np.sqrt(variance) if studentised else 1.0))
+    result = permutation_test(strata, studentised=studentised)
+    assert result.p_value == pytest.approx(np.mean([value >= found[0] - 1e-12 for value in found]))
+    assert result.test.endswith("permutation within strata (exact)")
 
 
-def test_drawn_permutations_come_near_the_t_test_and_reject_at_their_level():
+@pytest.mark.parametrize("studentised", [False, True])
+def test_drawn_permutations_come_near_the_t_test_and_reject_at_their_level(studentised):
     rng = np.random.default_rng(4)
     a, b = rng.normal(0.3, size=60), rng.normal(size=80)
-    assert permutation_test([stratum(a, b)]).p_value == pytest.approx(stats.ttest_ind(a, b).pvalue, abs=0.02)
-    rejected = [permutation_test([stratum(*rng.exponential(size=(2, 4)))]).p_value <= 0.1 for _ in range(800)]
+    drawn = permutation_test([stratum(a, b)], studentised=studentised)
+    assert drawn.p_value == pytest.approx(stats.ttest_ind(a, b, equal_var=not studentised).pvalue, abs=0.02)
+    arms = [rng.exponential(size=(2, 4)) for _ in range(800)]
+    rejected = [permutation_test([stratum(*arm)], studentised=studentised).p_value <= 0.1 for arm in arms]
     assert 0.07 <= np.mean(rejected) <= 0.12
+
+
+def test_arms_of_equal_mean_and_unequal_spread_need_the_studentised_form():
+    rng = np.random.default_rng(5)
+    arms = [stratum(rng.normal(0, 5, size=6), rng.normal(size=24)) for _ in range(100)]
+    plain, studentised = (
+        np.mean([permutation_test([arm], studentised=form).p_value <= 0.05 for arm in arms])
+        for form in (False, True)
+    )
+    assert plain > 0.2
+    assert studentised < 0.15
+
+
+def test_arms_without_any_spread_are_told_apart_or_not():
+    assert permutation_test([stratum([0.1] * 4, [0.1] * 4)]).p_value == 1.0
+    assert permutation_test([stratum([0.9] * 4, [0.1] * 4)]).p_value == pytest.approx(2 / 70)
 
 
 def test_an_arm_without_units_has_no_p_value():

@@ -62,8 +62,11 @@ def compare(
         print_notes([coverage_note(shares, paired=paired)])
     tests = ", ".join(dict.fromkeys(row.comparison.test for row in compared))
     print_notes(compared.notes)
+    cautions = "".join(
+        f" ({text})" for text in dict.fromkeys(row.comparison.caution for row in compared) if text
+    )
     console.print(
-        f"Percent points with 95 % intervals. p: {tests}. q: p corrected over all comparisons here "
+        f"Percent points with 95 % intervals. p: {tests}{cautions}. q: p corrected over all comparisons here "
         "(Benjamini-Hochberg); * q < 0.05. P(A > B): chance that A's value is the higher one. "
         "Could show: the smallest true difference that this sample would reveal four times in five."
     )

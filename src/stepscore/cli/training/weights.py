@@ -24,7 +24,7 @@ FORMS = {Method.RABC: ("lerobot", "corrected"), Method.AWR: ("topreward", "logis
 OPTIONS_OF_FORM = {
     "lerobot": ("chunk_size", "kappa", "fallback_weight"),
     "corrected": ("chunk_size", "share", "pace", "noise", "done"),
-    "topreward": ("chunk_size", "tau", "delta_max", "subtract_mean"),
+    "topreward": ("advantage", "chunk_size", "tau", "tau_role", "delta_max"),
     "logistic": ("chunk_size", "delta_max", "temperature"),
     "filter": (),
 }
@@ -45,7 +45,8 @@ def weights(
     done: flags.Done = None,
     tau: flags.Tau = None,
     delta_max: flags.DeltaMax = None,
-    subtract_mean: flags.SubtractMean = False,
+    advantage: flags.AdvantageOption = None,
+    tau_role: flags.TauRole = None,
     temperature: flags.Temperature = None,
     top: flags.Top = None,
     by: flags.By = None,
@@ -82,7 +83,8 @@ def weights(
         "done": done if form == "corrected" or not stall else None,
         "tau": tau,
         "delta_max": delta_max,
-        "subtract_mean": subtract_mean or None,
+        "advantage": advantage,
+        "tau_role": tau_role,
         "temperature": temperature,
     }
     form_options = _form_options(form, given)

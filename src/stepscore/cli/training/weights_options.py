@@ -92,15 +92,23 @@ Done = Annotated[
 Tau = Annotated[
     float | None,
     typer.Option(
-        "--tau", callback=between(0, MANY, above=True), help="topreward: weight of a step without change (2)."
+        "--tau", callback=between(0, MANY, above=True), help="topreward: exp(tau A), or tau exp(A) (2)."
     ),
 ]
 DeltaMax = Annotated[
     float | None,
     typer.Option("--delta-max", callback=between(0, MANY, above=True), help="awr: largest weight (2)."),
 ]
-SubtractMean = Annotated[
-    bool, typer.Option("--subtract-mean", help="topreward: subtract the dataset's mean change first.")
+AdvantageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--advantage",
+        help="topreward: progress or change less the dataset's mean, or plain-change (progress).",
+    ),
+]
+TauRole = Annotated[
+    str | None,
+    typer.Option("--tau-role", help="topreward: inverse-temperature or prefactor (inverse-temperature)."),
 ]
 Temperature = Annotated[
     float | None,

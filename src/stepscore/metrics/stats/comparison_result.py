@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stepscore.metrics.stats.bootstrap import RESAMPLES
 from stepscore.metrics.stats.intervals import linear_bca_interval, robust_score_interval, robust_t_interval
@@ -28,6 +28,7 @@ class Comparison:
         difference: Mean of A minus mean of B.
         p_value: Two-sided; NaN where there is nothing to test.
         test: Name of the test.
+        caution: How far the test's level may be off on so few units, as measured; empty where it is not.
         probability_of_improvement: P(A > B) + P(A = B) / 2, of a pair, or of two episodes of one stratum.
         smallest_detectable_difference: The true difference that a sample like this one would detect with
             probability 0.8, at ``alpha = 1 - level``; NaN where the spread is unknown.
@@ -44,6 +45,18 @@ class Comparison:
     n_a: int
     n_b: int
     paired: bool
+    caution: str = ""
+
+    def swapped(self) -> Comparison:
+        """Return the comparison of B with A."""
+        d, p = self.difference, self.probability_of_improvement
+        return replace(
+            self,
+            difference=replace(d, value=-d.value, lo=-d.hi, hi=-d.lo),
+            probability_of_improvement=replace(p, value=1 - p.value, lo=1 - p.hi, hi=1 - p.lo),
+            n_a=self.n_b,
+            n_b=self.n_a,
+        )
 
 
 def build_comparison(
@@ -83,6 +96,7 @@ def build_comparison(
         n_a=samples[0].n,
         n_b=samples[-1].n,
         paired=len(samples) == 1,
+        caution=significance.caution,
     )
 
 

@@ -17,8 +17,9 @@ from stepscore.metrics.stats.comparison_result import (
 from stepscore.metrics.stats.intervals import too_small
 from stepscore.metrics.stats.linear_statistic import mean_of
 from stepscore.metrics.stats.rate_intervals import check_level
-from stepscore.metrics.stats.sample import GroupLabels, draw_sample
+from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, stands_first
 from stepscore.metrics.stats.significance import mcnemar_test, sign_flip_test
+from stepscore.metrics.stats.studentised import bootstrap_t_test, larger_p_value
 
 
 def compare_paired(
@@ -33,9 +34,10 @@ def compare_paired(
     """Compare A with B where ``a[i]`` and ``b[i]`` are a pair; a pair with an unknown value is left out.
 
     The difference is the mean of ``a - b``, with a BCa bootstrap interval, cluster-robust t when pairs come
-    in clusters, or Bonett-Price for 0/1 outcomes. The test flips signs, a cluster's as one; for 0/1 outcomes
-    it is McNemar's. The smallest detectable difference is ``(t_(1 - alpha/2) + t_0.8) SE`` with the error of
-    the mean difference.
+    in clusters, or Bonett-Price for 0/1 outcomes. The p-value is the larger of two: flipped signs, a cluster's
+    as one, which tests symmetry, and the bootstrap-t, which tests the mean; for 0/1 outcomes it is McNemar's.
+    B against A gives the same with the signs reversed. The smallest detectable difference is
+    ``(t_(1 - alpha/2) + t_0.8) SE`` with the error of the mean difference.
 
     Args:
         a: A number or NaN (unknown) per pair.
@@ -50,6 +52,14 @@ def compare_paired(
     """
     check_level(level)
     sample = draw_sample(a, b, strata=strata, clusters=clusters)
+    reverse = draw_sample(b, a, strata=strata, clusters=clusters)
+    if stands_first(sample, reverse):
+        return _compare(sample, level, seed)
+    return _compare(reverse, level, seed).swapped()
+
+
+def _compare(sample: Sample, level: float, seed: int) -> Comparison:
+    """Compare the sample's first column with its second."""
     gain = sample.columns[0] - sample.columns[1]
     mean = mean_of(sample, gain)
     withheld = too_small(sample)
@@ -60,7 +70,8 @@ def compare_paired(
         detectable = detectable_rate_difference(paired_rates_error(won, lost, sample.n), level)
     else:
         interval = difference_interval(mean, withheld, clustered=sample.clustered, level=level, seed=seed)
-        significance = sign_flip_test(sample.totals(gain), seed=seed)
+        flips = sign_flip_test(sample.totals(gain), seed=seed)
+        significance = larger_p_value(flips, bootstrap_t_test(mean, seed=seed), sample.units)
         detectable = detectable_difference(mean.standard_error, mean.degrees_of_freedom, level)
     return build_comparison(
         (sample,),

@@ -158,3 +158,16 @@ def pool_lonely(stratum: IntArray) -> IntArray:
     else:
         pooled[np.isin(stratum, lonely)] = len(counts)
     return np.unique(pooled, return_inverse=True)[1].astype(np.int64)
+
+
+def stands_first(one: Sample, other: Sample) -> bool:
+    """Return whether ``one`` comes before ``other`` in an order that depends on the data alone.
+
+    Draws are made in this order whichever arm is named first, so that A against B and B against A agree.
+    """
+    return _sorting_key(one) <= _sorting_key(other)
+
+
+def _sorting_key(sample: Sample) -> list[list[float]]:
+    columns = [sample.stratum[sample.unit], sample.unit, *sample.columns]
+    return [[float(sample.n)], *(column.tolist() for column in columns)]

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.bootstrap import batches
-from stepscore.types import FloatArray
+from stepscore.types import FloatArray, IntArray
 
 N_DRAWS = 9999
 """Random arrangements drawn where there are too many to enumerate."""
@@ -28,10 +28,17 @@ _MAX_BOSCHLOO_EPISODES = 300  # its search over the common rate takes a tenth of
 
 @dataclass(frozen=True, slots=True)
 class Significance:
-    """A two-sided p-value (NaN where there is nothing to test) and the name of its test."""
+    """The result of a test.
+
+    Attributes:
+        p_value: Two-sided; NaN where there is nothing to test.
+        test: Name of the test.
+        caution: How far its level may be off on so few units; empty where it is not.
+    """
 
     p_value: float
     test: str
+    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,10 +59,12 @@ class Stratum:
 
 
 def sign_flip_test(totals: FloatArray, *, seed: int = 0) -> Significance:
-    """Test whether paired differences centre on 0: under the null each unit's sign is as likely either way.
+    """Test whether paired differences are symmetric about 0: each unit's sign is then as likely either way.
 
-    The statistic is the absolute sum of differences. Units are pairs, or clusters of pairs whose summed
-    difference flips as one. A difference of 0 has no sign and changes nothing.
+    The statistic is the absolute sum of differences; dividing it by its standard error would change no
+    p-value, because flips leave the sum of squares as it is. It is a test of symmetry: skewed differences of mean
+    0 are rejected too often, which :mod:`stepscore.metrics.stats.studentised` corrects. Units are pairs, or
+    clusters of pairs whose summed difference flips as one. A difference of 0 has no sign and changes nothing.
     """
     if len(totals) == 0:
         return Significance(math.nan, "sign-flip (no pairs)")
@@ -87,51 +96,127 @@ def mcnemar_test(wins: int, losses: int) -> Significance:
     return Significance(min(1.0, 2 * float(bdtr(min(wins, losses), n, 0.5))) if n else 1.0, "McNemar exact")
 
 
-def permutation_test(strata: list[Stratum], *, seed: int = 0) -> Significance:
-    """Test whether two arms share one distribution within every stratum.
+def permutation_test(strata: list[Stratum], *, studentised: bool = True, seed: int = 0) -> Significance:
+    """Test whether two arms share one distribution, or one mean, within every stratum.
 
-    The statistic is the absolute weighted sum of the strata's differences of means. Units (episodes, or
-    clusters as a whole) are reassigned to the arms within their stratum, keeping the number in each arm.
+    Units (episodes, or clusters as a whole) are reassigned to the arms within their stratum, keeping the
+    number in each arm. The statistic is the absolute weighted sum of the strata's differences of means, divided
+    by its standard error in each arrangement. Either way the test is exact for arms of one distribution;
+    studentised, it also holds its level on many units when arms of one mean differ in spread (Janssen 1997; Chung and
+    Romano 2013).
+
+    Args:
+        strata: The units of both arms.
+        studentised: Whether to divide by the standard error; rates need not, as equal rates are equal distributions.
+        seed: Seed of the drawn arrangements.
     """
-    within = " within strata" if len(strata) > 1 else ""
+    name = "studentised permutation" if studentised else "permutation"
     if not strata or any(not 0 < stratum.first < len(stratum.totals) for stratum in strata):
-        return Significance(math.nan, "permutation (nothing to compare)")
+        return Significance(math.nan, f"{name} (nothing to compare)")
+    name += " within strata" if len(strata) > 1 else ""
+    prepared = [_Prepared.of(stratum) for stratum in strata]
     splits = math.prod(math.comb(len(stratum.totals), stratum.first) for stratum in strata)
-    observed = sum(float(_differences(stratum, np.arange(stratum.first)[None])[0]) for stratum in strata)
-    scale = sum(stratum.weight * float(np.max(np.abs(stratum.totals / stratum.sizes))) for stratum in strata)
-    threshold = abs(observed) - 1e-12 * scale
-    if splits <= _MAX_EXACT_SPLITS:
-        sums = np.zeros(1)
-        for stratum in strata:
-            chosen = np.array(list(itertools.combinations(range(len(stratum.totals)), stratum.first)))
-            sums = np.add.outer(sums, _differences(stratum, chosen)).ravel()
-        return Significance(float(np.mean(np.abs(sums) >= threshold)), f"permutation{within} (exact)")
-    reached = _reached_by_chance(strata, threshold, seed)
-    return Significance(
-        (reached + 1) / (N_DRAWS + 1),
-        f"permutation{within} ({N_DRAWS} draws, seed {seed})",
+    observed = float(
+        _statistic(prepared, [np.arange(s.first)[None] for s in strata], studentised=studentised)[0]
     )
-
-
-def _differences(stratum: Stratum, chosen: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> FloatArray:
-    """Return the weighted difference of means when the first arm holds the units ``chosen``, one per row."""
-    total, size = stratum.totals[chosen].sum(axis=1), stratum.sizes[chosen].sum(axis=1)
-    rest = (stratum.totals.sum() - total) / (stratum.sizes.sum() - size)
-    difference: FloatArray = stratum.weight * (total / size - rest)
-    return difference
-
-
-def _reached_by_chance(strata: list[Stratum], threshold: float, seed: int) -> int:
-    """Count the drawn arrangements that reach the threshold."""
+    threshold = observed * (1 - 1e-9) - 1e-9 * (1.0 if studentised else sum(s.scale for s in prepared))
+    if splits <= _MAX_EXACT_SPLITS:
+        found = _statistic(prepared, _every_arrangement(strata), studentised=studentised)
+        return Significance(float(np.mean(found >= threshold)), f"{name} (exact)")
     rng = np.random.default_rng(seed)
     reached = 0
     for size in batches(N_DRAWS, sum(len(stratum.totals) for stratum in strata)):
-        sums = np.zeros(size)
-        for stratum in strata:
-            everyone = np.tile(np.arange(len(stratum.totals)), (size, 1))
-            sums += _differences(stratum, rng.permuted(everyone, axis=1)[:, : stratum.first])
-        reached += int(np.sum(np.abs(sums) >= threshold))
-    return reached
+        chosen = [_drawn_arrangements(stratum, size, rng) for stratum in strata]
+        reached += int(np.sum(_statistic(prepared, chosen, studentised=studentised) >= threshold))
+    return Significance((reached + 1) / (N_DRAWS + 1), f"{name} ({N_DRAWS} draws, seed {seed})")
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A stratum's units as columns whose sums over an arm give its mean and variance.
+
+    Attributes:
+        totals: Summed deviations of each unit from the stratum's mean, times the stratum's weight.
+        sizes: Number of episodes in each unit.
+    """
+
+    totals: FloatArray
+    sizes: FloatArray
+
+    @classmethod
+    def of(cls, stratum: Stratum) -> _Prepared:
+        mean = float(np.sum(stratum.totals) / np.sum(stratum.sizes))
+        centred = stratum.totals - stratum.sizes * mean
+        # Equal values must show no spread at all: what rounding leaves of it is not data.
+        centred[np.abs(centred) <= 1e-12 * np.abs(stratum.totals)] = 0.0
+        return cls(stratum.weight * centred, stratum.sizes)
+
+    @property
+    def scale(self) -> float:
+        """The largest deviation, against which rounding is measured."""
+        return float(np.max(np.abs(self.totals / self.sizes)))
+
+    def arms(self, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the difference of the arms' means and its variance, the first arm holding ``chosen``, a row each."""
+        t, s, units = self.totals, self.sizes, chosen.shape[1]
+        if np.all(s == 1):  # most often, and then two of the five sums suffice
+            total, squares = t[chosen].sum(axis=1), (t * t)[chosen].sum(axis=1)
+            first = [
+                total,
+                np.full(len(chosen), float(units)),
+                squares,
+                total,
+                np.full(len(chosen), float(units)),
+            ]
+        else:
+            first = [column[chosen].sum(axis=1) for column in (t, s, t * t, t * s, s * s)]
+        whole = (t.sum(), s.sum(), t @ t, t @ s, s @ s)
+        rest = [float(everyone) - part for everyone, part in zip(whole, first, strict=True)]
+        mean, variance = _arm(first, units)
+        other, other_variance = _arm(rest, len(t) - units)
+        return mean - other, variance + other_variance
+
+
+def _arm(sums: list[FloatArray], units: int) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of an arm and its variance, ``G / (G - 1) sum_u (t_u - m_u mean)^2 / n^2``.
+
+    An arm of one unit shows no spread of its own; its distance from the stratum's mean, here 0, stands for it.
+    """
+    total, size, squares, products, sizes_squared = sums
+    mean = total / size
+    if units == 1:
+        return mean, mean**2
+    deviation = squares - 2 * mean * products + mean**2 * sizes_squared
+    floor = 1e-12 * squares
+    variance = units / (units - 1) * np.where(deviation > floor, deviation, 0.0) / size**2
+    return mean, variance
+
+
+def _statistic(strata: list[_Prepared], chosen: list[IntArray], *, studentised: bool) -> FloatArray:
+    """Return the absolute (studentised) difference of every arrangement; infinite without any spread."""
+    parts = [stratum.arms(units) for stratum, units in zip(strata, chosen, strict=True)]
+    size: FloatArray = np.abs(np.sum([difference for difference, _ in parts], axis=0))
+    if not studentised:
+        return size
+    negligible = 1e-12 * sum(stratum.scale for stratum in strata)
+    error = np.sqrt(np.sum([variance for _, variance in parts], axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(size <= negligible, 0.0, size / error)
+
+
+def _every_arrangement(strata: list[Stratum]) -> list[IntArray]:
+    """Return the units of the first arm in all joint arrangements, one array per stratum, rows aligned."""
+    choices = [
+        np.array(list(itertools.combinations(range(len(stratum.totals)), stratum.first)))
+        for stratum in strata
+    ]
+    rows = np.indices([len(choice) for choice in choices]).reshape(len(choices), -1)
+    return [choice[row] for choice, row in zip(choices, rows, strict=True)]
+
+
+def _drawn_arrangements(stratum: Stratum, size: int, rng: np.random.Generator) -> IntArray:
+    everyone = np.tile(np.arange(len(stratum.totals)), (size, 1))
+    return rng.permuted(everyone, axis=1)[:, : stratum.first]
 
 
 def rates_test(successes_a: int, n_a: int, successes_b: int, n_b: int) -> Significance:

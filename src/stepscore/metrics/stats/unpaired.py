@@ -19,8 +19,9 @@ from stepscore.metrics.stats.comparison_result import (
 from stepscore.metrics.stats.intervals import too_small
 from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of, weighted_sum
 from stepscore.metrics.stats.rate_intervals import check_level
-from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, label_codes
+from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, label_codes, stands_first
 from stepscore.metrics.stats.significance import Significance, Stratum, permutation_test, rates_test
+from stepscore.metrics.stats.studentised import bootstrap_t_test, larger_p_value
 from stepscore.types import FloatArray
 
 
@@ -75,8 +76,9 @@ def compare_unpaired(
 
     Differences within strata are averaged with weights ``n_a n_b / (n_a + n_b)``, so that an arm gains
     nothing from easier tasks. The interval is a BCa bootstrap, cluster-robust t with clusters, or
-    Newcombe's for 0/1 outcomes. The test permutes episodes, or whole clusters, within strata; for 0/1
-    outcomes in one stratum it is Boschloo's. The smallest detectable difference is
+    Newcombe's for 0/1 outcomes. The p-value is the larger of two: a studentised permutation of episodes, or whole
+    clusters, within strata, and the bootstrap-t; 0/1 outcomes are permuted alone, and in one stratum the test is
+    Boschloo's. B against A gives the same with the signs reversed. The smallest detectable difference is
     ``(t_(1 - alpha/2) + t_0.8) SE``; for rates ``SE^2 = p (1 - p) (1/n_a + 1/n_b)``, where the pooled rate
     ``p`` counts one success and one failure more than there were.
 
@@ -94,6 +96,13 @@ def compare_unpaired(
     """
     check_level(level)
     arms = _arms(a, b, strata, clusters)
+    if stands_first(arms.a, arms.b):
+        return _compare(arms, level, seed)
+    return _compare(replace(arms, a=arms.b, b=arms.a), level, seed).swapped()
+
+
+def _compare(arms: Arms, level: float, seed: int) -> Comparison:
+    """Compare the first arm with the second."""
     mean_a, mean_b = arms.adjusted(arms.a, arms.a.columns[0]), arms.adjusted(arms.b, arms.b.columns[0])
     difference = difference_of(mean_a, mean_b)
     withheld = too_small(arms.a) or too_small(arms.b)
@@ -109,7 +118,7 @@ def compare_unpaired(
         (arms.a, arms.b),
         difference.value,
         interval,
-        significance=_test(arms, seed),
+        significance=_test(arms, difference, seed),
         improvement=_improvement(arms),
         detectable=detectable,
         withheld=withheld,
@@ -142,7 +151,7 @@ def _arms(
     return Arms(samples[0], samples[1], weights / np.sum(weights))
 
 
-def _test(arms: Arms, seed: int) -> Significance:
+def _test(arms: Arms, difference: LinearStatistic, seed: int) -> Significance:
     if arms.binary and not arms.clustered and len(arms.weights) == 1:
         wins_a, wins_b = (int(np.sum(arm.columns[0])) for arm in (arms.a, arms.b))
         return rates_test(wins_a, arms.a.n, wins_b, arms.b.n)
@@ -153,7 +162,11 @@ def _test(arms: Arms, seed: int) -> Significance:
             totals.append(arm.totals(arm.columns[0])[arm.stratum == code])
             sizes.append(arm.sizes[arm.stratum == code].astype(np.float64))
         strata.append(Stratum(np.concatenate(totals), np.concatenate(sizes), len(totals[0]), float(weight)))
-    return permutation_test(strata, seed=seed)
+    if arms.binary and not arms.clustered:
+        return permutation_test(strata, studentised=False, seed=seed)
+    permuted = permutation_test(strata, seed=seed)
+    units = min(arms.a.units, arms.b.units)
+    return larger_p_value(permuted, bootstrap_t_test(difference, seed=seed), units)
 
 
 def _improvement(arms: Arms) -> LinearStatistic:
