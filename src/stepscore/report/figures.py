@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscore._defaults import DEFAULT_REVISION
-from stepscore.analysis import EpisodeMetrics, measure_episodes, subgoal_tables
+from stepscore.analysis import EpisodeMetrics, add_protocol_keys, measure_episodes, subgoal_tables
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
 from stepscore.report.episode_data import EpisodeData, episode_data, source_episode
@@ -112,16 +112,9 @@ def plot(
 
 
 def grouping(runs: Sequence[Run], by: Sequence[str]) -> tuple[str, ...]:
-    """Return ``by``, plus the first of judge, model and protocol that separates runs of different protocols."""
-    candidates = {
-        "judge": [run.judge for run in runs],
-        "model": [str(run.model) for run in runs],
-        "protocol": [run.protocol.hash for run in runs],
-    }
-    protocols = len(set(candidates["protocol"]))
-    if protocols == 1 or any(key in by and len(set(names)) == protocols for key, names in candidates.items()):
-        return tuple(by)
-    return (*by, next(key for key, names in candidates.items() if len(set(names)) == protocols))
+    """Return ``by``, plus what is needed of judge, model and protocol to keep different protocols apart."""
+    rows = [{"judge": run.judge, "model": run.model, "protocol": run.protocol.hash} for run in runs]
+    return add_protocol_keys(rows, by)
 
 
 class _EpisodeInputs(NamedTuple):
@@ -173,7 +166,7 @@ def _leaderboard(inputs: _Inputs) -> _Drawings:
 
 
 def _vectors(inputs: _Inputs) -> _Drawings:
-    tables = subgoal_tables(inputs.runs, inputs.by)
+    tables = subgoal_tables(inputs.runs, inputs.by, left_out=inputs.metrics.repeated)
     if not tables:
         raise OptionError(
             "No subgoal has a known verdict or label. "

@@ -124,7 +124,7 @@ def metrics(
         rows = [{**row, "revision": revision} for row in rows]
         print_json(rows) if json else print_csv([_flat(row) for row in rows])
         return
-    note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes"
+    note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known"
     _print_estimates(show, estimates, revision, note)
     print_notes(notes)
     if command := options.published_revision_command(opened, revision):
