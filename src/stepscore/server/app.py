@@ -77,8 +77,8 @@ def make_app(live: LivePage) -> Starlette:
 class _LoopbackHostOnly:
     """Answers 404 where the Host header names another interface, and adds the headers of every response.
 
-    In ASGI's own form: Starlette's ``BaseHTTPMiddleware`` runs the application in a task of its own, which may outlive
-    a client that hangs up, with the file it was to get.
+    In ASGI's own form: Starlette's ``BaseHTTPMiddleware`` runs the application in a task of its own, which may
+    outlive a client that hangs up, with the file it was to get.
     """
 
     def __init__(self, app: ASGIApp) -> None:
