@@ -31,7 +31,18 @@ ROOMS = [
     "cli",
     "testing",
 ]
-COMMON = {"types", "errors", "registry", "_defaults", "_files", "_locks", "_reading", "_lazy", "__init__"}
+COMMON = {
+    "types",
+    "errors",
+    "registry",
+    "_defaults",
+    "_files",
+    "_locks",
+    "_reading",
+    "_lazy",
+    "_extras",
+    "__init__",
+}
 HEAVY = ["numpy", "pydantic", "scipy", "pyarrow", "av", "torch", "transformers", "ray", "mujoco"]
 MOST_MODULES = 12
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MAX_CHOICES_LISTED = 20
 """Valid names listed in a message; of more, the closest."""
+TORCH_EXTRAS = ("local", "train")
+"""Extras that bring torch."""
 
 
 class StepScoreError(Exception):
@@ -94,11 +96,22 @@ class MissingExtraError(StepScoreError):
     """An optional dependency is needed and not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the {extra!r} extra. Install it: pip install 'stepscore[{extra}]'")
+        super().__init__(f"{what} needs the {extra!r} extra. {install_command(extra)}")
         self.what, self.extra = what, extra
 
     def __reduce__(self) -> tuple[object, ...]:
         return (MissingExtraError, (self.what, self.extra))
+
+
+def install_command(extra: str) -> str:
+    """Return how to install an extra; on Linux, pip's own choice of torch brings gigabytes of CUDA."""
+    command = f"pip install 'stepscore[{extra}]'"
+    if extra not in TORCH_EXTRAS:
+        return f"Install it: {command}"
+    return (
+        "Without an NVIDIA GPU, install the CPU build of torch first, with the command on PyTorch's install page. "
+        f"Then: {command}"
+    )
 
 
 class SourceError(StepScoreError):

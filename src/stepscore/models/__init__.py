@@ -23,6 +23,7 @@ from stepscore.models.base import (
     StagePrediction,
     StagePredictions,
     SyncMethods,
+    check_model_extra,
     run_blocking,
     unknown_response,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "VideoFrames",
     "VideoPrefix",
     "chatml_parts",
+    "check_model_extra",
     "get_model",
     "media_decoder",
     "media_refs",

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
+from stepscore._extras import check_extra
 from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
 from stepscore.types import FloatArray
 
@@ -130,6 +131,13 @@ class Model(Protocol):
 
     def score(self, request: Prompt, candidates: Sequence[str]) -> Scores:
         """Return the candidates' log-probabilities, for use outside a run."""
+
+
+def check_model_extra(model: Model) -> None:
+    """Raise MissingExtraError where a model's backend names an extra (``extra``) that is not installed."""
+    extra = getattr(model, "extra", None)
+    if extra is not None:
+        check_extra(extra, f"The model {model.name}")
 
 
 T = TypeVar("T")

@@ -78,7 +78,9 @@ def plan_subgoals(
             f"{model.name} does not accept images; plan without --video, or with another model."
         )
     request = Generate(Prompt((Turn("user", _parts(instruction, episode)),)), max_tokens=1024, json=True)
-    client = ModelClient(folder, call_options or CallOptions(), model)
+    call_options = call_options or CallOptions()
+    call_options.check([model])
+    client = ModelClient(folder, call_options, model)
     try:
         answer = run_blocking(client.ask_about(episode or Episode("plan", instruction), [])(request))
     finally:

@@ -17,7 +17,16 @@ import numpy as np
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask
-from stepscore.models import Model, PrefixScores, Request, Response, ScorePrefixes, media_decoder, resolve
+from stepscore.models import (
+    Model,
+    PrefixScores,
+    Request,
+    Response,
+    ScorePrefixes,
+    check_model_extra,
+    media_decoder,
+    resolve,
+)
 from stepscore.models.api import score_one_by_one, scores_one_by_one
 from stepscore.models.calls import (
     PATIENCE_S,
@@ -87,8 +96,14 @@ class CallOptions:
         return price_of(model.name, self.price_in, self.price_out)
 
     def check(self, models: Iterable[Model]) -> None:
-        """Raise OptionError where money is limited and one of the models has no price."""
+        """Check what can be known of the models before anything is asked.
+
+        Raises:
+            MissingExtraError: A model needs an extra that is not installed.
+            OptionError: Money is limited, and one of the models has no price.
+        """
         for model in models:
+            check_model_extra(model)
             self.budget.check(model.name, self.price(model))
 
     def workers(self, models: Iterable[Model]) -> int:

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import groupby
 from multiprocessing import get_context
 
-from stepscore.errors import MissingExtraError, OptionError
+from stepscore._extras import check_extra
+from stepscore.errors import OptionError
 from stepscore.sim.env import SimEnv, choose_gl_backend
 from stepscore.sim.policies import check_policy
 from stepscore.sim.render import SIZE, SceneRenderer, check_views
@@ -79,8 +79,7 @@ def simulate(
     """
     if workers < 1:
         raise OptionError(f"workers is {workers}; it must be at least 1.")
-    if find_spec("metaworld") is None or find_spec("mujoco") is None:
-        raise MissingExtraError("Simulation", "sim")
+    check_extra("sim", "Simulation")
     scenes = [tuple(same) for _, same in groupby(plans, key=lambda plan: plan.pair)]
     pending: deque[Future[list[Rollout]]] = deque()
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=choose_gl_backend) as pool:

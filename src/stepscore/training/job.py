@@ -8,11 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscore.errors import MissingExtraError
+from stepscore._extras import check_extra
 
 if TYPE_CHECKING:
     from stepscore.training.trainer import Trainer
@@ -46,6 +45,11 @@ class TrainingJob(ABC):
     folder: Path
     threads: int
 
+    @property
+    def extra(self) -> str:
+        """The extra that it needs."""
+        return "local"
+
     @abstractmethod
     def prepare(self, log: Log) -> PreparedRun:
         """Read the data and build the network.
@@ -71,8 +75,7 @@ class TrainingJob(ABC):
         Returns:
             ``step``, ``seconds``, ``finished``, and the metrics of the last evaluation.
         """
-        if any(find_spec(library) is None for library in ("torch", "transformers")):
-            raise MissingExtraError("Training", "local")
+        check_extra(self.extra, "Training")
         import torch
 
         from stepscore.training.trainer import resume_and_run

@@ -93,6 +93,7 @@ def sim(
 
     Labels come from the simulator's state. All policies are run on the same scenes. Needs the `sim` extra.
     """
+    from stepscore._extras import check_extra
     from stepscore.errors import OptionError
     from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
 
@@ -102,6 +103,7 @@ def sim(
     render = RenderOptions(tuple(options.split_names(views) or ()), size, fps)
     if not render.views:
         raise OptionError("--views is empty; a dataset needs at least one camera.")
+    check_extra("sim", "Simulation")
     outcomes: dict[str, list[tuple[bool, bool]]] = {}
     with _progress_bar(len(plans)) as advance:
 

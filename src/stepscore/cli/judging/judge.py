@@ -116,6 +116,8 @@ def judge(
         patience_s=patience,
         on_wait=_print_wait,
     )
+    if not dry_run:  # which sends nothing, and asks for nothing that is not installed
+        call_options.check(chosen.models)
     episodes = open_episodes(
         source,
         labels=labels,

@@ -55,9 +55,11 @@ def plot(
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
     """
+    from stepscore._extras import check_extra
     from stepscore.report import plot as draw
     from stepscore.runs import open_run
 
+    check_extra("plot", "Drawing figures")
     kinds = options.split_names(kind) or ["all"]
     result = draw(
         [open_run(path) for path in runs],

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stepscore._extras import check_extra
 from stepscore.cli import options
 from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.tables import err, out, print_json
@@ -231,6 +232,7 @@ def _train(job: VlmJob | SarmJob, max_minutes: float | None, json: bool, judge: 
     """Train with a progress bar in a terminal, else a line now and then, and print the result."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    check_extra(job.extra, "Training")
     console = err()
     bar = Progress(
         TextColumn("step"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore._extras import check_extra
 from stepscore.cli import options
 from stepscore.cli.tables import err, print_json
 from stepscore.cli.training import weights_options as flags
@@ -209,6 +210,8 @@ def _check_files(form: str, dense: str | None, plot: Path | None) -> None:
         )
     if plot is not None and plot.suffix not in (".svg", ".png"):
         raise OptionError(f"Invalid --plot {plot}: the name must end in .svg or .png.")
+    if plot is not None:
+        check_extra("plot", "Drawing figures")
 
 
 def _write(

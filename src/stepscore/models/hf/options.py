@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from stepscore.errors import OptionError
 
@@ -50,6 +51,7 @@ class HfOptions:
     memory_limit_mb: int = 1024
     max_pixels: int | None = None
     self_check: bool = True
+    extra: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:

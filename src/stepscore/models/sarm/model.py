@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class SarmModel(SyncMethods):
     checkpoint: str
     encoder: str | None = None
     device: str = "auto"
+    extra: ClassVar[str] = "local"
     _lock: threading.Lock = field(init=False, repr=False, compare=False, default_factory=threading.Lock)
     _texts: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 

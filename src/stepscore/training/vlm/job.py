@@ -70,6 +70,11 @@ class VlmJob(TrainingJob):
                 f"Invalid image size {self.image_size}: it must be a multiple of 32, the side of a token."
             )
 
+    @property
+    def extra(self) -> str:
+        """The extra that it needs: LoRA adapters are made by peft."""
+        return "local" if self.lora_rank is None else "train"
+
     def prepare(self, log: Log) -> PreparedRun:
         """Decode the episodes and build the network, new or from a checkpoint."""
         from stepscore.training.vlm.data.dataset import read_videos
