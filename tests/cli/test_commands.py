@@ -35,6 +35,22 @@ def stdout_of(*arguments: object) -> str:
     return result.stdout
 
 
+def test_flags_show_no_type_in_the_help() -> None:
+    for command in ([], ["judge"], ["train", "vlm"], ["cache", "prune"]):
+        printed = run(*command, "--help").stdout
+        assert "--help" in printed
+        assert "<bool>" not in printed
+
+
+def test_ls_alone_lists_the_names_of_every_kind() -> None:
+    names = json.loads(stdout_of("ls", "--json"))
+    assert set(names) == {"judges", "models", "readers", "metrics"}
+    assert {"topreward", "stepeval"} <= set(names["judges"])
+    printed = stdout_of("ls")
+    assert all(name in printed for listed in names.values() for name in listed)
+    assert "stepscore ls KIND" in printed
+
+
 class TestInspect:
     def test_it_says_what_is_there(self, toys: Path) -> None:
         found = json.loads(stdout_of("inspect", toys, "--json"))
@@ -108,6 +124,18 @@ class TestJudge:
         assert result.returncode == 2
         assert "topreward needs token scores; mock/x gives none" in result.stderr
         assert not (tmp_path / "r").exists()
+
+    def test_subgoals_that_no_episode_has_are_missed_before_anything_is_judged(
+        self, toys: Path, tmp_path: Path
+    ) -> None:
+        command = ["judge", toys, "-o", tmp_path / "r", "--no-cache", "--model", "mock/x", "--limit", 7]
+        for judge in (["stepeval"], ["procvlm", "-J", "progress=derived"]):
+            result = run(*command, "--judge", *judge)
+            assert result.returncode == 2
+            assert f"Judge {judge[0]!r} judges subgoals, and none of the 7 episodes has any" in result.stderr
+            assert "--subgoals FILE" in result.stderr
+            assert len(result.stderr.splitlines()) == 1
+            assert not (tmp_path / "r").exists()
 
     @pytest.mark.parametrize(
         "who",

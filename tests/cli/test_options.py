@@ -53,3 +53,19 @@ def test_the_words_of_a_models_options_stay_words() -> None:
     assert open_model("mock/x", ["scores=none", "served=true"], None).capabilities.scores == "none"
     with pytest.raises(OptionError, match="Invalid model string"):
         open_model("mokc/x", ["scores=none"], None)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("openai/gpt-4o", "openai-api/gpt-4o"),
+        ("huggingface/Qwen/Q", "hf/Qwen/Q"),
+        ("vlm/x", "vllm/x"),
+        ("embed", "embedded"),
+    ],
+)
+def test_a_model_string_of_another_tool_or_a_slip_names_the_one_that_was_meant(
+    written: str, meant: str
+) -> None:
+    with pytest.raises(OptionError, match=f"Did you mean '{meant}'\\?"):
+        open_model(written, [], None)

@@ -43,6 +43,16 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return score(episodes, get_judge("linear-time"), tmp_path_factory.mktemp("clock") / "run").path
 
 
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 0 % coverage: the embedded judge on a camera that it was not trained on."""
+    judge = get_judge("topreward", model="embedded", prefixes=2)
+    with pytest.warns(UserWarning, match=r"--views close"):
+        made = score(open_episodes(TINY_SIM, limit=2), judge, tmp_path_factory.mktemp("no") / "run")
+    assert made.judgements().column("coverage").to_pylist() == [0.0, 0.0]
+    return made.path
+
+
 def call(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["weights", *map(str, arguments)], env={"COLUMNS": "100"})
 
@@ -270,3 +280,25 @@ def test_a_source_without_numbers_is_counted_and_says_so(tmp_path: Path) -> None
     assert not (tmp_path / "p.episodes.json").exists()
     index = pq.read_table(tmp_path / "p.parquet").column("index").to_pylist()
     assert index == list(range(len(index)))
+
+
+class TestARunThatKnowsNothing:
+    @pytest.mark.parametrize(
+        "method",
+        [["rabc", "--chunk-size", 8], ["awr"], ["filter"], ["filter", "--drop-stalls", 1]],
+        ids=lambda method: " ".join(map(str, method)),
+    )
+    def test_it_is_refused_with_the_reason_and_nothing_is_written(
+        self, unknown: Path, tmp_path: Path, method: list[object]
+    ) -> None:
+        result = call(unknown, "--method", *method, "-o", tmp_path / "w.parquet")
+        assert isinstance(result.exception, OptionError)
+        assert "unknown at every frame of its 2 episodes (coverage 0 %)" in str(result.exception)
+        assert "--views close" in str(result.exception)
+        assert not list(tmp_path.iterdir())
+
+    def test_failures_that_nobody_knows_cannot_be_dropped(self, unknown: Path, tmp_path: Path) -> None:
+        options = ["--method", "filter", "--failures", "drop", "--success-by", "judge"]
+        result = call(unknown, *options, "-o", tmp_path / "w.parquet")
+        assert isinstance(result.exception, OptionError)
+        assert "No episode's success is known by the judge" in str(result.exception)

@@ -189,8 +189,13 @@ class TestOptions:
 
     @pytest.mark.parametrize("options", [{"template": "steps"}, {"progress": "derived"}])
     def test_what_needs_subgoals_says_so(self, tmp_path: Path, options: dict[str, str]) -> None:
-        run = run_judge(ProcVlm(MockModel("x"), **options), episode(), tmp_path)  # type: ignore[arg-type]
-        assert "--subgoals" in run.judgements().column("error").to_pylist()[0]
+        judge = ProcVlm(MockModel("x"), **options)  # type: ignore[arg-type]
+        run = run_judge(judge, [episode("a"), episode("b", subgoals=GOALS)], tmp_path / "some")
+        without, having = run.judgements().column("error").to_pylist()
+        assert "--subgoals" in without
+        assert having is None
+        with pytest.raises(OptionError, match=r"none of the 1 episodes has any.*--subgoals FILE"):
+            run_judge(judge, episode(), tmp_path / "none")
 
 
 def test_malformed_answers_make_no_number_that_they_do_not_state(tmp_path: Path) -> None:

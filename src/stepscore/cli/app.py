@@ -24,13 +24,15 @@ from stepscore.cli.streams import print_message
 from stepscore.cli.tools import cache, ls
 from stepscore.cli.training import train, weights
 
+CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     name="stepscore",
     help="Score every step of a recorded robot rollout, not only its end.",
     epilog=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=CONTEXT_SETTINGS,
 )
 app.command("demo", rich_help_panel=judging.PANEL)(demo.demo)
 app.command("inspect", rich_help_panel=judging.PANEL)(inspect.inspect)
@@ -82,7 +84,19 @@ def parse(arguments: Sequence[str]) -> Any:
 
 @lru_cache(maxsize=1)
 def _command() -> Any:
-    return get_command(app)
+    command = get_command(app)
+    _hide_flag_types(command)
+    return command
+
+
+def _hide_flag_types(command: Any) -> None:
+    """Keep ``<bool>`` out of the help of flags, which take no value."""
+    context = typer.Context(command, **CONTEXT_SETTINGS)
+    for option in command.get_params(context):
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        _hide_flag_types(inner)
 
 
 def invoke(context: Any) -> int:

@@ -75,6 +75,11 @@ class RunFrames:
         """Progress of every frame, interpolated between the curve's points; NaN where unknown."""
         return _joined(at_frames(e.times, e.values, e.n_frames, e.fps) for e in self.episodes)
 
+    @property
+    def known(self) -> bool:
+        """Whether the progress of any frame is known."""
+        return not bool(np.isnan(self.progress).all())
+
     @cached_property
     def changes(self) -> FloatArray:
         """Change between the two curve points around every frame; see :func:`step_changes`."""

@@ -64,7 +64,14 @@ def select_episodes(
     ids = [str(row["episode_id"]) for row in measures.episodes]
     kept = list(range(len(ids)))
     if failures == "drop":
-        failed = measures.values[f"success_{success_by}"] == 0
+        success = measures.values[f"success_{success_by}"]
+        if np.isnan(success).all():
+            other = "judge" if success_by == "label" else "label"
+            raise OptionError(
+                f"No episode's success is known by the {success_by}, so no failure can be dropped. Choose "
+                f"--success-by {other}, or keep them: --failures keep"
+            )
+        failed = success == 0
         dropped |= {ids[i]: f"failed, by the {success_by}" for i in kept if failed[i]}
         kept = [i for i in kept if not failed[i]]
     if top is not None and by is not None:

@@ -10,7 +10,15 @@ import inspect
 from collections.abc import Callable
 
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.judges.base import Ask, Judge, SingleModelJudge, default_model, episode_rng, only_model
+from stepscore.judges.base import (
+    Ask,
+    Judge,
+    SingleModelJudge,
+    check_subgoals,
+    default_model,
+    episode_rng,
+    only_model,
+)
 from stepscore.judges.baselines import BASELINES
 from stepscore.judges.hop import Hop, HopMode
 from stepscore.judges.procvlm import ProcVlm
@@ -29,6 +37,7 @@ __all__ = [
     "SingleModelJudge",
     "StepEval",
     "TopReward",
+    "check_subgoals",
     "default_model",
     "episode_rng",
     "get_judge",

@@ -8,12 +8,13 @@ it runs. A judge is a picklable value that loads what it needs on first use.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from stepscore.episodes import Episode
+from stepscore.errors import OptionError
 from stepscore.models import Model, Request, Response
 from stepscore.types import Judgement
 
@@ -51,6 +52,21 @@ class SingleModelJudge:
     def models(self) -> tuple[Model, ...]:
         """Its model."""
         return (self.model,)
+
+
+def check_subgoals(judge: Judge, episodes: Sequence[Episode]) -> None:
+    """Raise OptionError where a judge judges subgoals (``needs_subgoals``) and no episode has any.
+
+    Where only some have none, those become rows with their error, as any episode that cannot be judged.
+    """
+    if not getattr(judge, "needs_subgoals", False) or any(episode.subgoals for episode in episodes):
+        return
+    tasks = sorted({episode.task or episode.instruction for episode in episodes if episode.error is None})
+    named = f" (tasks: {', '.join(map(repr, tasks[:3]))}{' ...' if len(tasks) > 3 else ''})" if tasks else ""
+    raise OptionError(
+        f"Judge {judge.name!r} judges subgoals, and none of the {len(episodes)} episodes has any{named}. "
+        "Give them: --subgoals FILE. Draft the file: stepscore plan SOURCE --model MODEL -o FILE"
+    )
 
 
 def default_model(judge: Judge) -> Model | None:

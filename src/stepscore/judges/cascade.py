@@ -62,6 +62,11 @@ class Cascade:
         judges = [j for j in (self.first, self.also, self.second) if j is not None and not isinstance(j, str)]
         return tuple(model for judge in judges for model in judge.models)
 
+    @property
+    def needs_subgoals(self) -> bool:
+        """Whether one of its judges judges subgoals."""
+        return any(getattr(judge, "needs_subgoals", False) for judge in (self.first, self.also, self.second))
+
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, the judges' own options and models included."""
         return {

@@ -106,10 +106,15 @@ class ProcVlm(SingleModelJudge):
         prompts = {form: load_prompt(f"procvlm_{form}").digest for form in ("published", "steps")}
         return {**values, "prompts": prompts}
 
+    @property
+    def needs_subgoals(self) -> bool:
+        """Whether its options ask for subgoals."""
+        return self.template == "steps" or self.progress == "derived"
+
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return a progress curve, and a verdict on every subgoal the episode has."""
         require(self.model, "procvlm", text=True)
-        if not episode.subgoals and (self.template == "steps" or self.progress == "derived"):
+        if not episode.subgoals and self.needs_subgoals:
             raise EpisodeError(
                 f"Episode {episode.id} has no subgoals, which template=steps and progress=derived need. "
                 "Give some: --subgoals subgoals.yaml"

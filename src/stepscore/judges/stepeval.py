@@ -104,6 +104,7 @@ class StepEval(SingleModelJudge):
     max_tokens: int = 1024
     name = "stepeval"
     version = 1
+    needs_subgoals = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", tuple(self.words))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 
 from stepscore._reading import shown
@@ -108,6 +109,10 @@ SINGLE_MODEL_BACKENDS = frozenset({"embedded"})
 """Backends that are one model, so that nothing follows their name."""
 
 
+ALIASES = {"openai": "openai-api", "huggingface": "hf", "transformers": "hf"}
+"""What other tools call a backend, for the message that names ours."""
+
+
 def get_model(name: str, **options: object) -> Model:
     """Return the model of a model string: a backend, a slash, and the checkpoint or served model.
 
@@ -134,7 +139,8 @@ def get_model(name: str, **options: object) -> Model:
         except (OSError, ValueError, RuntimeError):  # too long, a NUL, a user that does not exist
             looks_local = False
         hint = f" That is a path: write hf/{shown(name)} to load a checkpoint from it." if looks_local else ""
-        raise OptionError(f"Invalid model string {shown(name)!r}. Valid forms: {forms}.{hint}")
+        closest = "" if looks_local else _closest_model_string(backend, rest)
+        raise OptionError(f"Invalid model string {shown(name)!r}.{closest} Valid forms: {forms}.{hint}")
     make = model_registry.get(backend)
     valid = [p for p in inspect.signature(make).parameters if p != "name"]
     for option in options:
@@ -146,6 +152,14 @@ def get_model(name: str, **options: object) -> Model:
         return make(**options) if backend in SINGLE_MODEL_BACKENDS else make(rest, **options)
     except TypeError as error:
         raise OptionError(f"Model {shown(name)!r}: {error}.") from error
+
+
+def _closest_model_string(backend: str, rest: str) -> str:
+    """Return the model string that may have been meant, as a question; empty where none is close."""
+    close = ALIASES.get(backend) or next(iter(get_close_matches(backend, model_registry.names(), n=1)), None)
+    if close is None or close == backend:
+        return ""
+    return f" Did you mean {close if close in SINGLE_MODEL_BACKENDS else f'{close}/{shown(rest) or chr(8230)}'!r}?"
 
 
 def _torch_hint(backend: str, option: str) -> str:

@@ -21,7 +21,7 @@ from stepscore import __version__
 from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
-from stepscore.judges import Judge, default_model
+from stepscore.judges import Judge, check_subgoals, default_model
 from stepscore.runs.journal import Journal, index
 from stepscore.runs.local import FinishedEpisode, run_local
 from stepscore.runs.model_client import CallOptions, ModelClient
@@ -81,11 +81,14 @@ def score(
 
     Raises:
         BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
-        OptionError: Money is limited and a model's price is not known. No call was made.
+        OptionError: Money is limited and a model's price is not known, or the judge judges subgoals and no
+            episode has any. No call was made.
+        MissingExtraError: A model needs an extra that is not installed.
     """
     folder = Path(out)
     call_options, models = call_options or CallOptions(), judge.models
     call_options.check(models)
+    check_subgoals(judge, episodes)
     protocol = protocol_of(judge, views)
     if workers is None:
         workers = call_options.workers(models)

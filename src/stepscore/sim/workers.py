@@ -33,7 +33,7 @@ class RenderOptions:
         fps: Frames per second, a divisor of 80.
     """
 
-    views: tuple[str, ...] = ("corner",)
+    views: tuple[str, ...] = ("close",)
     size: int = SIZE
     fps: int = FPS
 

@@ -43,8 +43,13 @@ def sim(
         ),
     ] = 20,
     views: Annotated[
-        str, typer.Option("--views", metavar="A,B", help="Cameras: corner, close, left, front, top, gripper.")
-    ] = "corner",
+        str,
+        typer.Option(
+            "--views",
+            metavar="A,B",
+            help="Cameras: close (that of the embedded judge), corner, left, front, top, gripper.",
+        ),
+    ] = "close",
     size: Annotated[
         int,
         typer.Option(

@@ -103,6 +103,7 @@ def judge(
     """
     from stepscore.episodes import open_episodes
     from stepscore.errors import BudgetError
+    from stepscore.judges import check_subgoals
     from stepscore.models.calls import Budget
     from stepscore.runs import CallOptions, open_run, score
 
@@ -133,6 +134,7 @@ def judge(
     if dry_run:
         _print_dry_run(episodes, chosen, call_options, cameras)
         return
+    check_subgoals(chosen, episodes)
     stopped: BudgetError | None = None
     try:
         with _ProgressBar(len(episodes), name) as bar:

@@ -23,11 +23,17 @@ class Kind(StrEnum):
 
 
 def ls(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="Kind of thing to list.")],
+    kind: Annotated[
+        Kind | None,
+        typer.Argument(metavar="[KIND]", help="Kind of thing to list; default: the names of all."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """List the judges, models, readers or metrics, each with a summary and its options."""
     lists = {Kind.JUDGES: _judges, Kind.MODELS: _models, Kind.READERS: _readers, Kind.METRICS: _metrics}
+    if kind is None:
+        _print_names({each.value: [row["name"] for row in rows()] for each, rows in lists.items()}, json=json)
+        return
     rows = lists[kind]()
     if json:
         print_json(rows)
@@ -38,6 +44,16 @@ def ls(
     for index, column in enumerate(listing.columns):
         column.justify, column.no_wrap = "left", index == 0
     out().print(listing)
+
+
+def _print_names(names: dict[str, list[str]], *, json: bool) -> None:
+    """Print the names of every kind, and how to read more of one."""
+    if json:
+        print_json(names)
+        return
+    for kind, listed in names.items():
+        out().print(f"[bold]{kind}[/bold]: {escape(', '.join(listed))}", soft_wrap=True, markup=True)
+    out().print("Summaries and options: stepscore ls KIND", soft_wrap=True)
 
 
 def _judges() -> list[dict[str, str]]:

@@ -102,7 +102,10 @@ def weights(
     )
     if not chosen.kept:
         raise OptionError(f"No episode of {run} is left: all {len(chosen.dropped)} were dropped.")
-    weighting = _weigh(form, run_frames(opened, channel).select(chosen.kept), form_options, stall)
+    frames = run_frames(opened, channel).select(chosen.kept)
+    if form != "filter" or stall or not (top is not None or failures is Failures.DROP):
+        _refuse_unknown(opened, frames)
+    weighting = _weigh(form, frames, form_options, stall)
     distribution = weight_distribution(weighting)
     files = _write(opened, weighting, chosen, out, dense)
     if plot is not None:
@@ -119,6 +122,24 @@ def weights(
     for name in files:
         err().print(f"Wrote {name}", soft_wrap=True, markup=False)
     err().print(how_to_train(weighting, command, out), soft_wrap=True, markup=False)
+
+
+def _refuse_unknown(run: Run, frames: RunFrames) -> None:
+    """Raise OptionError where not one frame has a known progress: there is nothing to weight by."""
+    if frames.known:
+        return
+    errors = [error for error in run.judgements().column("error").to_pylist() if error]
+    why = f" {len(errors)} of them failed, the first so: {errors[0]}" if errors else ""
+    if not why and run.model == "embedded":
+        why = (
+            " The embedded judge answers unknown for scenes it was not trained on; of scenes of `stepscore sim` it "
+            "takes the camera close (--views close)."
+        )
+    raise OptionError(
+        f"{run.path} has no weights to give: {frames.channel} is unknown at every frame of its "
+        f"{len(frames.episodes)} episodes (coverage 0 %).{why} Judge them by another judge or model, or name a "
+        "channel that it has with --channel."
+    )
 
 
 def _form(method: Method, form: str | None) -> str:

@@ -46,6 +46,11 @@ REFUSAL = (
     "it answered all the same: -M gate=false"
 )
 """The warning for a video that the gate refuses."""
+CAMERA_HINT = (
+    "Where it is a scene of `stepscore sim`, it takes the camera close: --views close, of `sim` to record it and of "
+    "`judge` to choose it among others"
+)
+"""The end of the warning. It is not in the answer, which is kept in caches."""
 UNKNOWN_TEXT = json.dumps({"answer": "unknown", "why": REFUSAL})
 """Generated text for a refused video: a verdict of unknown."""
 
@@ -79,7 +84,7 @@ class EmbeddedModel(SyncMethods):
                 "Install the package again, or name a checkpoint folder: -M checkpoint=PATH"
             )
         self._engine = EmbeddedEngine(folder, self.name, trained_side(folder) ** 2)
-        refusal = f"embedded: {REFUSAL}"
+        refusal = f"embedded: {REFUSAL}. {CAMERA_HINT}"
         self._check = DomainCheck(folder, self._engine.image_features, refusal) if self.gate else None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,10 +10,16 @@ if TYPE_CHECKING:
     from stepscore.models.hf.files import checkpoint_folder as checkpoint_folder
     from stepscore.models.hf.files import load_tokenizer as load_tokenizer
     from stepscore.models.hf.files import read_json as read_json
+    from stepscore.models.hf.network_loading import no_progress_bars as no_progress_bars
 
-__all__ = ["checkpoint_folder", "load_tokenizer", "read_json"]
+__all__ = ["checkpoint_folder", "load_tokenizer", "no_progress_bars", "read_json"]
 
 __getattr__ = lazy_attributes(
     __name__,
-    {"checkpoint_folder": "files", "load_tokenizer": "files", "read_json": "files"},
+    {
+        "checkpoint_folder": "files",
+        "load_tokenizer": "files",
+        "no_progress_bars": "network_loading",
+        "read_json": "files",
+    },
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def load_network(
             f"{name}: a model of type {config.get('model_type')!r} cannot be loaded", weights * each
         ),
         bounded_network(limit, shown(folder / "config.json")),
+        no_progress_bars(),
     ):
         network, found = auto.from_pretrained(
             folder,
@@ -87,6 +89,19 @@ def load_network(
         )
     check_numbers(network, name)
     return network
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Within it, transformers draws no bar of its own: it would stand in logs, and tear ours."""
+    logging: Any = import_module("transformers.utils.logging")
+    shown_before = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown_before:
+            logging.enable_progress_bar()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from stepscore.errors import ModelError, OptionError
 from stepscore.judges import Hop, Judge, ProcVlm, StepEval
 from stepscore.judges.common import load_prompt
 from stepscore.models import get_model
-from stepscore.models.hf import checkpoint_folder, load_tokenizer, read_json
+from stepscore.models.hf import checkpoint_folder, load_tokenizer, no_progress_bars, read_json
 from stepscore.models.qwen3vl import Geometry, PromptLayout, VisionTokens, geometry_of
 from stepscore.training.vlm.aux_heads import label_space_of
 from stepscore.training.vlm.config import VlmTrainConfig
@@ -105,7 +105,10 @@ def from_checkpoint(checkpoint: str, *, lora_rank: int | None) -> tuple[Any, Any
             f"hf/{checkpoint} is of type {config.get('model_type')!r}; training takes qwen3_vl checkpoints."
         )
     loader: Any = AutoModelForImageTextToText
-    network = loader.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, local_files_only=True)
+    with no_progress_bars():
+        network = loader.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
+        )
     if lora_rank is not None:
         network = add_lora(network, lora_rank)
     processor = folder / "preprocessor_config.json"
