@@ -19,6 +19,9 @@ from stepscore.errors import StepScoreError
 MAX_TEXT_BYTES = 1 << 28
 """Longest text file that is read whole, in bytes."""
 
+MAX_HASHED_BYTES = 1 << 33
+"""Largest file that is hashed as a whole, a table of curves for one: a sparse file may claim terabytes."""
+
 MAX_DEPTH = 100
 """Deepest nesting of lists and mappings in a JSON or YAML text."""
 
@@ -44,6 +47,17 @@ def check_regular(path: Path, error: Error) -> os.stat_result:
     return status
 
 
+def check_hashable(path: Path, error: Error) -> os.stat_result:
+    """Return the status of a file that is to be hashed as a whole; raise ``error`` where it is too large for it."""
+    status = check_regular(path, error)
+    if status.st_size > MAX_HASHED_BYTES:
+        raise error(
+            f"{shown(path)} has {status.st_size / 1e9:.1f} GB; at most {MAX_HASHED_BYTES / 1e9:.1f} GB are read of "
+            "it. Split it."
+        )
+    return status
+
+
 def shown(path: str | Path) -> str:
     """Return a path as a message shows it: without control characters, and not a screen long."""
     text = "".join(char if char.isprintable() else "?" for char in str(path))
@@ -52,13 +66,15 @@ def shown(path: str | Path) -> str:
 
 def read_bytes(path: Path, error: Error, *, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
     """Return a regular file's content; raise ``error`` where it cannot be read or has more than ``max_bytes``."""
-    check_regular(path, error)
-    try:
-        with path.open("rb") as file:
-            content = file.read(max_bytes + 1)
-    except OSError as problem:
-        raise error(f"Cannot read {shown(path)}: {problem.strerror or problem}.") from problem
-    if len(content) > max_bytes:
+    size = check_regular(path, error).st_size
+    content = b""
+    if size <= max_bytes:
+        try:
+            with path.open("rb") as file:
+                content = file.read(max_bytes + 1)  # it may grow meanwhile
+        except OSError as problem:
+            raise error(f"Cannot read {shown(path)}: {problem.strerror or problem}.") from problem
+    if max(size, len(content)) > max_bytes:
         raise error(f"{shown(path)} has more than {max_bytes} bytes, the most that is read of such a file.")
     return content
 

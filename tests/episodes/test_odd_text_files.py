@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import stepscore
 from stepscore.episodes import open_episodes
 from stepscore.episodes.labels.labels import read_labels
 from stepscore.episodes.labels.subgoals import read_subgoals
-from stepscore.errors import StepScoreError
+from stepscore.errors import EpisodeError, StepScoreError
 from tests.media import write_video
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -65,3 +66,24 @@ def test_a_pipe_or_a_device_is_not_opened(name: str, tmp_path: Path) -> None:
         with pytest.raises(StepScoreError):
             READERS[name](tmp_path / name)
         (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_that_claims_terabytes_is_refused_without_being_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(1 << 42)
+    with pytest.raises(StepScoreError) as refused:
+        READERS[name](path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_curve_file_of_terabytes_is_never_hashed(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mp4", 6)
+    with (tmp_path / "a.curve.csv").open("wb") as file:
+        file.truncate(1 << 42)
+    episodes = open_episodes(tmp_path)
+    with pytest.raises(EpisodeError, match=r"4398\.0 GB; at most 8\.6 GB are read of it"):
+        episodes[0].fingerprint  # noqa: B018
+    run = stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "run")
+    assert "at most" in run.judgements()["error"][0].as_py()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from stepscore._reading import check_regular, shown
+from stepscore._reading import check_hashable, check_regular, shown
 from stepscore.episodes.clip import Clip
 from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.labels.subgoals import Subgoal
@@ -144,7 +144,7 @@ class Episode:
 
 def content_digest(path: Path) -> bytes:
     """Return the sha256 of a whole file. Tables of curves change in the middle, and episodes may share one."""
-    status = check_regular(path, EpisodeError)
+    status = check_hashable(path, EpisodeError)
     try:
         return _content_digest(path, status.st_mtime_ns, status.st_size)
     except OSError as error:

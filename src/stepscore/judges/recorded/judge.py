@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore._reading import check_regular, read_json
+from stepscore._reading import check_hashable, read_json
 from stepscore.episodes import Episode
 from stepscore.episodes.readers import SUFFIXES, Key, Rows, column_names, grouped_rows, read_rows
 from stepscore.errors import CurveError, OptionError
@@ -185,14 +185,14 @@ def _content_digest(path: Path) -> str:
     A file of a folder that cannot be read (a pipe, one without permission) enters by its name; its episode fails.
     """
     if not path.is_dir():
-        status = check_regular(path, OptionError)
+        status = check_hashable(path, OptionError)
         return _digest_of((("", str(path), status.st_mtime_ns, status.st_size),))
     files = sorted((p.relative_to(path).as_posix(), p) for p in path.rglob("*.curve.*"))
     stats = []
     for name, file in files:
         if file.suffix in CURVE_SUFFIXES:
             try:
-                status = check_regular(file, CurveError)
+                status = check_hashable(file, CurveError)
                 stats.append((name, str(file), status.st_mtime_ns, status.st_size))
             except CurveError:
                 stats.append((name, "", 0, 0))
