@@ -7,13 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 from stepscore.cli.app import app
+from stepscore.episodes import open_episodes
 from stepscore.episodes.labels.subgoals import read_subgoals
 from stepscore.errors import CapabilityError, ModelError
-from stepscore.models import Capabilities
+from stepscore.models import Capabilities, Generate
 from stepscore.models.mock import MockModel
-from stepscore.procedures import plan_subgoals, write_subgoals
+from stepscore.procedures import plan_subgoals, plan_tasks, write_subgoals
 from stepscore.procedures.plan import parse_plan
 from stepscore.runs.model_client import CallOptions
+from stepscore.testing import write_toy_rollouts
 from tests.fakes import episode
 
 PLAN = {
@@ -79,3 +81,48 @@ def test_the_command_does_not_write_over_a_persons_work(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["plan", "open the drawer", "--model", "mock/x", "-o", str(out)])
     assert result.exit_code != 0
     assert out.read_text() == "tasks: {}\n"
+
+
+def test_an_answer_that_cannot_be_used_is_asked_for_again_and_a_good_one_is_not(tmp_path: Path) -> None:
+    answers = iter(["I cannot help with that.", json.dumps(PLAN)])
+    model = MockModel(script=lambda request: next(answers))
+    cached = CallOptions(cache_path=tmp_path / "cache.sqlite")
+    with pytest.raises(ModelError, match="states no plan"):
+        plan_subgoals("open the drawer", model, tmp_path, call_options=cached)
+    first = plan_subgoals("open the drawer", model, tmp_path, call_options=cached)
+    assert plan_subgoals("open the drawer", model, tmp_path, call_options=cached) == first
+    assert len(model.requests) == 2
+
+
+def test_all_tasks_of_a_source_are_drafted_into_one_file_that_fits_its_episodes(tmp_path: Path) -> None:
+    instructions = ["open the drawer", "close it", "open the drawer", "dance"]
+    episodes = [episode(f"e{n}", instruction=text) for n, text in enumerate(instructions)]
+
+    def answer(request: Generate) -> str:
+        asked = str(request.prompt.turns[0].parts[-1])
+        return "no" if "dance" in asked else json.dumps(PLAN)
+
+    model = MockModel(script=answer)  # type: ignore[arg-type]
+    drafts, failures = plan_tasks(episodes, model, tmp_path, call_options=OFF)
+    assert [draft.task for draft in drafts] == ["open the drawer", "close it"]
+    assert list(failures) == ["dance"]
+    assert len(model.requests) == 3
+    assert all(len(request.prompt.turns[0].parts) > 8 for request in model.requests)  # type: ignore[union-attr]
+    write_subgoals(drafts, tmp_path / "subgoals.yaml")
+    assert list(read_subgoals(tmp_path / "subgoals.yaml")) == ["open the drawer", "close it"]
+
+
+def test_the_command_drafts_a_source_and_its_file_is_taken_by_the_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = write_toy_rollouts(tmp_path / "toys", scenes=1), tmp_path / "subgoals.yaml"
+    monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path / "cache"))
+    model = ["--model", f"mock/{json.dumps(PLAN)}", "--no-cache"]
+    result = CliRunner().invoke(app, ["plan", str(source), *model, "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    tasks = {episode.instruction for episode in open_episodes(source)}
+    assert set(read_subgoals(out)) == tasks
+    assert all(len(episode.subgoals) == 2 for episode in open_episodes(source, subgoals=out))
+    assert not (tmp_path / "cache").exists()
+    result = CliRunner().invoke(app, ["plan", str(source), *model, "--video", "x", "-o", str(out), "--force"])
+    assert "--video goes with an instruction" in str(result.exception)

@@ -8,7 +8,7 @@ stages of rollouts. :func:`label_progress` turns stages into progress labels by 
 from stepscore.metrics import procedure_order
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
 from stepscore.procedures.labels_table import write_labels
-from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, write_subgoals
+from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, plan_tasks, write_subgoals
 from stepscore.procedures.progress_labels import (
     EpisodeProgress,
     Outcome,
@@ -55,6 +55,7 @@ __all__ = [
     "labelled_outcome",
     "linear_progress",
     "plan_subgoals",
+    "plan_tasks",
     "procedure_order",
     "procvlm_progress",
     "robust_progress",

@@ -1,10 +1,11 @@
-"""Subgoals drafted by a model from an instruction and, where given, a video of the task."""
+"""Subgoals drafted by a model from an instruction and, where given, a video of the task; or of all tasks."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._files import write_text
 from stepscore.episodes import Episode, Subgoal
-from stepscore.errors import CapabilityError, ModelError, first_field_error
+from stepscore.errors import CapabilityError, EpisodeError, ModelError, first_field_error
 from stepscore.judges.common import load_prompt
 from stepscore.models import Answer, FrameRef, Generate, Model, Prompt, Turn, run_blocking
+from stepscore.models.calls import Call
 from stepscore.runs import CallOptions, ModelClient
 from stepscore.types import SuccessMode
 
@@ -32,12 +34,14 @@ class SubgoalDraft:
         subgoals: The subgoals in order, unreviewed.
         success: Whether success counts ``ever`` or only where it ``holds`` at the end.
         model: The model's name.
+        task: The task as episodes name it, under which they are written; ``None``: the instruction.
     """
 
     instruction: str
     subgoals: tuple[Subgoal, ...]
     success: SuccessMode
     model: str
+    task: str | None = None
 
 
 class _PlannedSubgoal(BaseModel):
@@ -71,7 +75,8 @@ def plan_subgoals(
         call_options: Budget, prices and cache.
 
     Raises:
-        ModelError: The answer does not state subgoals; nothing is made up in its place.
+        ModelError: The answer does not state subgoals; nothing is made up in its place, and the answer is not
+            kept in the cache.
     """
     if episode is not None and not model.capabilities.images:
         raise CapabilityError(
@@ -81,19 +86,66 @@ def plan_subgoals(
     call_options = call_options or CallOptions()
     call_options.check([model])
     client = ModelClient(folder, call_options, model)
+    calls: list[Call] = []
     try:
-        answer = run_blocking(client.ask_about(episode or Episode("plan", instruction), [])(request))
+        answer = run_blocking(client.ask_about(episode or Episode("plan", instruction), calls)(request))
+        assert isinstance(answer, Answer)
+        try:
+            return _draft(instruction, parse_plan(answer.text), model.name)
+        except ModelError:
+            client.forget(calls)
+            raise
     finally:
         client.close()
-    assert isinstance(answer, Answer)
-    plan = parse_plan(answer.text)
-    subgoals = tuple(Subgoal(s.name, s.criterion, s.mode, reviewed=False) for s in plan.subgoals)
-    names = [subgoal.name for subgoal in subgoals]
+
+
+def _draft(instruction: str, plan: _Plan, model: str) -> SubgoalDraft:
+    names = [subgoal.name for subgoal in plan.subgoals]
     if len(set(names)) < len(names):
         raise ModelError(
-            f"{model.name} named a subgoal twice: {', '.join(names)}. Ask again, or write them by hand."
+            f"{model} named a subgoal twice: {', '.join(names)}. Ask again, or write them by hand."
         )
-    return SubgoalDraft(instruction, subgoals, plan.success, model.name)
+    subgoals = tuple(Subgoal(s.name, s.criterion, s.mode, reviewed=False) for s in plan.subgoals)
+    return SubgoalDraft(instruction, subgoals, plan.success, model)
+
+
+def plan_tasks(
+    episodes: Sequence[Episode],
+    model: Model,
+    folder: Path,
+    *,
+    call_options: CallOptions | None = None,
+    on_done: Callable[[SubgoalDraft], None] = lambda draft: None,
+) -> tuple[list[SubgoalDraft], dict[str, str]]:
+    """Draft the subgoals of every task of a source, each from its first readable episode.
+
+    Args:
+        episodes: The episodes; a task is named by ``task``, else by the instruction.
+        model: The model that drafts; where it accepts images, frames of the episode are in the request.
+        folder: Where attempts are recorded.
+        call_options: Budget, prices and cache.
+        on_done: Called with each draft.
+
+    Returns:
+        The drafts in the order of the episodes, and task to error for those that could not be drafted.
+    """
+    first: dict[str, Episode] = {}
+    for episode in episodes:
+        if episode.error is None and episode.instruction.strip():
+            first.setdefault(episode.task or episode.instruction, episode)
+    drafts, failures = list[SubgoalDraft](), dict[str, str]()
+    for task, episode in first.items():
+        shown = episode if model.capabilities.images and episode.views else None
+        try:
+            draft = plan_subgoals(
+                episode.instruction, model, folder, episode=shown, call_options=call_options
+            )
+        except (ModelError, EpisodeError) as error:
+            failures[task] = str(error)
+            continue
+        drafts.append(replace(draft, task=task))
+        on_done(drafts[-1])
+    return drafts, failures
 
 
 def parse_plan(text: str) -> _Plan:
@@ -112,21 +164,22 @@ def parse_plan(text: str) -> _Plan:
         ) from None
 
 
-def write_subgoals(draft: SubgoalDraft, path: Path) -> None:
-    """Write a draft as a subgoals file, every subgoal with ``reviewed: false`` for a person to change."""
-    content = {
-        "tasks": {
-            draft.instruction: {
-                "success": draft.success,
-                "subgoals": [
-                    {"name": s.name, "criterion": s.criterion, "mode": s.mode, "reviewed": s.reviewed}
-                    for s in draft.subgoals
-                ],
-            }
-        }
-    }
-    head = f"# Drafted by {draft.model}. Read each subgoal against a video, then set reviewed: true.\n"
+def write_subgoals(drafts: SubgoalDraft | Sequence[SubgoalDraft], path: Path) -> None:
+    """Write drafts as one subgoals file, every subgoal with ``reviewed: false`` for a person to change."""
+    listed = [drafts] if isinstance(drafts, SubgoalDraft) else drafts
+    content = {"tasks": {draft.task or draft.instruction: _entry(draft) for draft in listed}}
+    head = f"# Drafted by {listed[0].model}. Read each subgoal against a video, then set reviewed: true.\n"
     write_text(path, head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def _entry(draft: SubgoalDraft) -> dict[str, object]:
+    return {
+        "success": draft.success,
+        "subgoals": [
+            {"name": s.name, "criterion": s.criterion, "mode": s.mode, "reviewed": s.reviewed}
+            for s in draft.subgoals
+        ],
+    }
 
 
 def _parts(instruction: str, episode: Episode | None) -> tuple[str | FrameRef, ...]:

@@ -167,6 +167,12 @@ class ModelClient:
 
         return ask
 
+    def forget(self, calls: Iterable[Call]) -> None:
+        """Delete the answers to calls from the cache, where they cannot be used, so that they are asked for again."""
+        for call in calls:
+            if self._cache is not None:
+                self._cache.forget(call.key)
+
     async def _ask_prefix(
         self, episode: Episode, model: Model, calls: list[Call], request: ScorePrefixes
     ) -> PrefixScores:

@@ -1,19 +1,34 @@
-"""``stepscore plan``: subgoals drafted from an instruction."""
+"""``stepscore plan``: subgoals drafted from an instruction, or of all tasks of a source."""
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepscore.cli import options
 from stepscore.cli.tables import err
+from stepscore.errors import ModelError, OptionError
+
+if TYPE_CHECKING:
+    from stepscore.models import Model
+    from stepscore.procedures import SubgoalDraft
+    from stepscore.runs import CallOptions
+
+_REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def plan(
-    instruction: Annotated[str, typer.Argument(metavar="INSTRUCTION", help="The text the robot is given.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="INSTRUCTION-OR-SOURCE",
+            help="The text the robot is given; or a file, folder or LeRobot repo id, all tasks of which are drafted.",
+        ),
+    ],
     model: Annotated[
         str,
         typer.Option("--model", metavar="MODEL", help="Model that drafts them; see `stepscore ls models`."),
@@ -23,24 +38,83 @@ def plan(
     ],
     video: Annotated[
         str | None,
-        typer.Option("--video", metavar="SOURCE", help="A rollout of the task, whose frames are sent too."),
+        typer.Option(
+            "--video",
+            metavar="SOURCE",
+            help="With an INSTRUCTION: a rollout of the task, whose frames are sent too.",
+        ),
     ] = None,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,
+    no_cache: options.NoCache = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Draft ordered subgoals with visible criteria, marked as unreviewed until a person has read them."""
-    from stepscore.episodes import open_episodes
-    from stepscore.errors import OptionError
-    from stepscore.procedures import plan_subgoals, write_subgoals
+    """Draft ordered subgoals with visible criteria, marked as unreviewed until a person has read them.
+
+    Of a SOURCE every task is drafted into one file, with frames of its first episode where the model accepts images.
+    """
+    from stepscore.procedures import write_subgoals
+    from stepscore.runs import CallOptions
 
     if out.exists() and not force:
         raise OptionError(f"{out} exists and may hold a person's work. Overwrite it with --force.")
     chosen = options.open_model(model, model_options, base_url)
+    call_options = CallOptions(cache=not no_cache)
+    call_options.check([chosen])
+    if _is_source(subject):
+        if video is not None:
+            raise OptionError(f"--video goes with an instruction; {subject} has videos of its own.")
+        drafts, failures = _plan_source(subject, chosen, call_options)
+    else:
+        drafts, failures = [_plan_instruction(subject, chosen, video, call_options)], {}
+    write_subgoals(drafts, out)
+    err().print(f"Wrote {out}. Review it, correct it, and set reviewed: true.")
+    for task, error in failures.items():
+        err().print(f"Not drafted: {task}: {error}", soft_wrap=True, markup=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _is_source(subject: str) -> bool:
+    """Return whether a text is a path that exists, or has the form of a repo id; instructions have spaces."""
+    try:
+        return Path(subject).expanduser().exists() or _REPO_ID.fullmatch(subject) is not None
+    except (OSError, ValueError, RuntimeError):  # too long, a NUL, a user that does not exist
+        return False
+
+
+def _plan_instruction(
+    instruction: str, model: Model, video: str | None, call_options: CallOptions
+) -> SubgoalDraft:
+    from stepscore.episodes import open_episodes
+    from stepscore.procedures import plan_subgoals
+
     episode = open_episodes(video)[0] if video is not None else None
     with tempfile.TemporaryDirectory() as folder:
-        draft = plan_subgoals(instruction, chosen, Path(folder), episode=episode)
-    write_subgoals(draft, out)
+        draft = plan_subgoals(instruction, model, Path(folder), episode=episode, call_options=call_options)
+    _print_draft(draft)
+    return draft
+
+
+def _plan_source(
+    source: str, model: Model, call_options: CallOptions
+) -> tuple[list[SubgoalDraft], dict[str, str]]:
+    """Draft all tasks of a source; an error where not one could be drafted."""
+    from stepscore.episodes import open_episodes
+    from stepscore.procedures import plan_tasks
+
+    episodes = open_episodes(source)
+    with tempfile.TemporaryDirectory() as folder:
+        drafts, failures = plan_tasks(
+            episodes, model, Path(folder), call_options=call_options, on_done=_print_draft
+        )
+    if not drafts:
+        why = "; ".join(failures.values()) or "no episode has an instruction"
+        raise ModelError(f"No task of {source} could be drafted: {why}")
+    return drafts, failures
+
+
+def _print_draft(draft: SubgoalDraft) -> None:
+    err().print(draft.task or draft.instruction, style="bold", markup=False)
     for number, subgoal in enumerate(draft.subgoals, start=1):
         err().print(f"{number}. {subgoal.name} ({subgoal.mode}): {subgoal.criterion}", markup=False)
-    err().print(f"Wrote {out}. Review it, correct it, and set reviewed: true.")
