@@ -47,5 +47,5 @@ def calibration_map(judge: TopReward, datasets: Sequence[Path], out: Path) -> Fi
             found = calibrate(run, labels=labels, channel="margin", share=SHARE)
         write_calibration(found.fitted, out)
     fitted = read_calibration(out)
-    check_calibration(fitted, judge, judge.model.name)
+    check_calibration(fitted, judge, judge.model)
     return fitted

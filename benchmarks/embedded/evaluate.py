@@ -183,6 +183,7 @@ def score_figures(
 def _of(rows: Sequence[Scored], matched: Matched, fitted: FittedMap, scenes: int) -> list[Figure]:
     """Figures of some tasks; ``scenes`` of each were met by every policy, the others serve matched pairs alone."""
     met = [row for row in rows if scene_of(row) < scenes]
+    assert fitted.map is not None
     return [
         *success_figures(rows, matched),
         *progress_figures(met, fitted.map),

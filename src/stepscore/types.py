@@ -134,6 +134,9 @@ class Judgement:
         facts: Further numbers of the episode as a whole, by name, e.g. whether a cascade escalated.
         usage: Time, calls, tokens and cost.
         error: Why there is no judgement; ``None`` when there is one.
+        success_probability: Calibrated probability that the episode succeeded; NaN where it is not calibrated, or
+            not known.
+        success_calibrated: Whether a map gave it that was fitted for this judge, model, options and mode.
     """
 
     curve: Curve | None = None
@@ -142,6 +145,8 @@ class Judgement:
     facts: Mapping[str, float] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     error: str | None = None
+    success_probability: float = math.nan
+    success_calibrated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ def test_the_pooled_concordance_is_that_of_all_held_out_points(run: Run, tmp_pat
             times, scores = map(np.array, zip(*table[e.id], strict=True))
             at = np.linspace(0, 4.9, 6)
             values = np.round(np.clip(at / 4.9 + 0.02 * math.sin(number), 0, 1), 6)
+            assert made.fitted.map is not None
             said += made.fitted.map.apply(scores).tolist()
             truth += np.interp(times, at, values).tolist()
     assert made.after.ccc.value == pytest.approx(ccc(said, truth))
@@ -173,6 +174,7 @@ def test_a_written_map_is_applied_by_the_judge_it_was_fitted_for(run: Run, tmp_p
     )
     assert set(calibrated.judgements().column("calibrated").to_pylist()) == {True}
     assert calibrated.protocol.hash != run.protocol.hash
+    assert made.fitted.map is not None
     np.testing.assert_allclose(
         calibrated.curves().column("progress").to_numpy(),
         made.fitted.map.apply(run.curves().column("progress").to_numpy()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,18 @@ def test_an_episode_whose_metric_is_unknown_is_dropped_and_says_why(measures: Ep
 
 def test_the_share_can_be_taken_of_every_task(measures: EpisodeMetrics) -> None:
     assert select_episodes(measures, top=0.5, by="PPL", per_task=True).kept == ("a", "b", "d")
+
+
+def test_a_filter_by_an_uncalibrated_judge_warns(
+    measures: EpisodeMetrics, recwarn: pytest.WarningsRecorder
+) -> None:
+    by_map = replace(measures, verdict_rules=("probability",) * 6)
+    assert select_episodes(by_map, failures="drop", success_by="judge").kept == tuple("abdef")
+    by_score = replace(measures, verdict_rules=("probability",) * 5 + ("score",))
+    assert select_episodes(by_score, failures="drop").kept == ("a", "c", "d", "f")
+    assert not recwarn
+    with pytest.warns(UserWarning, match="partly uncalibrated.*stepscore calibrate"):
+        assert select_episodes(by_score, failures="drop", success_by="judge").kept == tuple("abdef")
 
 
 def test_failures_are_dropped_by_whoever_is_asked_and_the_unknown_stays(measures: EpisodeMetrics) -> None:

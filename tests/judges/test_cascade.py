@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,24 @@ class Fixed(SingleModelJudge):
         answer = await ask(Generate(Prompt((Turn("user", (episode.id,)),))))
         assert isinstance(answer, Answer)
         return Judgement(success_score=self.scores[episode.id])
+
+
+@dataclass(frozen=True)
+class Calibrated(Fixed):
+    """The same, with a probability of success far from its score."""
+
+    probability: float = 0.99
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        judged = await super().judge(episode, ask)
+        return replace(judged, success_probability=self.probability, success_calibrated=True)
+
+
+@dataclass(frozen=True)
+class Ranking(Fixed):
+    """A judge whose score is no verdict."""
+
+    score_is_verdict = False
 
 
 def cascade(
@@ -106,3 +124,49 @@ def test_judges_may_be_named_with_their_model() -> None:
     assert judge.options()["first"]["name"] == "constant"  # type: ignore[index]
     with pytest.raises(OptionError, match="unsure_from"):
         Cascade("constant", "constant", unsure_from=0.9, unsure_to=0.1)
+
+
+def test_the_band_is_of_the_probability_where_the_first_judge_has_one(tmp_path: Path) -> None:
+    small, big = MockModel("small"), MockModel("big")
+    unsure_by_score = {"a": 0.5}
+    judge = Cascade(Calibrated(small, unsure_by_score), Fixed(big, {"a": 0.1}))
+    (row,) = (
+        stepscore.score([episode("a")], judge, out=tmp_path / "sure", call_options=OFF)
+        .judgements()
+        .to_pylist()
+    )
+    assert not big.requests
+    assert (row["success_probability"], row["success_calibrated"]) == (0.99, True)
+    assert json.loads(row["facts"]) == {"escalated": 0.0, "first_probability": 0.99, "first_score": 0.5}
+
+    judge = Cascade(Calibrated(small, {"a": 0.99}, probability=0.5), Fixed(big, {"a": 0.1}))
+    (row,) = (
+        stepscore.score([episode("a")], judge, out=tmp_path / "unsure", call_options=OFF)
+        .judgements()
+        .to_pylist()
+    )
+    assert len(big.requests) == 1
+    assert (row["success_score"], row["success_calibrated"]) == (0.1, False)
+    assert json.loads(row["facts"])["escalated"] == 1.0
+
+
+def test_probabilities_disagree_with_probabilities_and_scores_with_scores(tmp_path: Path) -> None:
+    small, big = MockModel("small"), MockModel("big")
+    second, scores = Fixed(big, {"a": 0.1}), {"a": 0.9}
+    apart = Cascade(
+        Calibrated(small, scores, probability=0.95), second, also=Calibrated(small, scores, probability=0.2)
+    )
+    stepscore.score([episode("a")], apart, out=tmp_path / "apart", call_options=OFF)
+    assert len(big.requests) == 1
+    alike = Cascade(Calibrated(small, scores, probability=0.99), second, also=Fixed(small, {"a": 0.8}))
+    stepscore.score([episode("a")], alike, out=tmp_path / "alike", call_options=OFF)
+    assert len(big.requests) == 1
+
+
+def test_a_score_that_is_no_verdict_is_none_here_either(tmp_path: Path) -> None:
+    judge = Cascade(Ranking(MockModel("small"), {"a": 0.95}), Fixed(MockModel("big"), {"a": 0.1}))
+    (row,) = (
+        stepscore.score([episode("a")], judge, out=tmp_path / "r", call_options=OFF).judgements().to_pylist()
+    )
+    assert row["success_score"] is None
+    assert json.loads(row["facts"])["first_score"] == 0.95

@@ -32,6 +32,8 @@ from stepscore.analysis.pooling import (
 )
 from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, compare, measure
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables
+from stepscore.analysis.success.calibration import SuccessCalibration, calibrate_success
+from stepscore.analysis.success.verdict import success_name
 from stepscore.analysis.template_choice import TemplateChoice, choose_template
 
 __all__ = [
@@ -48,11 +50,13 @@ __all__ = [
     "GroupEstimate",
     "JudgeAgreement",
     "SubgoalTable",
+    "SuccessCalibration",
     "TemplateChoice",
     "VerdictSource",
     "add_protocol_keys",
     "agreement_with_baselines",
     "calibrate",
+    "calibrate_success",
     "check_unmixed",
     "choose_template",
     "compare",
@@ -71,4 +75,5 @@ __all__ = [
     "metric_columns",
     "mixed_note",
     "subgoal_tables",
+    "success_name",
 ]

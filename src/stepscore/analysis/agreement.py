@@ -120,18 +120,21 @@ class JudgeAgreement:
         return rows + [row.to_dict() for row in self.ranking]
 
 
-def judge_agreement(runs: Run | Sequence[Run], by: Sequence[str] = ()) -> JudgeAgreement:
+def judge_agreement(
+    runs: Run | Sequence[Run], by: Sequence[str] = (), *, held_out: bool = False
+) -> JudgeAgreement:
     """Compare each run's judge with the labels of its episodes, and sum up what it cost.
 
     Args:
         runs: One run, or several.
         by: What makes a group for the question of success, as in :func:`grouped_estimates`.
+        held_out: Compare no success of an episode that the judge's calibration map was fitted on.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
     opened = [runs] if isinstance(runs, Run) else list(runs)
     for run in opened:
-        on_success = success_agreement(run.judge, measure_episodes(run), by)
+        on_success = success_agreement(run.judge, measure_episodes(run, held_out=held_out), by)
         agreements += [*on_success.agreements, *subgoal_agreement(run)]
         ranking += on_success.ranking
     return JudgeAgreement(tuple(agreements), tuple(ranking), judge_costs(opened))

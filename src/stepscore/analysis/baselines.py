@@ -52,7 +52,9 @@ BESIDE = ("linear-time", "constant")
 """The baselines that stand beside every judge: the clock, and one answer for all."""
 
 
-def agreement_with_baselines(runs: Sequence[Run], by: Sequence[str] = ()) -> JudgeAgreement:
+def agreement_with_baselines(
+    runs: Sequence[Run], by: Sequence[str] = (), *, held_out: bool = False
+) -> JudgeAgreement:
     """Compare each run's judge with labels, and beside it the clock and the constant on the same episodes.
 
     To a subgoal the constant answers yes, and so does the clock, for which everything is done at the end.
@@ -60,11 +62,12 @@ def agreement_with_baselines(runs: Sequence[Run], by: Sequence[str] = ()) -> Jud
     Args:
         runs: The runs.
         by: What makes a group for the question of success; see :func:`judge_agreement`.
+        held_out: Compare no success of an episode that the judge's calibration map was fitted on.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
     for run in runs:
-        metrics = measure_episodes(run)
+        metrics = measure_episodes(run, held_out=held_out)
         found = [(run.judge, metrics, success_agreement(run.judge, metrics, by))]
         found += [
             (result.judge, result.metrics, result.agreement)
@@ -140,4 +143,10 @@ def _score(
         assert judgement.curve is not None
         score = finite_or_none(judgement.success_score)
         by_baseline = {"judge": name, "model": None, "protocol": None, "success_score": score, "error": None}
+        by_baseline |= {
+            "success_probability": None,
+            "success_calibrated": False,
+            "success_map": None,
+            "facts": None,
+        }
         yield {**row, **by_baseline}, (times, judgement.curve.progress)

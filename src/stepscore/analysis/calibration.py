@@ -6,20 +6,35 @@ The map is fitted on one part of the episodes; every number reported is of the o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stepscore.analysis.labelled_progress import LabelledCurve, labelled_curves, split
+from stepscore.analysis.success.calibration import (
+    SuccessCalibration,
+    calibrate_success,
+    estimate_dict,
+    labelled_scores,
+)
+from stepscore.episodes.labels import read_labels
 from stepscore.errors import OptionError
-from stepscore.judges.common import FittedMap
-from stepscore.metrics import MonotoneMap, Reliability, brier, fit_calibration, mae, reliability
+from stepscore.judges.common import FittedMap, model_identity
+from stepscore.metrics import (
+    MonotoneMap,
+    Reliability,
+    best_threshold,
+    brier,
+    fit_calibration,
+    mae,
+    reliability,
+)
 from stepscore.metrics.stats import mean_estimate, statistic_estimate
 from stepscore.runs import Run, finite_or_none
-from stepscore.types import Estimate, FloatArray
+from stepscore.types import Estimate, FloatArray, SuccessMode
 
 
 @dataclass(frozen=True)
@@ -41,8 +56,8 @@ class CalibrationMetrics:
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; ``None`` where not known."""
         return {
-            "mae": _estimate_dict(self.mae),
-            "ccc": _estimate_dict(self.ccc),
+            "mae": estimate_dict(self.mae),
+            "ccc": estimate_dict(self.ccc),
             "ece": finite_or_none(self.ece),
             "brier": finite_or_none(self.brier),
         }
@@ -60,6 +75,7 @@ class CalibrationResult:
         n_fit: Number of episodes it was fitted on.
         n_held_out: Number of episodes behind ``before``, ``after`` and ``reliability``.
         left_out: Number of judged episodes without a usable label or curve.
+        success: The success map with its figures; ``None`` where the labels hold no successes or no failures.
     """
 
     fitted: FittedMap
@@ -69,6 +85,7 @@ class CalibrationResult:
     n_fit: int
     n_held_out: int
     left_out: int
+    success: SuccessCalibration | None = None
 
 
 def calibrate(
@@ -79,8 +96,13 @@ def calibrate(
     potential: str | None = None,
     share: float = 0.5,
     seed: int = 0,
+    success_channel: str | None = None,
+    success_mode: SuccessMode | None = None,
 ) -> CalibrationResult:
-    """Fit a monotone map from a judge's score to labelled progress on one split, and measure it on the other.
+    """Fit a judge's score to labelled progress on one split, measured on the other, and to labelled success.
+
+    The map to progress is monotone; that to success is logistic, with cross-fitted figures (see
+    :func:`calibrate_success`). Labels of one kind alone make a file with one map.
 
     Args:
         run: An uncalibrated run.
@@ -88,7 +110,9 @@ def calibrate(
         channel: Series of the curve to map.
         potential: Name of the progress labels to use, where the file holds several.
         share: Share of the episodes to fit on; of the scenes, where episodes share them.
-        seed: Seed of the split.
+        seed: Seed of the split, and of the folds.
+        success_channel: Series of the curve for success; ``margin`` where the judge gives it, else ``progress``.
+        success_mode: When success counts, where the labels hold both modes.
 
     Raises:
         OptionError: The run is calibrated already, or too few episodes have labels.
@@ -97,6 +121,9 @@ def calibrate(
         raise OptionError(
             f"{run.path} is calibrated already. Judge without calibration, or use --channel raw."
         )
+    success = calibrate_success(run, labels=labels, channel=success_channel, mode=success_mode, seed=seed)
+    if success is not None and not _has_progress(run, labels):
+        return _success_only(run, channel, success)
     labelled, source = labelled_curves(run, channel, labels, potential)
     fit, held = split(labelled, share, seed)
     monotone = _fit(fit)
@@ -111,15 +138,47 @@ def calibrate(
         "episodes": sorted(e.id for e in fit),
         "points": int(sum(np.sum(~np.isnan(e.scores + e.truth)) for e in fit)),
     }
+    figures = {"episodes": len(held), **after.to_dict()}
+    fitted = _fitted(run, monotone, channel, provenance, figures, success, {e.id for e in fit})
+    if success is not None:
+        fitted = replace(fitted, done_at=_done_at(run, monotone, channel, labels, success.fitted.mode))
     return CalibrationResult(
-        _fitted(run, monotone, channel, provenance, {"episodes": len(held), **after.to_dict()}),
+        fitted,
         before=_errors(held, [e.scores for e in held]) if absolute else None,
         after=after,
         reliability=reliability(np.concatenate(mapped), np.concatenate([e.truth for e in held])),
         n_fit=len(fit),
         n_held_out=len(held),
         left_out=run.judgements().num_rows - len(labelled),
+        success=success,
     )
+
+
+def _done_at(
+    run: Run, monotone: MonotoneMap, channel: str, labels: Path | None, mode: SuccessMode
+) -> float | None:
+    """Return the mapped progress of an episode's end that separates labelled success and failure best.
+
+    By balanced accuracy; ``None`` where no value does better than the same answer for all.
+    """
+    known, _ = labelled_scores(run, channel, labels, mode)
+    mapped = monotone.apply([e.score for e in known])
+    return finite_or_none(best_threshold(mapped, [e.success for e in known]).value)
+
+
+def _success_only(run: Run, channel: str, success: SuccessCalibration) -> CalibrationResult:
+    """Return a success map alone: no progress is labelled."""
+    unknown = mean_estimate([])
+    nothing = CalibrationMetrics(unknown, unknown, math.nan, math.nan)
+    fitted = _fitted(run, None, channel, {}, {}, success, set())
+    return CalibrationResult(fitted, None, nothing, reliability([], []), 0, 0, 0, success)
+
+
+def _has_progress(run: Run, labels: Path | None) -> bool:
+    """Return whether progress is labelled: at timestamps, or by stages."""
+    if labels is None:
+        return run.labelled_progress().num_rows > 0 or any(run.episodes().column("stages").to_pylist())
+    return any(row.kind in ("progress", "stage") for own in read_labels(labels).values() for row in own)
 
 
 def _fit(episodes: Sequence[LabelledCurve]) -> MonotoneMap:
@@ -130,10 +189,18 @@ def _fit(episodes: Sequence[LabelledCurve]) -> MonotoneMap:
 
 
 def _fitted(
-    run: Run, monotone: MonotoneMap, channel: str, fit: Mapping[str, Any], figures: Mapping[str, Any]
+    run: Run,
+    monotone: MonotoneMap | None,
+    channel: str,
+    fit: Mapping[str, Any],
+    figures: Mapping[str, Any],
+    success: SuccessCalibration | None,
+    fitted_on: Collection[str],
 ) -> FittedMap:
-    judge = run.protocol.content["judge"]
+    judge, model = run.protocol.content["judge"], run.protocol.content.get("model")
     assert isinstance(judge, Mapping)
+    rows = run.episodes().select(["episode_id", "fingerprint"]).to_pylist()
+    fingerprints = {row["fingerprint"] for row in rows if row["episode_id"] in fitted_on} - {None}
     return FittedMap(
         monotone,
         channel,
@@ -144,6 +211,9 @@ def _fitted(
         protocol=run.protocol.hash,
         fit=fit,
         figures=figures,
+        identity=model_identity(model) if isinstance(model, Mapping) else None,
+        success=None if success is None else success.fitted,
+        fingerprints=frozenset(fingerprints | (set() if success is None else success.fingerprints)),
     )
 
 
@@ -181,8 +251,3 @@ def _pooled_ccc(*sums: FloatArray) -> float:
     mean_a, mean_b = a / n, b / n
     spread = aa / n - mean_a**2 + bb / n - mean_b**2 + (mean_a - mean_b) ** 2
     return 2 * (ab / n - mean_a * mean_b) / spread if spread > 1e-12 else math.nan
-
-
-def _estimate_dict(estimate: Estimate) -> dict[str, Any]:
-    ends = {name: finite_or_none(getattr(estimate, name)) for name in ("value", "lo", "hi", "coverage")}
-    return {**ends, "n": estimate.n, "clusters": estimate.clusters, "method": estimate.method}

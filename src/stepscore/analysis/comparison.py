@@ -7,6 +7,7 @@ once (Benjamini-Hochberg).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,8 +18,10 @@ import numpy as np
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import Group, episode_groups
+from stepscore.analysis.success.verdict import BY_PROBABILITY
 from stepscore.errors import OptionError
 from stepscore.metrics.stats import Comparison, adjust_p_values, compare_samples
+from stepscore.types import Estimate
 
 COMPARED_METRICS = ("success_label", "success_judge", "MC50", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
 """Metrics that :func:`stepscore.compare` and ``stepscore compare`` compare if none are named."""
@@ -38,6 +41,7 @@ class GroupComparison:
         coverage_a: Share of A's episodes whose value is known.
         coverage_b: Share of B's.
         revision: The OPD revision.
+        why_not: Why no difference is given; empty where one is.
     """
 
     metric: str
@@ -49,6 +53,7 @@ class GroupComparison:
     coverage_a: float = 1.0
     coverage_b: float = 1.0
     revision: str = DEFAULT_REVISION
+    why_not: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of ``compare --json``."""
@@ -78,6 +83,7 @@ class GroupComparison:
             "probability_hi": c.probability_of_improvement.hi,
             "smallest_detectable_difference": c.smallest_detectable_difference,
             "revision": self.revision,
+            **({"why_not": self.why_not} if self.why_not else {}),
         }
 
 
@@ -98,11 +104,15 @@ def compare_groups(
     keys = pair_keys(metrics, by)
     tasks = [task_of(row) for row in metrics.episodes]
     scenes = [row["pair"] for row in metrics.episodes]
-    pairs: list[tuple[str, Group, Group, Comparison, str]] = []
+    pairs: list[tuple[str, Group, Group, Comparison, str, str]] = []
     for (a, in_a), (b, in_b) in combinations(groups, 2):
         for column in wanted:
             values = metrics.values[column.name]
             if np.all(np.isnan(values[in_a])) or np.all(np.isnan(values[in_b])):
+                continue
+            why_not = _why_not_success(metrics, in_a, in_b) if column.name == "success_judge" else ""
+            if why_not:
+                pairs.append((column.name, a, b, _no_comparison(), column.better, why_not))
                 continue
             comparison = compare_samples(
                 values[in_a],
@@ -111,8 +121,8 @@ def compare_groups(
                 strata=(_chosen(tasks, in_a), _chosen(tasks, in_b)),
                 clusters=(_chosen(scenes, in_a), _chosen(scenes, in_b)),
             )
-            pairs.append((column.name, a, b, comparison, column.better))
-    corrected = adjust_p_values([comparison.p_value for _, _, _, comparison, _ in pairs])
+            pairs.append((column.name, a, b, comparison, column.better, ""))
+    corrected = adjust_p_values([pair[3].p_value for pair in pairs])
     known = {
         (column.name, *group.values()): float(np.mean(~np.isnan(metrics.values[column.name][inside])))
         for group, inside in groups
@@ -129,9 +139,35 @@ def compare_groups(
             known[name, *a.values()],
             known[name, *b.values()],
             metrics.revision,
+            why_not,
         )
-        for (name, a, b, comparison, better), q in zip(pairs, corrected, strict=True)
+        for (name, a, b, comparison, better, why_not), q in zip(pairs, corrected, strict=True)
     ]
+
+
+def _why_not_success(metrics: EpisodeMetrics, in_a: np.ndarray[Any, Any], in_b: np.ndarray[Any, Any]) -> str:
+    """Return why success by judge cannot be compared between two groups; empty where it can.
+
+    Verdicts by a success map and by a published rule have different thresholds, and so have those by two maps.
+    """
+    if not metrics.verdict_rules:
+        return ""
+    rules, maps = [], []
+    for chosen in (in_a, in_b):
+        known = [i for i in np.flatnonzero(chosen).tolist() if metrics.verdict_rules[i] is not None]
+        calibrated = {metrics.verdict_rules[i] == BY_PROBABILITY for i in known}
+        rules.append(calibrated)
+        maps.append({metrics.episodes[i]["success_map"] for i in known} if True in calibrated else set())
+    if rules[0] != rules[1] or len(rules[0]) > 1:
+        return "success by judge is calibrated in one group and not in the other"
+    if maps[0] != maps[1]:
+        return "success by judge is calibrated by two different maps"
+    return ""
+
+
+def _no_comparison() -> Comparison:
+    unknown = Estimate(math.nan, math.nan, math.nan, 0, 0, math.nan, "not comparable")
+    return Comparison(unknown, math.nan, "none", unknown, math.nan, 0, 0, paired=False)
 
 
 def pair_keys(metrics: EpisodeMetrics, by: Sequence[str]) -> list[Hashable]:

@@ -16,6 +16,15 @@ import pyarrow as pa
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis.pooling import distinct_runs, repeated_episodes
+from stepscore.analysis.success.verdict import (
+    BY_PROBABILITY,
+    fitted_on_note,
+    map_id,
+    success_maps,
+    success_name,
+    success_verdict,
+    was_fitted_on,
+)
 from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
@@ -61,6 +70,8 @@ class EpisodeMetrics:
         notes: Sentences that belong beside the numbers: what was not used, or counted once.
         repeated: Run folder and id of the episodes that another run holds as well, judged alike.
         revision: The OPD revision.
+        verdict_rules: The rule that gave each episode's success by judge (``success/verdict.py``).
+        left_out: Episodes left out because a calibration map was fitted on them.
     """
 
     episodes: tuple[EpisodeRow, ...]
@@ -70,6 +81,8 @@ class EpisodeMetrics:
     notes: tuple[str, ...] = ()
     repeated: frozenset[tuple[str, str]] = frozenset()
     revision: str = DEFAULT_REVISION
+    verdict_rules: tuple[str | None, ...] = ()
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -93,12 +106,33 @@ class EpisodeMetrics:
             episodes=tuple(self.episodes[i] for i in places),
             values={name: values[chosen] for name, values in self.values.items()},
             curves=tuple(self.curves[i] for i in places),
+            verdict_rules=tuple(self.verdict_rules[i] for i in places) if self.verdict_rules else (),
         )
 
     def counted_once(self) -> EpisodeMetrics:
         """Return the metrics without the repeated episodes."""
         once = [(row["run"], row["episode_id"]) not in self.repeated for row in self.episodes]
         return self.select(np.array(once, dtype=bool)) if self.repeated else self
+
+    def success_calibrated(self, chosen: np.ndarray[Any, Any]) -> bool | None:
+        """Return whether success by judge is calibrated in all of these episodes; ``None`` where nothing gave it.
+
+        Args:
+            chosen: A boolean per episode.
+        """
+        rules = {rule for rule, one in zip(self.verdict_rules, chosen, strict=False) if one} - {None}
+        return rules == {BY_PROBABILITY} if rules else None
+
+    @property
+    def success_name(self) -> str:
+        """How success by judge is called, by the rules that gave it."""
+        return success_name(set(self.verdict_rules))
+
+    @property
+    def fitted_on(self) -> int | None:
+        """How many of the episodes a calibration map was fitted on; ``None`` where no map lists its episodes."""
+        known = [found for row in self.episodes if (found := was_fitted_on(row)) is not None]
+        return sum(known) if known else None
 
     def estimate(self, name: str, chosen: np.ndarray[Any, Any]) -> Estimate:
         """Estimate one metric over some episodes: strata are tasks, clusters are scenes.
@@ -139,6 +173,7 @@ def measure_episodes(
     potential: str | None = None,
     keep_repeated: bool = False,
     done_at: float | None = None,
+    held_out: bool = False,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
 
@@ -156,6 +191,7 @@ def measure_episodes(
         keep_repeated: Return all rows of all runs; ``repeated`` names those that must not be counted again.
         done_at: Progress that ``robust`` counts as done, whatever else the run says of it; by default see
             :func:`done_rule`.
+        held_out: Leave out the episodes that a calibration map of the run was fitted on.
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
@@ -164,7 +200,8 @@ def measure_episodes(
             f"done-at is for the OPD revision 'robust', not {revision!r}. Add --revision robust"
         )
     opened = [runs] if isinstance(runs, Run) else distinct_runs(runs)
-    judged = [pair for run in opened for pair in _judged(run, channel)]
+    found = [pair for run in opened for pair in _judged(run, channel)]
+    judged = [pair for pair in found if not (held_out and was_fitted_on(pair[0]))]
     repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
     truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (({**row, "truth": truths.of(row)}, curve) for row, curve in judged)
@@ -173,9 +210,10 @@ def measure_episodes(
         with_truth, revision=revision, success_threshold=success_threshold, opd_of=robust_opd
     )
     repeated = frozenset((row["run"], row["episode_id"]) for row in (judged[i][0] for i in repeats))
+    metrics = replace(metrics, repeated=repeated, left_out=len(found) - len(judged))
+    metrics = metrics if keep_repeated else metrics.counted_once()
     said = _repeated_note(len(repeats)) if repeats else ""
-    metrics = replace(metrics, notes=tuple(filter(None, (truths.note, said))), repeated=repeated)
-    return metrics if keep_repeated else metrics.counted_once()
+    return replace(metrics, notes=tuple(filter(None, (truths.note, said, fitted_on_note(metrics)))))
 
 
 def measure_rows(
@@ -194,13 +232,18 @@ def measure_rows(
     rows: list[EpisodeRow] = []
     curves: list[EpisodeCurve] = []
     measured: list[dict[str, float]] = []
+    rules: list[str | None] = []
     for row, curve in judged:
+        verdict = success_verdict(row, curve[1], success_threshold)
         rows.append(row)
         curves.append(curve)
         families = [opd_of(row) if opd_of is not None else opd, *others]
-        measured.append(_measure_episode(row, curve, families, success_threshold))
+        rules.append(verdict.rule)
+        measured.append({**_measure_episode(row, curve, families), "success_judge": verdict.value})
     values = {c.name: np.array([m.get(c.name, np.nan) for m in measured], dtype=np.float64) for c in columns}
-    return EpisodeMetrics(tuple(rows), columns, values, tuple(curves), revision=revision)
+    return EpisodeMetrics(
+        tuple(rows), columns, values, tuple(curves), revision=revision, verdict_rules=tuple(rules)
+    )
 
 
 def _repeated_note(n: int) -> str:
@@ -290,13 +333,18 @@ def _judged(run: Run, channel: str) -> Iterator[tuple[EpisodeRow, EpisodeCurve]]
     """Iterate over a run's episodes, each with its judgement and curve."""
     curves = dict(curves_by_episode(run.curves(), channel))
     no_curve = (np.empty(0), np.empty(0))
+    modes = {found["mode"] for found in success_maps(run)}
+    shared = {"model": run.model, "run": str(run.path), "success_map": map_id(run)}
     for row, judgement in zip(run.episodes().to_pylist(), run.judgements().to_pylist(), strict=True):
-        joined = {**row, **judgement, "model": run.model, "run": str(run.path)}
+        joined = {**row, **judgement, **shared}
+        # A map holds for the mode it was fitted on; the labels may state the mode only after the judging.
+        if row["success_mode"] is not None and modes - {row["success_mode"]}:
+            joined["success_calibrated"] = False
         yield joined, curves.get(row["episode_id"], no_curve)
 
 
 def _measure_episode(
-    row: EpisodeRow, curve: EpisodeCurve, families: Sequence[CurveMetric], success_threshold: float
+    row: EpisodeRow, curve: EpisodeCurve, families: Sequence[CurveMetric]
 ) -> dict[str, float]:
     times, values = curve
     measured = {"success_label": np.nan if row["success"] is None else float(row["success"])}
@@ -306,7 +354,6 @@ def _measure_episode(
         measured["coverage"] = float(np.mean(~np.isnan(values)))
         if row["truth"].source is not None:
             measured |= _truth_error(row, times, values)
-    measured["success_judge"] = _judge_success(row["success_score"], values, success_threshold)
     return measured
 
 
@@ -323,12 +370,3 @@ def _apply(family: CurveMetric, times: FloatArray, values: FloatArray, episode: 
         return family.func(times, values)
     except OptionError as error:
         raise OptionError(f"Episode {episode}: {error}") from error
-
-
-def _judge_success(score: float | None, values: FloatArray, threshold: float) -> float:
-    """Return 1 or 0 by the success score (from 0.5), else by the highest progress; NaN for neither."""
-    if score is not None:
-        return float(score >= 0.5)
-    if not len(values) or np.any(np.isnan(values)):
-        return np.nan
-    return float(np.max(values) >= threshold)

@@ -37,16 +37,26 @@ Group = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class GroupEstimate:
-    """The Estimate of one metric over one group of episodes, and the OPD revision it was measured in."""
+    """The Estimate of one metric over one group of episodes.
+
+    Attributes:
+        group: What the episodes share.
+        metric: The metric's name.
+        estimate: Its value with its interval.
+        revision: The OPD revision it was measured in.
+        calibrated: Whether the success by judge behind it is calibrated; ``None`` where it rests on none.
+    """
 
     group: Group
     metric: str
     estimate: Estimate
     revision: str = DEFAULT_REVISION
+    calibrated: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of ``metrics --json``."""
         e = self.estimate
+        calibrated = {} if self.calibrated is None else {"calibrated": self.calibrated}
         return {
             "group": dict(self.group),
             "metric": self.metric,
@@ -58,6 +68,7 @@ class GroupEstimate:
             "coverage": e.coverage,
             "method": e.method,
             "revision": self.revision,
+            **calibrated,
         }
 
 
@@ -78,8 +89,16 @@ def grouped_estimates(
     known = [column for column in wanted if np.any(~np.isnan(metrics.values[column.name]))]
     rows: list[GroupEstimate] = []
     for group, chosen in episode_groups(metrics, by):
+        calibrated = metrics.success_calibrated(chosen)
         rows += [
-            GroupEstimate(group, c.name, metrics.estimate(c.name, chosen), metrics.revision) for c in known
+            GroupEstimate(
+                group,
+                c.name,
+                metrics.estimate(c.name, chosen),
+                metrics.revision,
+                calibrated if c.name == "success_judge" else None,
+            )
+            for c in known
         ]
         for source in ("label", "judge"):
             success = metrics.values[f"success_{source}"]
@@ -92,6 +111,7 @@ def grouped_estimates(
                         f"{c.name}|{word}:{source}",
                         metrics.estimate(c.name, chosen & subset),
                         metrics.revision,
+                        calibrated if source == "judge" else None,
                     )
                     for c in known
                     if c not in SUCCESS_COLUMNS

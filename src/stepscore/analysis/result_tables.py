@@ -161,6 +161,7 @@ def measure(
     labels: str | Path | None = None,
     potential: str | None = None,
     done_at: float | None = None,
+    held_out: bool = False,
 ) -> EstimateTable:
     """Estimate the metrics of runs by group: the rows of ``stepscore metrics RUN --json``.
 
@@ -177,6 +178,7 @@ def measure(
         labels: Labels file with the true progress, or stages; by default the runs' own labels.
         potential: Name of the progress labels that are the truth, where there are several.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        held_out: Leave out the episodes that a calibration map of the runs was fitted on.
     """
     opened = _open(runs)
     episodes = measure_episodes(
@@ -186,6 +188,7 @@ def measure(
         labels=None if labels is None else Path(labels),
         potential=potential,
         done_at=done_at,
+        held_out=held_out,
     )
     keys = add_protocol_keys(episodes.episodes, [by] if isinstance(by, str) else by)
     rows = grouped_estimates(episodes, keys, names=metrics)
@@ -202,6 +205,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
+    held_out: bool = False,
 ) -> ComparisonTable:
     """Compare groups of runs pairwise: the rows of ``stepscore compare RUN --json``.
 
@@ -215,8 +219,9 @@ def compare(
         metrics: Only these; by default success, MC50, MC100, MP, PPL, CRA, STR and VOC.
         revision: The OPD revision.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        held_out: Leave out the episodes that a calibration map of the runs was fitted on.
     """
-    episodes = measure_episodes(_open(runs), revision=revision, done_at=done_at)
+    episodes = measure_episodes(_open(runs), revision=revision, done_at=done_at, held_out=held_out)
     known = {column.name for column in episodes.columns}
     names = metrics or [name for name in COMPARED_METRICS if name in known]
     keys = [by] if isinstance(by, str) else by

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def select_episodes(
         per_task: Take the share of every task's episodes, so that an easy task does not displace the others.
         failures: ``drop`` them, or ``keep`` them; the files mark them in a column. An episode of unknown
             success is not a failure.
-        success_by: Success by ``label`` or by ``judge``.
+        success_by: Success by ``label`` or by ``judge``; the latter warns where it is uncalibrated.
     """
     for name, value, valid in (
         ("failures", failures, ("keep", "drop")),
@@ -64,6 +65,8 @@ def select_episodes(
     ids = [str(row["episode_id"]) for row in measures.episodes]
     kept = list(range(len(ids)))
     if failures == "drop":
+        if success_by == "judge":
+            _warn_of_uncalibrated(measures)
         success = measures.values[f"success_{success_by}"]
         if np.isnan(success).all():
             other = "judge" if success_by == "label" else "label"
@@ -79,6 +82,15 @@ def select_episodes(
         dropped |= {ids[i]: reason for i, reason in worse.items()}
         kept = [i for i in kept if i not in worse]
     return EpisodeSelection(tuple(ids[i] for i in kept), dropped)
+
+
+def _warn_of_uncalibrated(measures: EpisodeMetrics) -> None:
+    if measures.success_calibrated(np.ones(len(measures), dtype=bool)) is False:
+        warnings.warn(
+            f"The failures are dropped by {measures.success_name}: nothing says that its threshold separates "
+            "successes from failures. Fit a success map: stepscore calibrate RUN -o map.json",
+            stacklevel=3,
+        )
 
 
 def _below_top(

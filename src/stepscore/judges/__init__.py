@@ -7,7 +7,9 @@ entry-point group ``stepscore.judges``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from typing import cast
 
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.judges.base import (
@@ -20,11 +22,12 @@ from stepscore.judges.base import (
     only_model,
 )
 from stepscore.judges.baselines import BASELINES
+from stepscore.judges.common import calibration_mismatch, read_calibration
 from stepscore.judges.hop import Hop, HopMode
 from stepscore.judges.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
 from stepscore.judges.topreward import TopReward
-from stepscore.models import get_model
+from stepscore.models import JudgeDefaults, Model, get_model
 from stepscore.registry import Registry
 
 __all__ = [
@@ -74,7 +77,7 @@ def get_judge(name: str, **options: object) -> Judge:
     Args:
         name: One of ``stepscore ls judges``.
         options: Its keyword options; a wrong name lists the valid ones. A ``model`` may be given as a model
-            string.
+            string. A model may bring defaults of its own for a judge: ``embedded`` does, with a calibration map.
     """
     factory = judge_registry.get(name)
     if isinstance(options.get("model"), str):
@@ -89,6 +92,31 @@ def get_judge(name: str, **options: object) -> Judge:
             "the small one in the package, for scenes of `stepscore sim`."
         )
     try:
-        return factory(**options)
+        return factory(**_with_defaults_of_model(name, factory, options))
     except TypeError as error:
         raise OptionError(f"Judge {name!r}: {error}.") from error
+
+
+def _with_defaults_of_model(
+    name: str, factory: Callable[..., Judge], options: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the options with the defaults that the model brings for this judge; its map only where it holds.
+
+    Options of the user go first. Where the model's map does not hold under them, one line says so.
+    """
+    model = options.get("model")
+    if not isinstance(model, JudgeDefaults):
+        return dict(options)
+    defaults = dict(model.judge_defaults(name))
+    chosen = defaults.pop("calibration", None)
+    merged = {**defaults, **options}
+    if chosen is None or "calibration" in options:
+        return merged
+    why = calibration_mismatch(read_calibration(str(chosen)), factory(**merged), cast("Model", model))
+    if why is None:
+        return {**merged, "calibration": chosen}
+    warnings.warn(
+        f"{cast('Model', model).name}: its calibration map was fitted {why}; progress and success are uncalibrated.",
+        stacklevel=3,
+    )
+    return merged

@@ -1,7 +1,8 @@
 """A cheap judge first, an expensive one only where the cheap one is unsure or two disagree.
 
-The cheap judge's success score decides: between ``unsure_from`` and ``unsure_to`` it is unsure, as it is
-where it gives none. With a second opinion, a difference of more than ``disagree`` is a disagreement. Whether
+The cheap judge's success probability decides, where a success map gives it one, else its success score: between
+``unsure_from`` and ``unsure_to`` it is unsure, as it is where it gives none. With a second opinion, a difference of
+more than ``disagree`` is a disagreement; a probability is compared with a probability, a score with a score. Whether
 an episode was escalated depends on that episode alone, so the order of judging changes nothing; a limit on
 what may be spent is the run's budget. Where the expensive judge was asked, its judgement is taken, with the cheap
 one's curve and verdicts where it has none. Each judge combines views in its own way.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from stepscore.episodes import Episode
@@ -26,13 +27,16 @@ from stepscore.types import Judgement
 class Cascade:
     """A cheap judge first, an expensive one where the cheap one is unsure.
 
+    Facts of an episode: ``escalated``, 1 where the second judge decided and 0 where the first did; ``first_score``
+    and, with a success map, ``first_probability``, what the first judge gave.
+
     Attributes:
         first: The cheap judge, or its name: ``"topreward@hf/PATH"`` (judge, ``@``, model).
         second: The expensive judge, or its name.
         also: A second cheap judge, whose disagreement escalates too.
-        unsure_from: Success scores from here ...
+        unsure_from: Success probabilities, or scores where the first judge has no success map, from here ...
         unsure_to: ... to here are unsure.
-        disagree: Difference of the two cheap scores that is a disagreement.
+        disagree: Difference of the two cheap judges that is a disagreement.
     """
 
     first: Judge | str
@@ -82,25 +86,39 @@ class Cascade:
         """Return the cheap judgement, or the expensive one where the cheap one does not suffice."""
         cheap = await _ask_judge(self.first, episode, ask)
         other = None if self.also is None else await _ask_judge(self.also, episode, ask)
+        first = {"first_score": cheap.success_score}
+        if cheap.success_calibrated:
+            first["first_probability"] = cheap.success_probability
         if not self._escalates(cheap, other):
-            facts = {**cheap.facts, "escalated": 0.0, "first_score": cheap.success_score}
-            return Judgement(cheap.curve, cheap.verdicts, cheap.success_score, facts, cheap.usage)
+            facts = {**cheap.facts, "escalated": 0.0, **first}
+            return replace(cheap, facts=facts, success_score=_decisive_score(self.first, cheap))
         expensive = await _ask_judge(self.second, episode, ask)
-        return Judgement(
-            expensive.curve if expensive.curve is not None else cheap.curve,
-            expensive.verdicts or cheap.verdicts,
-            expensive.success_score,
-            {**expensive.facts, "escalated": 1.0, "first_score": cheap.success_score},
-            expensive.usage,
+        return replace(
+            expensive,
+            curve=expensive.curve if expensive.curve is not None else cheap.curve,
+            verdicts=expensive.verdicts or cheap.verdicts,
+            success_score=_decisive_score(self.second, expensive),
+            facts={**expensive.facts, "escalated": 1.0, **first},
         )
 
     def _escalates(self, cheap: Judgement, other: Judgement | None) -> bool:
-        score = cheap.success_score
+        score = cheap.success_probability if cheap.success_calibrated else cheap.success_score
         if math.isnan(score) or self.unsure_from <= score <= self.unsure_to:
             return True
         if other is None:
             return False
-        return math.isnan(other.success_score) or abs(score - other.success_score) > self.disagree
+        both = cheap.success_calibrated and other.success_calibrated
+        mine, its = (
+            (cheap.success_probability, other.success_probability)
+            if both
+            else (cheap.success_score, other.success_score)
+        )
+        return math.isnan(its) or math.isnan(mine) or abs(mine - its) > self.disagree
+
+
+def _decisive_score(judge: Judge | str, judgement: Judgement) -> float:
+    """Return the deciding judge's success score; unknown for a judge whose score is no verdict (``gvl``)."""
+    return judgement.success_score if getattr(judge, "score_is_verdict", True) else math.nan
 
 
 def _judge_named(text: str) -> Judge:

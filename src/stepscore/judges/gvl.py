@@ -52,7 +52,8 @@ class Gvl(SingleModelJudge):
 
     The success score is the published one, the VOC: the rank correlation of the stated percentages with time,
     with 0 for a negative one (the fact ``voc`` keeps its sign). It is unknown when fewer than half of the
-    frames were answered. The fact ``unread`` counts percentages that were asked for and not stated.
+    frames were answered. A correlation is not a verdict: success by judge is unknown without a success map. The
+    fact ``unread`` counts percentages that were asked for and not stated.
 
     Several views are asked about one by one at the same timestamps, each in an order of its own; progress is the
     mean over the views that answered, and each view's answer stands in ``raw:VIEW``.
@@ -88,6 +89,7 @@ class Gvl(SingleModelJudge):
     fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "gvl"
     version = 1
+    score_is_verdict = False
 
     def __post_init__(self) -> None:
         check_options(
@@ -98,7 +100,7 @@ class Gvl(SingleModelJudge):
             raise OptionError("context and context_source go together: how many episodes, and from where.")
         if self.calibration is not None:
             fitted = read_calibration(self.calibration)
-            check_calibration(fitted, self, self.model.name)
+            check_calibration(fitted, self, self.model)
             object.__setattr__(self, "fitted", fitted)
 
     def options(self) -> Mapping[str, object]:
@@ -136,11 +138,12 @@ class Gvl(SingleModelJudge):
         curve = Curve(times, _mean_of_known(inside), channels)
         order = voc(curve.progress) if curve.coverage >= MIN_COVERAGE else np.nan
         unread = float(sum(np.isnan(raw).sum() for raw in stated.values()))
-        return Judgement(
-            curve if self.fitted is None else self.fitted.apply(curve),
+        judgement = Judgement(
+            curve,
             success_score=order if np.isnan(order) else max(order, 0.0),
             facts={"voc": order, "unread": unread},
         )
+        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
 
     async def _ask_view(
         self, episode: Episode, view: str, scene: Sequence[FrameRef], indices: IntArray, ask: Ask

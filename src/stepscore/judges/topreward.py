@@ -47,6 +47,7 @@ class TopReward(SingleModelJudge):
     episode runs from 0 to 1 under it); ``success``, the mean of the sigmoid over the last three prefixes so
     far, whose end is the success score. The paper averages log P(True) there, which does not lie in 0..1: it
     is the fact ``logp_success``. A word whose log-probability the server did not return makes its prefix unknown.
+    With a success map, ``success_probability`` is the calibrated probability after each prefix.
 
     Several views are scored one by one on frames of the same timestamps, and their log-odds averaged; each
     view's log-probabilities stand in ``logp_true:VIEW`` and ``logp_false:VIEW``.
@@ -96,7 +97,7 @@ class TopReward(SingleModelJudge):
             raise OptionError(f"target and other are {self.target!r} and {self.other!r}; give two words.")
         if self.calibration is not None:
             fitted = read_calibration(self.calibration)
-            check_calibration(fitted, self, self.model.name)
+            check_calibration(fitted, self, self.model)
             object.__setattr__(self, "fitted", fitted)
 
     def options(self) -> Mapping[str, object]:
@@ -130,11 +131,12 @@ class TopReward(SingleModelJudge):
             scored[view] = np.where(np.isfinite(logprobs), logprobs, np.nan)
         curve = (_token_curve if self.variant == "token" else _instruction_curve)(times, scored)
         likelihood = curve.channels["logp_true" if self.variant == "token" else "raw"]
-        return Judgement(
-            curve if self.fitted is None else self.fitted.apply(curve),
+        judgement = Judgement(
+            curve,
             success_score=float(curve.channels["success"][-1]) if self.variant == "token" else np.nan,
             facts={"logp_success": float(trailing_mean(likelihood)[-1])},
         )
+        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
 
     async def _score(
         self, video: VideoFrames, lengths: tuple[int, ...], instruction: str, ask: Ask

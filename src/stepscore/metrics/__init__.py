@@ -60,6 +60,13 @@ from stepscore.metrics.success import (
     recall,
     roc_auc,
 )
+from stepscore.metrics.success_map import (
+    SuccessMap,
+    balanced_brier,
+    balanced_ece,
+    fit_success_map,
+    own_terms,
+)
 from stepscore.metrics.token_rewards import dense_reward, minmax, trailing_mean
 from stepscore.metrics.validation import known_share
 
@@ -76,11 +83,14 @@ __all__ = [
     "MonotoneMap",
     "Reliability",
     "StageSpan",
+    "SuccessMap",
     "Threshold",
     "apply_threshold",
     "average_precision",
     "average_ranks",
     "balanced_accuracy",
+    "balanced_brier",
+    "balanced_ece",
     "best_threshold",
     "boundary_f1",
     "boundary_rise",
@@ -99,6 +109,7 @@ __all__ = [
     "first_failed_subgoal",
     "first_failure_histogram",
     "fit_calibration",
+    "fit_success_map",
     "kendall_tau",
     "known_share",
     "mae",
@@ -109,6 +120,7 @@ __all__ = [
     "opd_metric",
     "order_violation_indicator",
     "order_violations",
+    "own_terms",
     "pair_scores",
     "plateau_error",
     "policy_z_scores",

@@ -17,6 +17,7 @@ from stepscore.errors import OptionError, UnknownNameError
 from stepscore.models.base import (
     Answer,
     Capabilities,
+    JudgeDefaults,
     Model,
     PrefixScores,
     Response,
@@ -60,6 +61,7 @@ __all__ = [
     "FrameRef",
     "Generate",
     "GoalImage",
+    "JudgeDefaults",
     "MediaRef",
     "Model",
     "Part",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -142,6 +142,14 @@ def check_model_extra(model: Model) -> None:
 
 T = TypeVar("T")
 R = TypeVar("R", Answer, Scores, PrefixScores, StagePredictions)
+
+
+@runtime_checkable
+class JudgeDefaults(Protocol):
+    """A model with options of its own for some judges, which hold unless the user chooses others."""
+
+    def judge_defaults(self, judge: str) -> Mapping[str, object]:
+        """Return the options that the judge of this name has by default on this model."""
 
 
 class SyncMethods:

@@ -102,6 +102,9 @@ class _Verdict(TypedDict):
 @with_config(_STRICT)
 class _Judgement(TypedDict):
     success_score: _Float
+    # Runs of earlier versions do not state these two.
+    success_probability: NotRequired[_Progress]
+    success_calibrated: NotRequired[bool]
     facts: dict[_Str, _Float]
     error: _Text
     curve: NotRequired[_Curve]

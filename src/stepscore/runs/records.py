@@ -111,6 +111,8 @@ def judgement_row(judgement: Judgement) -> Row:
     curve = judgement.curve
     row: Row = {
         "success_score": finite_or_none(judgement.success_score),
+        "success_probability": finite_or_none(judgement.success_probability),
+        "success_calibrated": judgement.success_calibrated,
         "facts": {name: finite_or_none(value) for name, value in sorted(judgement.facts.items())},
         "error": judgement.error,
     }

@@ -71,7 +71,7 @@ class Run:
         return self._table("labelled_progress")
 
     def judgements(self) -> pa.Table:
-        """Return a row per episode: success score, coverage, and the error where there is no judgement."""
+        """Return a row per episode: success score and probability, coverage, and the error if there is one."""
         return self._table("judgements")
 
     def curves(self) -> pa.Table:

@@ -30,7 +30,7 @@ EPISODES_PER_BATCH = 512
 MAX_CHANNELS = 1000
 """Most channels that the curves of a run may have together; each is a column."""
 
-TABLES_FORMAT = 3
+TABLES_FORMAT = 4
 """Raised when the same journal gives other tables, so that those of an earlier version are made anew."""
 
 Sink: TypeAlias = Path | pa.BufferOutputStream
@@ -89,6 +89,8 @@ JUDGEMENTS = pa.schema(
         ("judge", pa.string()),
         ("protocol", pa.string()),
         ("success_score", pa.float64()),
+        ("success_probability", pa.float64()),
+        ("success_calibrated", pa.bool_()),
         ("n_points", pa.int64()),
         ("coverage", pa.float64()),
         ("calibrated", pa.bool_()),
@@ -330,6 +332,8 @@ def _judgement(record: dict[str, Any], judge: str, protocol: str) -> dict[str, A
         "judge": judge,
         "protocol": protocol,
         "success_score": judgement["success_score"],
+        "success_probability": judgement.get("success_probability"),
+        "success_calibrated": judgement.get("success_calibrated", False),
         "n_points": n,
         "coverage": known / n if n else None,
         "calibrated": curve["calibrated"] if curve else None,

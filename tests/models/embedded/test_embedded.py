@@ -14,6 +14,7 @@ import stepscore
 from stepscore.episodes import Clip, Episodes, open_episodes
 from stepscore.episodes.perturbations.perturb import perturb
 from stepscore.errors import ModelError, OptionError, UnknownNameError
+from stepscore.judges.common import read_calibration
 from stepscore.models import (
     Answer,
     DecodedMedia,
@@ -334,8 +335,38 @@ class TestTheJudgeInThePackage:
             )
         assert np.median(scores[True]) > np.median(scores[False]) + 1
 
-    def test_its_calibration_map_fits_topreward(self, packaged: EmbeddedModel) -> None:
-        judge = stepscore.get_judge("topreward", model=packaged, min_first=2, calibration=str(CALIBRATION))
+    def test_topreward_has_its_options_and_its_maps_by_default(self, packaged: EmbeddedModel) -> None:
+        judge = stepscore.get_judge("topreward", model=packaged)
+        same = stepscore.get_judge("topreward", model=packaged, min_first=2, calibration=str(CALIBRATION))
+        assert judge.options() == same.options()
+        assert judge.options()["min_first"] == 2
         assert judge.options()["calibration"]
+
+    def test_other_options_are_uncalibrated_and_say_so_in_one_line(self, packaged: EmbeddedModel) -> None:
+        with pytest.warns(UserWarning, match="fitted with min_first=2, not 8; .* uncalibrated") as said:
+            judge = stepscore.get_judge("topreward", model=packaged, min_first=8)
+        assert len(said) == 1
+        assert judge.options()["calibration"] is None
         with pytest.raises(OptionError, match="fitted with min_first=2"):
-            stepscore.get_judge("topreward", model=packaged, calibration=str(CALIBRATION))
+            stepscore.get_judge("topreward", model=packaged, min_first=8, calibration=str(CALIBRATION))
+
+    def test_without_its_gate_it_is_uncalibrated(self) -> None:
+        with pytest.warns(UserWarning, match="another gate of embedded"):
+            judge = stepscore.get_judge("topreward", model=get_model("embedded", gate=False))
+        assert judge.options()["calibration"] is None
+
+    def test_its_maps_are_of_no_other_model(self) -> None:
+        same_files = HfModel(str(FOLDER))
+        judge = stepscore.get_judge("topreward", model=same_files)
+        assert judge.options()["calibration"] is None
+        assert judge.options()["min_first"] == 8
+        with pytest.raises(OptionError, match="fitted with embedded, not hf/"):
+            stepscore.get_judge("topreward", model=same_files, min_first=2, calibration=str(CALIBRATION))
+
+    def test_its_success_map_was_fitted_on_forty_episodes_of_each_task_or_more(self) -> None:
+        success = read_calibration(CALIBRATION).success
+        assert success is not None
+        assert success.mode == "holds"
+        tasks = success.figures["by_task"].values()
+        assert len(tasks) == 25
+        assert all(task["successes"] + task["failures"] >= 40 for task in tasks)

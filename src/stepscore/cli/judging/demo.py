@@ -82,10 +82,9 @@ def _judges() -> list[Judge]:
     """Return the demo's judges: topreward for progress and stepeval for subgoals, both on the embedded model."""
     from stepscore.judges import get_judge
     from stepscore.models import get_model
-    from stepscore.models.embedded import CALIBRATION
 
     model = get_model("embedded")
     return [
-        get_judge("topreward", model=model, min_first=2, calibration=str(CALIBRATION)),
+        get_judge("topreward", model=model),
         get_judge("stepeval", model=model, strategy="per-subgoal", answer="statement"),
     ]

@@ -30,6 +30,7 @@ def compare(
     ] = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
+    held_out: options.HeldOut = False,
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:
@@ -41,9 +42,8 @@ def compare(
     from stepscore.analysis import coverage_note
 
     names = options.split_names(metric)
-    compared = compare_runs(
-        runs, options.split_names(by) or [], metrics=names, revision=revision, done_at=done_at
-    )
+    keys = options.split_names(by) or []
+    compared = compare_runs(runs, keys, metrics=names, revision=revision, done_at=done_at, held_out=held_out)
     rows = compared.to_dicts()
     if json or csv:
         print_json(rows) if json else print_csv([{**r, "a": _name(r["a"]), "b": _name(r["b"])} for r in rows])
@@ -58,9 +58,11 @@ def compare(
             for row in compared
             if (_name(row.a), _name(row.b)) == (a, b)
         }
-        paired = all(row.comparison.paired for row in compared if (_name(row.a), _name(row.b)) == (a, b))
-        print_notes([coverage_note(shares, paired=paired)])
-    tests = ", ".join(dict.fromkeys(row.comparison.test for row in compared))
+        given = [row for row in compared if (_name(row.a), _name(row.b)) == (a, b) and not row.why_not]
+        print_notes([coverage_note(shares, paired=all(row.comparison.paired for row in given))])
+    for why_not in dict.fromkeys(row.why_not for row in compared if row.why_not):
+        console.print(f"No difference of success_judge: {why_not}.")
+    tests = ", ".join(dict.fromkeys(row.comparison.test for row in compared if not row.why_not))
     print_notes(compared.notes)
     cautions = "".join(
         f" ({text})" for text in dict.fromkeys(row.comparison.caution for row in compared) if text

@@ -82,6 +82,7 @@ def metrics(
     ] = "progress",
     labels: options.TruthFile = None,
     potential: options.Potential = None,
+    held_out: options.HeldOut = False,
     json: options.Json = False,
     csv: options.Csv = False,
 ) -> None:
@@ -104,7 +105,13 @@ def metrics(
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
     episodes = measure_episodes(
-        opened, revision=revision, channel=channel, labels=labels, potential=potential, done_at=done_at
+        opened,
+        revision=revision,
+        channel=channel,
+        labels=labels,
+        potential=potential,
+        done_at=done_at,
+        held_out=held_out,
     )
     keys = add_protocol_keys(episodes.episodes, asked)
     apart = [key for key in keys if key not in asked]
@@ -118,14 +125,16 @@ def metrics(
     if everything or show in (Show.MAIN, Show.SUBGOALS):
         subgoals = subgoal_tables(opened, keys, left_out=episodes.repeated)
     modes = _failure_modes(episodes, apart) if everything or show is Show.FAILURE_MODES else []
-    agreement = agreement_with_baselines(opened, given or []) if everything or show is Show.JUDGE else None
+    agreement = None
+    if everything or show is Show.JUDGE:
+        agreement = agreement_with_baselines(opened, given or [], held_out=held_out)
     if json or csv:
         rows = _rows(show, estimates, subgoals, modes, agreement)
         rows = [{**row, "revision": revision} for row in rows]
         print_json(rows) if json else print_csv([_flat(row) for row in rows])
         return
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known"
-    _print_estimates(show, estimates, revision, note)
+    _print_estimates(show, estimates, revision, note, episodes.success_name)
     print_notes(notes)
     if command := options.published_revision_command(opened, revision):
         err().print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
@@ -157,21 +166,26 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return {**row["group"], **{name: value for name, value in row.items() if name != "group"}}
 
 
-def _print_estimates(show: Show, estimates: list[GroupEstimate], revision: str, note: str) -> None:
+def _print_estimates(
+    show: Show, estimates: list[GroupEstimate], revision: str, note: str, success_name: str
+) -> None:
     console = out()
     if show in (Show.MAIN, Show.ALL):
-        _print_groups(
-            console, f"Metrics (OPD {revision})", [row for row in estimates if "|" not in row.metric], note
-        )
+        main = [row for row in estimates if "|" not in row.metric]
+        _print_groups(console, f"Metrics (OPD {revision})", main, note, success_name)
     if show in (Show.CONDITIONED, Show.ALL):
         for source in ("label", "judge"):
             for word in ("success", "failure"):
                 chosen = [row for row in estimates if row.metric.endswith(f"|{word}:{source}")]
                 if chosen:
-                    _print_groups(console, f"Among {word} by {source} (OPD {revision})", chosen, note)
+                    by = source if source == "label" else success_name.removeprefix("success by ")
+                    title = f"Among {word} by {by} (OPD {revision})"
+                    _print_groups(console, title, chosen, note, success_name)
 
 
-def _print_groups(console: Console, title: str, estimates: list[GroupEstimate], note: str) -> None:
+def _print_groups(
+    console: Console, title: str, estimates: list[GroupEstimate], note: str, success_name: str
+) -> None:
     """Print a row per group, a column per metric; a cell has its own n where it is not the row's."""
     from stepscore.analysis import MAIN_METRICS, coverage_note
 
@@ -187,7 +201,10 @@ def _print_groups(console: Console, title: str, estimates: list[GroupEstimate], 
         rows.append([escape(label), str(n), *(estimate_cell(line.get(name), n) for name in names)])
         for name in names:
             coverages[name][label] = line[name].coverage if name in line else math.nan
-    heads = [name.replace("success_", "success\nby ") for name in names]
+    by_judge = success_name.replace(" by ", "\nby ").replace(", ", ",\n")
+    heads = [
+        {"success_label": "success\nby label", "success_judge": by_judge}.get(name, name) for name in names
+    ]
     for part in tables(title, ["group", "n", *heads], rows, width=console.width, caption=note):
         console.print(part)
     print_notes([coverage_note(coverages)])

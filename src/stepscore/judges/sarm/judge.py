@@ -8,7 +8,8 @@ the stage on the way and the share of it that is done: phi = P_k + tau (P_{k+1} 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from stepscore.episodes.lerobot import read_state
 from stepscore.errors import CapabilityError, EpisodeError, UnknownNameError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
+from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
 from stepscore.judges.common.option_checks import at_least, check_options, frame_rate, one_of, optional, whole
 from stepscore.judges.sarm.session import SarmSession, stage_curve
 from stepscore.models import PredictStages, StagePredictions, VideoFrames
@@ -46,6 +48,7 @@ class Sarm(SingleModelJudge):
         fps: Points a second; ``None`` for a point at every frame.
         max_frames: Most points; a longer episode is scored at as many, evenly spread.
         smooth_s: Each point becomes the mean over so many seconds up to it; 0 for none.
+        calibration: A map from ``stepscore calibrate``, fitted with the same options and checkpoint.
     """
 
     model: SarmModel
@@ -54,6 +57,8 @@ class Sarm(SingleModelJudge):
     fps: float | None = None
     max_frames: int = 3000
     smooth_s: float = 0.0
+    calibration: str | Path | None = None
+    fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "sarm"
     version = 1
 
@@ -61,10 +66,17 @@ class Sarm(SingleModelJudge):
         require(self.model, self.name, stages=True)
         check_options(self, head=optional(one_of(Head)), decode=one_of(Decode), fps=optional(frame_rate()))
         check_options(self, max_frames=whole(2), smooth_s=at_least(0))
+        if self.calibration is not None:
+            fitted = read_calibration(self.calibration)
+            check_calibration(fitted, self, self.model)
+            object.__setattr__(self, "fitted", fitted)
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number; the checkpoint is the model."""
+        # Not stated without a map, so that runs of earlier versions keep their protocol.
+        calibration = {} if self.fitted is None else {"calibration": self.fitted.content()}
         return {
+            **calibration,
             "head": self.head,
             "decode": self.decode,
             "fps": None if self.fps is None else float(self.fps),
@@ -94,7 +106,8 @@ class Sarm(SingleModelJudge):
         if not response.heads:
             return Judgement(Curve(times, np.full(len(times), np.nan)))
         curve = stage_curve(times, response, self.chosen, self.smooth_s)
-        return Judgement(curve, success_score=float(np.mean(curve.progress[-FINAL_POINTS:])))
+        judgement = Judgement(curve, success_score=float(np.mean(curve.progress[-FINAL_POINTS:])))
+        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
 
     def open(self, instruction: str, views: Sequence[str], task: str | None = None) -> SarmSession:
         """Open a session on a video that is still being recorded, scored frame by frame as :meth:`judge` would.

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "checkpoint"
 """The folder of its files: weights, tokenizer, gate, calibration map, card."""
 CALIBRATION = FOLDER / "calibration.json"
-"""The map from its topreward margin to the progress potential."""
+"""The maps from its topreward margin to the progress potential and to the probability of success."""
+
+TOPREWARD_DEFAULTS: Mapping[str, object] = {"min_first": 2}
+"""Its own defaults of topreward: it was trained to judge from the first pair of frames on."""
 
 MAX_SIDE = 4096
 REFUSAL = (
@@ -98,6 +101,12 @@ class EmbeddedModel(SyncMethods):
     def name(self) -> str:
         """The model string."""
         return "embedded"
+
+    def judge_defaults(self, judge: str) -> Mapping[str, object]:
+        """Return the options that a judge has by default on this model, its calibration map included."""
+        if judge != "topreward":
+            return {}
+        return {**TOPREWARD_DEFAULTS, **({"calibration": str(CALIBRATION)} if CALIBRATION.is_file() else {})}
 
     @property
     def capabilities(self) -> Capabilities:

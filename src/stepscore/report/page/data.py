@@ -19,7 +19,7 @@ from stepscore.report.page.judge_agreement import (
     without_baselines,
 )
 from stepscore.report.page.judgements import Prompts, judgement_tables
-from stepscore.report.page.overview import board_labels, metric_info, run_rows, warning, warnings_of
+from stepscore.report.page.overview import board_labels, metric_infos, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table
 from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
@@ -71,7 +71,7 @@ def page_data(
         "revision": revision,
         "live_revisions": [revision, *(name for name in REVISIONS if name != revision)],
         "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
-        "metrics": [metric_info(column) for column in boards[0].metrics.columns],
+        "metrics": metric_infos(boards),
         "runs": rows,
         "boards": [board_data(board, label, pack) for board, label in zip(boards, labels, strict=True)],
         "judge_agreement": agreement_rows(boards, runs, pack),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from stepscore.analysis import success_name
 from stepscore.judges import BASELINES
 from stepscore.metrics import MetricColumn
 from stepscore.report.page.boards import Board, Pack
@@ -31,11 +32,17 @@ LOW_COVERAGE = 0.9
 """Share of known points below which the page warns about a run."""
 
 
-def metric_info(column: MetricColumn) -> dict[str, Any]:
-    """Return the contract's MetricInfo."""
+def metric_infos(boards: Sequence[Board]) -> list[dict[str, Any]]:
+    """Return the contract's MetricInfo of every metric; success by judge is named by the rules that gave it."""
+    by_judge = success_name({rule for board in boards for rule in board.metrics.verdict_rules})
+    labels = {**METRIC_LABELS, "success_judge": by_judge}
+    return [_metric_info(column, labels) for column in boards[0].metrics.columns]
+
+
+def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": column.name,
-        "label": METRIC_LABELS.get(column.name, column.name),
+        "label": labels.get(column.name, column.name),
         "better": column.better,
         "kind": column.kind,
         "percent": column.name not in CORRELATIONS,

@@ -56,10 +56,12 @@ class Leaderboard:
     Attributes:
         columns: The metrics that have a known value.
         rows: One per group, sorted by the first metric: best first, unknown last.
+        success_name: How success by judge is called, by the rules that gave it.
     """
 
     columns: tuple[MetricColumn, ...]
     rows: tuple[LeaderboardRow, ...]
+    success_name: str = "success by judge"
 
 
 def leaderboard(
@@ -90,7 +92,7 @@ def leaderboard(
         value = row.estimates[0].value
         return math.isnan(value), value if columns[0].better == "lower" else -value, row.number
 
-    return Leaderboard(columns, tuple(sorted(rows, key=place)))
+    return Leaderboard(columns, tuple(sorted(rows, key=place)), metrics.success_name)
 
 
 def draw_leaderboard(board: Leaderboard, width: float = COLUMN_INCHES) -> Figure:
@@ -114,7 +116,10 @@ def draw_leaderboard(board: Leaderboard, width: float = COLUMN_INCHES) -> Figure
         else:
             axes.set_axis_off()
     panels[0, 0].set_ylim(len(names) - 0.5, -0.5)
-    figure.supxlabel("percent, with 95 % interval; in brackets: episodes", fontsize=SMALL, color=GREY)
+    text = "percent, with 95 % interval; in brackets: episodes"
+    if any(column.name == "success_judge" for column in board.columns) and "," in board.success_name:
+        text += f"; {board.success_name}"
+    figure.supxlabel(text, fontsize=SMALL, color=GREY)
     return figure
 
 

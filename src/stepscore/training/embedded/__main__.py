@@ -5,6 +5,7 @@
     python -m stepscore.training.embedded build WORK [--seed 0] [--max-minutes 20]
     python -m stepscore.training.embedded build WORK --package
     python -m stepscore.training.embedded gate CHECKPOINT --in-distribution DATASET --out-of-distribution DATASET
+    python -m stepscore.training.embedded calibrate DATASET [DATASET ...]
     python -m stepscore.training.embedded evaluate-gate CHECKPOINT --in-distribution DATASET \
         --out-of-distribution NAME=SOURCE
 """
@@ -85,6 +86,36 @@ def gate(
     config = GateConfig(views=tuple(views.split(",")), seed=seed)
     path, built = build_gate(checkpoint, in_distribution, ood, config, paraphrases=paraphrases, out=out)
     typer.echo(f"{path}: " + ", ".join(f"{name} {value}" for name, value in built.facts.items()))
+
+
+@app.command("calibrate")
+def calibrate(
+    datasets: Annotated[
+        list[Path], typer.Argument(metavar="DATASET", help="Simulated rollouts that serve nothing else.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: the map in the package.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", metavar="RUN", help="Keep the run here; a stopped one is resumed.")
+    ] = None,
+) -> None:
+    """Fit the calibration maps of the packaged judge to progress and success, and write them."""
+    from stepscore.judges.common import write_calibration
+    from stepscore.models.embedded import CALIBRATION
+    from stepscore.training.embedded.calibration import fit_maps
+
+    result = fit_maps(datasets, run)
+    write_calibration(result.fitted, out or CALIBRATION)
+    typer.echo(
+        f"{out or CALIBRATION}: progress, MAE {result.after.mae} on {result.n_held_out} other episodes"
+    )
+    if result.success is not None:
+        found = result.success
+        typer.echo(
+            f"success, cross-fitted on {found.n} episodes: balanced accuracy {found.balanced}, "
+            f"judge minus label {found.rate_error}, AUC {found.auc}"
+        )
 
 
 @app.command("evaluate-gate")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from stepscore.training.embedded.tasks import (
+    CALIBRATION_SEED,
     FPS,
     OUTLIERS,
     PARAPHRASES_FILE,
@@ -68,7 +68,17 @@ OUT_OF_DISTRIBUTION = (
 )
 """Other scenes and other cameras, for the domain gate alone."""
 VALIDATION = RolloutSet("V", ("expert", "noisy:1", "short:2", "undo", "retreat"), 5, 2001)
-"""Other scenes of the same tasks, for evaluation during training and for the calibration map."""
+"""Other scenes of the same tasks, for evaluation during training."""
+CALIBRATION_SET = RolloutSet(
+    "M",
+    (
+        *("expert", "slow", "hesitate", "noisy:0.5", "noisy:1", "freeze", "short:1", "short:2", "short:4"),
+        *("retreat", "undo", "drop", "wrong-target"),
+    ),
+    52,
+    CALIBRATION_SEED,
+)
+"""Every policy on four other scenes of each task, for the calibration maps alone."""
 
 
 def make_datasets(work: Path, workers: int, log: Callable[[str], None]) -> None:
@@ -81,7 +91,7 @@ def make_datasets(work: Path, workers: int, log: Callable[[str], None]) -> None:
     """
     from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
 
-    for rollouts in (*TRAINING, *OUT_OF_DISTRIBUTION, VALIDATION):
+    for rollouts in (*TRAINING, *OUT_OF_DISTRIBUTION, VALIDATION, CALIBRATION_SET):
         folder = work / rollouts.name
         if (folder / "subgoals.yaml").is_file():  # written last
             continue
@@ -111,14 +121,10 @@ def training_job(work: Path, seed: int, threads: int) -> VlmJob:
 
 
 def package_checkpoint(work: Path, seed: int) -> None:
-    """Put a finished checkpoint into the package, with its gate and its calibration map."""
-    from stepscore.analysis import calibrate
-    from stepscore.episodes import open_episodes
-    from stepscore.judges import get_judge
+    """Put a finished checkpoint into the package, with its gate and its calibration maps."""
     from stepscore.judges.common import write_calibration
-    from stepscore.models import get_model
     from stepscore.models.embedded import CALIBRATION, FOLDER, GATE_FILE
-    from stepscore.runs import CallOptions, score
+    from stepscore.training.embedded.calibration import fit_maps
     from stepscore.training.gate.training import build_gate
 
     FOLDER.mkdir(exist_ok=True)
@@ -128,12 +134,4 @@ def package_checkpoint(work: Path, seed: int) -> None:
         (FOLDER / name).unlink(missing_ok=True)
     in_distribution = [work / rollouts.name for rollouts in TRAINING]
     build_gate(FOLDER, in_distribution, [work / rollouts.name for rollouts in OUT_OF_DISTRIBUTION])
-    validation = work / VALIDATION.name
-    labels = validation / "labels.parquet"
-    # The first prefix is one pair of frames: it was trained to judge from there on.
-    judge = get_judge("topreward", model=get_model("embedded"), min_first=2)
-    with tempfile.TemporaryDirectory() as folder:
-        episodes = open_episodes(validation, labels=labels)
-        run = score(episodes, judge, Path(folder), call_options=CallOptions(cache=False))
-        fitted = calibrate(run, labels=labels, channel="margin", share=0.9).fitted
-    write_calibration(fitted, CALIBRATION)
+    write_calibration(fit_maps([work / CALIBRATION_SET.name]).fitted, CALIBRATION)

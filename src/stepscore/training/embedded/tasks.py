@@ -73,6 +73,7 @@ SIZE, FPS, MAX_PIXELS = 224, 10, 128 * 128
 
 TRAINING_SEEDS: tuple[int, ...] = (1001, 1002, 1003, 1004, 1005, 1006)
 VALIDATION_SEED = 2001
+CALIBRATION_SEED = 3001
 FIRST_TEST_SEED = 50001
 """Seeds of the simulator. A final evaluation takes the next test seed that was never used: 50001, 50002 ..."""
 

@@ -1,0 +1,325 @@
+"""A run and labelled success into a success map, and the map's verdicts on scenes it was not fitted on.
+
+The figures are cross-fitted: the scenes are dealt into folds, and each fold is judged by a map fitted on the others.
+The map that is kept is fitted on all of them. Perturbed copies of an episode (``docs/perturbations.md``) are fitted
+on with it, in the same fold, and no figure counts them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscore.analysis.episode_metrics import curves_by_episode, task_of
+from stepscore.episodes.labels import Labels, read_labels
+from stepscore.errors import OptionError
+from stepscore.judges.common import FittedSuccess, final_score
+from stepscore.metrics import (
+    SuccessMap,
+    balanced_accuracy,
+    balanced_brier,
+    balanced_ece,
+    fit_success_map,
+    roc_auc,
+)
+from stepscore.metrics.stats import mean_estimate, rate_estimate, statistic_estimate
+from stepscore.runs import Run, finite_or_none
+from stepscore.types import Estimate, FloatArray, SuccessMode
+
+FOLDS = 10
+"""Parts of the scenes for the figures; fewer where there are fewer scenes."""
+
+WEIGHTS = "successes and failures weigh equally within a task"
+SHRINKAGE = "normal, its standard deviation by the greatest marginal likelihood (Laplace)"
+
+
+@dataclass(frozen=True)
+class LabelledScore:
+    """One episode's score with its success label.
+
+    Attributes:
+        id: The episode's id.
+        fingerprint: Of its frames; ``None`` where they could not be read.
+        task: Its task, or its instruction where no task is named.
+        pair: Scene or seed it shares with other episodes; ``None`` where it shares none.
+        score: The judge's score; NaN where unknown.
+        success: 1 or 0.
+        copy_of: Id of the recorded episode that it is a perturbed copy of; ``None`` for a recorded one.
+    """
+
+    id: str
+    fingerprint: str | None
+    task: str
+    pair: str | None
+    score: float
+    success: float
+    copy_of: str | None
+
+    @property
+    def unit(self) -> str:
+        """Return what stays in one fold: the scene, where several episodes share one."""
+        own = self.copy_of or self.id
+        return f"episode\0{own}" if self.pair is None else f"scene\0{self.task}\0{self.pair}"
+
+
+@dataclass(frozen=True)
+class TaskVerdicts:
+    """The cross-fitted verdicts on one task.
+
+    Attributes:
+        task: The task.
+        successes: Labelled successes.
+        failures: Labelled failures.
+        own_term: Whether the map has a term for it; else it uses the pooled map.
+        balanced: Mean of the share of right verdicts among successes and among failures.
+        rate_error: Success rate by the map minus that by label.
+    """
+
+    task: str
+    successes: int
+    failures: int
+    own_term: bool
+    balanced: Estimate
+    rate_error: Estimate
+
+
+@dataclass(frozen=True)
+class SuccessCalibration:
+    """A fitted success map and its cross-fitted figures.
+
+    Attributes:
+        fitted: The map, ready to be written.
+        balanced: Balanced accuracy of the verdicts at 0.5.
+        rate_judge: Success rate by the map.
+        rate_label: Success rate by label.
+        rate_error: The former minus the latter.
+        auc: Area under the ROC curve.
+        brier: Brier score, successes and failures weighed equally.
+        ece: Expected calibration error, weighed the same.
+        by_task: The same of every task.
+        fingerprints: Of the episodes that the map was fitted on.
+        n: Recorded episodes that it was fitted on.
+        copies: Perturbed copies among those it was fitted on.
+    """
+
+    fitted: FittedSuccess
+    balanced: Estimate
+    rate_judge: Estimate
+    rate_label: Estimate
+    rate_error: Estimate
+    auc: Estimate
+    brier: float
+    ece: float
+    by_task: tuple[TaskVerdicts, ...]
+    fingerprints: frozenset[str]
+    n: int
+    copies: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON values."""
+        estimates = ("balanced", "rate_judge", "rate_label", "rate_error", "auc")
+        return {
+            "episodes": self.n,
+            **{name: estimate_dict(getattr(self, name)) for name in estimates},
+            "brier": finite_or_none(self.brier),
+            "ece": finite_or_none(self.ece),
+            "by_task": {
+                task.task: {
+                    "successes": task.successes,
+                    "failures": task.failures,
+                    "own_term": task.own_term,
+                    "balanced": finite_or_none(task.balanced.value),
+                    "rate_error": finite_or_none(task.rate_error.value),
+                }
+                for task in self.by_task
+            },
+        }
+
+
+def calibrate_success(
+    run: Run,
+    *,
+    labels: Path | None = None,
+    channel: str | None = None,
+    mode: SuccessMode | None = None,
+    seed: int = 0,
+) -> SuccessCalibration | None:
+    """Fit a success map on all labelled episodes of a run; ``None`` where its labels do not hold both classes.
+
+    Args:
+        run: The run.
+        labels: Labels file with success; the labels of the run if not given.
+        channel: Series of the curve to map: ``margin`` by default where the judge gives it, else ``progress``.
+        mode: Only episodes whose success counts so; needed where the labels hold both modes.
+        seed: Seed of the folds.
+
+    Raises:
+        OptionError: The labels hold both modes and none was named, or the score does not rise with success.
+    """
+    name = channel or ("margin" if "margin" in run.curves().column_names else "progress")
+    if name == "progress" and any(run.judgements().column("calibrated").to_pylist()):
+        name = "raw"
+    known, chosen = labelled_scores(run, name, labels, mode)
+    outcomes = {e.success for e in known if e.copy_of is None}
+    if chosen is None or outcomes != {0.0, 1.0}:
+        return None
+    fitted = _fit(known)
+    if fitted.slope <= 0:
+        raise OptionError(
+            f"The judge's {name} does not rise with success (slope {fitted.slope:.3g} over {len(known)} labelled "
+            "episodes): no success map can be made of it."
+        )
+    is_recorded = [e.copy_of is None for e in known]
+    recorded = [e for e, own in zip(known, is_recorded, strict=True) if own]
+    return _result(recorded, _cross_fitted(known, seed)[is_recorded], fitted, name, chosen, known)
+
+
+def _fit(episodes: Sequence[LabelledScore]) -> SuccessMap:
+    return fit_success_map(
+        [e.score for e in episodes], [e.success for e in episodes], [e.task for e in episodes]
+    )
+
+
+def _cross_fitted(episodes: Sequence[LabelledScore], seed: int) -> FloatArray:
+    """Return each episode's probability by a map fitted without its scene; NaN where that is not possible."""
+    units = sorted({e.unit for e in episodes}, key=lambda u: hashlib.sha256(f"{seed}\0{u}".encode()).digest())
+    fold_of = {unit: number % FOLDS for number, unit in enumerate(units)}
+    predicted = np.full(len(episodes), np.nan)
+    for fold in range(min(FOLDS, len(units))):
+        others = [e for e in episodes if fold_of[e.unit] != fold]
+        if {e.success for e in others} != {0.0, 1.0}:
+            continue
+        fitted = _fit(others)
+        for number, e in enumerate(episodes):
+            if fold_of[e.unit] == fold:
+                predicted[number] = fitted.apply([e.score], e.task)[0]
+    return predicted
+
+
+def _result(
+    recorded: Sequence[LabelledScore],
+    probability: FloatArray,
+    fitted: SuccessMap,
+    channel: str,
+    mode: SuccessMode,
+    fitted_on: Sequence[LabelledScore],
+) -> SuccessCalibration:
+    truth = np.array([e.success for e in recorded])
+    verdicts = np.where(np.isnan(probability), np.nan, probability >= 0.5)
+    groups: dict[str, Any] = {"clusters": [e.pair for e in recorded], "strata": [e.task for e in recorded]}
+    figures: dict[str, Any] = {
+        "balanced": statistic_estimate(balanced_accuracy, (verdicts, truth), **groups),
+        "rate_judge": rate_estimate(verdicts, **groups),
+        "rate_label": rate_estimate(truth, **groups),
+        "rate_error": mean_estimate(verdicts - truth, **groups),
+        "auc": statistic_estimate(roc_auc, (probability, truth), **groups),
+        "brier": balanced_brier(probability, truth),
+        "ece": balanced_ece(probability, truth),
+        "by_task": _by_task(recorded, verdicts, truth, fitted),
+    }
+    counts: dict[str, Any] = {
+        "fingerprints": frozenset(e.fingerprint for e in fitted_on if e.fingerprint is not None),
+        "n": len(recorded),
+        "copies": len(fitted_on) - len(recorded),
+    }
+    fit = {
+        "episodes": len(recorded),
+        "copies": counts["copies"],
+        "successes": int(truth.sum()),
+        "weights": WEIGHTS,
+        "shrinkage": SHRINKAGE,
+        "task_sd": finite_or_none(fitted.task_sd),
+        "folds": FOLDS,
+    }
+    found = SuccessCalibration(FittedSuccess(fitted, channel, mode, fit), **figures, **counts)
+    return replace(found, fitted=replace(found.fitted, figures=found.to_dict()))
+
+
+def _by_task(
+    recorded: Sequence[LabelledScore], verdicts: FloatArray, truth: FloatArray, fitted: SuccessMap
+) -> tuple[TaskVerdicts, ...]:
+    found = []
+    for task in sorted({e.task for e in recorded}):
+        mine = np.array([e.task == task for e in recorded])
+        clusters = [e.pair for e in recorded if e.task == task]
+        found.append(
+            TaskVerdicts(
+                task,
+                int(np.sum(truth[mine] == 1)),
+                int(np.sum(truth[mine] == 0)),
+                task in fitted.task_terms,
+                statistic_estimate(balanced_accuracy, (verdicts[mine], truth[mine]), clusters=clusters),
+                mean_estimate((verdicts - truth)[mine], clusters=clusters),
+            )
+        )
+    return tuple(found)
+
+
+def labelled_scores(
+    run: Run, channel: str, path: Path | None, mode: SuccessMode | None
+) -> tuple[list[LabelledScore], SuccessMode | None]:
+    """Return the episodes with a curve and a success label, and when their success counts.
+
+    Args:
+        run: The run.
+        channel: Series of the curve.
+        path: Labels file with success; the labels of the run if not given.
+        mode: Only episodes whose success counts so; needed where the labels hold both modes.
+    """
+    stated = {} if path is None else {name: Labels(own) for name, own in read_labels(path).items()}
+    curves = dict(curves_by_episode(run.curves(), channel))
+    columns = [
+        "episode_id",
+        "fingerprint",
+        "task",
+        "instruction",
+        "pair",
+        "success",
+        "success_mode",
+        "metadata",
+    ]
+    rows: list[tuple[dict[str, Any], float, SuccessMode]] = []
+    for row in run.episodes().select(columns).to_pylist():
+        own = stated.get(row["episode_id"])
+        success, counts = row["success"], row["success_mode"]
+        if own is not None and own.success is not None:
+            success, counts = own.success, own.success_mode
+        if success is not None and row["episode_id"] in curves:
+            rows.append((row, float(success), "ever" if counts == "ever" else "holds"))
+    modes: list[SuccessMode] = sorted({counts for _, _, counts in rows})
+    if len(modes) > 1 and mode is None:
+        raise OptionError(
+            "Some labels count success at some time (ever), others at the end (holds). A map holds for one of them: "
+            "--success-mode ever or --success-mode holds"
+        )
+    chosen = mode or (modes[0] if modes else None)
+    return [
+        LabelledScore(
+            row["episode_id"],
+            row["fingerprint"],
+            task_of(row),
+            row["pair"],
+            final_score(curves[row["episode_id"]][1], counts),
+            success,
+            _copy_of(row["metadata"]),
+        )
+        for row, success, counts in rows
+        if counts == chosen
+    ], chosen
+
+
+def _copy_of(metadata: str | None) -> str | None:
+    found = json.loads(metadata) if metadata else None
+    return str(found["changed_from"]) if isinstance(found, dict) and "changed_from" in found else None
+
+
+def estimate_dict(estimate: Estimate) -> dict[str, Any]:
+    """Return an estimate as JSON values; ``None`` where not known."""
+    ends = {name: finite_or_none(getattr(estimate, name)) for name in ("value", "lo", "hi", "coverage")}
+    return {**ends, "n": estimate.n, "clusters": estimate.clusters, "method": estimate.method}

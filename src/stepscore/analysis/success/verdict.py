@@ -1,0 +1,134 @@
+"""Success by judge: by the calibrated probability, else by the judge's published rule, else by its progress.
+
+========================  ====================================================================  ===============
+rule                      yes at                                                                calibrated
+========================  ====================================================================  ===============
+:data:`BY_PROBABILITY`    a success probability of 0.5                                          yes
+:data:`BY_SCORE`          a success score of 0.5, the judge's published rule                    no
+:data:`BY_PROGRESS`       a highest progress of 0.99, for judges and files without a score      no
+========================  ====================================================================  ===============
+
+A score that is no probability of anything (the rank correlation of ``gvl``) gives no verdict until it is calibrated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from stepscore.runs import Run
+from stepscore.types import FloatArray
+
+BY_PROBABILITY, BY_SCORE, BY_PROGRESS = "probability", "score", "progress"
+
+WITHOUT_VERDICT = frozenset({"gvl"})
+"""Judges whose success score ranks episodes and says nothing about 0.5."""
+
+
+class MeasuredEpisodes(Protocol):
+    """Measured episodes: how many there are, were left out, and were fitted on."""
+
+    @property
+    def left_out(self) -> int:
+        """Episodes left out because a map was fitted on them."""
+
+    @property
+    def fitted_on(self) -> int | None:
+        """Episodes that a map was fitted on; ``None`` where no map says so."""
+
+    def __len__(self) -> int: ...
+
+
+class SuccessVerdict(NamedTuple):
+    """A judge's verdict on an episode.
+
+    Attributes:
+        value: 1, 0, or NaN where it is unknown.
+        rule: The rule that gave it, or would have; ``None`` where there is none.
+    """
+
+    value: float
+    rule: str | None
+
+
+def success_verdict(row: Mapping[str, Any], values: FloatArray, success_threshold: float) -> SuccessVerdict:
+    """Return a judge's verdict on an episode.
+
+    Args:
+        row: Of ``judgements``; success_probability and success_calibrated may be missing.
+        values: The episode's progress; empty where it has no curve.
+        success_threshold: Highest progress that counts as success where there is no score.
+    """
+    if row.get("success_calibrated"):
+        probability = row["success_probability"]
+        return SuccessVerdict(np.nan if probability is None else float(probability >= 0.5), BY_PROBABILITY)
+    if row["judge"] in WITHOUT_VERDICT:
+        return SuccessVerdict(np.nan, None)
+    if row["success_score"] is not None:
+        return SuccessVerdict(float(row["success_score"] >= 0.5), BY_SCORE)
+    if not len(values) or np.any(np.isnan(values)):
+        return SuccessVerdict(np.nan, None)
+    return SuccessVerdict(float(np.max(values) >= success_threshold), BY_PROGRESS)
+
+
+def success_maps(run: Run) -> list[Mapping[str, Any]]:
+    """Return the success maps in a run's protocol: one for a calibrated judge, one or more for a cascade."""
+    return list(_maps_in(run.protocol.content))
+
+
+def map_id(run: Run) -> str | None:
+    """Return a hash of the success maps in a run's protocol; ``None`` where there are none."""
+    found = success_maps(run)
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16] if found else None
+
+
+def success_name(rules: set[str | None]) -> str:
+    """Return how a table calls success by judge, by the rules that gave its verdicts."""
+    known = rules - {None}
+    if known <= {BY_PROBABILITY}:
+        return "success by judge"
+    if known == {BY_PROGRESS}:
+        return "success by judge, by progress"
+    return "success by judge, " + ("partly " if BY_PROBABILITY in known else "") + "uncalibrated"
+
+
+def was_fitted_on(row: Mapping[str, Any]) -> bool | None:
+    """Return whether the judge's maps were fitted on this episode; ``None`` where they do not say so."""
+    facts = json.loads(row["facts"]) if row.get("facts") else {}
+    found = facts.get("fitted_on")
+    return None if found is None else bool(found)
+
+
+def fitted_on_note(metrics: MeasuredEpisodes) -> str:
+    """Return how many of the measured episodes a calibration map was fitted on; empty without a map that says so."""
+    if metrics.left_out:
+        return f"{metrics.left_out} episodes that the calibration map was fitted on are left out."
+    if metrics.fitted_on is None:
+        return ""
+    if not metrics.fitted_on:
+        return f"None of the {len(metrics)} episodes is one that the calibration map was fitted on."
+    return (
+        f"The calibration map was fitted on {metrics.fitted_on} of the {len(metrics)} episodes; "
+        "--held-out leaves them out."
+    )
+
+
+def _maps_in(value: object) -> list[Mapping[str, Any]]:
+    """Return the success maps under any key ``calibration``, in order of the keys."""
+    found: list[Mapping[str, Any]] = []
+    if isinstance(value, Mapping):
+        for key in sorted(value):
+            inner = value[key]
+            if (
+                key == "calibration"
+                and isinstance(inner, Mapping)
+                and isinstance(inner.get("success"), Mapping)
+            ):
+                found.append(inner["success"])
+            else:
+                found += _maps_in(inner)
+    return found

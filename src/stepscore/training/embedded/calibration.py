@@ -1,0 +1,43 @@
+"""The calibration maps of the embedded judge, fitted on simulated rollouts that serve nothing else."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from stepscore.analysis import CalibrationResult, calibrate
+from stepscore.episodes import Episode, open_episodes
+from stepscore.judges import get_judge
+from stepscore.models import get_model
+from stepscore.runs import CallOptions, score
+from stepscore.training.embedded.tasks import VIEW
+
+SHARE = 0.9
+"""Share of the scenes that the map to progress is fitted on; its error on the others stands in its file."""
+
+
+def read_rollouts(datasets: Sequence[Path]) -> list[Episode]:
+    """Read simulated datasets by the main camera; an id begins with its dataset's folder."""
+    return [
+        replace(episode, id=f"{dataset.name}/{episode.id}").with_views([VIEW])
+        for dataset in datasets
+        for episode in open_episodes(
+            dataset, labels=dataset / "labels.parquet", subgoals=dataset / "subgoals.yaml"
+        )
+    ]
+
+
+def fit_maps(datasets: Sequence[Path], run: Path | None = None) -> CalibrationResult:
+    """Judge rollouts with the embedded judge's own options, without a map, and fit both maps.
+
+    Args:
+        datasets: Simulated datasets, with the simulator's labels.
+        run: Where the run is kept, so that a stopped one is resumed; a temporary folder by default.
+    """
+    episodes = [replace(episode, subgoals=()) for episode in read_rollouts(datasets)]
+    judge = get_judge("topreward", model=get_model("embedded"), calibration=None)
+    with tempfile.TemporaryDirectory() as folder:
+        judged = score(episodes, judge, run or Path(folder) / "run", call_options=CallOptions(cache=False))
+        return calibrate(judged, channel="margin", share=SHARE)
