@@ -1,8 +1,9 @@
 """Prints the figures of several evaluations side by side, as Markdown for the model card.
 
-    python -m benchmarks.embedded.card --column "seed 0" OUT-0 OUT --column "seed 1" OUT-1
+    python -m benchmarks.tables.success_verdicts TEST --run RUN > decisions.md
+    python -m benchmarks.embedded.card --decisions decisions.md --column "seed 0" OUT-0 OUT --column "seed 1" OUT-1
 
-A column is an evaluation: one folder of ``benchmarks/embedded_judge.py``, or several that hold its parts. First
+Decisions come first: what the packaged judge's verdicts are worth, by policy and by task. A column is an evaluation: one folder of ``benchmarks/embedded_judge.py``, or several that hold its parts. Then
 come the figures that have a target, then the others, then tasks and subgoals one by one, then held-out tasks.
 """
 
@@ -62,19 +63,23 @@ def side_by_side(columns: Mapping[str, Sequence[Figure]]) -> list[Line]:
     return [Line(group, name, found) for (group, name), found in lines.items()]
 
 
-def card(columns: Mapping[str, Sequence[Figure]], about: Mapping[str, Mapping[str, Any]]) -> str:
+def card(
+    columns: Mapping[str, Sequence[Figure]], about: Mapping[str, Mapping[str, Any]], decisions: str = ""
+) -> str:
     """Return all tables as Markdown.
 
     Args:
         columns: The figures of each evaluation by its name.
         about: How each was made.
+        decisions: What ``benchmarks/tables/success_verdicts.py`` printed; a card leads with it.
     """
     names = list(columns)
     lines = side_by_side(columns)
     whole = [line for line in lines if not (line.held_out or line.task or line.subgoal)]
     aimed = [line for line in whole if line.any.target is not None]
     free = [line for line in whole if line.any.target is None]
-    parts = [*_made_with(about), *_reached(aimed, names), ""]
+    parts = ["### Decisions", "", decisions.strip(), ""] if decisions else []
+    parts += [*_made_with(about), *_reached(aimed, names), ""]
     parts += ["### Figures with a target", "", *_table(aimed, names, targets=True), ""]
     for group in dict.fromkeys(line.group for line in free):
         mine = [line for line in free if line.group == group]
@@ -180,13 +185,16 @@ def main() -> None:
         metavar=("NAME", "FOLDER"),
         help="an evaluation's name and the folders of its parts",
     )
+    parser.add_argument("--decisions", type=Path, help="the tables of benchmarks/tables/success_verdicts.py")
+    given = parser.parse_args()
     columns: dict[str, list[Figure]] = {}
     about: dict[str, Mapping[str, Any]] = {}
-    for name, *folders in parser.parse_args().column:
+    for name, *folders in given.column:
         read = [read_json(Path(folder) / "figures.json") for folder in folders]
         columns[name] = [figure for figures, _ in read for figure in figures]
         about[name] = next((made_with for figures, made_with in read if figures), {})
-    print(card(columns, about), end="")
+    decisions = given.decisions.read_text(encoding="utf-8") if given.decisions else ""
+    print(card(columns, about, decisions), end="")
 
 
 if __name__ == "__main__":

@@ -182,9 +182,9 @@ def lingering(judged: Judged, changed: dict[str, Judged]) -> list[str]:
         # An undone success that is cut where it was done has another outcome: it is no copy of the same.
         ids = [i for i in after if i in before and (name == HELD or i in success)]
         moved = np.array([float(before[i] != after[i]) for i in ids])
-        told = name if name != CUT_HELD else "held 2 s after the cut, against the cut"
+        shown = name if name != CUT_HELD else "held 2 s after the cut, against the cut"
         rates = f"{np.mean([before[i] for i in ids]):.3f}, {np.mean([after[i] for i in ids]):.3f}"
-        lines.append(f"| {told} | {len(ids)} | {_number(rate_estimate(moved))} | {rates} |")
+        lines.append(f"| {shown} | {len(ids)} | {_number(rate_estimate(moved))} | {rates} |")
     both = [own[i] != answers[HELD][i] for i in own if i in answers[HELD]]
     both += [own[i] != answers[CUT].get(i, own[i]) for i in own if i in success or i not in answers[CUT]]
     lines.append(f"| all of the first two, uncut failures included | {len(both)} | {np.mean(both):.3f} | |")

@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 import stepscore.metrics
-from stepscore.metrics import calibration, order, pairs, stages, subgoals, success, token_rewards
+from stepscore.metrics import calibration, order, pairs, stages, subgoals, success, success_map, token_rewards
 from tests.paths import DOCS
 
 PAGE = DOCS / "metrics.md"
@@ -20,7 +20,9 @@ def test_every_example_prints_what_the_page_shows():
     assert found.failed == 0
 
 
-@pytest.mark.parametrize("module", [order, success, subgoals, stages, pairs, calibration, token_rewards])
+@pytest.mark.parametrize(
+    "module", [order, success, success_map, subgoals, stages, pairs, calibration, token_rewards]
+)
 def test_every_public_function_stands_on_the_page(module):
     text = PAGE.read_text(encoding="utf-8")
     for name, function in inspect.getmembers(module, inspect.isfunction):

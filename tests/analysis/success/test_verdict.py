@@ -105,4 +105,4 @@ def test_rows_that_rest_on_success_by_judge_state_whether_it_is_calibrated() -> 
 def test_the_note_counts_the_episodes_a_map_was_fitted_on() -> None:
     assert fitted_on_note(measured({})) == ""
     assert "12 of the 12 episodes" in fitted_on_note(measured({"facts": '{"fitted_on": 1.0}'}))
-    assert "none of the 12" in fitted_on_note(measured({"facts": '{"fitted_on": 0.0}'}))
+    assert "None of the 12" in fitted_on_note(measured({"facts": '{"fitted_on": 0.0}'}))
