@@ -72,7 +72,13 @@ def measured(*judges: dict[str, Any]) -> EpisodeMetrics:
     for number, fields in enumerate(judges):
         for scene in range(12):
             said = {"success_score": 0.9, "success_probability": 0.9 if scene % 3 else 0.1}
-            described = {"episode_id": f"e{scene}", "task": "t", "instruction": "t", "pair": str(scene)}
+            described = {
+                "episode_id": f"e{scene}",
+                "fingerprint": str(scene),
+                "task": "t",
+                "instruction": "t",
+                "pair": str(scene),
+            }
             labels = {"success": True, "stages": [], "policy": None, "error": None}
             rows.append(({**row(**said), **described, **labels, "protocol": str(number), **fields}, NO_CURVE))
     return measure_rows((described, (curve, curve)) for described, curve in rows)
