@@ -3,8 +3,9 @@
     python -m benchmarks.tables.success_verdicts TEST --run RUN > decisions.md
     python -m benchmarks.embedded.card --decisions decisions.md --column "seed 0" OUT-0 OUT --column "seed 1" OUT-1
 
-Decisions come first: what the packaged judge's verdicts are worth, by policy and by task. A column is an evaluation: one folder of ``benchmarks/embedded_judge.py``, or several that hold its parts. Then
-come the figures that have a target, then the others, then tasks and subgoals one by one, then held-out tasks.
+Decisions come first: what the packaged judge's verdicts are worth, by policy and by task. A column is an evaluation:
+one folder of ``benchmarks/embedded_judge.py``, or several that hold its parts. Then come the figures with a target,
+then the others, then tasks and subgoals one by one, then held-out tasks.
 """
 
 from __future__ import annotations
