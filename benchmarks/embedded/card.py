@@ -1,6 +1,6 @@
 """Prints the figures of several evaluations side by side, as Markdown for the model card.
 
-    python -m benchmarks.tables.success_verdicts TEST --run RUN > decisions.md
+    python -m benchmarks.embedded.success_verdicts TEST --run RUN > decisions.md
     python -m benchmarks.embedded.card --decisions decisions.md --column "seed 0" OUT-0 OUT --column "seed 1" OUT-1
 
 Decisions come first: what the packaged judge's verdicts are worth, by policy and by task. A column is an evaluation:
@@ -72,7 +72,7 @@ def card(
     Args:
         columns: The figures of each evaluation by its name.
         about: How each was made.
-        decisions: What ``benchmarks/tables/success_verdicts.py`` printed; a card leads with it.
+        decisions: What ``benchmarks/embedded/success_verdicts.py`` printed; a card leads with it.
     """
     names = list(columns)
     lines = side_by_side(columns)
@@ -186,7 +186,9 @@ def main() -> None:
         metavar=("NAME", "FOLDER"),
         help="an evaluation's name and the folders of its parts",
     )
-    parser.add_argument("--decisions", type=Path, help="the tables of benchmarks/tables/success_verdicts.py")
+    parser.add_argument(
+        "--decisions", type=Path, help="the tables of benchmarks/embedded/success_verdicts.py"
+    )
     given = parser.parse_args()
     columns: dict[str, list[Figure]] = {}
     about: dict[str, Mapping[str, Any]] = {}

@@ -14,6 +14,7 @@ import stepscore
 from stepscore.episodes import Clip, Episodes, open_episodes
 from stepscore.episodes.perturbations.perturb import perturb
 from stepscore.errors import ModelError, OptionError, UnknownNameError
+from stepscore.judges.common import read_calibration
 from stepscore.models import (
     Answer,
     DecodedMedia,
@@ -356,3 +357,16 @@ class TestTheJudgeInThePackage:
         assert judge.options()["min_first"] == 8
         with pytest.raises(OptionError, match="fitted with embedded, not hf/"):
             stepscore.get_judge("topreward", model=same_files, min_first=2, calibration=str(CALIBRATION))
+
+    def test_without_its_gate_it_is_uncalibrated(self) -> None:
+        with pytest.warns(UserWarning, match="another gate of embedded"):
+            judge = stepscore.get_judge("topreward", model=get_model("embedded", gate=False))
+        assert judge.options()["calibration"] is None
+
+    def test_its_success_map_was_fitted_on_forty_episodes_of_each_task_or_more(self) -> None:
+        success = read_calibration(CALIBRATION).success
+        assert success is not None
+        assert success.mode == "holds"
+        tasks = success.figures["by_task"].values()
+        assert len(tasks) == 25
+        assert all(task["successes"] + task["failures"] >= 40 for task in tasks)

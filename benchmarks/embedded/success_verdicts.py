@@ -1,11 +1,11 @@
 """The verdicts of the embedded judge on rollouts that nothing was fitted on, as a model card states them.
 
-    python -m benchmarks.tables.success_verdicts TEST --run RUN
+    python -m benchmarks.embedded.success_verdicts TEST --run RUN
 
 TEST is a test set of ``benchmarks/embedded/testset.py``: the 25 trained tasks, each played by 13 policies on the same
 scenes, of a seed that was never used before::
 
-    python -m benchmarks.tables.success_verdicts TEST --run RUN --make 50003
+    python -m benchmarks.embedded.success_verdicts TEST --run RUN --make 50003
 
 makes it first. Prints balanced accuracy, the success rate by judge against that by label, by task and by policy, near
 misses, and how many verdicts change when the same video ends sooner or later. RUN keeps the judgements: a stopped
