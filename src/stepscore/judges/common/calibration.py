@@ -32,7 +32,7 @@ from stepscore.types import Curve, Judgement, SuccessMode
 MAX_FILE_BYTES = 100_000_000
 """Longest calibration map that is read."""
 
-IDENTITY_KEYS = ("weights", "config", "gate", "revision", "root")
+IDENTITY_KEYS = ("weights", "gate", "revision", "root")
 """Parts of a model's description that tell its weights from others of the same name."""
 
 

@@ -121,7 +121,8 @@ def config_digest(folder: Path, *, remote_code: bool) -> str:
     kinds = {".json", ".txt", ".jinja", ".model"} | ({".py"} if remote_code else set())
     digest = hashlib.sha256()
     for name in file_names(folder):
-        if Path(name).suffix in kinds and not name.endswith(".index.json"):
+        # A calibration map beside the weights is the judge's, and enters the protocol there.
+        if Path(name).suffix in kinds and not name.endswith((".index.json", "calibration.json")):
             content = read_bytes(checked_file(folder, name), ModelError)
             digest.update(f"{name} {len(content)} ".encode("utf-8", "surrogateescape") + content)
     return digest.hexdigest()
