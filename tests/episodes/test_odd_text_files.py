@@ -86,4 +86,4 @@ def test_a_curve_file_of_terabytes_is_never_hashed(tmp_path: Path) -> None:
     with pytest.raises(EpisodeError, match=r"4398\.0 GB; at most 8\.6 GB are read of it"):
         episodes[0].fingerprint  # noqa: B018
     run = stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "run")
-    assert "256 MiB, the most that is read" in run.judgements()["error"][0].as_py()
+    assert "Cannot read" in run.judgements()["error"][0].as_py()

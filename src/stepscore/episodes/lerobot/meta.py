@@ -245,7 +245,8 @@ def _read_v2(root: Path) -> Mapping[str, Sequence[Any]]:
     path = root / "meta" / "episodes.jsonl"
     rows: list[dict[str, Any]] = []
     for line, text in enumerate(read_text(path, SourceError).splitlines(), start=1):
-        row = parse_json(text or "{}", f"{path}, line {line}", SourceError)
+        # A number that no 64 bits hold is one episode's fault; those that are used are checked for each of them.
+        row = parse_json(text or "{}", f"{path}, line {line}", SourceError, huge_integers=True)
         if row and not (isinstance(row, dict) and _is_index(row.get("episode_index")) and "length" in row):
             raise SourceError(
                 f"{path}, line {line}: expected an object with episode_index, length and tasks, "
