@@ -46,6 +46,11 @@ class Registry(Generic[T]):
 
         return add
 
+    def replace(self, name: str, target: T) -> None:
+        """Add an object under a name for this process, in the place of one that has it."""
+        self._scan()
+        self._targets[name] = target
+
     def names(self) -> list[str]:
         """Return all names, sorted; nothing is imported."""
         self._scan()

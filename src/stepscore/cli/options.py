@@ -12,6 +12,7 @@ import typer
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._reading import parse_json
+from stepscore.cli.local_code import reader_name
 from stepscore.cli.numbers import MANY, MAX_PARALLEL, between
 from stepscore.errors import OptionError
 
@@ -81,7 +82,10 @@ Limit = Annotated[
 ReaderName = Annotated[
     str | None,
     typer.Option(
-        "--reader", metavar="NAME", help="Read the source as this format; see `stepscore ls readers`."
+        "--reader",
+        callback=reader_name,
+        metavar="NAME",
+        help="Read the source as this format, see `stepscore ls readers`; or by a class of yours: FILE.py:CLASS.",
     ),
 ]
 PolicyFrom = Annotated[

@@ -81,9 +81,12 @@ class Episodes(Sequence[Episode]):
     ``len(episodes)``, iteration, ``episodes[3]``, ``episodes["episode_000012"]``.
     """
 
-    def __init__(self, source: str, reader: str, listing: Listing) -> None:
+    def __init__(
+        self, source: str, reader: str, listing: Listing, reader_code: Mapping[str, str] | None = None
+    ) -> None:
         self.source = source
         self.reader = reader
+        self.reader_code = reader_code
         self.problems = listing.problems
         self.rules = listing.rules
         self._episodes = listing.episodes
@@ -102,7 +105,7 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, key: int | str | slice) -> Episode | Episodes:
         if isinstance(key, slice):
             listing = Listing(self._episodes[key], self.problems, self.rules)
-            return Episodes(self.source, self.reader, listing)
+            return Episodes(self.source, self.reader, listing, self.reader_code)
         if isinstance(key, int):
             return self._episodes[key]
         if self._by_id is None:
@@ -118,7 +121,8 @@ class Episodes(Sequence[Episode]):
     def select(self, ids: Sequence[str]) -> Episodes:
         """Return only these episodes; the error for an unknown id names the closest one."""
         chosen = [self[name] for name in sorted(set(ids))]
-        return Episodes(self.source, self.reader, Listing(chosen, self.problems, self.rules))
+        listing = Listing(chosen, self.problems, self.rules)
+        return Episodes(self.source, self.reader, listing, self.reader_code)
 
     def __repr__(self) -> str:
         return f"Episodes({len(self)} from {self.source!r}, read as {self.reader})"
@@ -153,7 +157,8 @@ def open_episodes(
         )
     path = _locate(source)
     name = reader or _detect(path)
-    listing = reader_registry.get(name)().read(path, ReadOptions(policy_from=policy_from))
+    make = reader_registry.get(name)
+    listing = make().read(path, ReadOptions(policy_from=policy_from))
     episodes: Sequence[Episode] = listing.episodes
     if not len(episodes):
         why = f" {listing.problems[0].where}: {listing.problems[0].why}" if listing.problems else ""
@@ -172,7 +177,8 @@ def open_episodes(
         if limit < 1:
             raise OptionError(f"limit is {limit}; it must be at least 1.")
         episodes = episodes[:limit]
-    return Episodes(where, name, Listing(episodes, problems, listing.rules))
+    code = getattr(make, "local_code", None)  # of a class in a file that the command line named
+    return Episodes(where, name, Listing(episodes, problems, listing.rules), code)
 
 
 class _Joined(Sequence[Episode]):

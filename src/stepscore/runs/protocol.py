@@ -48,14 +48,26 @@ class Protocol:
         ]
 
 
-def protocol_of(judge: Judge, views: Sequence[str] | None = None) -> Protocol:
-    """Return the protocol of a judge over these views (``None``: those of each episode)."""
+def protocol_of(
+    judge: Judge, views: Sequence[str] | None = None, reader_code: Mapping[str, str] | None = None
+) -> Protocol:
+    """Return the protocol of a judge over these views.
+
+    Args:
+        judge: The judge. Of a class in a file that the command line named, the file's sha256 is in the protocol.
+        views: The views; ``None`` for those of each episode.
+        reader_code: File, class and sha256 of a reader in such a file.
+    """
     model = only_model(judge)
+    code = getattr(judge, "local_code", None)
     content: dict[str, object] = {
-        "judge": {"name": judge.name, "version": judge.version, "options": dict(judge.options())},
+        "judge": {"name": judge.name, "version": judge.version, "options": dict(judge.options())}
+        | ({"code": dict(code)} if code is not None else {}),
         "model": None if model is None else dict(model.describe()),
         "views": list(views) if views is not None else None,
     }
+    if reader_code is not None:
+        content["reader"] = {"code": dict(reader_code)}
     try:
         return Protocol(json.loads(canonical_json(content)))
     except (TypeError, ValueError) as error:

@@ -89,7 +89,7 @@ def score(
     call_options, models = call_options or CallOptions(), judge.models
     call_options.check(models)
     check_subgoals(judge, episodes)
-    protocol = protocol_of(judge, views)
+    protocol = protocol_of(judge, views, getattr(episodes, "reader_code", None))
     if workers is None:
         workers = call_options.workers(models)
     info = _start(folder, protocol, episodes, workers)

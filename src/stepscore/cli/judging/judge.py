@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from stepscore.cli import options
 from stepscore.cli.judging.usage import print_usage
+from stepscore.cli.local_code import judge_name
 from stepscore.cli.numbers import MAX_PARALLEL, between
 from stepscore.cli.tables import err, percent
 
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 def judge(
     source: options.Source,
     name: Annotated[
-        str, typer.Option("--judge", metavar="JUDGE", help="Judge that scores; see `stepscore ls judges`.")
+        str,
+        typer.Option(
+            "--judge",
+            metavar="JUDGE",
+            help="Judge that scores, see `stepscore ls judges`; or a class of yours: FILE.py:CLASS.",
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="RUN", help="Run folder; an existing one is resumed.")
@@ -137,7 +143,7 @@ def judge(
     check_subgoals(chosen, episodes)
     stopped: BudgetError | None = None
     try:
-        with _ProgressBar(len(episodes), name) as bar:
+        with _ProgressBar(len(episodes), chosen.name) as bar:
             run = score(
                 episodes,
                 chosen,
@@ -173,6 +179,7 @@ def _open_judge(
     from stepscore.errors import OptionError
     from stepscore.judges import get_judge, judge_registry
 
+    name = judge_name(name)
     given = options.read_pairs(judge_options, "-J", judge_registry.get(name))
     if calibration is not None:
         given["calibration"] = str(calibration)

@@ -1,0 +1,135 @@
+"""Judges and readers in a file of the user's own: ``--judge mine.py:Brightness``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import stepscore
+from stepscore.cli.main import run
+from stepscore.errors import StepScoreError
+from stepscore.judges import judge_registry
+from stepscore.runs import open_run
+from tests.paths import ROOT
+
+
+def example(heading: str) -> str:
+    """The lines of docs/extending.md under a heading, without the decorator that registers them."""
+    text = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert code is not None
+    return re.sub(r"@\w+_registry\.register.*\n", "", code.group(1))
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.py"
+    file.write_text(example("A judge"), encoding="utf-8")
+    return file
+
+
+def judge(source: Path, name: object, out: Path, *more: object) -> int:
+    return run(["judge", str(source), "--judge", str(name), "--limit", "2", "-o", str(out), *map(str, more)])
+
+
+def refusal(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert judge(*arguments) == 2  # type: ignore[arg-type]
+    said = capfd.readouterr().err
+    assert len(said.strip().splitlines()) == 1
+    return said
+
+
+def test_a_judge_in_a_file_judges_with_its_options_and_its_digest_is_in_the_protocol(
+    toys: Path, mine: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert judge(toys, f"{mine}:Brightness", out, "-J", "frames=3") == 0
+    made = open_run(out)
+    assert made.judge == "brightness"
+    assert made.curves().num_rows == 2 * 3
+    stated = made.protocol.content["judge"]
+    assert stated["code"] == {  # type: ignore[index]
+        "file": "mine.py",
+        "class": "Brightness",
+        "sha256": hashlib.sha256(mine.read_bytes()).hexdigest(),
+    }
+    assert str(tmp_path) not in made.protocol.text
+    mine.write_text(mine.read_text() + "\n# another version\n")
+    assert judge(toys, f"{mine}:Brightness", out, "-J", "frames=3") == 2
+    assert "judge.code.sha256 is" in capfd.readouterr().err
+
+
+def test_a_reader_in_a_file_reads_and_is_in_the_protocol(toys: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.py", tmp_path / "run"
+    file.write_text(example("A reader"), encoding="utf-8")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "task.txt").write_text("push the block")
+    (source / "a.mp4").write_bytes(next(toys.rglob("*.mp4")).read_bytes())
+    assert judge(source, "linear-time", out, "--reader", f"{file}:OneTask") == 0
+    made = open_run(out)
+    assert made.info["reader"] == "mine.py:OneTask"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert made.protocol.content["reader"] == {
+        "code": {"file": "mine.py", "class": "OneTask", "sha256": digest}
+    }
+
+
+def test_the_protocol_of_other_judges_and_readers_knows_nothing_of_it(toys: Path, tmp_path: Path) -> None:
+    made = stepscore.score(
+        stepscore.open_episodes(toys, limit=1), stepscore.get_judge("linear-time"), tmp_path / "run"
+    )
+    assert set(made.protocol.content) == {"judge", "model", "views"}
+    assert "code" not in made.protocol.content["judge"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("no.py:A", None, "cannot read"),
+        ("a.py", "", r"name the class in it, too: --judge .*a\.py:CLASS"),
+        ("a.py:Brihtness", "class Brightness: ...", "Did you mean 'Brightness'?"),
+        ("a.py:A", "class A:\n    name = 'a'", "A has no version, models, options, judge"),
+        ("a.py:A", "x = 1\ny = 1 / 0", "ZeroDivisionError in line 2"),
+        ("a.py:A", "def", "SyntaxError in line 1"),
+        ("a.py:A", "from numpy import ndarray as A", "Unknown class 'A'"),
+    ],
+)
+def test_a_file_that_is_no_judge_is_refused_in_one_line(
+    toys: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    content: str | None,
+    message: str,
+) -> None:
+    if content is not None:
+        (tmp_path / "a.py").write_text(content)
+    said = refusal(capfd, toys, tmp_path / name, tmp_path / "run")
+    assert re.search(message.replace("?", r"\?"), said)
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_file_is_run_because_anything_but_the_command_line_names_it(toys: Path, tmp_path: Path) -> None:
+    file, ran = tmp_path / "evil.py", tmp_path / "ran"
+    file.write_text(f"open({str(ran)!r}, 'w')\nclass Evil: ...\n")
+    name = f"{file}:Evil"
+    for call in (
+        lambda: stepscore.get_judge(name),
+        lambda: stepscore.open_episodes(toys, reader=name),
+        lambda: stepscore.get_judge("cascade", first=name, second="linear-time"),
+    ):
+        with pytest.raises(StepScoreError, match="Unknown"):
+            call()
+    out = tmp_path / "run"
+    stepscore.score(stepscore.open_episodes(toys, limit=1), stepscore.get_judge("linear-time"), out)
+    info = json.loads((out / "run.json").read_text())
+    info["reader"] = name
+    (out / "run.json").write_text(json.dumps(info))
+    assert run(["report", str(out), "-o", str(tmp_path / "page")]) in (0, 1)
+    assert not ran.exists()
+    assert name not in judge_registry.names()
