@@ -27,7 +27,14 @@ from stepscore.models import (
     get_model,
 )
 from stepscore.models.embedded.domain_gate import GATE_FILE, save_gate
-from stepscore.models.embedded.model import CALIBRATION, FOLDER, REFUSAL, EmbeddedModel, torch_network
+from stepscore.models.embedded.model import (
+    CALIBRATION,
+    CAMERA_HINT,
+    FOLDER,
+    REFUSAL,
+    EmbeddedModel,
+    torch_network,
+)
 from stepscore.models.hf.model import HfModel
 from stepscore.runs import Run
 from stepscore.training.gate.config import GateConfig
@@ -161,7 +168,7 @@ class TestAnswers:
             for _ in range(3):
                 model.score_prefixes(prefixes("other"))
         assert [str(one.message) for one in caught if "embedded" in str(one.message)] == [
-            f"embedded: {REFUSAL}"
+            f"embedded: {REFUSAL}. {CAMERA_HINT}"
         ]
 
     def test_without_the_gate_it_answers_on_anything(self, folder: Path) -> None:
