@@ -136,6 +136,7 @@ class Inputs:
             ("train", "vlm"): [str(self.folder / "nothing"), "-o", out],
             ("train", "sarm"): [str(self.folder / "nothing"), "-o", out],
             ("ls",): ["readers"],
+            ("doctor",): [],
             ("cache", "stats"): ["--path", f"{out}.sqlite"],
             ("cache", "prune"): ["--path", f"{out}.sqlite", "--all"],
             ("cache", "export"): [f"{out}.jsonl", "--path", f"{out}.sqlite"],
