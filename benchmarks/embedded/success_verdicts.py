@@ -51,6 +51,7 @@ class Judged:
         labels: 1 or 0 by label.
         probability: Of success, by the judge.
         errors: Mean distance of calibrated progress from the simulator's potential.
+        published: 1, 0 or NaN by topreward's published rule, the mean over the last three prefixes.
     """
 
     episodes: tuple[Episode, ...]
@@ -58,12 +59,14 @@ class Judged:
     labels: FloatArray
     probability: FloatArray
     errors: FloatArray
+    published: FloatArray
 
     def chosen(self, keep: Callable[[Episode], bool]) -> Judged:
         """Return those of some episodes."""
         at = np.array([keep(episode) for episode in self.episodes], dtype=bool)
         episodes = tuple(e for e, one in zip(self.episodes, at, strict=True) if one)
-        return Judged(episodes, self.verdicts[at], self.labels[at], self.probability[at], self.errors[at])
+        columns = (self.verdicts, self.labels, self.probability, self.errors, self.published)
+        return Judged(episodes, *(column[at] for column in columns))
 
     @property
     def groups(self) -> dict[str, Any]:
@@ -87,6 +90,7 @@ def _judged(run: Run, wanted: dict[str, Episode]) -> Judged:
     episodes = tuple(wanted[measured.episodes[i]["episode_id"]] for i in at)
     labels = [float(bool(e.labels.success)) for e in episodes]
     known = [measured.episodes[i]["success_probability"] for i in at]
+    scores = [measured.episodes[i]["success_score"] for i in at]
     errors = [_error(e, *measured.curves[i]) for e, i in zip(episodes, at, strict=True)]
     return Judged(
         episodes,
@@ -94,6 +98,7 @@ def _judged(run: Run, wanted: dict[str, Episode]) -> Judged:
         np.array(labels),
         np.array([math.nan if p is None else p for p in known]),
         np.array(errors),
+        np.array([math.nan if s is None else float(s >= 0.5) for s in scores]),
     )
 
 
@@ -118,6 +123,16 @@ def decisions(judged: Judged) -> list[str]:
         ("judge minus label", _number(_difference(judged)), "within ± 0.05"),
         ("near misses (1, 2, 4 cm short) that failed, called a success", _number(_rate(near, 0.0)), ""),
         ("near misses, balanced accuracy", _number(_balanced(near)), ""),
+        (
+            "without the map, by the published rule: balanced accuracy",
+            _number(statistic_estimate(balanced_accuracy, (judged.published, judged.labels), **groups)),
+            "",
+        ),
+        (
+            "without the map: success rate by judge",
+            _number(rate_estimate(judged.published, **groups)),
+            "",
+        ),
         ("AUC", _number(statistic_estimate(roc_auc, (judged.probability, judged.labels), **groups)), ""),
         ("error of calibrated progress (MAE)", _number(mean_estimate(judged.errors, **groups)), ""),
     ]
