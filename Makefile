@@ -40,15 +40,12 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
 
-# A wheel and an sdist, checked; the wheel is installed by itself and started.
+# A wheel and an sdist, checked; the wheel is installed by itself, with nothing cached, and runs demo and report.
 dist: $(READY)
 	rm -rf dist build
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
-	$(PYTHON) -m venv build/check
-	build/check/$(SCRIPTS)/python $(PIP) --constraint constraints.txt dist/*.whl
-	build/check/$(SCRIPTS)/stepscore --version
-	build/check/$(SCRIPTS)/stepscore ls judges
+	$(BIN)/python -m pytest -q -s tests/wheel --wheel dist/*.whl
 
 $(READY): pyproject.toml constraints.txt
 	@$(NEW_ENOUGH)

@@ -38,13 +38,18 @@ NEED_EXTRAS = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--core", action="store_true", help="leave out tests that need an extra of the package")
+    parser.addoption(
+        "--wheel", type=Path, help="run the tests of a built wheel, installed by itself (make dist)"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     core = config.getoption("--core") and any(
         collection_path == ROOT / "tests" / name for name in NEED_EXTRAS
     )
-    return True if core else None
+    # It takes minutes, and a package index: `make dist` runs it, `make test` does not.
+    unbuilt = config.getoption("--wheel") is None and collection_path == ROOT / "tests" / "wheel"
+    return True if core or unbuilt else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
