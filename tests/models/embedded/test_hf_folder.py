@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 from tokenizers import Tokenizer
-from transformers import AutoImageProcessor, AutoTokenizer
+from transformers import AutoImageProcessor, AutoModelForImageTextToText, AutoTokenizer
 
 from stepscore.judges import get_judge
 from stepscore.models import DecodedMedia, Prompt, Turn, chatml_parts, get_model
@@ -94,3 +94,11 @@ def test_what_binds_to_the_weights_still_holds() -> None:
     for name in ("config.json", "tokenizer.json"):  # as checkpoints of SARM on it have recorded
         files.update(f"{name} ".encode() + (FOLDER / name).read_bytes())
     assert get_encoder("embedded").describe()["files"] == files.hexdigest()
+
+
+def test_torch_loads_it_without_a_progress_bar_of_transformers(capfd: pytest.CaptureFixture[str]) -> None:
+    model = get_model(f"hf/{FOLDER}", max_pixels=trained_side(FOLDER) ** 2)
+    assert model.score(PROMPTS["one turn"], (" True",)).logprobs[0] < 0
+    assert "Loading weights" not in capfd.readouterr().err
+    AutoModelForImageTextToText.from_pretrained(FOLDER, local_files_only=True)
+    assert "Loading weights" in capfd.readouterr().err  # outside of it, the library's bars are as they were
