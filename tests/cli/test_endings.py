@@ -179,6 +179,9 @@ def test_warnings_are_one_safe_line(
 class TestInterrupts:
     """In a process of their own, since signals are the process's."""
 
+    LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    """What an interactive shell gives its commands; these tests may themselves run where Ctrl-C is ignored."""
+
     SLOW = (
         "import sys, time, asyncio\n"
         "from stepscore.judges import judge_registry\n"
@@ -196,7 +199,7 @@ class TestInterrupts:
         self, number: int, code: int, toys: Path, tmp_path: Path
     ) -> None:
         arguments = ["judge", toys, "--judge", "slow", "-o", tmp_path / "r", "--limit", "2"]
-        line = [sys.executable, "-c", self.SLOW + MAIN, *map(str, arguments)]
+        line = [sys.executable, "-c", self.LISTEN + self.SLOW + MAIN, *map(str, arguments)]
         started = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert started.stdout is not None
         assert started.stdout.readline() == "judging\n"
@@ -209,7 +212,7 @@ class TestInterrupts:
         assert json.loads((tmp_path / "r" / "run.json").read_text())["status"] == "interrupted"
 
     def test_an_interrupt_while_the_commands_are_imported_is_one_line(self) -> None:
-        interrupt = (
+        interrupt = self.LISTEN + (
             "import importlib.abc, os, signal, sys\n"
             "class Press(importlib.abc.MetaPathFinder):\n"
             "    def find_spec(self, name, path=None, target=None):\n"
@@ -232,6 +235,21 @@ class TestInterrupts:
         )
         result = process("ls", "readers", before=before)
         assert (result.returncode, result.stderr.count("\n")) == (143, 1)
+
+    def test_a_terminate_inside_of_a_task_is_one_line_where_ctrl_c_is_ignored(
+        self, toys: Path, tmp_path: Path
+    ) -> None:
+        ignore = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        inside = self.SLOW.replace(
+            "print('judging', flush=True)", "import os; os.kill(os.getpid(), signal.SIGTERM)"
+        )
+        line = [sys.executable, "-c", ignore + inside + MAIN, "judge", str(toys), "--judge", "slow"]
+        ended = subprocess.run(
+            [*line, "-o", str(tmp_path / "r")], capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 143
+        assert "Traceback" not in ended.stderr
+        assert ended.stderr.splitlines()[-1].startswith("Interrupted: finished episodes are kept in")
 
     def test_the_status_of_every_other_end_is_kept_too(self, toys: Path, tmp_path: Path) -> None:
         def stop(error: BaseException) -> str:

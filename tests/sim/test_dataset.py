@@ -44,7 +44,8 @@ def test_the_help_names_every_view_and_policy() -> None:
     # Written out in the command: reading them from the simulator would load numpy for `stepscore --help`.
     texts = {option.name: getattr(option, "help", None) for option in typer.main.get_command(app).params}
     policies = [f"{name}:{kind.unit}" if kind.unit else name for name, kind in POLICIES.items()]
-    assert texts["views"] == f"Cameras: {', '.join(VIEWS)}."
+    others = [view for view in VIEWS if view != "close"]
+    assert texts["views"] == f"Cameras: close (that of the embedded judge), {', '.join(others)}."
     assert texts["policies"] == f"{', '.join(policies)}."
 
 

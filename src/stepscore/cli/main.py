@@ -27,6 +27,11 @@ def main() -> NoReturn:
         handle = signal.getsignal(signal.SIGINT)
         (handle if callable(handle) else signal.default_int_handler)(signal.SIGINT, frame)
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask"):
+        # As in `stepscore judge ... &` of a script. It stays ignored, by a mask: only where Python's own handler is
+        # set does an event loop set its own, by which a terminate cancels tasks instead of breaking into one.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, stop)
     code = run(sys.argv[1:])

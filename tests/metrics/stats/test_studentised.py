@@ -57,6 +57,24 @@ def test_strata_are_resampled_within():
     assert p == pytest.approx(enumerated_p([values[:3], values[3:]], float(values.mean())), abs=0.03)
 
 
+def test_pairs_of_scenes_in_many_tasks_can_show_a_large_difference():
+    # Every second resample of two units has no spread; the demo has two scenes of each of four tasks.
+    gains = 0.6 + 0.01 * np.sin(np.arange(8))
+    found = compare_paired(gains, np.zeros(8), strata=[0, 1, 2, 3] * 2)
+    assert found.p_value == sign_flip_test(gains).p_value < 0.01
+    tasks = [0, 1, 2, 3] * 2
+    assert compare_unpaired(gains, gains[::-1] - 0.6, strata=(tasks, tasks)).p_value < 0.05
+
+
+def test_strata_of_two_keep_the_level_on_gaussian_values():
+    rng = np.random.default_rng(7)
+    rejected = [
+        bootstrap_t_test(statistic(rng.normal(size=12), strata=[0, 1, 2, 3, 4, 5] * 2)).p_value <= 0.05
+        for _ in range(300)
+    ]
+    assert np.mean(rejected) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+
+
 def test_many_gaussian_values_give_the_p_value_of_the_t_test():
     x = np.random.default_rng(3).normal(0.15, size=150)
     assert bootstrap_t_test(statistic(x)).p_value == pytest.approx(stats.ttest_1samp(x, 0).pvalue, abs=0.03)

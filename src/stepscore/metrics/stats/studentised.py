@@ -23,6 +23,10 @@ from stepscore.types import FloatArray
 T_DRAWS = 4999
 """Resamples of the bootstrap-t."""
 
+UNITS_OF_ITS_OWN = 3
+"""Units from which on a stratum is resampled by itself. Of two units every second resample is one of them twice,
+without spread; with a few such strata no difference, however large, could be told from none."""
+
 FALSE_ALARMS = {6: 0.147, 10: 0.103, 20: 0.073}
 """Share of log-normal samples of mean 0 rejected at 5 %, by the number of units: the largest over pairs and
 arms in the table of docs/intervals.md (``python -m benchmarks.tables.false_alarms``)."""
@@ -33,7 +37,8 @@ ENOUGH_UNITS = 30
 def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0) -> Significance:
     """Test whether a mean or a difference of means is 0, whatever the shape of its distribution.
 
-    Within every stratum of n units the centred contributions are resampled. With ``S*`` their sum and
+    Within every stratum of n units the centred contributions are resampled; a stratum of two draws from all units of
+    its arm, each scaled by ``sqrt(n / (n - 1))`` for its own mean. With ``S*`` their sum and
     ``V* = sum_s n_s / (n_s - 1) sum_u (t_u* - mean_s*)^2``, ``t* = S* / sqrt(V*)`` is compared with the
     observed ``t``; the p-value is twice the smaller tail. A resample without spread counts as the most extreme.
 
@@ -48,26 +53,46 @@ def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0) -> Significan
     spread = sum(len(t) / (len(t) - 1) * float(t @ t) if len(t) > 1 else math.nan for t in groups)
     if not spread > 0:
         return Significance(math.nan, "bootstrap-t (no variation)")
+    sources = _sources(
+        groups, [statistic.coefficients[statistic.stratum == code][0] for code in range(len(groups))]
+    )
     observed = statistic.value / math.sqrt(spread)
     # Resamples that equal the observed arrangement reach it by another order of additions.
     tolerance = 1e-9 * (1 + abs(observed))
     rng = np.random.default_rng(seed)
     below = above = 0
     for size in batches(T_DRAWS, len(statistic.contributions)):
-        ratios = _resampled_ratios(groups, size, rng, spread)
+        ratios = _resampled_ratios(groups, sources, size, rng, spread)
         below += int(np.sum(ratios <= observed + tolerance))
         above += int(np.sum(ratios >= observed - tolerance))
     p = min(1.0, 2 * (min(below, above) + 1) / (T_DRAWS + 1))
     return Significance(p, f"bootstrap-t ({T_DRAWS} draws, seed {seed})")
 
 
+def _sources(groups: list[FloatArray], coefficients: list[float]) -> list[FloatArray]:
+    """Return what each stratum is drawn from: itself, or all strata of its arm, whose coefficients have one sign."""
+    pools = {
+        sign: np.concatenate(
+            [
+                t * math.sqrt(len(t) / (len(t) - 1))
+                for t, c in zip(groups, coefficients, strict=True)
+                if (c > 0) == sign
+            ]
+        )
+        for sign in {c > 0 for c in coefficients}
+    }
+    return [
+        t if len(t) >= UNITS_OF_ITS_OWN else pools[c > 0] for t, c in zip(groups, coefficients, strict=True)
+    ]
+
+
 def _resampled_ratios(
-    groups: list[FloatArray], size: int, rng: np.random.Generator, spread: float
+    groups: list[FloatArray], sources: list[FloatArray], size: int, rng: np.random.Generator, spread: float
 ) -> FloatArray:
     """Draw ``t* = S* / sqrt(V*)``; infinite where a resample has no spread."""
     sums, variances = np.zeros(size), np.zeros(size)
-    for t in groups:
-        drawn = t[rng.integers(0, len(t), size=(size, len(t)))]
+    for t, source in zip(groups, sources, strict=True):
+        drawn = source[rng.integers(0, len(source), size=(size, len(t)))]
         total = drawn.sum(axis=1)
         squares = np.einsum("ij,ij->i", drawn, drawn)
         sums += total
