@@ -53,11 +53,12 @@ class Lie:
     Attributes:
         respond: What is sent instead of an answer.
         says: A part of what the run says, on the terminal or in an episode's error.
-        requests: How many requests the run sends.
+        requests: How many requests the run sends, at most.
         code: Exit code of ``judge``.
         state: What the attempts end as.
         judge: ``gvl`` asks for text, ``topreward`` for log-probabilities.
         options: Further options of ``judge``.
+        unsent: How many of the requests may not be sent, by who is first to wait.
     """
 
     respond: Respond
@@ -67,6 +68,7 @@ class Lie:
     state: str = "lost"
     judge: str = "gvl"
     options: tuple[str, ...] = ()
+    unsent: int = 0
 
 
 def head(status: str = "200 OK", **headers: object) -> bytes:
@@ -341,6 +343,7 @@ LIES: dict[str, Lie] = {
         "next attempt in 600 s (the server asks for 999999999 s)",
         CALLS,
         state="refused",
+        unsent=2,
     ),
     "500 without end": Lie(
         endless(head("500 Oh no"), b"no " * 20_000), "answered 500: no no", CALLS, state="refused"

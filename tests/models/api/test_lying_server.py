@@ -49,7 +49,9 @@ def test_a_lie_harms_nothing(told: tuple[str, Outcome]) -> None:
     assert found.codes == [lie.code, 0, 0], "the run can be read, and made a page of"
     # The budget: what the server got is what the run knows of, and neither limit is passed.
     assert found.requests == len(found.states) <= CALLS
-    assert found.requests == (2 if lie.judge == "topreward" and lie.code else lie.requests)
+    expected = 2 if lie.judge == "topreward" and lie.code else lie.requests
+    # A long wait that ends the patience ends it for the calls that wait; those under way by then are sent all the same.
+    assert expected - lie.unsent <= found.requests <= expected
     assert {state for state, _ in found.states} <= {lie.state, "refused"}
     assert 0 <= found.cost <= MAX_COST
     assert all(cost >= 0 for _, cost in found.states)
