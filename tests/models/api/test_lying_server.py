@@ -50,7 +50,7 @@ def test_a_lie_harms_nothing(told: tuple[str, Outcome]) -> None:
     # The budget: what the server got is what the run knows of, and neither limit is passed.
     assert found.requests == len(found.states) <= CALLS
     expected = 2 if lie.judge == "topreward" and lie.code else lie.requests
-    # A long wait that ends the patience ends it for the calls that wait; those under way by then are sent all the same.
+    # A long wait that ends the patience ends it for the calls that wait; those under way by then are still sent.
     assert expected - lie.unsent <= found.requests <= expected
     assert {state for state, _ in found.states} <= {lie.state, "refused"}
     assert 0 <= found.cost <= MAX_COST
