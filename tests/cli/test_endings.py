@@ -176,6 +176,15 @@ def test_warnings_are_one_safe_line(
     assert capsys.readouterr().err == "Warning: two lines ?[2J\n"
 
 
+def test_a_variable_of_completion_without_the_others_is_one_line() -> None:
+    result = process(
+        "ls", "readers", before="import os; os.environ['_STEPSCORE_COMPLETE'] = 'complete_bash'\n"
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("Error: _STEPSCORE_COMPLETE is set")
+    assert result.stderr.count("\n") == 1
+
+
 class TestInterrupts:
     """In a process of their own, since signals are the process's."""
 

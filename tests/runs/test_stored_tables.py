@@ -72,7 +72,11 @@ def link_to_another(path: Path) -> None:
     path.symlink_to(path.with_name("run.json"))
 
 
-DAMAGES = (truncate, flip, empty, remove, another_table, link_to_another)
+def claim_terabytes(path: Path) -> None:
+    os.truncate(path, 1 << 42)
+
+
+DAMAGES = (truncate, flip, empty, remove, another_table, link_to_another, claim_terabytes)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

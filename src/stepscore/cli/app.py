@@ -23,6 +23,7 @@ from stepscore.cli.results import compare, metrics, plot, report, view
 from stepscore.cli.streams import print_message
 from stepscore.cli.tools import cache, doctor, ls
 from stepscore.cli.training import train, weights
+from stepscore.errors import OptionError
 
 CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -79,7 +80,13 @@ def parse(arguments: Sequence[str]) -> Any:
     _prepare()
     words = [name for word in arguments for name in _expand(word)]
     if "_STEPSCORE_COMPLETE" in os.environ:  # a shell asks for completions; typer answers and exits
-        app(words, prog_name="stepscore")
+        try:
+            app(words, prog_name="stepscore")
+        except (KeyError, ValueError, IndexError) as error:
+            raise OptionError(
+                "_STEPSCORE_COMPLETE is set, as by a shell that completes a command, but not the variables that go "
+                f"with it ({type(error).__name__}: {error}). Unset it."
+            ) from error
     return _command().make_context("stepscore", words)
 
 

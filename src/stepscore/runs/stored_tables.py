@@ -16,12 +16,15 @@ import pyarrow.parquet as pq
 
 from stepscore._files import atomic_path, remove_leftovers
 from stepscore._locks import locked
-from stepscore._reading import check_regular, shown
+from stepscore._reading import check_regular, read_bytes, shown
 from stepscore.errors import RunError
 from stepscore.runs.journal import JournalState, journal_state, state_at
 from stepscore.runs.tables import TABLES, USAGE, Stamp, build_tables, digest, has_columns_of
 
 LOCK_FILE = "tables.lock"
+
+MOST_BYTES = 1 << 24
+"""Most bytes of a table beyond twice those of its journal, which holds the same numbers as text."""
 
 
 def write_tables(folder: Path, judge: str, protocol: str) -> Stamp:
@@ -154,11 +157,12 @@ def _stamp_of(usage: bytes) -> Stamp | None:
 
 
 def _content(folder: Path, name: str) -> bytes | None:
+    """Return a table's file; ``None`` where it cannot be read, or has more bytes than its journal can have become."""
     path = folder / f"{name}.parquet"
     try:
-        check_regular(path, RunError)
-        return path.read_bytes()
-    except (OSError, RunError):
+        most = MOST_BYTES + 2 * check_regular(_journal(folder), RunError).st_size
+        return read_bytes(path, RunError, max_bytes=most)
+    except RunError:
         return None
 
 
