@@ -64,6 +64,7 @@ class TestTheBundledRollouts:
 def test_the_demo_judges_compares_and_names_its_folders(tmp_path: Path) -> None:
     result = demo(tmp_path / "demo")
     assert result.returncode == 0, result.stderr
+    assert "Metrics (OPD robust)" in result.stdout
     assert "How each policy fails" in result.stdout
     assert "Subgoals: open the drawer" in result.stdout
     for policy in ("expert", "noisy:1", "freeze", "undo"):

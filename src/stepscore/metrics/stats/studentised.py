@@ -25,7 +25,7 @@ T_DRAWS = 4999
 
 UNITS_OF_ITS_OWN = 3
 """Units from which on a stratum is resampled by itself. Of two units every second resample is one of them twice,
-without spread; with a few such strata no difference, however large, could be told from none."""
+without spread; with a few such strata no difference, however large, could show."""
 
 FALSE_ALARMS = {6: 0.147, 10: 0.103, 20: 0.073}
 """Share of log-normal samples of mean 0 rejected at 5 %, by the number of units: the largest over pairs and
