@@ -205,9 +205,10 @@ def _print_groups(
     heads = [
         {"success_label": "success\nby label", "success_judge": by_judge}.get(name, name) for name in names
     ]
-    for part in tables(title, ["group", "n", *heads], rows, width=console.width, caption=note):
+    for part in tables(title, ["group", "n", *heads], rows, width=console.width):
         console.print(part)
-    print_notes([coverage_note(coverages)])
+    # Below the last part and not as its caption: that part may be one narrow column.
+    print_notes([note, coverage_note(coverages)])
 
 
 def _failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
