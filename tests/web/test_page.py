@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stepscore.cli.app import app
+from stepscore.report.page.data import FORMAT
 from tests.web.conftest import Report, Watched, elsewhere
 from tests.web.showcase import GOALS, HOSTILE
 from tests.web.videos import served
@@ -76,7 +77,9 @@ class TestOpening:
         self, showcase: Report, watched: Callable[..., Watched], tmp_path: Path
     ) -> None:
         other = tmp_path / "old.html"
-        other.write_text(showcase.page.read_text(encoding="utf-8").replace('{"format":2,', '{"format":0,', 1))
+        text = showcase.page.read_text(encoding="utf-8")
+        assert f'{{"format":{FORMAT},' in text
+        other.write_text(text.replace(f'{{"format":{FORMAT},', '{"format":0,', 1))
         page = watched().page
         page.goto(other.as_uri())
         assert "stepscore report RUN -o DIR" in page.get_by_role("alert").inner_text()
