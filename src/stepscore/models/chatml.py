@@ -6,10 +6,11 @@ markup on their side (see ``api/prefix_requests.py``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepscore.episodes import Clip
-from stepscore.errors import ModelError
+from stepscore.errors import ModelError, OptionError
 from stepscore.models.requests import DecodedMedia, Part, Prompt, ScorePrefixes, VideoPrefix
 
 
@@ -37,6 +38,20 @@ def split_at_video(prompt: Prompt) -> tuple[str, str]:
     if len(at) != 1 or others:
         raise ModelError("A prompt for prefix scoring has one VideoPrefix and no other image or video.")
     return "".join(map(str, parts[: at[0]])), "".join(map(str, parts[at[0] + 1 :]))
+
+
+def tails_after(head: str, prompts: Sequence[Prompt]) -> list[str]:
+    """Return the text after the video of each prompt of a stream that was opened with this text before it.
+
+    Raises:
+        OptionError: A prompt differs before the video.
+    """
+    split = [split_at_video(prompt) for prompt in prompts]
+    if any(before != head for before, _ in split):
+        raise OptionError(
+            "The prompts of a stream are alike up to the video; open another stream for others."
+        )
+    return [tail for _, tail in split]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stepscore.episodes import Clip
-from stepscore.errors import CapabilityError, ModelError, OptionError, StepScoreError
+from stepscore.errors import CapabilityError, ModelError, StepScoreError
 from stepscore.models.base import Response
-from stepscore.models.chatml import render_prefixes, split_at_video
+from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
 from stepscore.models.embedded.runtime import chat, prefix_scoring
 from stepscore.models.embedded.runtime.layers import Array
 from stepscore.models.embedded.runtime.network import NumpyNetwork, load_network
@@ -140,12 +140,8 @@ class EmbeddedStream:
         Raises:
             OptionError: A prompt differs before the video from the one the stream was opened with.
         """
-        split = [split_at_video(prompt) for prompt in prompts]
-        if any(head != self._head for head, _ in split):
-            raise OptionError(
-                "The prompts of a stream are alike up to the video; open another stream for others."
-            )
-        return self._engine.run(lambda _: self._stream.score([tail for _, tail in split], candidates))
+        tails = tails_after(self._head, prompts)
+        return self._engine.run(lambda _: self._stream.score(tails, candidates))
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscore._reading import shown
 from stepscore.episodes import Clip
-from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError, StepScoreError
+from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
 from stepscore.models.base import PrefixScores, Response
-from stepscore.models.chatml import render_prefixes, split_at_video
+from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
 from stepscore.models.checkpoints.folder import brief
 from stepscore.models.hf.files import (
     checkpoint_folder,
@@ -224,9 +224,5 @@ class HfStream:
         Raises:
             OptionError: A prompt differs before the video from the one the stream was opened with.
         """
-        split = [split_at_video(prompt) for prompt in prompts]
-        if any(head != self._head for head, _ in split):
-            raise OptionError(
-                "The prompts of a stream are alike up to the video; open another stream for others."
-            )
-        return self._engine.thread.run(lambda: self._stream.score([tail for _, tail in split], candidates))
+        tails = tails_after(self._head, prompts)
+        return self._engine.thread.run(lambda: self._stream.score(tails, candidates))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscore.episodes import Clip
 from stepscore.errors import EpisodeError, ModelError
 from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.types import FloatArray, Frames, IntArray
@@ -213,6 +214,29 @@ def block_frames(length: int, temporal: int) -> list[tuple[int, ...]]:
 def block_time(times: FloatArray, frames: tuple[int, ...]) -> float:
     """Return the timestamp of a block: the middle between its first and its last frame, in seconds."""
     return float(times[frames[0]] + times[frames[-1]]) / 2
+
+
+def appended_times(times: FloatArray, clip: Clip, size: tuple[int, ...]) -> FloatArray:
+    """Return the timestamps of a growing video after frames are appended.
+
+    Args:
+        times: Its timestamps so far.
+        clip: The new frames.
+        size: Height, width and colours of the frames so far; empty where there are none.
+
+    Raises:
+        EpisodeError: They have another size, or are not later than the last frame.
+    """
+    if size and clip.frames.shape[1:] != size:
+        raise EpisodeError(
+            f"Frames of shape {clip.frames.shape[1:]} were appended to frames of shape {size}."
+        )
+    grown = np.concatenate([times, clip.timestamps])
+    if np.any(np.diff(grown[max(0, len(times) - 1) :]) <= 0):
+        raise EpisodeError(
+            "Frames must be appended in the order of their timestamps; one is not later than the last."
+        )
+    return grown
 
 
 def time_text(seconds: float) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stepscore.episodes import Clip
-from stepscore.errors import EpisodeError, OptionError
+from stepscore.errors import OptionError
 from stepscore.models.base import PrefixScores
 from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.embedded.runtime.language_model import KVCache, Segment
 from stepscore.models.embedded.runtime.layers import Array
 from stepscore.models.embedded.runtime.network import NumpyNetwork
-from stepscore.models.qwen3vl.inputs import block_time
+from stepscore.models.qwen3vl.inputs import appended_times, block_time
 from stepscore.models.qwen3vl.prefix_batches import Parts, PassCost, chunks
 from stepscore.models.qwen3vl.prefix_plan import (
     PrefixPlan,
@@ -163,15 +163,7 @@ class NumpyPrefixStream:
         """Append frames. All have the size of the first, and increasing timestamps."""
         if not len(clip):
             return
-        if self._size and clip.frames.shape[1:] != self._size:
-            raise EpisodeError(
-                f"Frames of shape {clip.frames.shape[1:]} were appended to frames of shape {self._size}."
-            )
-        times = np.concatenate([self._times, clip.timestamps])
-        if np.any(np.diff(times[max(0, len(self) - 1) :]) <= 0):
-            raise EpisodeError(
-                "Frames must be appended in the order of their timestamps; one is not later than the last."
-            )
+        times = appended_times(self._times, clip, self._size)
         frames, layout = _fit(self._network, clip, self._head)
         self._size, self._layout = clip.frames.shape[1:], layout
         if self._waiting is not None:
