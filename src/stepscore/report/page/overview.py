@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import success_name
 from stepscore.judges import BASELINES
 from stepscore.metrics import MetricColumn
 from stepscore.report.page.boards import Board, Pack
@@ -33,9 +32,12 @@ LOW_COVERAGE = 0.9
 
 
 def metric_infos(boards: Sequence[Board]) -> list[dict[str, Any]]:
-    """Return the contract's MetricInfo of every metric; success by judge is named by the rules that gave it."""
-    by_judge = success_name({rule for board in boards for rule in board.metrics.verdict_rules})
-    labels = {**METRIC_LABELS, "success_judge": by_judge}
+    """Return the contract's MetricInfo of every metric; success by judge is named by the rules that gave it.
+
+    Where boards differ in their rules, each board's own label states its own.
+    """
+    names = {board.metrics.success_name for board in boards}
+    labels = {**METRIC_LABELS, **({"success_judge": names.pop()} if len(names) == 1 else {})}
     return [_metric_info(column, labels) for column in boards[0].metrics.columns]
 
 
@@ -52,12 +54,18 @@ def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> dict[str, A
 
 
 def board_labels(boards: Sequence[Board]) -> list[str]:
-    """Return judge and model of each board, with the protocol's hash where two would be the same."""
+    """Return judge and model of each board, with the protocol's hash where two would be the same.
+
+    How success by judge was decided is added where the boards differ in it.
+    """
     names = [" ".join(filter(None, (b.runs[0].judge, b.runs[0].model))) for b in boards]
-    return [
-        f"{name} ({board.runs[0].protocol.hash[:6]})" if names.count(name) > 1 else name
-        for name, board in zip(names, boards, strict=True)
-    ]
+    differ = len({board.metrics.success_name for board in boards}) > 1
+    labels = []
+    for name, board in zip(names, boards, strict=True):
+        rule = board.metrics.success_name.partition(", ")[2] if differ else ""
+        facts = [board.runs[0].protocol.hash[:6]] * (names.count(name) > 1) + [f"success {rule}"] * bool(rule)
+        labels.append(f"{name} ({', '.join(facts)})" if facts else name)
+    return labels
 
 
 def run_rows(boards: Sequence[Board], pack: Pack) -> list[dict[str, Any]]:
