@@ -48,8 +48,11 @@ def test_everything_that_can_be_chosen_is_in_it() -> None:
     assert set(found["extras"]) == set(EXTRAS)
     assert list(found["models"]) == model_registry.names()
     assert list(found["judges"]) == judge_registry.names()
-    printed = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "200"}).stdout
-    assert all(name in printed for kind in found.values() for name in kind)
+    for columns in ("200", "80"):
+        printed = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": columns}).stdout
+        assert all(name in printed for kind in found.values() for name in kind), columns
+        assert "installed" in printed
+        assert max(map(len, printed.splitlines()[2:])) <= int(columns)
 
 
 def test_a_package_that_cannot_be_imported_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def demo(
     ] = Path("demo"),
 ) -> None:
     """Score every step of 32 bundled rollouts with the embedded judge, and compare their four policies."""
+    from stepscore.analysis import measure_episodes
     from stepscore.episodes import open_episodes
     from stepscore.report import write_report
     from stepscore.runs import open_run, score
@@ -47,7 +48,9 @@ def demo(
         failed += summarise(score(episodes, judge, folder / judge.name))
     progress_run, subgoals_run = folder / "topreward", folder / "stepeval"
     metrics.metrics([progress_run], by="policy", revision=REVISION)
-    metrics.metrics([progress_run], by="policy", revision=REVISION, show=metrics.Show.FAILURE_MODES)
+    measured = measure_episodes(open_run(progress_run), revision=REVISION)
+    for group, modes in metrics.policy_failure_modes(measured, []):
+        metrics.print_failure_modes(modes, group, REVISION)
     _print_vectors(open_run(subgoals_run))
     page = write_report(
         [open_run(progress_run), open_run(subgoals_run)], folder / "report", revision=REVISION

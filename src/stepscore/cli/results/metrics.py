@@ -124,7 +124,7 @@ def metrics(
     subgoals: list[SubgoalTable] = []
     if everything or show in (Show.MAIN, Show.SUBGOALS):
         subgoals = subgoal_tables(opened, keys, left_out=episodes.repeated)
-    modes = _failure_modes(episodes, apart) if everything or show is Show.FAILURE_MODES else []
+    modes = policy_failure_modes(episodes, apart) if everything or show is Show.FAILURE_MODES else []
     agreement = None
     if everything or show is Show.JUDGE:
         agreement = agreement_with_baselines(opened, given or [], held_out=held_out)
@@ -140,7 +140,7 @@ def metrics(
         err().print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
     _print_subgoals(show, subgoals)
     for group, found in modes:
-        _print_failure_modes(found, group, revision)
+        print_failure_modes(found, group, revision)
     if agreement is not None:
         print_agreement(agreement)
 
@@ -211,7 +211,7 @@ def _print_groups(
     print_notes([note, coverage_note(coverages)])
 
 
-def _failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
+def policy_failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
     """Return how policies fail: once for every judge, where there are several."""
     from stepscore.analysis import episode_groups, failure_modes_by_policy
 
@@ -257,7 +257,8 @@ def _subgoal_table(subgoals: SubgoalTable) -> Table:
     return table(f"Subgoals{note} by {subgoals.source}: {where}", heads, rows, caption=out_of_order)
 
 
-def _print_failure_modes(modes: FailureModes, group: Group, revision: str) -> None:
+def print_failure_modes(modes: FailureModes, group: Group, revision: str) -> None:
+    """Print how each policy fails, and what to look at; ``group`` names the judge where there are several."""
     console = out()
     judge = "".join(f", {escape(str(part))}" for part in group.values())
     rows = [

@@ -123,4 +123,5 @@ def _print(title: str, rows: list[Row], ready: str) -> None:
     listing = table(title, ["name", ready, "note"], cells)
     for column in listing.columns:
         column.justify = "left"
+        column.no_wrap = column is not listing.columns[-1]  # of text, notes alone are long
     out().print(listing)
