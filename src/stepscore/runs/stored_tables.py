@@ -73,7 +73,7 @@ class StoredTables:
                 return table
         if not self._in_memory:
             self._build_in_memory(self._stamp.journal.size)
-        return pq.read_table(pa.BufferReader(self._in_memory[name]))
+        return _read(self._in_memory[name])
 
     def _update(self, asked: JournalState) -> Stamp:
         """Write the tables, unless another process has just done so; in memory where they cannot be written."""
@@ -122,11 +122,20 @@ class StoredTables:
                 whole = digest(content) == self._stamp.digests[name]
             if not whole:
                 return None
-            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=name == "usage")
+            table = _read(content, checksums=name == "usage")
             # Whoever made the folder may have written digests of other tables.
             return table if has_columns_of(name, table.schema) else None
         except (pa.ArrowException, OSError):
             return None
+
+
+def _read(content: bytes | pa.Buffer, *, checksums: bool = False) -> pa.Table:
+    """Return the table of a file's bytes, read by this thread alone.
+
+    ``pq.read_table`` starts threads of Arrow's own; a process that ends right after it may be aborted by them.
+    """
+    file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=checksums)
+    return file.read(use_threads=False)
 
 
 def _journal(folder: Path) -> Path:
