@@ -54,6 +54,7 @@ def test_a_plan_by_a_local_model_is_not_begun(
     refused(
         capfd, "local", "plan", "open the drawer", "--model", f"hf/{tmp_path}", "-o", tmp_path / "plan.yaml"
     )
+    assert not (tmp_path / "plan.yaml").exists()
 
 
 def test_figures_are_refused_before_a_run_is_read(

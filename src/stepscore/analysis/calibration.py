@@ -26,12 +26,12 @@ from stepscore.judges.common import FittedMap, model_identity
 from stepscore.metrics import (
     MonotoneMap,
     Reliability,
-    best_threshold,
     brier,
     fit_calibration,
     mae,
     reliability,
 )
+from stepscore.metrics.opd import fit_done_at
 from stepscore.metrics.stats import mean_estimate, statistic_estimate
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate, FloatArray, SuccessMode
@@ -163,7 +163,7 @@ def _done_at(
     """
     known, _ = labelled_scores(run, channel, labels, mode)
     mapped = monotone.apply([e.score for e in known])
-    return finite_or_none(best_threshold(mapped, [e.success for e in known]).value)
+    return fit_done_at(mapped, [e.success for e in known])
 
 
 def _success_only(run: Run, channel: str, success: SuccessCalibration) -> CalibrationResult:

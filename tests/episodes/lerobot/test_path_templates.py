@@ -16,6 +16,7 @@ V2 = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.m
 
 
 def check(template: str, *, is_v3: bool = True, feature: str = "observation.images.top") -> None:
+    """Raise SourceError where a template is refused."""
     check_template(template, [feature], "meta/info.json", is_v3=is_v3)
 
 

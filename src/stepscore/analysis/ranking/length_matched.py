@@ -21,7 +21,7 @@ from stepscore.types import FloatArray, Frames
 
 @dataclass(frozen=True)
 class _Timing:
-    """The timestamps of an episode's frames, without the frames."""
+    """The timestamps of an episode's frames, without the frames, which lengths are matched by; nothing is decoded."""
 
     times: FloatArray
     frame_s: float
