@@ -1,4 +1,4 @@
-"""SARM on simulated episodes it was not trained on: every figure of ``docs/judge-sarm.md``, from seeds.
+"""SARM on simulated episodes it was not trained on: every figure of ``docs/judges/sarm.md``, from seeds.
 
     python -m benchmarks.sarm_quality --out RESULTS
     python -m benchmarks.sarm_quality --out RESULTS --encoder hf/FOLDER --judge hf/FOLDER

@@ -17,7 +17,7 @@ from stepscore.testing import write_toy_rollouts
 from tests.paths import ROOT
 from tests.test_house import MODULES, PACKAGES, face_of
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PUBLIC_MODULES = {"stepscore.errors", "stepscore.types", "stepscore.testing"}
 ENTRY_POINTS = {"stepscore.judges", "stepscore.models", "stepscore.readers", "stepscore.metrics"}
 
@@ -58,7 +58,7 @@ def is_public(name: str) -> bool:
     return name in PACKAGES | PUBLIC_MODULES | ENTRY_POINTS
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_page_uses_public_names_alone(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     names = {name for code in shown_code(text) for name in used_names(code)}
@@ -88,7 +88,7 @@ def test_the_lines_that_read_a_run_work(
     episodes = stepscore.open_episodes(write_toy_rollouts(tmp_path / "rollouts", scenes=3))
     stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "runs" / "a")
     monkeypatch.chdir(tmp_path)
-    (block,) = python_blocks("docs/runs.md")
+    (block,) = python_blocks("docs/results/runs.md")
     exec(block, {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Run('runs/a', episodes=27, judge='recorded', model=None")
@@ -108,7 +108,7 @@ def test_the_lines_of_the_readme_work_and_use_the_whole_public_api(
 
 
 def test_the_extensions_shown_work_and_are_short(tmp_path: Path) -> None:
-    blocks = python_blocks("docs/extending.md")
+    blocks = python_blocks("docs/reference/extending.md")
     assert len(blocks) == 4
     assert all(len(block.splitlines()) < 40 for block in blocks)
     use = """
@@ -141,7 +141,7 @@ print("works")
 def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 150
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for link in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in link:
-                assert (page.parent / link).exists(), f"{page.name} links {link}"
+                assert (page.parent / link).exists(), f"{page} links {link}"

@@ -48,7 +48,7 @@ READ = (
     "web/src/**/*.ts",
     "web/src/**/*.css",
     "web/*.html",
-    "docs/*.md",
+    "docs/**/*.md",
     "README.md",
     "CONTRIBUTING.md",
 )

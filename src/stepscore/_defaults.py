@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 DEFAULT_REVISION = "v1.0"
-"""The OPD revision where none is named; ``docs/opd.md`` says why it is this one."""
+"""The OPD revision where none is named; ``docs/methods/opd.md`` says why it is this one."""

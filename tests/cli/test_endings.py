@@ -153,7 +153,7 @@ def test_help_and_version_are_0_and_no_words_are_2(capsys: pytest.CaptureFixture
 
 
 def test_the_codes_are_on_their_page() -> None:
-    page = (ROOT / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference/exit-codes.md").read_text(encoding="utf-8")
     for code in (0, 1, 2, 3, 130, 143):
         assert f"| {code} |" in page
     assert "--traceback" in page

@@ -18,8 +18,8 @@ from tests.paths import ROOT
 
 
 def example(heading: str) -> str:
-    """The lines of docs/extending.md under a heading, without the decorator that registers them."""
-    text = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
+    """The lines of docs/reference/extending.md under a heading, without the decorator that registers them."""
+    text = (ROOT / "docs/reference/extending.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert code is not None
     return re.sub(r"@\w+_registry\.register.*\n", "", code.group(1))

@@ -146,7 +146,7 @@ def test_reliability_refuses_what_is_not_in_0_to_1() -> None:
 
 
 def test_every_example_of_the_page_prints_what_it_shows() -> None:
-    page = DOCS / "calibration.md"
+    page = DOCS / "methods/calibration.md"
     found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert found.attempted > 5
     assert found.failed == 0

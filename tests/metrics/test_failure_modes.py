@@ -154,6 +154,6 @@ def test_every_name_has_a_line_of_advice():
 
 
 def test_the_page_states_every_rule_as_the_code_has_it():
-    page = (DOCS / "failure-modes.md").read_text(encoding="utf-8")
+    page = (DOCS / "methods/failure-modes.md").read_text(encoding="utf-8")
     for rule in FAILURE_MODE_RULES:
         assert f"| {rule.name} | {rule.of} | {rule.when} | {rule.advice} |" in page

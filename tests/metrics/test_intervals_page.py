@@ -11,7 +11,7 @@ import stepscore.metrics.stats
 from stepscore.metrics.stats import wilson_interval
 from tests.paths import DOCS
 
-PAGE = DOCS / "intervals.md"
+PAGE = DOCS / "methods/intervals.md"
 
 
 def test_every_example_prints_what_the_page_shows():

@@ -11,7 +11,7 @@ import stepscore.metrics
 from stepscore.metrics import calibration, order, pairs, stages, subgoals, success, success_map, token_rewards
 from tests.paths import DOCS
 
-PAGE = DOCS / "metrics.md"
+PAGE = DOCS / "methods/metrics.md"
 
 
 def test_every_example_prints_what_the_page_shows():

@@ -60,7 +60,7 @@ def _registered(text: str, flag: str, registry: Registry[Any], parts: Sequence[s
     if missing:
         raise OptionError(
             f"{flag} {text}: {attribute} has no {', '.join(missing)}; a {registry.kind} has {', '.join(parts)}. "
-            "docs/extending.md has an example."
+            "docs/reference/extending.md has an example."
         )
     found.local_code = {"file": path.name, "class": attribute, "sha256": digest}
     name = f"{path.name}:{attribute}"

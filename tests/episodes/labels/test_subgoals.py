@@ -86,7 +86,7 @@ def test_a_list_can_be_parsed_by_itself() -> None:
 
 
 def test_the_example_of_the_documentation_is_a_subgoals_file(tmp_path: Path) -> None:
-    page = (DOCS / "readers.md").read_text(encoding="utf-8")
+    page = (DOCS / "data/readers.md").read_text(encoding="utf-8")
     table = read_subgoals(write(tmp_path, page.split("```yaml\n")[-1].split("```")[0]))
     assert [subgoal.name for subgoal in table["open the drawer"].subgoals] == [
         "grasp the handle",

@@ -209,7 +209,7 @@ def test_toy_rollouts_are_matched_from_their_files(tmp_path: Path) -> None:
 
 
 def test_the_page_on_perturbations_shows_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (DOCS / "perturbations.md").read_text(encoding="utf-8")
+    page = (DOCS / "data/perturbations.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(block, "perturbations.md", "exec"), {})
     first, second, third = capsys.readouterr().out.splitlines()

@@ -306,7 +306,7 @@ def test_a_manifest_and_policy_from_do_not_mix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "yaml"])
 def test_the_examples_of_the_documentation_are_manifests(tmp_path: Path, suffix: str) -> None:
-    page = (DOCS / "readers.md").read_text(encoding="utf-8")
+    page = (DOCS / "data/readers.md").read_text(encoding="utf-8")
     example = page.split(f"```{suffix}\n")[1].split("```")[0]
     lay(
         tmp_path,

@@ -296,11 +296,11 @@ class TestRealRollouts:
 
 
 class TestPage:
-    """``docs/recorded.md``: every example there is read as the page says."""
+    """``docs/judges/recorded.md``: every example there is read as the page says."""
 
     @staticmethod
     def examples(kind: str) -> list[str]:
-        page = DOCS / "recorded.md"
+        page = DOCS / "judges/recorded.md"
         return re.findall(
             rf"^```{kind}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
         )
@@ -312,7 +312,7 @@ class TestPage:
             assert judged(Recorded(), beside(tmp_path, text, f"b.curve.{kind}", frames=80)).error is None
 
     def test_every_option_is_described(self) -> None:
-        page = DOCS / "recorded.md"
+        page = DOCS / "judges/recorded.md"
         for option in Recorded().options():
             assert f"`{option}`" in page.read_text(encoding="utf-8")
 

@@ -1,8 +1,8 @@
 """A run and labelled success into a success map, and the map's verdicts on scenes it was not fitted on.
 
 The figures are cross-fitted: the scenes are dealt into folds, and each fold is judged by a map fitted on the others.
-The map that is kept is fitted on all of them. Perturbed copies of an episode (``docs/perturbations.md``) are fitted
-on with it, in the same fold, and no figure counts them.
+The map that is kept is fitted on all of them. Perturbed copies of an episode (``docs/data/perturbations.md``) are
+fitted on with it, in the same fold, and no figure counts them.
 """
 
 from __future__ import annotations

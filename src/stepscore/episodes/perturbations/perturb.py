@@ -6,7 +6,7 @@ perturbation (``episode_000012~frozen-first``), ``metadata["changed"]`` lists al
 in order, and ``metadata["changed_from"]`` is the id of the recorded episode. Labels follow the perturbation, and
 are unknown where it makes them so. Recorded curves belong to the recorded video and are left out. Task, policy and
 pair stay, so that an episode and its perturbed copies are measured together. :data:`PERTURBATIONS` names all; see
-``docs/perturbations.md``.
+``docs/data/perturbations.md``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A folder of videos, with a manifest or without one.
 
 Without a manifest, episodes, views and instructions are inferred from the names of files and folders. The rules are
-documented in docs/readers.md and are part of :attr:`Listing.rules`, so that ``stepscore inspect`` shows how a source
-was read.
+documented in docs/data/readers.md and are part of :attr:`Listing.rules`, so that ``stepscore inspect`` shows how a
+source was read.
 """
 
 from __future__ import annotations

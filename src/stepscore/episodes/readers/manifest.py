@@ -11,7 +11,7 @@ columns of a mapping, lists are written as JSON) or ``manifest.yaml``::
         stages:
           - {name: grasp the cup, start_second: 0, end_second: 2.5}
 
-Paths are relative to the manifest. The fields are those of :class:`Entry`; docs/readers.md explains them.
+Paths are relative to the manifest. The fields are those of :class:`Entry`; docs/data/readers.md explains them.
 """
 
 from __future__ import annotations

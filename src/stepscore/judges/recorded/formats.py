@@ -1,4 +1,4 @@
-"""The formats in which other tools write progress, one pure function each. ``docs/recorded.md`` lists them.
+"""The formats in which other tools write progress, one pure function each. ``docs/judges/recorded.md`` lists them.
 
 A parser repeats what the file states: one value per row, NaN where the file has none, nothing added, filled
 or rescaled. A cell that is not a number is a CurveError that names file, row and column.

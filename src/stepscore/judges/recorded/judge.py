@@ -30,7 +30,7 @@ _KEYS: tuple[Key, ...] = ("episode_id", "episode_index")
 
 @dataclass(frozen=True)
 class Recorded:
-    """Progress and verdicts as another tool wrote them; ``docs/recorded.md`` lists the formats and columns.
+    """Progress and verdicts as another tool wrote them; ``docs/judges/recorded.md`` lists the formats and columns.
 
     The curve has one point per row of the file. A value outside 0..1 is kept in the channel ``raw`` and is
     unknown in ``progress``.

@@ -10,7 +10,7 @@ Three choices make it hold its level on the small samples of robot evaluation:
   the spread is itself estimated (Hesterberg, The American Statistician 69, 371-386, 2015).
 - The acceleration is that of a stratified sample (Davison and Hinkley, "Bootstrap Methods", 1997, 5.3.2).
 
-docs/intervals.md has the coverage, beside that of a plain BCa bootstrap.
+docs/methods/intervals.md has the coverage, beside that of a plain BCa bootstrap.
 """
 
 from __future__ import annotations

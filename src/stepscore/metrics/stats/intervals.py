@@ -7,7 +7,7 @@
 | other | stratified BCa bootstrap | clustered BCa bootstrap |
 
 Where a sample is too small, or shows no variation, the ends are NaN and ``method`` states why.
-How often each interval covers the truth is measured in docs/intervals.md.
+How often each interval covers the truth is measured in docs/methods/intervals.md.
 """
 
 from __future__ import annotations

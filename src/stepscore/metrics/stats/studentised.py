@@ -29,7 +29,7 @@ without spread; with a few such strata no difference, however large, could show.
 
 FALSE_ALARMS = {6: 0.147, 10: 0.103, 20: 0.073}
 """Share of log-normal samples of mean 0 rejected at 5 %, by the number of units: the largest over pairs and
-arms in the table of docs/intervals.md (``python -m benchmarks.tables.false_alarms``)."""
+arms in the table of docs/methods/intervals.md (``python -m benchmarks.tables.false_alarms``)."""
 ENOUGH_UNITS = 30
 """Number of units from which no note stands beside the p-value."""
 

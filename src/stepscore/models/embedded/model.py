@@ -1,4 +1,4 @@
-"""``embedded``: the small judge that comes with the package. See ``docs/embedded.md``.
+"""``embedded``: the small judge that comes with the package. See ``docs/models/embedded.md``.
 
 A checkpoint like any other ``hf/`` one, in the folder ``checkpoint`` beside this file, with a gate before it:
 it was trained on simulated scenes under one camera and on nothing else, so for a video that is not of its

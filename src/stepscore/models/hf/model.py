@@ -1,4 +1,4 @@
-"""``hf/``: a checkpoint run in this process by transformers. See ``docs/models-hf.md``."""
+"""``hf/``: a checkpoint run in this process by transformers. See ``docs/models/hf.md``."""
 
 from __future__ import annotations
 
