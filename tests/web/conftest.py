@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,8 +15,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.paths import ROOT
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+WEB = ROOT / "web"
 
 Result = TypeVar("Result")
 PATIENCE = 60_000  # milliseconds; machines that run tests are busy
@@ -31,6 +37,23 @@ def absent(what: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is required")
     pytest.skip(f"NO {what.upper()}: the page was not tried in a browser")
+
+
+@pytest.fixture(scope="session")
+def npm() -> str:
+    """The command npm, with the packages of web/package.json installed in web/node_modules."""
+    command = shutil.which("npm")
+    if command is None:
+        absent("node")
+    needed = json.loads((WEB / "package.json").read_text(encoding="utf-8"))
+    modules = [WEB / "node_modules" / name for name in needed["dependencies"] | needed["devDependencies"]]
+    if not all(module.is_dir() for module in modules):
+        installed = subprocess.run(
+            [command, "install", "--no-save"], cwd=WEB, capture_output=True, text=True, check=False
+        )
+        if installed.returncode:
+            absent(f"node_modules (npm install failed: {installed.stderr[-300:]})")
+    return command
 
 
 @pytest.fixture(scope="session")

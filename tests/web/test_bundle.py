@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.paths import ROOT
-from tests.web.conftest import absent
+from tests.web.conftest import WEB
 
-WEB = ROOT / "web"
 BUILT = ROOT / "src" / "stepscore" / "report" / "page" / "assets" / "page.html"
 
 
@@ -22,16 +20,7 @@ def text() -> str:
     return BUILT.read_text(encoding="utf-8")
 
 
-def test_a_new_build_gives_the_same_bytes(tmp_path: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        absent("node")
-    if not (WEB / "node_modules").is_dir():
-        installed = subprocess.run(
-            [npm, "install", "--no-save"], cwd=WEB, capture_output=True, text=True, check=False
-        )
-        if installed.returncode:
-            absent(f"node_modules (npm install failed: {installed.stderr[-300:]})")
+def test_a_new_build_gives_the_same_bytes(npm: str, tmp_path: Path) -> None:
     command = [npm, "run", "build", "--", "--outDir", str(tmp_path)]
     built = subprocess.run(command, cwd=WEB, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr

@@ -68,7 +68,7 @@ function line(data: Data, label: string, series: DotSeries, row: number, style: 
     "data-n": n,
   };
   return series.href
-    ? h("a", { ...attributes, href: series.href(row), "aria-label": text }, content)
+    ? h("a", { ...attributes, href: series.href(row) }, content)
     : h("div", { ...attributes, role: "img", "aria-label": text }, content);
 }
 

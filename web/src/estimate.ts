@@ -62,6 +62,6 @@ export function estimateCell(
       "data-hi": hi,
       "data-n": n,
     },
-    href && n ? h("a", { href, "aria-label": `${text}. Show the episodes.` }, content) : content,
+    href && n ? h("a", { href, title: `${text}. Show the episodes.` }, content) : content,
   );
 }

@@ -25,7 +25,7 @@ export function agreementSection(context: Context): HTMLElement | null {
     ),
     h(
       "div",
-      { class: "scroll" },
+      { class: "scroll", tabindex: 0 },
       h(
         "table",
         { class: "numbers" },
@@ -60,7 +60,7 @@ export function agreementSection(context: Context): HTMLElement | null {
         h("summary", {}, `Accuracy on ${plural(subgoals.length, "subgoal")}`),
         h(
           "div",
-          { class: "scroll" },
+          { class: "scroll", tabindex: 0 },
           h(
             "table",
             { class: "numbers" },

@@ -26,7 +26,6 @@ export function vectorCell(context: Context, group: Group): HTMLElement {
           title: `${displayName(table.task)}, by ${table.source}\n${table.names
             .map((name, i) => `${name}: ${percent(table.reached[i][0])} % (n ${table.reached[i][3]})`)
             .join("\n")}`,
-          "aria-label": `Subgoals of ${displayName(table.task)}: ${table.reached.map(([value]) => `${percent(value, 0)} %`).join(", ")}`,
         },
         bars(table),
         h("span", { class: "vector-text" }, table.reached.map(([value]) => percent(value, 0)).join(" · ")),

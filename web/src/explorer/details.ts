@@ -86,7 +86,7 @@ function verdictTable(context: Context, items: Item[]): HTMLElement {
   if (!rows.length) return h("p", { class: "empty" }, "No judge on this page gave verdicts for this episode.");
   return h(
     "div",
-    { class: "scroll" },
+    { class: "scroll", tabindex: 0 },
     h(
       "table",
       { class: "plain" },
@@ -154,10 +154,10 @@ function callBlock(call: CallRow, i: number): HTMLElement {
       call.frames && h("span", { class: "muted" }, ` ${call.frames.slice(0, 90)}`),
     ),
     h("h5", {}, "Prompt"),
-    h("pre", { class: "prompt", dir: "auto" }, call.prompt || NONE),
-    call.frames !== "" && [h("h5", {}, "Frames"), h("pre", {}, call.frames)],
+    h("pre", { class: "prompt", dir: "auto", tabindex: 0 }, call.prompt || NONE),
+    call.frames !== "" && [h("h5", {}, "Frames"), h("pre", { tabindex: 0 }, call.frames)],
     h("h5", {}, "Answer"),
-    h("pre", { class: "answer", dir: "auto" }, call.answer || NONE),
+    h("pre", { class: "answer", dir: "auto", tabindex: 0 }, call.answer || NONE),
   );
 }
 
@@ -170,7 +170,7 @@ function numbers(context: Context, items: Item[]): HTMLElement {
   if (!metrics.length) return h("p", { class: "empty" }, "No metric has a value.");
   return h(
     "div",
-    { class: "scroll" },
+    { class: "scroll", tabindex: 0 },
     h(
       "table",
       { class: "plain" },

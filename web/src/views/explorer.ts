@@ -1,4 +1,5 @@
 // The explorer: the list of episodes on one side, the chosen episode on the other, keyboard control of both.
+import "../styles/explorer.css";
 import type { Context, View } from "../app";
 import { CONDITIONS } from "../conditions";
 import type { Item } from "../data";

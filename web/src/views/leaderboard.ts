@@ -135,7 +135,7 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
       ),
     h(
       "div",
-      { class: "scroll" },
+      { class: "scroll", tabindex: 0 },
       h(
         "table",
         { class: "numbers board" },

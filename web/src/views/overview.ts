@@ -68,7 +68,7 @@ function policies({ data, board }: Context): HTMLElement {
     h("h2", {}, `Policies, by ${board.label}`),
     h(
       "div",
-      { class: "scroll" },
+      { class: "scroll", tabindex: 0 },
       h(
         "table",
         { class: "numbers" },
@@ -127,7 +127,7 @@ function runsTable({ data }: Context): HTMLElement {
   ];
   return h(
     "div",
-    { class: "scroll" },
+    { class: "scroll", tabindex: 0 },
     h(
       "table",
       { class: "numbers runs" },
@@ -203,7 +203,7 @@ function protocol(run: RunInfo): HTMLElement {
           .map(([name, version]) => `${name} ${version}`)
           .join(", "),
     ),
-    h("pre", {}, run.protocol_json),
+    h("pre", { tabindex: 0 }, run.protocol_json),
   );
 }
 

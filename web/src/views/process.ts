@@ -51,7 +51,7 @@ function conditioned({ data, board }: Context, title: string, condition: string,
     h("h2", {}, title),
     h(
       "div",
-      { class: "scroll" },
+      { class: "scroll", tabindex: 0 },
       h(
         "table",
         { class: "numbers" },
@@ -187,7 +187,7 @@ function zScores({ data, board }: Context): HTMLElement | null {
     h("p", { class: "muted" }, "Standard deviations from the mean over policies; higher is better in every column."),
     h(
       "div",
-      { class: "scroll" },
+      { class: "scroll", tabindex: 0 },
       h(
         "table",
         { class: "numbers heat" },

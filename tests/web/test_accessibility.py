@@ -1,0 +1,56 @@
+"""axe-core finds no serious fault in any view: light colours in a wide window, dark ones on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.web.conftest import WEB, Report, Watched
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+VIEWS = ("overview", "leaderboard", "subgoals", "process", "explorer")
+TABS = ("Verdicts", "Prompts and answers", "Numbers", "Episode")
+# Of WCAG 2.2 to level AA; what is in closed details is part of the page, too.
+RUN = """async () => {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const { violations } = await axe.run(document, { runOnly: tags, resultTypes: ["violations"] });
+  return violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(
+    ({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html, failureSummary }) => `${html} ${failureSummary}`)]);
+}"""
+
+
+@pytest.fixture(scope="session")
+def axe(npm: str) -> str:
+    """axe-core as one script."""
+    return (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def faults(page: Page, axe: str) -> Any:
+    # As an evaluated script: the page's own policy allows no script element.
+    page.evaluate(f"() => {{ if (!window.axe) {{ {axe} }} }}")
+    return page.evaluate(RUN)
+
+
+@pytest.mark.parametrize(("colours", "width"), [("light", 1280), ("dark", 390)])
+def test_no_view_has_a_serious_fault(
+    colours: str, width: int, showcase: Report, watched: Callable[..., Watched], axe: str
+) -> None:
+    seen = watched(viewport={"width": width, "height": 844}, color_scheme=colours)
+    for view in VIEWS:
+        page = seen.goto(f"{showcase.address}#/{view}")
+        page.wait_for_selector(f"main.view-{view} h1")
+        assert faults(page, axe) == [], view
+    for tab in TABS:
+        page.get_by_role("tab", name=tab).click()
+        assert faults(page, axe) == [], tab
+
+
+def test_a_fault_would_be_found(showcase: Report, watched: Callable[..., Watched], axe: str) -> None:
+    page = watched().goto(f"{showcase.address}#/explorer")
+    page.evaluate("() => document.querySelector('main').append(document.createElement('button'))")
+    assert [name for name, _ in faults(page, axe)] == ["button-name"]
