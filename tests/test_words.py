@@ -71,6 +71,7 @@ EXEMPT = (
     Exempt("*", r"(?i)\bforeign[ _]keys?\b", "SQL's term"),
     Exempt("*.py", r"\bPictureType\b", "PyAV's type"),
     Exempt("web/*", r"</?picture\b|[\"'`]picture[\"'`]|PictureInPicture", "HTML's element"),
+    Exempt("*", r"\btold apart\b", "what a sample does not show: two policies that cannot be told apart"),
     Exempt("docs/*", r"^> .*", "a prompt, quoted as it is sent"),
     Exempt("*", r"(?<!\bthe )(?<!\bof )(?<!\band )\blies(?=[ .,;])(?! =)", "the verb"),
     Exempt("*", r"\bshelf-place\b|\b(a|the)[ -]shelf\b", "furniture, in a task of Meta-World; off-the-shelf"),

@@ -1,0 +1,60 @@
+"""All findings of runs of one protocol at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
+from stepscore.analysis.failure_modes import FailureModes
+from stepscore.analysis.findings.first_failures import FirstFailure, first_failures
+from stepscore.analysis.findings.funnel import Funnel, subgoal_funnels
+from stepscore.analysis.findings.opening import Opening, opening_sentences
+from stepscore.analysis.findings.trust import JudgeTrust, judge_trust
+from stepscore.analysis.findings.worst_failures import WorstFailure, worst_failures
+from stepscore.runs import Run
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the runs of one protocol show, in sentences.
+
+    Attributes:
+        opening: Which policy is best, and whether that is certain.
+        first_failures: Where each policy fails first.
+        funnels: How many of each policy's episodes reach each subgoal; empty without verdicts or labels of them.
+        worst: The failures to look at first.
+        trust: How far the judge may be trusted here.
+    """
+
+    opening: Opening
+    first_failures: tuple[FirstFailure, ...]
+    funnels: tuple[Funnel, ...]
+    worst: tuple[WorstFailure, ...]
+    trust: JudgeTrust
+
+
+def run_findings(
+    runs: Run | Sequence[Run],
+    metrics: EpisodeMetrics | None = None,
+    *,
+    modes: FailureModes | None = None,
+    most_failures: int = 6,
+) -> Findings:
+    """Return what one run shows, or several of one protocol.
+
+    Args:
+        runs: The run, or runs.
+        metrics: Of these runs, each episode once, where they are measured already.
+        modes: The failure modes of these metrics, where they are known already.
+        most_failures: How many of the worst failures to return.
+    """
+    opened = [runs] if isinstance(runs, Run) else list(runs)
+    measured = measure_episodes(opened) if metrics is None else metrics
+    return Findings(
+        opening_sentences(measured),
+        first_failures(opened, measured, modes),
+        subgoal_funnels(opened, measured),
+        worst_failures(measured, most_failures),
+        judge_trust(opened, measured),
+    )

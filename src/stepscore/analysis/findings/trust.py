@@ -1,0 +1,126 @@
+"""How far a judge may be trusted on these episodes: against labels, and against a clock that looks at no frame.
+
+Four questions, each answered yes, no or unknown, with the Estimates behind the answer:
+
+========  ==========================================================================  ==========================
+success   does its verdict agree with the labels of success?                          against the clock
+progress  is its progress near the labelled progress?                                 against the clock
+order     does it score a success above a failure of the same task?                   against the clock
+subgoals  do its verdicts on subgoals agree with the labels?                          against yes to everything
+========  ==========================================================================  ==========================
+
+**Yes** needs both: better than the baseline on the same episodes beyond chance (a paired test at 5 %, scenes as
+units), and good in itself (the constants of ``trust_aspects``). **No** is what does no better than the baseline, or
+is not good in itself. **Unknown** is what has no labels, too few of one outcome, or a lead over the baseline that so
+few episodes do not show. The numbers are those of ``stepscore metrics --show judge``; episodes that a calibration map
+was fitted on are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stepscore.analysis.baselines import measure_baselines
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
+from stepscore.analysis.findings.trust_aspects import (
+    CLOCK,
+    Answer,
+    Aspect,
+    TrustAspect,
+    order_trust,
+    progress_trust,
+    subgoals_trust,
+    success_trust,
+)
+from stepscore.analysis.findings.wording import listed, plural
+from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.judges import BASELINES
+from stepscore.runs import Run
+
+MOST_EPISODES = 1_000
+"""Episodes that are looked at; of more, this many are drawn (the baselines of all would take minutes)."""
+
+
+@dataclass(frozen=True)
+class JudgeTrust:
+    """How far a judge may be trusted on these episodes.
+
+    Attributes:
+        judge: The judge's name.
+        aspects: The four answers, in order; those that do not apply (no curve, no verdicts) are left out.
+        notes: Sentences that belong beside them: what was left out, drawn or is not calibrated.
+    """
+
+    judge: str
+    aspects: tuple[TrustAspect, ...]
+    notes: tuple[str, ...] = ()
+
+    def aspect(self, name: Aspect) -> TrustAspect | None:
+        """Return the answer about one thing; ``None`` where it does not apply."""
+        return next((one for one in self.aspects if one.aspect == name), None)
+
+    @property
+    def text(self) -> str:
+        """Return all of it in one line."""
+        if all(one.answer == "unknown" for one in self.aspects):
+            reasons = "; ".join(dict.fromkeys(one.sentence for one in self.aspects))
+            return f"How far {self.judge} can be trusted here is unknown: {reasons or 'it has no curve or verdict'}."
+        words: dict[Answer, str] = {
+            "yes": "can be trusted here for",
+            "no": "not for",
+            "unknown": "unknown for",
+        }
+        parts = []
+        for answer, verb in words.items():
+            found = [f"{one.aspect} ({one.sentence})" for one in self.aspects if one.answer == answer]
+            if found:
+                parts.append(f"{verb} {listed(found)}")
+        if not any(one.answer == "yes" for one in self.aspects):
+            parts[0] = f"cannot be trusted here for {parts[0].removeprefix('not for ')}"
+        return f"{self.judge} {'; '.join(parts)}."
+
+
+def judge_trust(runs: Run | Sequence[Run], metrics: EpisodeMetrics | None = None) -> JudgeTrust:
+    """Return how far the judge of one run, or of several of one protocol, may be trusted on their episodes.
+
+    Args:
+        runs: The run, or runs.
+        metrics: Of these runs, each episode once, where they are measured already.
+    """
+    opened = [runs] if isinstance(runs, Run) else list(runs)
+    measured = measure_episodes(opened) if metrics is None else metrics
+    notes = []
+    if measured.fitted_on:
+        n = len(measured)
+        measured = measure_episodes(opened, held_out=True)
+        left = "no episode is" if not len(measured) else f"{plural(len(measured), 'episode')} of {n:,} are"
+        notes.append(
+            f"Without the episodes that its calibration map was fitted on, {left} left to check it with."
+        )
+    if len(measured) > MOST_EPISODES:
+        notes.append(f"Checked on {MOST_EPISODES:,} of {len(measured):,} episodes, drawn at random.")
+        measured = _drawn(measured)
+    judge = opened[0].judge
+    clock = measure_baselines(measured, [CLOCK])[0].metrics if len(measured) else measured
+    aspects = [
+        success_trust(judge, measured, clock),
+        progress_trust(measured, clock),
+        order_trust(judge, measured),
+    ]
+    aspects.append(subgoals_trust(opened, measured))
+    if judge in BASELINES:
+        notes.append(f"{judge} looks at no frame: it is what other judges are held against.")
+    elif set(measured.verdict_rules) - {None, BY_PROBABILITY}:
+        notes.append(
+            "Its verdict on success is uncalibrated: by its published rule, not by a map fitted on labels."
+        )
+    return JudgeTrust(judge, tuple(one for one in aspects if one is not None), tuple(notes))
+
+
+def _drawn(metrics: EpisodeMetrics) -> EpisodeMetrics:
+    chosen = np.zeros(len(metrics), dtype=bool)
+    chosen[np.random.default_rng(0).permutation(len(metrics))[:MOST_EPISODES]] = True
+    return metrics.select(chosen)

@@ -1,0 +1,259 @@
+"""The four questions that :mod:`stepscore.analysis.findings.trust` answers, one function each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from stepscore.analysis.agreement import Agreement, agreement
+from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, task_of
+from stepscore.analysis.findings.wording import percent, plural, points
+from stepscore.analysis.ranking import finer_ranking, score_ranking
+from stepscore.analysis.subgoals import verdict_rows
+from stepscore.metrics.stats import compare_paired
+from stepscore.runs import Run
+from stepscore.types import Estimate, FloatArray
+
+Answer = Literal["yes", "no", "unknown"]
+Aspect = Literal["success", "progress", "order", "subgoals"]
+
+ALPHA = 0.05
+FEWEST_OF_EACH = 5
+"""Labelled successes, and failures, below which nothing is concluded about success, order or subgoals."""
+ENOUGH_RIGHT = 0.75
+"""Balanced accuracy, or share of pairs in order, from which a judge is good in itself: half way to perfect."""
+SMALL_ERROR = 0.15
+"""Mean distance to the labelled progress up to which a curve is good in itself."""
+CLOCK = "linear-time"
+
+
+@dataclass(frozen=True)
+class TrustAspect:
+    """Whether a judge may be trusted with one thing.
+
+    Attributes:
+        aspect: ``success``, ``progress``, ``order`` or ``subgoals``.
+        answer: ``yes``, ``no`` or ``unknown``.
+        sentence: What was found, as the rest of a sentence about the judge.
+        estimates: The numbers behind it by name; those of the baseline begin with ``baseline``.
+        n: Episodes, or verdicts on subgoals, behind it.
+    """
+
+    aspect: Aspect
+    answer: Answer
+    sentence: str
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    n: int = 0
+
+    @property
+    def headline(self) -> str:
+        """Return the answer in three or four words: ``Yes, for success``."""
+        return {"yes": "Yes, for", "no": "Not for", "unknown": "Unknown for"}[self.answer] + f" {self.aspect}"
+
+
+def success_trust(judge: str, metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspect | None:
+    """Return whether its verdicts agree with the labels of success; ``None`` without episodes."""
+    answers, labels = metrics.values["success_judge"], metrics.values["success_label"]
+    if np.all(np.isnan(answers)):
+        return TrustAspect("success", "unknown", "it gives no verdict on success") if len(metrics) else None
+    few = _too_few(labels[~np.isnan(answers)])
+    if few:
+        return TrustAspect("success", "unknown", few)
+    found = agreement(judge, "success", answers, labels, metrics.episodes, {})
+    _, said, _ = _side_by_side(metrics, clock, "success_judge")
+    # The clock is asked what the judge has answered, and calls every episode done at its end.
+    base = np.where(np.isnan(answers), math.nan, np.where(np.isnan(said), 1.0, said))
+    against = agreement(CLOCK, "success", base, labels, metrics.episodes, {})
+    p = _beats_always_yes(answers, labels, metrics.episodes)
+    return _answered("success", found, against, p, "the labels of success", "rollout")
+
+
+def subgoals_trust(runs: Sequence[Run], metrics: EpisodeMetrics) -> TrustAspect | None:
+    """Return whether its verdicts on subgoals agree with the labels, over all of them; ``None`` without verdicts."""
+    known = {(row["run"], row["episode_id"]) for row in metrics.episodes}
+    pairs: dict[tuple[str, str, str], list[float]] = {}
+    rows: dict[tuple[str, str, str], EpisodeRow] = {}
+    judged = False
+    for run in runs:
+        for episode, goals, source, values in verdict_rows(run):
+            judged = judged or source == "judge"
+            if (str(run.path), episode["episode_id"]) not in known:
+                continue
+            for goal, value in zip(goals, values, strict=True):
+                key = str(run.path), str(episode["episode_id"]), goal
+                pairs.setdefault(key, [math.nan, math.nan])[source == "label"] = float(value)
+                # Subgoals of one episode are not independent: without a scene, the episode is the unit.
+                rows[key] = {**episode, "pair": episode["pair"] or episode["episode_id"]}
+    if not judged:
+        return None
+    answers, labels = np.array(list(pairs.values())).reshape(-1, 2).T
+    few = _too_few(labels[~np.isnan(answers)], "{} reached and {} missed subgoals")
+    if few:
+        return TrustAspect("subgoals", "unknown", few)
+    members = list(rows.values())
+    found = agreement(runs[0].judge, "subgoals", answers, labels, members, {})
+    yes = np.where(np.isnan(answers), math.nan, 1.0)
+    base = agreement("constant", "subgoals", yes, labels, members, {})
+    p = _beats_always_yes(answers, labels, members)
+    return _answered("subgoals", found, base, p, "the labels", "subgoal")
+
+
+def _answered(
+    aspect: Aspect, found: Agreement, base: Agreement, p: float, against: str, noun: str
+) -> TrustAspect:
+    """Return the answer for verdicts: the share of right ones, held against yes to everything."""
+    right, n = found.table.tp + found.table.tn, found.table.n
+    other = "a clock" if aspect == "success" else "yes to everything"
+    base_right = base.table.tp + base.table.tn
+    sentence = f"agrees with {against} on {right:,} of {plural(n, noun)}, {other} on {base_right:,}"
+    if found.table.unknown:
+        sentence += f"; {found.table.unknown:,} more have no verdict"
+    answer = _decide(p, better=found.balanced.value > 0.5, good=found.balanced.value >= ENOUGH_RIGHT)
+    if answer == "no":
+        sentence += (
+            f"; right on {percent(found.recall.value)} of what is true and on "
+            f"{percent(_specificity(found))} of what is not"
+        )
+    elif answer == "unknown":
+        sentence += ": too few to show that it does better"
+    estimates = {
+        "accuracy": found.accuracy,
+        "balanced accuracy": found.balanced,
+        "baseline accuracy": base.accuracy,
+    }
+    return TrustAspect(aspect, answer, sentence, estimates, n)
+
+
+def _specificity(found: Agreement) -> float:
+    return found.table.tn / (found.table.tn + found.table.fp)
+
+
+def progress_trust(metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspect | None:
+    """Return whether its curves are near the labelled progress; ``None`` without curves."""
+    if not any(len(values) for _, values in metrics.curves):
+        return None
+    if not any(row["truth"].source is not None for row in metrics.episodes):
+        return TrustAspect("progress", "unknown", "no labelled progress or stages to hold its curves against")
+    judged, clocked, rows = _side_by_side(metrics, clock, "stage_MAE")
+    known = ~np.isnan(judged) & ~np.isnan(clocked)
+    if known.sum() < FEWEST_OF_EACH:
+        return TrustAspect(
+            "progress", "unknown", f"labelled progress of {plural(int(known.sum()), 'curve')} alone"
+        )
+    everyone, every_clock = np.ones(len(metrics), dtype=bool), np.ones(len(clock), dtype=bool)
+    estimates = {
+        "stage_MAE": metrics.estimate("stage_MAE", everyone),
+        "stage_CCC": metrics.estimate("stage_CCC", everyone),
+        "baseline stage_MAE": clock.estimate("stage_MAE", every_clock),
+        "baseline stage_CCC": clock.estimate("stage_CCC", every_clock),
+    }
+    error, base = float(np.mean(judged[known])), float(np.mean(clocked[known]))
+    p = _paired_p(judged, clocked, rows)
+    answer = _decide(p, better=error < base, good=error <= SMALL_ERROR)
+    sentence = f"off by {points(error)} points of 100 on average, a clock by {points(base)}"
+    if answer == "unknown":
+        sentence += ": too few curves to show that it does better"
+    return TrustAspect("progress", answer, sentence, estimates, int(known.sum()))
+
+
+def _side_by_side(
+    metrics: EpisodeMetrics, clock: EpisodeMetrics, name: str
+) -> tuple[FloatArray, FloatArray, list[EpisodeRow]]:
+    """Return one metric of the judge and of the clock, episode by episode."""
+    by_id = {row["episode_id"]: clock.values[name][i] for i, row in enumerate(clock.episodes)}
+    clocked = [by_id.get(f"{row['source']}:{row['episode_id']}", math.nan) for row in metrics.episodes]
+    return metrics.values[name], np.array(clocked, dtype=np.float64), list(metrics.episodes)
+
+
+def order_trust(judge: str, metrics: EpisodeMetrics) -> TrustAspect | None:
+    """Return whether it orders episodes, by its last progress, else by its success score; ``None`` without either."""
+    last = np.array(
+        [values[-1] if len(values) else math.nan for _, values in metrics.curves], dtype=np.float64
+    )
+    given = [math.nan if row["success_score"] is None else row["success_score"] for row in metrics.episodes]
+    name, scores = ("last progress", last) if np.any(~np.isnan(last)) else ("success score", np.array(given))
+    if np.all(np.isnan(scores)):
+        return None
+    labels = np.where(np.isnan(scores), math.nan, metrics.values["success_label"])
+    few = _too_few(labels)
+    if few:
+        return TrustAspect("order", "unknown", few)
+    ranked = {
+        row.metric: row.estimate
+        for row in (*score_ranking(judge, metrics, {}), *finer_ranking(judge, metrics, {}))
+    }
+    found = ranked.get(f"judge:AUC of {name} within tasks", ranked[f"judge:AUC of {name}"])
+    wins = _pairs_won(scores, labels, [task_of(row) for row in metrics.episodes])
+    if math.isnan(found.value) or np.all(np.isnan(wins)):
+        return TrustAspect("order", "unknown", "no task has both a labelled success and a labelled failure")
+    p = _paired_p(wins, np.where(np.isnan(wins), math.nan, 0.5), metrics.episodes)
+    answer = _decide(p, better=found.value > 0.5, good=found.value >= ENOUGH_RIGHT)
+    sentence = (
+        f"scores a success above a failure of its task in {percent(found.value)} of pairs, a clock in 50 %"
+    )
+    if answer == "unknown":
+        sentence += ": too few to show that it does better"
+    matched = ranked.get("judge:AUC of last progress, length-matched")
+    estimates = {f"AUC of {name}": found} | (
+        {"AUC of last progress, length-matched": matched} if matched else {}
+    )
+    return TrustAspect("order", answer, sentence, estimates, found.n)
+
+
+def _pairs_won(scores: FloatArray, labels: FloatArray, tasks: Sequence[str]) -> FloatArray:
+    """Return per episode the share of those of its task with the other outcome that it is rightly ordered against.
+
+    Ties count one half; NaN where there is none. Their mean over successes, or over failures, is the AUC
+    (DeLong et al. 1988).
+    """
+    won = np.full(len(scores), math.nan)
+    codes = np.array(tasks)
+    for i in np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels)):
+        others = scores[(codes == codes[i]) & (labels == 1 - labels[i]) & ~np.isnan(scores)]
+        if len(others):
+            sign = 1.0 if labels[i] else -1.0
+            won[i] = float(np.mean(0.5 + 0.5 * np.sign(sign * (scores[i] - others))))
+    return won
+
+
+def _too_few(labels: FloatArray, found: str = "{} successes and {} failures") -> str:
+    """Return why labels do not suffice; empty where they do.
+
+    Args:
+        labels: 1, 0 or NaN.
+        found: How to state the numbers of both outcomes.
+    """
+    yes, no = int(np.sum(labels == 1)), int(np.sum(labels == 0))
+    if not yes + no:
+        return "no labels to hold it against"
+    if min(yes, no) >= FEWEST_OF_EACH:
+        return ""
+    return f"labels of {found.format(yes, no)}: {FEWEST_OF_EACH} of each are needed"
+
+
+def _beats_always_yes(answers: FloatArray, labels: FloatArray, rows: Sequence[EpisodeRow]) -> float:
+    """Return the p-value of doing better than yes to everything, true and false labels weighing the same.
+
+    Unweighted, a judge that always answers no would win wherever failures are the rule.
+    """
+    known = ~np.isnan(answers) & ~np.isnan(labels)
+    share = np.where(labels == 1, np.sum(labels[known] == 1), np.sum(labels[known] == 0)) / known.sum()
+    right, yes = (answers == labels) / (2 * share), (labels == 1) / (2 * share)
+    return _paired_p(np.where(known, right, math.nan), np.where(known, yes, math.nan), rows)
+
+
+def _paired_p(a: FloatArray, b: FloatArray, rows: Sequence[EpisodeRow]) -> float:
+    tasks, scenes = [task_of(row) for row in rows], [row["pair"] for row in rows]
+    return compare_paired(a, b, strata=tasks, clusters=scenes).p_value
+
+
+def _decide(p_value: float, *, better: bool, good: bool) -> Answer:
+    if not better:
+        return "no"
+    if math.isnan(p_value) or p_value >= ALPHA:
+        return "unknown"
+    return "yes" if good else "no"
