@@ -22,6 +22,7 @@ NEED_EXTRAS = (
     "episodes/readers/test_hdf5.py",
     "examples",
     "judges/sarm",
+    "models/api/test_raw_turn.py",
     "models/api/test_transformers_serve.py",
     "models/embedded",
     "models/hf",

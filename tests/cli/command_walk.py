@@ -16,6 +16,7 @@ import stepscore
 from stepscore.cli.app import app
 from stepscore.cli.main import run
 from stepscore.testing import write_toy_rollouts
+from tests.paths import ROOT
 
 HUGE = "9" * 30
 NUMBERS = (
@@ -136,6 +137,7 @@ class Inputs:
             ("train", "vlm"): [str(self.folder / "nothing"), "-o", out],
             ("train", "sarm"): [str(self.folder / "nothing"), "-o", out],
             ("ls",): ["readers"],
+            ("serve-template",): [str(ROOT / "src/stepscore/models/embedded/checkpoint"), "-o", out],
             ("doctor",): [],
             ("cache", "stats"): ["--path", f"{out}.sqlite"],
             ("cache", "prune"): ["--path", f"{out}.sqlite", "--all"],

@@ -21,7 +21,7 @@ from stepscore.cli.judging import calibrate, choose_template, demo, inspect, jud
 from stepscore.cli.main import main as main  # the entry point, under the name it always had
 from stepscore.cli.results import compare, metrics, plot, report, view
 from stepscore.cli.streams import print_message
-from stepscore.cli.tools import cache, doctor, ls
+from stepscore.cli.tools import cache, doctor, ls, serve_template
 from stepscore.cli.training import train, weights
 from stepscore.errors import OptionError
 
@@ -52,6 +52,7 @@ app.command("sim", rich_help_panel=data.PANEL)(sim.sim)
 app.command("weights", rich_help_panel=training.PANEL)(weights.weights)
 app.add_typer(train.app, name="train", rich_help_panel=training.PANEL)
 app.command("ls", rich_help_panel=tools.PANEL)(ls.ls)
+app.command("serve-template", rich_help_panel=tools.PANEL)(serve_template.serve_template)
 app.command("doctor", rich_help_panel=tools.PANEL)(doctor.doctor)
 app.add_typer(cache.app, name="cache", rich_help_panel=tools.PANEL)
 

@@ -6,13 +6,16 @@ word's tokens (``/tokenize``), so that the score of exactly that token can be re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from stepscore.errors import OptionError, TransientModelError
 from stepscore.models.api.openai import OpenAIModel
+
+MAX_TEXTS = 100_000
+"""Texts whose tokens are remembered; with more, all are forgotten."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,31 @@ class SelfHostedModel(OpenAIModel):
         return [self._ids[word] for word in words]
 
     async def _token_id(self, word: str) -> int:
-        body = {"model": self.served_name, "prompt": word, "add_special_tokens": False}
-        tokens = (await self.server.post("tokenize", body, at_root=True)).get("tokens")
-        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-            raise TransientModelError(f"{self.name}: /tokenize did not return a list of tokens.")
+        tokens = await self._tokenize({"prompt": word, "add_special_tokens": False})
         if len(tokens) != 1:
             raise OptionError(
                 f"{self.name}: {word!r} is {len(tokens)} tokens, and only a single token can be scored. "
                 "Choose another word; its leading space counts."
             )
-        return int(tokens[0])
+        return tokens[0]
+
+    @cached_property
+    def _texts(self) -> dict[str, list[int]]:
+        return {}
+
+    async def _tokens(self, text: str) -> list[int]:
+        """Return the token ids of a text, special tokens included; each is requested once."""
+        if text not in self._texts:
+            found = await self._tokenize({"prompt": text, "add_special_tokens": False})
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+            self._texts[text] = found
+        return self._texts[text]
+
+    async def _tokenize(self, body: Mapping[str, object]) -> list[int]:
+        """Return the token ids of a text or a conversation; the server reads it and computes nothing."""
+        reply = await self.server.post("tokenize", {"model": self.served_name, **body}, at_root=True)
+        tokens = reply.get("tokens")
+        if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+            raise TransientModelError(f"{self.name}: /tokenize did not return a list of tokens.")
+        return tokens
