@@ -10,11 +10,14 @@ DEMO_READY := $(DEMO_VENV)/.ready
 CORE_VENV := .venv-core
 CORE_BIN := $(CORE_VENV)/$(SCRIPTS)
 CORE_READY := $(CORE_VENV)/.ready
+DOCS_VENV := .venv-docs
+DOCS_BIN := $(DOCS_VENV)/$(SCRIPTS)
+DOCS_READY := $(DOCS_VENV)/.ready
 JOBS ?= 2
 PIP := -m pip install --quiet --disable-pip-version-check
 NEW_ENOUGH := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "StepScore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test test-core test-web lint bench dist clean
+.PHONY: demo test test-core test-web lint docs bench dist clean
 
 # The core alone: no torch, no test tools, no Debian package.
 demo: $(DEMO_READY)
@@ -36,6 +39,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/typos
+
+# The site, into site/: strict, every link followed, nothing from another host.
+docs: $(DOCS_READY)
+	$(DOCS_BIN)/python -m tools.docs
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
@@ -73,5 +80,11 @@ $(CORE_READY): pyproject.toml constraints.txt
 	$(CORE_BIN)/python $(PIP) --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
+$(DOCS_READY): pyproject.toml constraints.txt
+	@$(NEW_ENOUGH)
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_BIN)/python $(PIP) --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO_VENV) $(CORE_VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO_VENV) $(CORE_VENV) $(DOCS_VENV) demo dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis

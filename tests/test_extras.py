@@ -12,7 +12,7 @@ from stepscore.errors import MissingExtraError
 from tests.paths import ROOT
 
 PACKAGES = {"huggingface_hub": "huggingface-hub"}
-NOT_FOR_USERS = {"dev", "server", "test"}
+NOT_FOR_USERS = {"dev", "docs", "server", "test"}
 """Extras for contributors, and one that brings nothing."""
 
 

@@ -45,6 +45,7 @@ RETIRED = {
 READ = (
     "src/**/*.py",
     "src/**/*.md",
+    "tools/**/*.py",
     "web/src/**/*.ts",
     "web/src/**/*.css",
     "web/*.html",
