@@ -41,6 +41,7 @@ COMMON = {
     "_reading",
     "_lazy",
     "_extras",
+    "_tables",
     "__init__",
 }
 HEAVY = ["numpy", "pydantic", "scipy", "pyarrow", "av", "torch", "transformers", "ray", "mujoco"]

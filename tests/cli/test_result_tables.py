@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepscore._tables import estimate_cell
+from stepscore.analysis.printed.metric_tables import episodes_behind
 from stepscore.cli.results import compare as compare_command
 from stepscore.cli.results import metrics as metrics_command
 from stepscore.cli.results.metrics import Show
-from stepscore.cli.tables import episodes_behind, estimate_cell, estimate_line
 from stepscore.errors import OptionError
 from stepscore.types import Estimate
 from tests.report.made_runs import write_run
@@ -68,22 +69,33 @@ class TestEstimateCell:
     WHOLE = Estimate(0.5, 0.4, 0.6, 12, 12, 1.0, "wilson 95%")
     PART = Estimate(0.5, 0.4, 0.6, 7, 7, 7 / 12, "wilson 95%")
     NOTHING = Estimate(np.nan, np.nan, np.nan, 0, 0, 0.0, "no known values")
+    SMALL = Estimate(0.5, np.nan, np.nan, 3, 3, 1.0, "too few")
+
+    @staticmethod
+    def shown(estimate: Estimate | None, n: int | None) -> tuple[str, tuple[str, str] | None, str]:
+        cell = estimate_cell(estimate, n)
+        return cell.text, cell.bounds, cell.note
 
     def test_n_stands_in_a_cell_only_where_it_is_not_the_rows(self) -> None:
-        assert estimate_cell(self.WHOLE, 12) == "50.0\n40.0…60.0"
-        assert estimate_cell(self.WHOLE, 30) == "50.0\n40.0…60.0\nn 12"
-        assert estimate_cell(self.PART, 12) == "50.0\n40.0…60.0\nn 7 (58 %)"
-        assert estimate_cell(self.NOTHING, 12) == "–\nn 0 (0 %)"
-        assert estimate_cell(None, 12) == "–"
+        bounds = ("40.0", "60.0")
+        assert self.shown(self.WHOLE, 12) == ("50.0", bounds, "")
+        assert self.shown(self.WHOLE, None) == ("50.0", bounds, "")
+        assert self.shown(self.WHOLE, 30) == ("50.0", bounds, "n 12")
+        assert self.shown(self.PART, 12) == ("50.0", bounds, "n 7 (58 %)")
+        assert self.shown(self.NOTHING, 12) == ("–", None, "n 0 (0 %)")
+        assert self.shown(None, 12) == ("–", None, "")
 
-    def test_on_one_line_too(self) -> None:
-        assert estimate_line(self.WHOLE, 12) == "50 (40…60)"
-        assert estimate_line(self.PART, 12) == "50 (40…60), n 7 (58 %)"
-        assert estimate_line(self.NOTHING) == "–"
+    def test_a_value_without_an_interval_is_marked_as_such(self) -> None:
+        assert estimate_cell(self.SMALL, 3).bare
+        assert not any(estimate_cell(e, 3).bare for e in (self.WHOLE, self.PART, self.NOTHING, None))
+
+    def test_it_holds_the_number_itself(self) -> None:
+        cell = estimate_cell(self.PART, 12, "MP")
+        assert (cell.metric, cell.value, cell.lo, cell.hi) == ("MP", 0.5, 0.4, 0.6)
 
     def test_almost_all_is_not_all(self) -> None:
         almost = Estimate(0.5, 0.4, 0.6, 997, 997, 0.997, "wilson 95%")
-        assert estimate_cell(almost, 1000).endswith("n 997 (99.7 %)")
+        assert estimate_cell(almost, 1000).note == "n 997 (99.7 %)"
 
     def test_the_episodes_of_a_row_include_the_unknown_ones(self) -> None:
         assert episodes_behind([self.PART, self.NOTHING]) == 12

@@ -106,7 +106,6 @@ Instruction = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Csv = Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")]
 HeldOut = Annotated[
     bool,
     typer.Option("--held-out", help="Leave out episodes that a calibration map of the run was fitted on."),

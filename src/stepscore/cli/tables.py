@@ -1,4 +1,4 @@
-"""Tables for the terminal, and the same rows as JSON and CSV."""
+"""Results on stdout: tables for the terminal, Markdown and LaTeX, and the numbers behind them as JSON and CSV."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import io
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
 from rich.errors import MarkupError
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from stepscore._tables import percent as percent
+from stepscore.cli.formats import Format
 from stepscore.cli.streams import safe_text
 
 if TYPE_CHECKING:
-    from stepscore.types import Estimate
+    from stepscore._tables import Cell, PrintedTable
 
 Row = Mapping[str, Any]
 
@@ -78,6 +82,65 @@ def print_csv(rows: Sequence[Row]) -> None:
     sys.stdout.write(safe_text(text.getvalue()) if sys.stdout.isatty() else text.getvalue())
 
 
+def print_result(
+    form: Format,
+    tables: Sequence[PrintedTable],
+    records: object,
+    *,
+    csv_rows: Sequence[Row] | None = None,
+    notes: Iterable[str] = (),
+) -> None:
+    """Print a result in one of the five forms.
+
+    Args:
+        form: The form.
+        tables: What a person reads: in the terminal, in Markdown, in LaTeX.
+        records: What ``--json`` prints.
+        csv_rows: What ``--csv`` prints; default: the records, and where they are not a list, a row for each cell.
+        notes: Sentences below all tables.
+    """
+    from stepscore._tables import cell_records, latex_table, markdown_table
+
+    if form is Format.JSON:
+        print_json(records)
+    elif form is Format.CSV:
+        if csv_rows is None:
+            csv_rows = records if isinstance(records, list) else cell_records(tables)
+        print_csv(csv_rows)
+    elif form is Format.TABLE:
+        for each in tables:
+            print_table(each)
+        print_notes(notes)
+    else:
+        write = markdown_table if form is Format.MARKDOWN else latex_table
+        closing = [note for note in notes if note]
+        if closing and tables:
+            tables = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *closing))]
+        text = "\n".join(write(each) for each in tables)
+        sys.stdout.write(safe_text(text) if sys.stdout.isatty() else text)
+
+
+def print_table(printed: PrintedTable) -> None:
+    """Print a table for the terminal, in as many parts as its width needs, and its notes."""
+    console = out()
+    rows = [[_markup(cell) for cell in row.cells] for row in printed.rows]
+    heads = [f"{column.name} {column.arrow}" if column.arrow else column.name for column in printed.columns]
+    left = [index for index, column in enumerate(printed.columns) if column.left and index]
+    # Above the table and not as its title, which would fold at the table's width.
+    console.print(Text(safe_text(printed.title), style="italic"))
+    for part in tables("", heads, rows, width=console.width, left=left):
+        console.print(part)
+    # Below the last part and not as its caption: that part may be one narrow column.
+    print_notes(printed.notes)
+
+
+def _markup(cell: Cell) -> str:
+    """Return a cell as markup: the value, below it its interval, below that its own note."""
+    text = f"[bold]{escape(cell.text)}[/bold]" if cell.bold else escape(cell.text)
+    bounds = f"{cell.bounds[0]}…{cell.bounds[1]}" if cell.bounds is not None else ""
+    return "\n".join(part for part in (text, bounds, escape(cell.note)) if part)
+
+
 def _encodable(text: str) -> bool:
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
@@ -119,9 +182,22 @@ def _text(markup: str) -> Text:
 
 
 def tables(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, caption: str = ""
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int,
+    left: Collection[int] = (),
 ) -> list[Table]:
-    """Return a table, or as many as it takes to fit the width, each with the first column again."""
+    """Return a table, or as many as it takes to fit the width, each with the first column again.
+
+    Args:
+        title: Its title; as the cells, markup.
+        columns: The heads.
+        rows: The cells.
+        width: Columns of the terminal.
+        left: Further columns that hold texts.
+    """
     available = width - 4 - _first_width(columns, rows)
     parts: list[list[int]] = [[]]
     used = 0
@@ -132,15 +208,17 @@ def tables(
             used = 0
         parts[-1].append(index)
         used += column_width
-    return [
-        table(
-            title if part is parts[0] else "",
-            [columns[0], *(columns[i] for i in part)],
-            [[row[0], *(row[i] for i in part)] for row in rows],
-            caption=caption if part is parts[-1] else "",
-        )
-        for part in parts
-    ]
+    made = []
+    for part in parts:
+        heads = [columns[0], *(columns[i] for i in part)]
+        cells = [[row[0], *(row[i] for i in part)] for row in rows]
+        styled = table(title if part is parts[0] else "", heads, cells)
+        for place, index in enumerate(part, 1):
+            if index in left:
+                # A text may fold; a single one has all the width that is left.
+                styled.columns[place].justify, styled.columns[place].no_wrap = "left", len(part) > 1
+        made.append(styled)
+    return made
 
 
 def _first_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -157,56 +235,6 @@ def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         if note:
             out().print(note)
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """Return ``0.62`` as ``62.0``; a dash where the value is unknown."""
-    return "–" if not math.isfinite(value) else f"{100 * value:.{digits}f}"
-
-
-def interval(value: float, lo: float, hi: float) -> str:
-    """Return a value with its interval below it, in percent."""
-    bounds = f"{percent(lo)}…{percent(hi)}" if math.isfinite(lo) and math.isfinite(hi) else "no interval"
-    return f"{percent(value)}\n{bounds}"
-
-
-def estimate_cell(estimate: Estimate | None, n: int) -> str:
-    """Return a value with its interval below it, and below that its own n and coverage where they are not the row's.
-
-    Args:
-        estimate: The estimate; a dash where there is none.
-        n: Episodes of the row.
-    """
-    if estimate is None:
-        return "–"
-    whole = estimate.n == n and not estimate.coverage < 1
-    text = interval(estimate.value, estimate.lo, estimate.hi) if estimate.n else "–"
-    return text if whole else f"{text}\n{own_n(estimate)}"
-
-
-def estimate_line(estimate: Estimate, n: int = -1) -> str:
-    """Return a value with its interval on one line, and its own n where it is not ``n``; a dash without values."""
-    if not estimate.n:
-        return "–"
-    own = "" if estimate.n == n and not estimate.coverage < 1 else f", {own_n(estimate)}"
-    bounds = f"{percent(estimate.lo, 0)}…{percent(estimate.hi, 0)}"
-    return f"{percent(estimate.value, 0)} ({bounds}){own}"
-
-
-def own_n(estimate: Estimate) -> str:
-    """Return an estimate's n, and its coverage in percent where some values are unknown."""
-    unknown = f" ({_share(estimate.coverage)} %)" if estimate.coverage < 1 else ""
-    return f"n {estimate.n}{unknown}"
-
-
-def episodes_behind(estimates: Iterable[Estimate]) -> int:
-    """Return how many episodes estimates are about, those of unknown value included."""
-    return max((round(e.n / e.coverage) for e in estimates if e.coverage > 0), default=0)
-
-
-def _share(coverage: float) -> str:
-    # 99.7 % is not all.
-    return f"{100 * coverage:.0f}" if coverage < 0.995 else f"{100 * coverage:.1f}"
 
 
 def _plain(value: object) -> object:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
+from stepscore._tables import Column, PrintedTable, TableRow, count_cell, text_cell
 from stepscore.cli import options
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
-from stepscore.cli.tables import err, out, print_json, table
+from stepscore.cli.tables import err, out, print_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,9 @@ def annotate(
     connections: options.Connections = 8,
     no_cache: options.NoCache = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    json: options.Json = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Plan the stages of each task, then find when each runs in every episode of SOURCE.
 
@@ -104,6 +107,7 @@ def annotate(
     from stepscore.procedures import AnnotateOptions, annotate_episodes, write_labels
     from stepscore.runs import CallOptions
 
+    output = chosen_format(output_format, json=json, csv=csv)
     if file.exists() and not force:
         raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
     chosen = options.open_model(model, model_options, base_url)
@@ -125,7 +129,7 @@ def annotate(
     created = datetime.now(UTC).isoformat(timespec="seconds")
     rows = write_labels(file, {a.episode_id: a.rows(chosen.name, created) for a in annotations})
     failed = sum(annotation.error is not None for annotation in annotations)
-    _print(annotations, json=json)
+    _print(annotations, output)
     total = len(annotations)
     err().print(f"{total - failed} of {total} episodes annotated; wrote {rows} stages to {file}")
     if failed:
@@ -139,26 +143,33 @@ def _summary(annotation: Annotation) -> str:
     return f"{len(annotation.stages)} stages" + (f", with {problems}" if problems else "")
 
 
-def _print(annotations: Sequence[Annotation], *, json: bool) -> None:
+def _print(annotations: Sequence[Annotation], form: Format) -> None:
     """Print the number of stages of every episode, and the problems with them."""
-    if json:
-        print_json(
-            [
-                {
-                    "episode_id": a.episode_id,
-                    "plan": a.plan,
-                    "stages": [stage._asdict() for stage in a.stages],
-                    "problems": [problem._asdict() for problem in a.problems],
-                    "error": a.error,
-                    "calls": a.usage.calls,
-                    "cost": a.usage.cost,
-                }
-                for a in annotations
-            ]
-        )
+    records: list[dict[str, Any]] = [
+        {
+            "episode_id": a.episode_id,
+            "plan": a.plan,
+            "stages": [stage._asdict() for stage in a.stages],
+            "problems": [problem._asdict() for problem in a.problems],
+            "error": a.error,
+            "calls": a.usage.calls,
+            "cost": a.usage.cost,
+        }
+        for a in annotations
+    ]
+    rows = tuple(
+        TableRow((text_cell(a.episode_id), count_cell(len(a.stages)), count_cell(len(a.problems))))
+        for a in annotations
+    )
+    columns = (Column("episode", left=True), Column("stages"), Column("problems"))
+    print_result(
+        form,
+        [PrintedTable("Stages", columns, rows)],
+        records,
+        csv_rows=[{**r, "stages": len(r["stages"]), "problems": len(r["problems"])} for r in records],
+    )
+    if form is not Format.TABLE:
         return
-    rows = [[escape(a.episode_id), str(len(a.stages)), str(len(a.problems))] for a in annotations]
-    out().print(table("Stages", ["episode", "stages", "problems"], rows))
     for a in annotations:
         for text in [f"{p.kind}: {p.text}" for p in a.problems] or ([a.error] if a.error else []):
             out().print(f"{a.episode_id}: {text}", markup=False, soft_wrap=True)

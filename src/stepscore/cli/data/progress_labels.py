@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
+from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percent_cell, text_cell
 from stepscore.cli import options
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_FPS, between
-from stepscore.cli.tables import err, out, percent, print_json, table
+from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
     from stepscore.procedures import ProgressLabels
@@ -80,7 +81,9 @@ def progress_labels(
     limit: options.Limit = None,
     reader: options.ReaderName = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-    json: options.Json = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Label the progress of every episode of SOURCE from its stages, and write a labels file.
 
@@ -91,6 +94,7 @@ def progress_labels(
     from stepscore.errors import EpisodeError, OptionError
     from stepscore.procedures import ProgressLabelOptions, label_progress, write_labels
 
+    output = chosen_format(output_format, json=json, csv=csv)
     if file.exists() and not force:
         raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
     if fps is not None and not 0 < fps < float("inf"):
@@ -109,7 +113,7 @@ def progress_labels(
     author = f"stepscore progress-labels --method {method}"
     rows = {name: episode.rows(method, author, fps) for name, episode in labels.progress.items()}
     count = write_labels(file, rows)
-    _print(labels, method, json=json)
+    _print(labels, method, output)
     err().print(f"{len(rows)} of {len(episodes)} episodes labelled; wrote {count} labels to {file}")
     if labels.errors:
         raise typer.Exit(1)
@@ -125,34 +129,34 @@ def _progress_bar(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda _: progress.advance(bar)
 
 
-def _print(labels: ProgressLabels, method: str, *, json: bool) -> None:
+def _print(labels: ProgressLabels, method: str, form: Format) -> None:
     """Print every episode's last and highest label, and the problems with its stages."""
     summaries = {
         name: (len(episode.progress), float(episode.progress[-1]), float(episode.progress.max()))
         for name, episode in sorted(labels.progress.items())
     }
-    if json:
-        print_json(
-            [
-                {
-                    "episode_id": name,
-                    "frames": frames,
-                    "last": last,
-                    "highest": highest,
-                    "notes": [note._asdict() for note in labels.notes.get(name, ())],
-                    "error": None,
-                }
-                for name, (frames, last, highest) in summaries.items()
-            ]
-            + [{"episode_id": name, "error": text} for name, text in sorted(labels.errors.items())]
-        )
-        return
-    rows = [
-        [escape(name), str(n), percent(last), percent(highest)]
-        for name, (n, last, highest) in summaries.items()
+    records: list[dict[str, Any]] = [
+        {
+            "episode_id": name,
+            "frames": frames,
+            "last": last,
+            "highest": highest,
+            "notes": [note._asdict() for note in labels.notes.get(name, ())],
+            "error": None,
+        }
+        for name, (frames, last, highest) in summaries.items()
     ]
-    if rows:
-        out().print(table(f"Progress, {method}", ["episode", "frames", "last %", "highest %"], rows))
+    records += [{"episode_id": name, "error": text} for name, text in sorted(labels.errors.items())]
+    rows = tuple(
+        TableRow((text_cell(name), count_cell(n), percent_cell(last), percent_cell(highest)))
+        for name, (n, last, highest) in summaries.items()
+    )
+    columns = (Column("episode", left=True), Column("frames"), Column("last %"), Column("highest %"))
+    tables = [PrintedTable(f"Progress, {method}", columns, rows)] if rows else []
+    flat = [{**r, "notes": len(r.get("notes", ()))} for r in records]
+    print_result(form, tables, records, csv_rows=flat)
+    if form is not Format.TABLE:
+        return
     notes = [f"{name}: {p.kind}: {p.text}" for name, found in sorted(labels.notes.items()) for p in found]
     for text in notes[:MAX_PRINTED_NOTES]:
         err().print(text, markup=False, soft_wrap=True)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percent_cell, text_cell
 from stepscore.cli import options
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
-from stepscore.cli.tables import err, out, percent, print_json, table
+from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
     from stepscore.sim import Rollout
@@ -92,7 +94,9 @@ def sim(
             help="Constant rate factor of the videos; lower is better quality.",
         ),
     ] = None,
-    json: options.Json = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Roll out disturbed experts on Meta-World tasks; write a LeRobot dataset with labels and subgoals.
 
@@ -102,6 +106,7 @@ def sim(
     from stepscore.errors import OptionError
     from stepscore.sim import RenderOptions, plan_rollouts, write_dataset
 
+    chosen = chosen_format(output_format, json=json, csv=csv)
     plans = plan_rollouts(
         options.split_names(tasks) or [], options.split_names(policies) or [], episodes_per_task, seed
     )
@@ -118,7 +123,7 @@ def sim(
             advance()
 
         write_dataset(root, plans, render, workers=workers, codec=codec, crf=crf, on_done=note)  # type: ignore[arg-type]
-    _print(outcomes, json=json)
+    _print(outcomes, chosen)
     err().print(
         f"Dataset: {root}\nNext: stepscore inspect {root} --labels {root / 'labels.parquet'} "
         f"--subgoals {root / 'subgoals.yaml'}",
@@ -137,15 +142,17 @@ def _progress_bar(total: int) -> Iterator[Callable[[], None]]:
         yield lambda: progress.advance(bar)
 
 
-def _print(outcomes: dict[str, list[tuple[bool, bool]]], *, json: bool) -> None:
+def _print(outcomes: dict[str, list[tuple[bool, bool]]], form: Format) -> None:
     """Print how often each policy succeeded, at some time and at the end."""
     shares = {
         policy: (len(ended), *(sum(done) / len(ended) for done in zip(*ended, strict=True)))
         for policy, ended in outcomes.items()
     }
-    if json:
-        names = ("episodes", "success_ever", "success_end")
-        print_json([{"policy": name, **dict(zip(names, row, strict=True))} for name, row in shares.items()])
-        return
-    rows = [[name, str(row[0]), percent(row[1]), percent(row[2])] for name, row in shares.items()]
-    out().print(table("Success, %", ["policy", "episodes", "ever", "at the end"], rows))
+    names = ("episodes", "success_ever", "success_end")
+    records = [{"policy": name, **dict(zip(names, row, strict=True))} for name, row in shares.items()]
+    rows = tuple(
+        TableRow((text_cell(name), count_cell(n), percent_cell(ever), percent_cell(end)), {"policy": name})
+        for name, (n, ever, end) in shares.items()
+    )
+    columns = (Column("policy", left=True), Column("episodes"), Column("ever"), Column("at the end"))
+    print_result(form, [PrintedTable("Success, %", columns, rows)], records)

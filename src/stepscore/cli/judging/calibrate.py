@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
+from stepscore._tables import (
+    Cell,
+    Column,
+    PrintedTable,
+    TableRow,
+    count_cell,
+    estimate_cell,
+    percent_cell,
+    text_cell,
+)
 from stepscore.cli import options
+from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
-from stepscore.cli.tables import err, interval, percent, print_json, table
-from stepscore.cli.tables import out as stdout
+from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
     from stepscore.analysis import CalibrationResult, SuccessCalibration
@@ -55,7 +65,9 @@ def calibrate(
             "--success-mode", help="Labels to fit success to, where some are `ever` and some `holds`."
         ),
     ] = None,
-    json: options.Json = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Fit a judge's score to labelled progress and to labelled success, and measure both on other episodes.
 
@@ -65,6 +77,7 @@ def calibrate(
     from stepscore.judges.common import write_calibration
     from stepscore.runs import open_run
 
+    chosen = chosen_format(output_format, json=json, csv=csv)
     result = fit(
         open_run(run),
         labels=labels,
@@ -76,13 +89,9 @@ def calibrate(
         success_mode=None if success_mode is None else success_mode.value,
     )
     write_calibration(result.fitted, out)
-    if json:
-        print_json(_rows(result))
-    else:
-        if result.n_fit:
-            _print(result)
-        if result.success is not None:
-            _print_success(result.success)
+    tables = _progress_tables(result) if result.n_fit else []
+    tables += _success_tables(result.success) if result.success is not None else []
+    print_result(chosen, tables, _rows(result))
     if result.success is None:
         err().print("No success map: it needs labelled successes and labelled failures.")
     err().print(f"Map: {out}\nApply it: stepscore judge SOURCE ... --calibration {out}", soft_wrap=True)
@@ -116,59 +125,72 @@ def _without_episodes(success: SuccessCalibration) -> dict[str, Any]:
     return {**terms, **success.to_dict()}
 
 
-def _print_success(success: SuccessCalibration) -> None:
-    """Print the cross-fitted verdicts: all episodes, then by task."""
-    console = stdout()
-    rows = [
-        [name, interval(e.value, e.lo, e.hi)]
-        for name, e in (
-            ("balanced accuracy", success.balanced),
-            ("success by judge", success.rate_judge),
-            ("success by label", success.rate_label),
-            ("judge minus label", success.rate_error),
-            ("AUC", success.auc),
-        )
-    ]
-    rows += [["Brier score", percent(success.brier)], ["calibration error (ECE)", percent(success.ece)]]
+def _success_tables(success: SuccessCalibration) -> list[PrintedTable]:
+    """Return the cross-fitted verdicts: all episodes, then by task."""
+    estimates = {
+        "balanced accuracy": success.balanced,
+        "success by judge": success.rate_judge,
+        "success by label": success.rate_label,
+        "judge minus label": success.rate_error,
+        "AUC": success.auc,
+    }
+    rows = [(text_cell(name), estimate_cell(e)) for name, e in estimates.items()]
+    rows.append((text_cell("Brier score"), percent_cell(success.brier)))
+    rows.append((text_cell("calibration error (ECE)"), percent_cell(success.ece)))
     note = (
         f"Percent with 95 % intervals; cross-fitted over the scenes of {success.n} episodes; the map is fitted "
         "on all. Brier score and ECE weigh successes and failures equally, as the map does."
     )
-    console.print(table("Against labelled success", ["metric", "verdict at 0.5"], rows, caption=note))
     lines = [
-        [
-            escape(task.task),
-            f"{task.successes} / {task.failures}",
-            percent(task.balanced.value),
-            percent(task.rate_error.value),
-            "own" if task.own_term else "pooled",
-        ]
+        (
+            text_cell(task.task),
+            text_cell(f"{task.successes} / {task.failures}"),
+            percent_cell(task.balanced.value),
+            percent_cell(task.rate_error.value),
+            text_cell("own" if task.own_term else "pooled"),
+        )
         for task in success.by_task
     ]
-    heads = ["task", "successes /\nfailures", "balanced\naccuracy", "judge minus\nlabel", "map"]
-    console.print(table("Success by task", heads, lines))
+    heads = ("successes /\nfailures", "balanced\naccuracy", "judge minus\nlabel", "map")
+    return [
+        _table("Against labelled success", ("metric", "verdict at 0.5"), rows, note),
+        _table("Success by task", ("task", *heads), lines),
+    ]
 
 
-def _print(result: CalibrationResult) -> None:
-    console = stdout()
-    rows = []
+def _progress_tables(result: CalibrationResult) -> list[PrintedTable]:
+    rows: list[tuple[Cell, ...]] = []
     for name, key in (("mean absolute error", "mae"), ("concordance (CCC)", "ccc")):
         estimates = [getattr(f, key) if f else None for f in (result.before, result.after)]
-        rows.append([name, *(interval(e.value, e.lo, e.hi) if e else "–" for e in estimates)])
+        rows.append((text_cell(name), *map(estimate_cell, estimates)))
     for name, key in (("calibration error (ECE)", "ece"), ("mean squared error", "brier")):
         values = [getattr(f, key) if f else float("nan") for f in (result.before, result.after)]
-        rows.append([name, *(percent(value) for value in values)])
+        rows.append((text_cell(name), *map(percent_cell, values)))
     note = (
         f"Percent with 95 % intervals, over {result.n_held_out} held-out episodes; "
         f"fitted on {result.n_fit} others; {result.left_out} left out because they have no label or no curve."
     )
-    console.print(table("Against labelled progress", ["metric", "before", "after"], rows, caption=note))
     bins = result.reliability
     lines = [
-        [f"{100 * lo:.0f}…{100 * hi:.0f}", str(n), percent(mapped), percent(label)]
+        (
+            text_cell(f"{100 * lo:.0f}…{100 * hi:.0f}"),
+            count_cell(int(n)),
+            percent_cell(float(mapped)),
+            percent_cell(float(label)),
+        )
         for lo, hi, n, mapped, label in zip(
             bins.edges[:-1], bins.edges[1:], bins.n, bins.predicted, bins.labelled, strict=True
         )
         if n
     ]
-    console.print(table("Reliability after", ["mapped to", "points", "mean mapped", "mean label"], lines))
+    return [
+        _table("Against labelled progress", ("metric", "before", "after"), rows, note),
+        _table("Reliability after", ("mapped to", "points", "mean mapped", "mean label"), lines),
+    ]
+
+
+def _table(
+    title: str, heads: Sequence[str], rows: Sequence[tuple[Cell, ...]], note: str = ""
+) -> PrintedTable:
+    columns = tuple(Column(head, left=index == 0) for index, head in enumerate(heads))
+    return PrintedTable(title, columns, tuple(TableRow(row) for row in rows), (note,) if note else ())

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.markup import escape
 
+from stepscore._tables import Column, PrintedTable, TableRow, count_cell, number_cell, text_cell
 from stepscore.cli import options
-from stepscore.cli.tables import err, out, print_json, table
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.tables import err, out, print_result, table
 
 if TYPE_CHECKING:
     from stepscore.episodes import Episode, Episodes
@@ -25,11 +27,14 @@ def inspect(
     reader: options.ReaderName = None,
     policy_from: options.PolicyFrom = None,
     instruction: options.Instruction = None,
-    json: options.Json = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Show what SOURCE holds: episodes, tasks, policies, cameras, lengths, labels, and what cannot be read."""
     from stepscore.episodes import open_episodes
 
+    chosen = chosen_format(output_format, json=json, csv=csv)
     episodes = open_episodes(
         source,
         labels=labels,
@@ -41,10 +46,10 @@ def inspect(
         instruction=instruction,
     )
     contents = survey(episodes)
-    if json:
-        print_json(contents)
-    else:
+    if chosen is Format.TABLE:
         _print(contents)
+    else:
+        print_result(chosen, _tables(contents), contents)
     if contents["problems"]:
         raise typer.Exit(1)
 
@@ -105,6 +110,40 @@ def _labels(episodes: Sequence[Episode]) -> dict[str, int]:
         "with subgoals": sum(bool(episode.subgoals) for episode in episodes),
         "with a recorded curve": sum(bool(episode.recorded) for episode in episodes),
     }
+
+
+def _tables(contents: dict[str, Any]) -> list[PrintedTable]:
+    """Return the tables for Markdown, LaTeX and CSV: tasks by policy, cameras, lengths, labels, problems."""
+    policies = sorted({policy for row in contents["tasks"] for policy in row["policies"]})
+    tasks = [
+        (text_cell(row["task"]), *(count_cell(row["policies"].get(policy, 0)) for policy in policies))
+        for row in contents["tasks"]
+    ]
+    cameras = [
+        (text_cell(c["name"]), text_cell(c["size"]), text_cell(c["fps"]), count_cell(c["episodes"]))
+        for c in contents["cameras"]
+    ]
+    seconds = [
+        (text_cell(name), number_cell(value, ".1f")) for name, value in (contents["seconds"] or {}).items()
+    ]
+    labels = [(text_cell(name), count_cell(count)) for name, count in contents["labels"].items()]
+    problems = [(text_cell(p["where"]), text_cell(p["why"])) for p in contents["problems"]]
+    made = (
+        ("Episodes by task and policy", ("task", *policies), tasks),
+        ("Cameras", ("camera", "size", "fps", "episodes"), cameras),
+        ("Length of a video", ("of all", "seconds"), seconds),
+        ("Labels", ("episodes", "n"), labels),
+        ("Could not be read", ("where", "why"), problems),
+    )
+    return [
+        PrintedTable(
+            title,
+            tuple(Column(head, left=index == 0) for index, head in enumerate(heads)),
+            tuple(TableRow(row) for row in rows),
+        )
+        for title, heads, rows in made
+        if rows
+    ]
 
 
 def _print(contents: dict[str, Any]) -> None:

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
-from stepscore.cli.results.episode_tables import print_episodes
-from stepscore.cli.results.judge_tables import print_agreement
-from stepscore.cli.tables import (
-    episodes_behind,
-    err,
-    estimate_cell,
-    estimate_line,
-    out,
-    percent,
-    print_csv,
-    print_json,
-    print_notes,
-    table,
-    tables,
-)
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.tables import err, out, print_result, print_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
+    from stepscore._tables import PrintedTable
     from stepscore.analysis import (
         EpisodeMetrics,
         FailureModes,
@@ -41,7 +24,7 @@ if TYPE_CHECKING:
         JudgeAgreement,
         SubgoalTable,
     )
-    from stepscore.types import Estimate
+    from stepscore.runs import Run
 
 
 class Show(StrEnum):
@@ -50,6 +33,7 @@ class Show(StrEnum):
     MAIN = "main"
     CONDITIONED = "conditioned"
     SUBGOALS = "subgoals"
+    SUBGOAL_MATRIX = "subgoal-matrix"
     FAILURE_MODES = "failure-modes"
     JUDGE = "judge"
     EPISODES = "episodes"
@@ -83,24 +67,19 @@ def metrics(
     labels: options.TruthFile = None,
     potential: options.Potential = None,
     held_out: options.HeldOut = False,
-    json: options.Json = False,
-    csv: options.Csv = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Print the metrics of runs by group, each with its 95 % interval and n.
 
-    --json and --csv print every row of the chosen tables with method, clusters and coverage.
+    --format json and csv print every row of the chosen tables with method, clusters and coverage; markdown and latex
+    the cells of the tables.
     """
-    from stepscore.analysis import (
-        add_protocol_keys,
-        agreement_with_baselines,
-        distinct_runs,
-        grouped_estimates,
-        measure_episodes,
-        mixed_note,
-        subgoal_tables,
-    )
+    from stepscore.analysis import add_protocol_keys, distinct_runs, measure_episodes, mixed_note
     from stepscore.runs import open_run
 
+    chosen = chosen_format(output_format, json=json, csv=csv)
     opened = distinct_runs(open_run(path) for path in runs)
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
@@ -115,100 +94,125 @@ def metrics(
     )
     keys = add_protocol_keys(episodes.episodes, asked)
     apart = [key for key in keys if key not in asked]
-    notes = [*episodes.notes, mixed_note(asked, keys)]
     if show is Show.EPISODES:
-        print_episodes(episodes, apart, json=json, csv=csv)
+        _print_episodes(episodes, apart, chosen)
         return
-    everything = show is Show.ALL
-    estimates = grouped_estimates(episodes, keys)
-    subgoals: list[SubgoalTable] = []
-    if everything or show in (Show.MAIN, Show.SUBGOALS):
-        subgoals = subgoal_tables(opened, keys, left_out=episodes.repeated)
-    modes = policy_failure_modes(episodes, apart) if everything or show is Show.FAILURE_MODES else []
-    agreement = None
-    if everything or show is Show.JUDGE:
-        agreement = agreement_with_baselines(opened, given or [], held_out=held_out)
-    if json or csv:
-        rows = _rows(show, estimates, subgoals, modes, agreement)
-        rows = [{**row, "revision": revision} for row in rows]
-        print_json(rows) if json else print_csv([_flat(row) for row in rows])
-        return
-    note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known"
-    _print_estimates(show, estimates, revision, note, episodes.success_name)
-    print_notes(notes)
-    if command := options.published_revision_command(opened, revision):
-        err().print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
-    _print_subgoals(show, subgoals)
-    for group, found in modes:
-        print_failure_modes(found, group, revision)
-    if agreement is not None:
-        print_agreement(agreement)
+    results = _results(show, opened, episodes, keys, apart, given or [], held_out=held_out)
+    note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known."
+    records = [{**row, "revision": revision} for row in results.records(show)]
+    notes = [*episodes.notes, mixed_note(asked, keys)]
+    print_result(
+        chosen,
+        results.tables(show, episodes, note, tuple(text for text in notes if text)),
+        records,
+        csv_rows=[_flat(row) for row in records],
+    )
+    if chosen is Format.TABLE:
+        if show is Show.SUBGOALS and not results.subgoals:
+            out().print(
+                "Nothing is known of any subgoal: no verdict of the judge and no label says yes or no."
+            )
+        if command := options.published_revision_command(opened, revision):
+            err().print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
 
 
-def _rows(
+@dataclass(frozen=True)
+class _Results:
+    """What the tables asked for are made of; empty where they do not need it."""
+
+    estimates: list[GroupEstimate]
+    subgoals: list[SubgoalTable]
+    modes: list[tuple[Group, FailureModes]]
+    agreement: JudgeAgreement | None
+
+    def records(self, show: Show) -> list[dict[str, Any]]:
+        """Return what --json prints: every row of the tables asked for."""
+        from stepscore.analysis.printed import failure_mode_records, judge_records
+
+        rows: list[dict[str, Any]] = []
+        if show in (Show.MAIN, Show.CONDITIONED, Show.ALL):
+            rows += [row.to_dict() for row in self.estimates]
+        rows += [row.to_dict() for subgoal_table in self.subgoals for row in subgoal_table.estimates()]
+        for group, found in self.modes:
+            rows += failure_mode_records(found, group)
+        return rows + (judge_records(self.agreement) if self.agreement is not None else [])
+
+    def tables(
+        self, show: Show, episodes: EpisodeMetrics, note: str, notes: tuple[str, ...]
+    ) -> list[PrintedTable]:
+        """Return what a person reads of them; ``notes`` stand below the tables of metrics."""
+        from stepscore.analysis.printed import (
+            conditioned_tables,
+            failure_mode_tables,
+            judge_tables,
+            metric_table,
+            subgoal_coverage_notes,
+            subgoal_detail_tables,
+            subgoal_matrices,
+        )
+
+        revision, name = episodes.revision, episodes.success_name
+        found: list[PrintedTable] = []
+        if show in (Show.MAIN, Show.ALL):
+            found.append(metric_table(self.estimates, revision=revision, note=note, success_name=name))
+        if show in (Show.CONDITIONED, Show.ALL):
+            found += conditioned_tables(self.estimates, revision=revision, note=note, success_name=name)
+        found = with_notes(found, notes)
+        judged = {table.group["task"] for table in self.subgoals if table.source == "judge"}
+        # Labels of subgoals are the same for every run, so the main tables do not show them alone.
+        shown = [t for t in self.subgoals if show is not Show.MAIN or t.group["task"] in judged]
+        subgoals = subgoal_matrices(shown)
+        if show in (Show.SUBGOALS, Show.ALL):
+            subgoals += subgoal_detail_tables(self.subgoals)
+        found += with_notes(subgoals, subgoal_coverage_notes(shown))
+        for group, modes in self.modes:
+            found += failure_mode_tables(modes, group, revision)
+        return found + (judge_tables(self.agreement) if self.agreement is not None else [])
+
+
+def _results(
     show: Show,
-    estimates: list[GroupEstimate],
-    subgoals: list[SubgoalTable],
-    modes: list[tuple[Group, FailureModes]],
-    agreement: JudgeAgreement | None,
-) -> list[dict[str, Any]]:
-    """Return what --json prints: every row of the tables asked for."""
-    rows: list[dict[str, Any]] = []
-    if show in (Show.MAIN, Show.CONDITIONED, Show.ALL):
-        rows += [row.to_dict() for row in estimates]
-    rows += [row.to_dict() for subgoal_table in subgoals for row in subgoal_table.estimates()]
-    for group, found in modes:
-        rows += [{**row, "group": {**row["group"], **group}} for row in found.to_dicts()]
-    return rows + (agreement.to_dicts() if agreement is not None else [])
+    runs: Sequence[Run],
+    episodes: EpisodeMetrics,
+    keys: Sequence[str],
+    apart: Sequence[str],
+    judge_keys: Sequence[str],
+    *,
+    held_out: bool,
+) -> _Results:
+    from stepscore.analysis import agreement_with_baselines, grouped_estimates, subgoal_tables
+
+    def wanted(*shows: Show) -> bool:
+        return show in (*shows, Show.ALL)
+
+    subgoals = wanted(Show.MAIN, Show.SUBGOALS, Show.SUBGOAL_MATRIX)
+    return _Results(
+        grouped_estimates(episodes, keys) if wanted(Show.MAIN, Show.CONDITIONED) else [],
+        subgoal_tables(runs, keys, left_out=episodes.repeated) if subgoals else [],
+        policy_failure_modes(episodes, apart) if wanted(Show.FAILURE_MODES) else [],
+        agreement_with_baselines(runs, judge_keys, held_out=held_out) if wanted(Show.JUDGE) else None,
+    )
+
+
+def with_notes(tables: list[PrintedTable], notes: Sequence[str]) -> list[PrintedTable]:
+    """Return the tables, the last of them with further notes."""
+    if not tables or not notes:
+        return tables
+    return [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *notes))]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return {**row["group"], **{name: value for name, value in row.items() if name != "group"}}
 
 
-def _print_estimates(
-    show: Show, estimates: list[GroupEstimate], revision: str, note: str, success_name: str
-) -> None:
-    console = out()
-    if show in (Show.MAIN, Show.ALL):
-        main = [row for row in estimates if "|" not in row.metric]
-        _print_groups(console, f"Metrics (OPD {revision})", main, note, success_name)
-    if show in (Show.CONDITIONED, Show.ALL):
-        for source in ("label", "judge"):
-            for word in ("success", "failure"):
-                chosen = [row for row in estimates if row.metric.endswith(f"|{word}:{source}")]
-                if chosen:
-                    by = source if source == "label" else success_name.removeprefix("success by ")
-                    title = f"Among {word} by {by} (OPD {revision})"
-                    _print_groups(console, title, chosen, note, success_name)
+def _print_episodes(episodes: EpisodeMetrics, apart: Sequence[str], form: Format) -> None:
+    """Print a row per episode as JSON or CSV, else the distribution of every metric, for each judge."""
+    from stepscore.analysis.printed import distribution_tables, episode_records
 
-
-def _print_groups(
-    console: Console, title: str, estimates: list[GroupEstimate], note: str, success_name: str
-) -> None:
-    """Print a row per group, a column per metric; a cell has its own n where it is not the row's."""
-    from stepscore.analysis import MAIN_METRICS, coverage_note
-
-    lines: dict[tuple[Any, ...], dict[str, Estimate]] = defaultdict(dict)
-    for row in estimates:
-        lines[tuple(row.group.values())][row.metric.split("|")[0]] = row.estimate
-    names = [name for name in MAIN_METRICS if any(name in line for line in lines.values())]
-    rows = []
-    coverages: dict[str, dict[str, float]] = {name: {} for name in names}
-    for key, line in lines.items():
-        n = episodes_behind(line.values())
-        label = " / ".join("unknown" if part is None else str(part) for part in key) or "all"
-        rows.append([escape(label), str(n), *(estimate_cell(line.get(name), n) for name in names)])
-        for name in names:
-            coverages[name][label] = line[name].coverage if name in line else math.nan
-    by_judge = success_name.replace(" by ", "\nby ").replace(", ", ",\n")
-    heads = [
-        {"success_label": "success\nby label", "success_judge": by_judge}.get(name, name) for name in names
-    ]
-    for part in tables(title, ["group", "n", *heads], rows, width=console.width):
-        console.print(part)
-    # Below the last part and not as its caption: that part may be one narrow column.
-    print_notes([note, coverage_note(coverages)])
+    tables = with_notes(distribution_tables(episodes, apart), episodes.notes)
+    print_result(form, tables, episode_records(episodes))
+    if form is Format.TABLE:
+        err().print("Every episode: --format csv or json")
 
 
 def policy_failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
@@ -219,80 +223,17 @@ def policy_failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list
     return [(group, failure_modes_by_policy(episodes.select(chosen))) for group, chosen in groups]
 
 
-def _print_subgoals(show: Show, subgoals: list[SubgoalTable]) -> None:
-    console = out()
-    for subgoal_table in subgoals:
-        # Labels of subgoals are the same for every run, so the main tables leave them out.
-        if show is not Show.MAIN or subgoal_table.source == "judge":
-            console.print(_subgoal_table(subgoal_table))
-    print_notes(_subgoal_notes(subgoals))
-    if show is Show.SUBGOALS and not subgoals:
-        console.print("Nothing is known of any subgoal: no verdict of the judge and no label says yes or no.")
-
-
-def _subgoal_notes(subgoals: list[SubgoalTable]) -> list[str]:
-    """Return a sentence for each task and source of verdicts whose groups are not known to the same extent."""
-    from stepscore.analysis import coverage_note
-
-    coverages: dict[tuple[Any, ...], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for found in subgoals:
-        name = " / ".join("unknown" if part is None else part for part in found.group.values())
-        for subgoal, estimate in zip(found.names, found.reached, strict=True):
-            coverages[found.group["task"], found.source][subgoal][name] = estimate.coverage
-    return [coverage_note(by_subgoal) for by_subgoal in coverages.values()]
-
-
-def _subgoal_table(subgoals: SubgoalTable) -> Table:
-    where = escape(", ".join("unknown" if part is None else part for part in subgoals.group.values()))
-    columns = (subgoals.names, subgoals.reached, subgoals.given_previous, subgoals.fails_first)
-    n = episodes_behind(subgoals.reached)
-    rows = [
-        [escape(name), *(estimate_cell(e, n) for e in line), str(n)]
-        for name, *line in zip(*columns, strict=True)
-    ]
-    violations = subgoals.violations
-    out_of_order = f"out of order: {percent(violations.value)} % of {violations.n} episodes"
-    heads = ["subgoal", "reached", "given previous", "fails first", "n"]
-    note = "" if subgoals.reviewed else " (drafted; not yet reviewed by a person)"
-    return table(f"Subgoals{note} by {subgoals.source}: {where}", heads, rows, caption=out_of_order)
-
-
 def print_failure_modes(modes: FailureModes, group: Group, revision: str) -> None:
     """Print how each policy fails, and what to look at; ``group`` names the judge where there are several."""
-    console = out()
-    judge = "".join(f", {escape(str(part))}" for part in group.values())
-    rows = [
-        [
-            escape(policy.policy or "unknown"),
-            str(policy.failures),
-            "\n".join(f"{name} {estimate_line(e, policy.failures)}" for name, e in policy.shares.items())
-            or "–",
-            percent(policy.stability, 0),
-            estimate_line(policy.inefficient),
-        ]
-        for policy in modes.policies
-    ]
-    heads = [
-        "policy",
-        "failures",
-        "of them, %",
-        "alike over\ntasks, %",
-        "successes by\ndetours, %",
-    ]
-    shares = table(f"How each policy fails (success by {modes.source}{judge})", heads, rows)
-    shares.columns[2].justify = "left"
-    console.print(shares)
-    for policy in modes.policies:
-        if policy.advice:
-            name = escape(policy.policy or "unknown")
-            console.print(f"[bold]{name}[/bold]: {escape(policy.advice)}", markup=True)
-    names = list(next(iter(modes.z_scores.values()), {}))
-    lines = [
-        [
-            escape(policy or "unknown"),
-            *("–" if math.isnan(scores[name]) else f"{scores[name]:+.2f}" for name in names),
-        ]
-        for policy, scores in modes.z_scores.items()
-    ]
-    title = f"Failures: standard deviations from the mean of the policies, better upwards (OPD {revision})"
-    console.print(table(title, ["policy", *names], lines))
+    from stepscore.analysis.printed import failure_mode_tables
+
+    for printed in failure_mode_tables(modes, group, revision):
+        print_table(printed)
+
+
+def print_subgoal_matrices(subgoals: Sequence[SubgoalTable]) -> None:
+    """Print, for every task, the percent of each policy's episodes that reached each subgoal: judge / label."""
+    from stepscore.analysis.printed import subgoal_matrices
+
+    for printed in subgoal_matrices(subgoals):
+        print_table(printed)

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from stepscore.cli import options
-from stepscore.cli.tables import out, print_json, table
+from stepscore._tables import Column, PrintedTable, TableRow, text_cell
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.tables import out, print_result, table
 
 
 class Kind(StrEnum):
@@ -27,16 +28,19 @@ def ls(
         Kind | None,
         typer.Argument(metavar="[KIND]", help="Kind of thing to list; default: the names of all."),
     ] = None,
-    json: options.Json = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """List the judges, models, readers or metrics, each with a summary and its options."""
+    chosen = chosen_format(output_format, json=json, csv=csv)
     lists = {Kind.JUDGES: _judges, Kind.MODELS: _models, Kind.READERS: _readers, Kind.METRICS: _metrics}
     if kind is None:
-        _print_names({each.value: [row["name"] for row in rows()] for each, rows in lists.items()}, json=json)
+        _print_names({each.value: [row["name"] for row in rows()] for each, rows in lists.items()}, chosen)
         return
     rows = lists[kind]()
-    if json:
-        print_json(rows)
+    if chosen is not Format.TABLE:
+        print_result(chosen, [_table(kind.value.capitalize(), rows)], rows)
         return
     listing = table(
         kind.value.capitalize(), list(rows[0]), [[escape(cell) for cell in row.values()] for row in rows]
@@ -46,10 +50,16 @@ def ls(
     out().print(listing)
 
 
-def _print_names(names: dict[str, list[str]], *, json: bool) -> None:
+def _table(title: str, rows: list[dict[str, str]]) -> PrintedTable:
+    columns = tuple(Column(name, left=True) for name in rows[0])
+    return PrintedTable(title, columns, tuple(TableRow(tuple(map(text_cell, row.values()))) for row in rows))
+
+
+def _print_names(names: dict[str, list[str]], form: Format) -> None:
     """Print the names of every kind, and how to read more of one."""
-    if json:
-        print_json(names)
+    if form is not Format.TABLE:
+        rows = [{"kind": kind, "name": name} for kind, listed in names.items() for name in listed]
+        print_result(form, [_table("Names", rows)], names, csv_rows=rows)
         return
     for kind, listed in names.items():
         out().print(f"[bold]{kind}[/bold]: {escape(', '.join(listed))}", soft_wrap=True, markup=True)

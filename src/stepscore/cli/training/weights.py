@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._extras import check_extra
 from stepscore.cli import options
-from stepscore.cli.tables import err, print_json
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.tables import err, print_result
 from stepscore.cli.training import weights_options as flags
 from stepscore.cli.training.weights_options import Failures, Method, SuccessBy
-from stepscore.cli.training.weights_tables import as_row, how_to_train, print_weights
+from stepscore.cli.training.weights_tables import as_row, how_to_train, print_weights, weight_tables
 from stepscore.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def weights(
     revision: flags.Revision = DEFAULT_REVISION,
     policy_type: flags.PolicyType = "smolvla",
     plot: flags.Plot = None,
-    json: options.Json = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
 ) -> None:
     """Turn a run into training weights, and show their distribution before anything is trained.
 
@@ -71,6 +74,7 @@ def weights(
     from stepscore.curation import run_frames, weight_distribution
     from stepscore.runs import open_run
 
+    output = chosen_format(output_format, json=json, csv=csv)
     form = _form(method, form)
     stall = _stall_options(form, stalls, still, done)
     given = {
@@ -113,10 +117,11 @@ def weights(
 
         files.append(plot_weights(plot, weighting, distribution))
     command = _command(opened, weighting, policy_type, out)
-    if json:
-        print_json(as_row(weighting, distribution, chosen, files, command))
-    else:
+    if output is Format.TABLE:
         print_weights(weighting, distribution, chosen)
+    else:
+        record = as_row(weighting, distribution, chosen, files, command)
+        print_result(output, weight_tables(weighting, distribution), record)
     for warning in distribution.warnings:
         err().print(f"Warning: {warning}", style="yellow", soft_wrap=True, markup=False)
     for name in files:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
-from stepscore.cli.tables import out, percent, table
+from stepscore._tables import Column, PrintedTable, TableRow, count_cell, number_cell, percent_cell, text_cell
+from stepscore.cli.tables import out, print_table
 
 if TYPE_CHECKING:
     from stepscore.curation import EpisodeSelection, WeightDistribution, Weighting
@@ -67,22 +66,36 @@ def print_weights(weighting: Weighting, distribution: WeightDistribution, chosen
         soft_wrap=True,
         markup=False,
     )
+    for printed in weight_tables(weighting, distribution):
+        print_table(printed)
+
+
+def weight_tables(weighting: Weighting, distribution: WeightDistribution) -> list[PrintedTable]:
+    """Return the histogram, the shares with the weighting's own figures, and the episodes at both ends."""
+    return [_histogram(distribution), _shares(weighting, distribution), *_episodes(distribution)]
+
+
+def _histogram(distribution: WeightDistribution) -> PrintedTable:
     most = max(int(distribution.counts.max(initial=0)), 1)
     total = max(int(distribution.counts.sum()), 1)
-    rows = [
-        [
-            f"{low:.2f}…{high:.2f}",
-            str(count),
-            percent(count / total),
-            "█" * round(BAR_WIDTH * int(count) / most),
-        ]
+    rows = tuple(
+        TableRow(
+            (
+                text_cell(f"{low:.2f}…{high:.2f}"),
+                count_cell(int(count)),
+                percent_cell(float(count / total)),
+                text_cell("█" * round(BAR_WIDTH * int(count) / most)),
+            )
+        )
         for low, high, count in zip(
             distribution.edges[:-1], distribution.edges[1:], distribution.counts, strict=True
         )
-    ]
-    histogram = table("Weights", ["weight", "frames", "%", ""], rows)
-    histogram.columns[3].justify = "left"
-    console.print(histogram)
+    )
+    columns = (Column("weight", left=True), Column("frames"), Column("%"), Column("", left=True))
+    return PrintedTable("Weights", columns, rows)
+
+
+def _shares(weighting: Weighting, distribution: WeightDistribution) -> PrintedTable:
     figures = {
         "at 0": distribution.at_zero,
         "at 1": distribution.at_one,
@@ -90,25 +103,30 @@ def print_weights(weighting: Weighting, distribution: WeightDistribution, chosen
         "unknown": distribution.unknown,
         "effective sample size": distribution.effective,
     }
-    console.print(
-        table("Shares", ["of the frames", "%"], [[name, percent(v)] for name, v in figures.items()])
-    )
-    console.print(f"mean weight {distribution.mean:.3f}", markup=False)
-    for name, value in weighting.facts.items():
-        console.print(f"{name} {value:.4g}", markup=False)
-    _print_episodes(distribution)
+    rows = tuple(TableRow((text_cell(name), percent_cell(value))) for name, value in figures.items())
+    facts = (f"{name} {value:.4g}" for name, value in weighting.facts.items())
+    notes = (f"mean weight {distribution.mean:.3f}", *facts)
+    return PrintedTable("Shares", (Column("of the frames", left=True), Column("%")), rows, notes)
 
 
-def _print_episodes(distribution: WeightDistribution) -> None:
-    console = out()
+def _episodes(distribution: WeightDistribution) -> list[PrintedTable]:
     known = [episode for episode in distribution.episodes if episode.mean == episode.mean]
-    rows = [
-        [escape(e.id), f"{e.mean:.3f}", f"{e.relative:.2f}", {True: "yes", False: "no", None: "–"}[e.success]]
+    rows = tuple(
+        TableRow(
+            (
+                text_cell(e.id),
+                number_cell(e.mean, ".3f"),
+                number_cell(e.relative, ".2f"),
+                text_cell({True: "yes", False: "no", None: "–"}[e.success]),
+            )
+        )
         for e in known
-    ]
-    heads = ["episode", "mean weight", "of the mean", "success\nby label"]
+    )
+    heads = ("episode", "mean weight", "of the mean", "success\nby label")
+    columns = tuple(Column(head, left=index == 0) for index, head in enumerate(heads))
     if len(rows) <= 2 * EPISODES_PER_END:
-        console.print(table("Episodes, most up-weighted first", heads, rows))
-    else:
-        console.print(table("Most up-weighted", heads, rows[:EPISODES_PER_END]))
-        console.print(table("Most down-weighted", heads, rows[: -EPISODES_PER_END - 1 : -1]))
+        return [PrintedTable("Episodes, most up-weighted first", columns, rows)]
+    return [
+        PrintedTable("Most up-weighted", columns, rows[:EPISODES_PER_END]),
+        PrintedTable("Most down-weighted", columns, rows[: -EPISODES_PER_END - 1 : -1]),
+    ]

@@ -1,0 +1,41 @@
+"""A table as GitHub's Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from stepscore._tables.cells import Cell
+from stepscore._tables.table import PrintedTable
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&!])")
+
+
+def markdown_table(table: PrintedTable) -> str:
+    """Return the table in Markdown: title, pipe table, notes. An interval is ``87.5 [52.9, 97.8]``."""
+    heads = [_escape(column.head) for column in table.columns]
+    lines = [f"**{_escape(table.title)}**", ""] if table.title else []
+    lines.append(_line(heads))
+    lines.append(_line([":---" if column.left else "---:" for column in table.columns]))
+    lines += [_line([_cell(cell) for cell in row.cells]) for row in table.rows]
+    for note in table.notes:
+        lines += ["", _escape(note)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(cell: Cell) -> str:
+    text = _escape(cell.text)
+    if cell.bold:
+        text = f"**{text}**"
+    if cell.bounds is not None:
+        text += rf" \[{cell.bounds[0]}, {cell.bounds[1]}\]"
+    return f"{text}, {_escape(cell.note)}" if cell.note else text
+
+
+def _escape(text: str) -> str:
+    """Return a text that Markdown shows as it is, on one line."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return _SPECIAL.sub(r"\\\1", line)

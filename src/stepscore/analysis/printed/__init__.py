@@ -1,0 +1,27 @@
+"""Results as tables for people: each function returns tables that every form of text shows with the same cells."""
+
+from stepscore.analysis.printed.comparison_tables import comparison_tables
+from stepscore.analysis.printed.episode_tables import distribution_tables, episode_records
+from stepscore.analysis.printed.failure_tables import failure_mode_records, failure_mode_tables
+from stepscore.analysis.printed.judge_tables import judge_records, judge_tables
+from stepscore.analysis.printed.metric_tables import conditioned_tables, metric_table
+from stepscore.analysis.printed.subgoal_tables import (
+    subgoal_coverage_notes,
+    subgoal_detail_tables,
+    subgoal_matrices,
+)
+
+__all__ = [
+    "comparison_tables",
+    "conditioned_tables",
+    "distribution_tables",
+    "episode_records",
+    "failure_mode_records",
+    "failure_mode_tables",
+    "judge_records",
+    "judge_tables",
+    "metric_table",
+    "subgoal_coverage_notes",
+    "subgoal_detail_tables",
+    "subgoal_matrices",
+]

@@ -1,0 +1,83 @@
+"""Metrics by group: a row per group with its n once, a column per metric with the better direction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from stepscore._tables import Column, PrintedTable, TableRow, count_cell, estimate_cell, group_name, text_cell
+from stepscore.analysis.episode_metrics import metric_columns
+from stepscore.analysis.estimates import MAIN_METRICS, GroupEstimate
+from stepscore.analysis.pooling import coverage_note
+from stepscore.types import Estimate
+
+
+def metric_table(
+    estimates: Iterable[GroupEstimate], *, revision: str, note: str, success_name: str = "success by judge"
+) -> PrintedTable:
+    """Return the table of all episodes: the metrics of ``MAIN_METRICS`` that are known.
+
+    Args:
+        estimates: From :func:`grouped_estimates`; conditioned ones are left out.
+        revision: The OPD revision, for the title.
+        note: The sentence below the table.
+        success_name: What success by judge is called, from ``EpisodeMetrics.success_name``.
+    """
+    unconditioned = [row for row in estimates if "|" not in row.metric]
+    return _table(f"Metrics (OPD {revision})", unconditioned, revision, note, success_name)
+
+
+def conditioned_tables(
+    estimates: Sequence[GroupEstimate], *, revision: str, note: str, success_name: str = "success by judge"
+) -> list[PrintedTable]:
+    """Return the tables among successes and among failures, by label and by judge."""
+    tables = []
+    for source in ("label", "judge"):
+        for word in ("success", "failure"):
+            chosen = [row for row in estimates if row.metric.endswith(f"|{word}:{source}")]
+            if chosen:
+                by = source if source == "label" else success_name.removeprefix("success by ")
+                title = f"Among {word} by {by} (OPD {revision})"
+                tables.append(_table(title, chosen, revision, note, success_name))
+    return tables
+
+
+def episodes_behind(estimates: Iterable[Estimate]) -> int:
+    """Return how many episodes estimates are about, those of unknown value included."""
+    return max((round(e.n / e.coverage) for e in estimates if e.coverage > 0), default=0)
+
+
+def _table(
+    title: str, estimates: Iterable[GroupEstimate], revision: str, note: str, success_name: str
+) -> PrintedTable:
+    lines: dict[tuple[tuple[str, str | None], ...], dict[str, GroupEstimate]] = {}
+    for row in estimates:
+        lines.setdefault(tuple(row.group.items()), {})[row.metric.split("|")[0]] = row
+    names = [name for name in MAIN_METRICS if any(name in line for line in lines.values())]
+    better = {column.name: column.better for column in metric_columns(revision)}
+    rows = []
+    coverages: dict[str, dict[str, float]] = {name: {} for name in names}
+    for key, line in lines.items():
+        n, label = episodes_behind(row.estimate for row in line.values()), group_name(dict(key))
+        cells = [
+            estimate_cell(line[name].estimate, n, line[name].metric) if name in line else estimate_cell(None)
+            for name in names
+        ]
+        rows.append(TableRow((text_cell(label), count_cell(n), *cells), dict(key)))
+        for name in names:
+            coverages[name][label] = line[name].estimate.coverage if name in line else math.nan
+    heads = [Column(_head(name, success_name), better.get(name, "neither")) for name in names]
+    notes = [note, no_interval_note(rows), coverage_note(coverages)]
+    columns = (Column("group", left=True), Column("n"), *heads)
+    return PrintedTable(title, columns, tuple(rows), tuple(text for text in notes if text))
+
+
+def _head(name: str, success_name: str) -> str:
+    by_judge = success_name.replace(" by ", "\nby ").replace(", ", ",\n")
+    return {"success_label": "success\nby label", "success_judge": by_judge}.get(name, name)
+
+
+def no_interval_note(rows: Iterable[TableRow]) -> str:
+    """Return the sentence on estimates without an interval; empty where every one has its own."""
+    bare = any(cell.bare for row in rows for cell in row.cells)
+    return "A value without an interval: the sample is too small for one." if bare else ""

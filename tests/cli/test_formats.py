@@ -1,0 +1,350 @@
+"""--format: five forms of every result, equal cell by cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stepscore._tables import Cell, PrintedTable
+from stepscore.cli.app import app
+from stepscore.cli.formats import Format, chosen_format
+from stepscore.cli.results import compare as compare_command
+from stepscore.cli.results import metrics as metrics_command
+from stepscore.cli.results.metrics import Show
+from stepscore.cli.tables import print_result
+from stepscore.errors import OptionError
+from tests.cli.printed_forms import Read, Shown, read_latex, read_markdown, read_terminal
+from tests.report.made_runs import write_run
+
+HOSTILE = r"50%_of {a}|b & c$ #1 ~x^2 \end{table} <b> [x]* --- ``q'' … [bold]"
+
+
+EPISODES = 24
+
+
+def plant(number: int, record: dict[str, Any]) -> None:
+    """Three policies, one of them with a name that is hard to print; subgoals judged and labelled; gaps."""
+    policy, scene = ("a", "b", HOSTILE)[number % 3], number // 3
+    record["id"] = f"{number:03d}"
+    record["episode"] |= {
+        "policy": policy,
+        "task": "open_it & close",
+        "pair": str(scene),
+        "success": scene % 3 != 0,
+    }
+    names = ("grasp_it", "50% open")
+    record["episode"]["subgoals"] = [
+        {
+            "name": name,
+            "criterion": "",
+            "view": "",
+            "mode": "ever",
+            "label": (scene + k) % 2 == 0,
+            "reviewed": True,
+        }
+        for k, name in enumerate(names)
+    ]
+    record["judgement"]["verdicts"] = [
+        {
+            "subgoal": name,
+            "answer": ("yes", "no", "unknown")[(number + k) % 3],
+            "score": None,
+            "when_s": None,
+            "why": "",
+        }
+        for k, name in enumerate(names)
+    ]
+    if policy == "b" and scene > 6:
+        record["judgement"]["curve"]["progress"][4] = None
+
+
+@pytest.fixture(autouse=True)
+def a_terminal_in_which_nothing_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("runs") / "run", EPISODES, steps=10, change=plant).path
+
+
+class Printed(NamedTuple):
+    """What a command gave to the writers: tables, the rows of JSON, those of CSV."""
+
+    tables: list[PrintedTable]
+    records: Any
+    options: dict[str, Any]
+
+
+def result_of(command: ModuleType, call: Callable[[], None]) -> Printed:
+    """Run a command once, and take its result before it is printed: measuring takes the time."""
+    found: list[Printed] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            command,
+            "print_result",
+            lambda _, tables, records, **given: found.append(Printed(tables, records, given)),
+        )
+        call()
+    (result,) = found
+    return result
+
+
+@pytest.fixture(scope="module")
+def results(run: Path) -> dict[Show, Printed]:
+    return {
+        show: result_of(metrics_command, partial(metrics_command.metrics, [run], show=show)) for show in Show
+    }
+
+
+@pytest.fixture(scope="module")
+def comparison(run: Path) -> Printed:
+    return result_of(compare_command, partial(compare_command.compare, [run]))
+
+
+def written(result: Printed, form: Format, capsys: pytest.CaptureFixture[str]) -> str:
+    print_result(form, result.tables, result.records, **result.options)
+    return capsys.readouterr().out
+
+
+def all_forms(
+    result: Printed, capsys: pytest.CaptureFixture[str]
+) -> tuple[list[Read], list[dict[str, Any]], list[dict[str, str]]]:
+    """The tables, once it is held that terminal, Markdown and LaTeX show the same; the rows of JSON and CSV."""
+    terminal, markdown, latex = (
+        read(written(result, form, capsys))
+        for form, read in (
+            (Format.TABLE, read_terminal),
+            (Format.MARKDOWN, read_markdown),
+            (Format.LATEX, read_latex),
+        )
+    )
+    assert markdown == latex
+    assert markdown == terminal
+    rows = json.loads(written(result, Format.JSON, capsys))
+    assert rows
+    return markdown, rows, list(csv.DictReader(io.StringIO(written(result, Format.CSV, capsys))))
+
+
+def printed(form: str, *arguments: object) -> str:
+    shown = CliRunner(env={"COLUMNS": "1000"}).invoke(app, [*map(str, arguments), "--format", form])
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout
+
+
+def shown_cells(table: PrintedTable) -> list[list[Shown]]:
+    return [[(cell.text.strip(), cell.bounds, cell.note) for cell in row.cells] for row in table.rows]
+
+
+def flat(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row["group"], **{name: value for name, value in row.items() if name != "group"}}
+
+
+def as_csv(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+TABLES = [show for show in Show if show is not Show.EPISODES]
+
+
+@pytest.mark.parametrize("show", TABLES)
+def test_every_table_is_the_same_in_five_forms(
+    show: Show, results: dict[Show, Printed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables, rows, lines = all_forms(results[show], capsys)
+    assert tables
+    assert len({table.title for table in tables}) == len(tables)
+    assert len(lines) == len(rows)
+    for line, row in zip(lines, rows, strict=True):
+        assert {name: text for name, text in line.items() if text} == {
+            name: as_csv(value) for name, value in flat(row).items() if as_csv(value)
+        }
+
+
+@pytest.mark.parametrize("show", TABLES)
+def test_every_number_of_a_table_is_that_of_json(
+    show: Show, results: dict[Show, Printed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table's cells name the row of JSON that they show; what is read back of each form is that row's number."""
+    tables, rows, _ = all_forms(results[show], capsys)
+    made = results[show].tables
+    assert [table.rows for table in tables] == [shown_cells(table) for table in made]
+    by_name = {(json.dumps(row["group"], sort_keys=True), row["metric"]): row for row in rows}
+    checked = 0
+    for table in made:
+        for row in table.rows:
+            key = json.dumps(row.group, sort_keys=True)
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                if cell.parts:
+                    group = json.dumps({"task": row.group["task"], "policy": column.name}, sort_keys=True)
+                    for text, part in zip(cell.text.split(" / "), cell.parts, strict=True):
+                        assert_same(text, by_name[group, part.metric]["value"])
+                elif cell.metric:
+                    check_cell(cell, by_name[key, cell.metric])
+                checked += bool(cell.parts or cell.metric)
+    assert checked >= 6
+
+
+def check_cell(cell: Cell, row: dict[str, Any]) -> None:
+    assert_same(cell.text, row["value"])
+    if cell.bounds:
+        assert [f"{100 * row[end]:.1f}" for end in ("lo", "hi")] == list(cell.bounds)
+    elif cell.bare:
+        assert row["lo"] is None
+    if cell.note.startswith("n "):
+        assert cell.note.split()[1] == str(row["n"])
+
+
+def assert_same(text: str, value: float | None) -> None:
+    """A cell's text is the number: a count, a percentage, a difference in points or a number as it is."""
+    if value is None:
+        assert text in ("–", "unknown")
+        return
+    digits = len(text.partition(".")[2])
+    assert float(text) in (float(f"{100 * value:.{digits}f}"), float(f"{value:.{digits}f}"))
+
+
+def test_the_episodes_are_listed_as_data_and_summed_up_as_tables(
+    results: dict[Show, Printed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables, rows, lines = all_forms(results[Show.EPISODES], capsys)
+    assert len(rows) == EPISODES
+    assert [line["MP"] for line in lines] == [as_csv(row["MP"]) for row in rows]
+    (table,) = tables
+    for cells in table.rows:
+        known = np.array([row[cells[0][0]] for row in rows if row[cells[0][0]] is not None])
+        assert int(cells[1][0]) == len(known)
+        for (text, _, _), share in zip(cells[2:7], (0, 0.1, 0.5, 0.9, 1), strict=True):
+            assert text == f"{100 * np.quantile(known, share):.1f}"
+
+
+def test_a_comparison_is_the_same_in_five_forms(
+    comparison: Printed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables, rows, lines = all_forms(comparison, capsys)
+    made = comparison.tables
+    assert [table.rows for table in tables] == [shown_cells(table) for table in made]
+    by_pair = {(row["metric"], json.dumps(row["a"]), json.dumps(row["b"])): row for row in rows}
+    for table in made:
+        for row in table.rows:
+            stored = by_pair.pop(
+                (row.group["metric"], json.dumps(row.group["a"]), json.dumps(row.group["b"]))
+            )
+            for cell in row.cells[1:]:
+                if cell.text == "<0.001":
+                    assert stored[cell.metric] < 0.001
+                elif cell.metric == "n_a":
+                    assert cell.text in (f"{stored['n_a']} pairs", f"{stored['n_a']} / {stored['n_b']}")
+                else:
+                    assert_same(cell.text, stored[cell.metric])
+            lo, hi = row.cells[1].bounds or ("", "")
+            assert (lo, hi) == (f"{100 * stored['lo']:.1f}", f"{100 * stored['hi']:.1f}")
+    assert not by_pair
+    assert [line["difference"] for line in lines] == [as_csv(row["difference"]) for row in rows]
+
+
+def test_n_stands_once_a_row_and_arrows_in_the_heads(
+    results: dict[Show, Printed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables, _, _ = all_forms(results[Show.MAIN], capsys)
+    assert tables[0].heads[:2] == ["group", "n"]
+    assert {"MP ↑", "CRA ↓", "success by label ↑"} <= set(tables[0].heads)
+    of_a = next(row for row in tables[0].rows if row[0][0] == "a")
+    assert not any(note for _, _, note in of_a)
+    of_b = next(row for row in tables[0].rows if row[0][0] == "b")
+    assert "n 7 (88 %)" in {note for _, _, note in of_b}
+    assert any(row[0][0] == HOSTILE for row in tables[0].rows)
+
+
+def test_the_matrix_has_a_row_per_subgoal_and_a_column_per_policy(
+    results: dict[Show, Printed], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (matrix,), rows, _ = all_forms(results[Show.SUBGOAL_MATRIX], capsys)
+    assert matrix.heads == ["subgoal", HOSTILE, "a", "b"]
+    assert [row[0][0] for row in matrix.rows] == ["grasp_it", "50% open"]
+    reached = {
+        (row["group"]["policy"], row["metric"]): row["value"]
+        for row in rows
+        if row["metric"].startswith("reached:")
+    }
+    policy_a = reached["a", "reached:grasp_it:judge"], reached["a", "reached:grasp_it:label"]
+    assert matrix.rows[0][2][0] == " / ".join(f"{100 * value:.0f}" for value in policy_a)
+    for show in (Show.SUBGOALS, Show.ALL, Show.MAIN):
+        assert matrix in read_markdown(written(results[show], Format.MARKDOWN, capsys))
+
+
+@pytest.mark.parametrize("command", [["ls", "metrics"], ["ls"]])
+def test_lists_have_five_forms(command: list[str]) -> None:
+    (table,) = read_markdown(printed("markdown", *command))
+    assert read_latex(printed("latex", *command)) == [table]
+    lines = list(csv.DictReader(io.StringIO(printed("csv", *command))))
+    assert [[text for text, _, _ in row] for row in table.rows] == [
+        [" ".join(cell.split()) for cell in line.values()] for line in lines
+    ]
+    assert json.loads(printed("json", *command))
+
+
+def test_a_source_has_five_forms(toys: Path) -> None:
+    tables = read_markdown(printed("markdown", "inspect", toys))
+    assert read_latex(printed("latex", "inspect", toys)) == tables
+    lines = list(csv.DictReader(io.StringIO(printed("csv", "inspect", toys))))
+    contents = json.loads(printed("json", "inspect", toys))
+    stored = {
+        (task["task"], policy): n for task in contents["tasks"] for policy, n in task["policies"].items()
+    }
+    found = {(line["row"], line["column"]): int(line["value"]) for line in lines if "task" in line["table"]}
+    assert found == stored
+    assert tables[0].title == "Episodes by task and policy"
+
+
+def test_weights_have_five_forms(toy_run: Path, tmp_path: Path) -> None:
+    arguments = (
+        "weights",
+        toy_run,
+        "--method",
+        "filter",
+        "--top",
+        "0.5",
+        "--by",
+        "PPL",
+        "-o",
+        tmp_path / "w.parquet",
+    )
+    tables = read_markdown(printed("markdown", *arguments))
+    assert read_latex(printed("latex", *arguments)) == tables
+    assert [table.title for table in tables[:2]] == ["Weights", "Shares"]
+    record = json.loads(printed("json", *arguments))
+    lines = list(csv.DictReader(io.StringIO(printed("csv", *arguments))))
+    shares = {line["row"]: line["value"] for line in lines if line["table"] == "Shares"}
+    assert float(shares["at 0"]) == record["at_zero"]
+
+
+class TestTheChoice:
+    def test_json_and_csv_are_short_forms(self, run: Path) -> None:
+        for form in ("json", "csv"):
+            short = CliRunner().invoke(app, ["metrics", str(run), "--show", "episodes", f"--{form}"])
+            assert short.stdout == printed(form, "metrics", run, "--show", "episodes")
+
+    def test_without_a_choice_it_is_a_table(self) -> None:
+        assert chosen_format(None) is Format.TABLE
+        assert chosen_format(Format.JSON, json=True) is Format.JSON
+
+    def test_two_forms_are_refused_in_words(self, run: Path) -> None:
+        with pytest.raises(OptionError, match="--csv and --json cannot be combined; use one of them"):
+            chosen_format(None, json=True, csv=True)
+        with pytest.raises(OptionError, match="--format latex and --json cannot be combined"):
+            chosen_format(Format.LATEX, json=True)
+
+    def test_the_refusal_comes_before_the_run_is_read(self, tmp_path: Path) -> None:
+        with pytest.raises(OptionError, match="cannot be combined"):
+            compare_command.compare([tmp_path / "none"], json=True, csv=True)
