@@ -73,14 +73,20 @@ def test_a_long_prompt_costs_what_the_provider_asks_for_long_prompts() -> None:
     [
         "vllm/Qwen/Qwen3-VL-8B-Instruct",
         "vllm/openai/gpt-4o",  # self-hosted: no provider bills it
-        "hf/google/gemini-2.5-pro",
         "openai-api/gateway/gpt-4o",  # a gateway has prices of its own
         "openai-api/my-gpt-4o",
-        "embedded",
     ],
 )
 def test_a_price_that_nobody_knows_is_unknown(model: str) -> None:
     assert price_of(model) is None
+
+
+@pytest.mark.parametrize("model", ["embedded", "hf/google/gemini-2.5-pro", "sarm/out"])
+def test_a_model_in_this_process_costs_nothing(model: str) -> None:
+    price = price_of(model)
+    assert price is not None
+    assert price.cost(10**9, 10**9) == 0
+    assert "this process" in price.source
 
 
 def test_a_price_is_per_million_tokens() -> None:

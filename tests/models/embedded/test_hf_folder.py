@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
@@ -15,6 +16,7 @@ from stepscore.models.hf.chat import chat_text
 from stepscore.models.hf.files import read_json
 from stepscore.models.qwen3vl import Geometry, geometry_of
 from stepscore.models.sarm.encoders import get_encoder
+from stepscore.training.vlm.processor_files import write_processor_files
 from tests.models import tiny
 
 IMAGE = DecodedMedia(tiny.part(tiny.clip(2), 0, 1))
@@ -102,3 +104,16 @@ def test_torch_loads_it_without_a_progress_bar_of_transformers(capfd: pytest.Cap
     assert "Loading weights" not in capfd.readouterr().err
     AutoModelForImageTextToText.from_pretrained(FOLDER, local_files_only=True)
     assert "Loading weights" in capfd.readouterr().err  # outside of it, the library's bars are as they were
+
+
+def test_a_rebuilt_checkpoint_gets_the_same_files(tmp_path: Path) -> None:
+    write_processor_files(tmp_path, read_json(FOLDER / "config.json"))
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == [
+        "chat_template.jinja",
+        "preprocessor_config.json",
+        "tokenizer_config.json",
+        "video_preprocessor_config.json",
+    ]
+    for name in written:
+        assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), name

@@ -213,6 +213,8 @@ def test_lora_trains_the_adapters_alone_and_merges_into_a_plain_checkpoint(
     assert done["finished"]
     from safetensors.torch import load_file
 
+    kept = "preprocessor_config.json"
+    assert (tmp_path / "out" / kept).read_bytes() == (tmp_path / "base" / kept).read_bytes()
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("base", "out"))
     assert set(before) == set(after)
     changed = {name for name in before if not torch.equal(before[name], after[name])}

@@ -1,8 +1,8 @@
 """The price of a model's tokens, and the most a call can cost.
 
 The user's prices (``--price-in``, ``--price-out``) come first. Else the library genai-prices, which holds the
-providers' price lists as data and needs no network, is looked up for models of ``openai-api/``. A model that neither
-knows has no price, and its cost is unknown.
+providers' price lists as data and needs no network, is looked up for models of ``openai-api/``. A model in this
+process is billed by nobody. Any other has no price, and its cost is unknown.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 BILLED_BACKENDS = ("openai-api", "mock")
 """Backends whose models a provider may bill by the token; ``mock`` stands in for one in tests and trials."""
+
+IN_PROCESS_BACKENDS = ("embedded", "hf", "sarm")
+"""Backends whose models are computed here, where a token has no price."""
 
 MAX_TOKENS_PER_IMAGE = 16_384
 """No vision model in use reads one image as more tokens than this."""
@@ -80,6 +83,8 @@ def price_of(model: str, tokens_in: float | None = None, tokens_out: float | Non
     if tokens_in is not None or tokens_out is not None:
         return Price(tokens_in or 0.0, tokens_out or 0.0, "given by the user")
     backend, _, name = model.partition("/")
+    if backend in IN_PROCESS_BACKENDS:
+        return Price(0.0, 0.0, "no charge: computed in this process")
     if backend not in BILLED_BACKENDS or not name:
         return None
     provider, slash, served_name = name.partition("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from stepscore.training.embedded.tasks import (
     VIEW,
 )
 from stepscore.training.vlm.job import VlmJob
+from stepscore.training.vlm.processor_files import write_processor_files
 
 IMAGE_SIZE = 128
 """Pixels a side of the judge's input."""
@@ -128,8 +130,10 @@ def package_checkpoint(work: Path, seed: int) -> None:
     from stepscore.training.gate.training import build_gate
 
     FOLDER.mkdir(exist_ok=True)
+    trained = work / f"seed-{seed}"
     for name in ("config.json", "generation_config.json", "tokenizer.json", "model.safetensors"):
-        shutil.copyfile(work / f"seed-{seed}" / name, FOLDER / name)
+        shutil.copyfile(trained / name, FOLDER / name)
+    write_processor_files(FOLDER, json.loads((FOLDER / "config.json").read_text()))
     for name in (GATE_FILE, CALIBRATION.name):
         (FOLDER / name).unlink(missing_ok=True)
     in_distribution = [work / rollouts.name for rollouts in TRAINING]

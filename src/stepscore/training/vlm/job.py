@@ -75,6 +75,11 @@ class VlmJob(TrainingJob):
         """The extra that it needs: LoRA adapters are made by peft."""
         return "local" if self.lora_rank is None else "train"
 
+    @property
+    def _base(self) -> str | None:
+        """The path or repo id of the checkpoint to fine-tune."""
+        return None if self.base is None else self.base.removeprefix("hf/")
+
     def prepare(self, log: Log) -> PreparedRun:
         """Decode the episodes and build the network, new or from a checkpoint."""
         from stepscore.training.vlm.data.dataset import read_videos
@@ -98,7 +103,7 @@ class VlmJob(TrainingJob):
             if trainer.finished and self.lora_rank is not None:
                 network = merge_lora(network)
             if trainer.finished or self.lora_rank is None:
-                write_checkpoint(network, tokenizer, self.folder)
+                write_checkpoint(network, tokenizer, self.folder, self._base)
 
         return PreparedRun(trainer, metrics if held_out else None, write)
 
@@ -124,12 +129,11 @@ class VlmJob(TrainingJob):
 
         texts = vlm_setup.texts_of(videos, vlm_setup.read_paraphrases(self.paraphrases))
         geometry = Geometry()
-        if self.base is None:
+        if self._base is None:
             sizes = SmallVlmConfig(image_size=self.image_size)
             network, tokenizer = vlm_setup.new_network(texts, sizes, self.seed)
         else:
-            checkpoint = self.base.removeprefix("hf/")
-            network, tokenizer, geometry = vlm_setup.from_checkpoint(checkpoint, lora_rank=self.lora_rank)
+            network, tokenizer, geometry = vlm_setup.from_checkpoint(self._base, lora_rank=self.lora_rank)
         trainer = vlm_setup.build_trainer(
             network,
             vlm_setup.encode_with(tokenizer),

@@ -21,6 +21,7 @@ from stepscore.training.vlm.data.clips import Texts
 from stepscore.training.vlm.data.dataset import LabelledVideo
 from stepscore.training.vlm.data.image_batches import ImageBatches
 from stepscore.training.vlm.loss import AuxHeads, LossComputer
+from stepscore.training.vlm.processor_files import copy_preprocessors, write_processor_files
 from stepscore.training.vlm.small_vlm import SmallVlmConfig, all_texts, make_network, train_tokenizer
 from stepscore.training.vlm.trainer import HEAD, VlmTrainer
 from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
@@ -222,13 +223,23 @@ def encode_with(tokenizer: Any) -> Any:
     return lambda text: list(ids(text))
 
 
-def write_checkpoint(network: Any, tokenizer: Any, folder: Path) -> None:
-    """Write the network as a checkpoint that ``hf/FOLDER`` loads: float16 weights, config, tokenizer."""
+def write_checkpoint(network: Any, tokenizer: Any, folder: Path, base: str | None = None) -> None:
+    """Write the network as a checkpoint that ``hf/FOLDER`` loads, complete for other tools too.
+
+    Args:
+        network: Its weights are written as float16.
+        tokenizer: Of either library.
+        folder: Where to; made if missing.
+        base: The checkpoint it was fine-tuned from, whose preprocessor configs it keeps.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     full = {name: weights.detach().clone() for name, weights in network.state_dict().items()}
     network.half().save_pretrained(folder)
     network.float().load_state_dict(full)
     if hasattr(tokenizer, "save_pretrained"):
         tokenizer.save_pretrained(folder)
+        if base is not None:
+            copy_preprocessors(checkpoint_folder(base, remote_code=False), folder)
     else:
         tokenizer.save(str(folder / "tokenizer.json"))
+        write_processor_files(folder, read_json(folder / "config.json"))

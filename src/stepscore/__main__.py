@@ -1,0 +1,5 @@
+"""Runs the command line as ``python -m stepscore``."""
+
+from stepscore.cli.main import main
+
+main()
