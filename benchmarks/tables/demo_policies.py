@@ -22,13 +22,11 @@ import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import MAIN_METRICS, EpisodeMetrics, compare_groups, measure_episodes
-from stepscore.cli.judging.demo import ROLLOUTS, _judges
+from stepscore.cli.judging.demo import FPS, POLICIES, ROLLOUTS, SIZE, TASKS, VIEW, demo_judges
 from stepscore.episodes import open_episodes
 from stepscore.judges import Judge
 from stepscore.runs import Run, score
 
-TASKS = ("drawer-open", "door-open", "window-close", "button-press-topdown")
-POLICIES = ("expert", "noisy:1", "freeze", "undo")
 FIRST_SEED = 7101
 ALPHA = 0.05
 BEST, TIED, LIKE, BEHIND = "best", "tied", "not distinguishable", "behind"
@@ -36,7 +34,7 @@ BEST, TIED, LIKE, BEHIND = "best", "tied", "not distinguishable", "behind"
 
 def demo_judge() -> Judge:
     """Return the judge of the demo's first table."""
-    return next(judge for judge in _judges() if judge.name == "topreward")
+    return next(judge for judge in demo_judges() if judge.name == "topreward")
 
 
 def make_rollouts(root: Path, seed: int) -> Path:
@@ -45,9 +43,9 @@ def make_rollouts(root: Path, seed: int) -> Path:
 
     if not root.exists():
         part = root.with_name(f".{root.name}.part")
-        render = RenderOptions(("close",), 224, 20)
+        render = RenderOptions((VIEW,), SIZE, FPS)
         print(f"{root}: {len(TASKS) * 8} rollouts", file=sys.stderr, flush=True)
-        write_dataset(part, plan_rollouts(TASKS, POLICIES, 8, seed), render, crf=26)
+        write_dataset(part, plan_rollouts(TASKS, list(POLICIES), 8, seed), render, crf=26)
         part.rename(root)
     return root
 

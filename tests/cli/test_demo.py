@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -9,15 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from stepscore.cli.judging.demo import ROLLOUTS
+from stepscore.cli.judging.demo import OWN_VIDEOS, POLICIES, ROLLOUTS, SIZE, TASKS
+from stepscore.cli.judging.story import BARS, sparkline
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.models.embedded.model import FOLDER
 from stepscore.runs import open_run
+from tests.paths import ROOT
 
 
 def demo(out: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", "from stepscore.cli.app import main; main()", "demo", "-o", str(out)]
-    return subprocess.run(line, capture_output=True, text=True)
+    line = [sys.executable, "-m", "stepscore", "demo", "-o", str(out)]
+    return subprocess.run(line, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"})
+
+
+def unfolded(text: str) -> str:
+    return " ".join(text.split())
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +35,20 @@ def bundled() -> Episodes:
 
 
 class TestTheBundledRollouts:
-    def test_they_are_small(self) -> None:
-        assert sum(path.stat().st_size for path in ROLLOUTS.rglob("*") if path.is_file()) < 2.5 * 2**20
+    def test_they_leave_the_wheel_under_20_megabytes(self) -> None:
+        # The judge takes 9 of them.
+        assert sum(path.stat().st_size for path in ROLLOUTS.rglob("*") if path.is_file()) < 6 * 2**20
+
+    def test_they_are_long_and_large_enough_to_be_looked_at(self, bundled: Episodes) -> None:
+        frames = [episode.info.n_frames for episode in bundled if episode.info is not None]
+        assert len(frames) == len(bundled)
+        assert min(frames) > 48
+        assert sum(frames) / len(frames) > 80
+        assert bundled[0].clip(count=1).frames.shape[1:3] == (SIZE, SIZE)
+
+    def test_they_are_of_the_policies_and_tasks_that_the_demo_speaks_of(self, bundled: Episodes) -> None:
+        assert {episode.policy for episode in bundled} == set(POLICIES)
+        assert {str(episode.pair).split("/")[0] for episode in bundled} == set(TASKS)
 
     def test_four_policies_meet_the_same_scenes_of_several_tasks(self, bundled: Episodes) -> None:
         assert len(bundled) >= 24
@@ -61,14 +82,33 @@ class TestTheBundledRollouts:
     not (FOLDER / "model.safetensors").is_file(),
     reason=f"EMBEDDED JUDGE ABSENT: no {FOLDER / 'model.safetensors'}; the demo did not run",
 )
-def test_the_demo_judges_compares_and_names_its_folders(tmp_path: Path) -> None:
+def test_the_demo_tells_what_the_rollouts_show(tmp_path: Path) -> None:
     result = demo(tmp_path / "demo")
     assert result.returncode == 0, result.stderr
-    assert "Metrics (OPD robust)" in result.stdout
-    assert "How each policy fails" in result.stdout
-    assert "Subgoals: open the drawer" in result.stdout
-    for policy in ("expert", "noisy:1", "freeze", "undo"):
-        assert policy in result.stdout
+    headings = [line for line in result.stdout.splitlines() if re.match(r"\d\. ", line)]
+    assert headings == [
+        "1. Who is best?",
+        "2. Where does each policy fail?",
+        "3. What does a failure look like?",
+        "4. Can the judge be trusted here?",
+        "5. Your own videos, in folders rollouts/POLICY/TASK/",
+    ]
+    for command, _ in OWN_VIDEOS:
+        assert command in result.stdout
+    trust = unfolded(result.stdout.split(headings[3])[1])
+    assert re.search(r"agrees with the labels of success on \d+ of 32 rollouts, a clock on \d+", trust)
+    linked = re.search(r"index\.html#/explorer/topreward/(episode_\d+)/(\d+)", result.stdout)
+    assert linked is not None
+    shown = open_episodes(ROLLOUTS, labels=ROLLOUTS / "labels.parquet")[linked[1]]
+    assert shown.labels.success is False
+    assert shown.info is not None
+    assert 0 < int(linked[2]) < shown.info.n_frames
+    stripped = [line.rstrip() for line in result.stdout.splitlines()]
+    printed = (ROOT / "README.md").read_text().split("What `make demo` prints first")[1].split("```\n")[1].splitlines()
+    start = stripped.index(printed[0])
+    assert stripped[start : start + len(printed)] == printed
+    for policy, does in POLICIES.items():
+        assert f"{policy} ({does})" in unfolded(result.stdout)
     assert "Run folders" in result.stderr
     for judge in ("topreward", "stepeval"):
         run = open_run(tmp_path / "demo" / judge)
@@ -77,6 +117,20 @@ def test_the_demo_judges_compares_and_names_its_folders(tmp_path: Path) -> None:
         assert not any(row["error"] for row in rows)
         assert sum(row["success_score"] is not None for row in rows) >= 30
     assert (tmp_path / "demo" / "report" / "index.html").is_file()
+
+
+class TestSparkline:
+    def test_each_bar_is_the_value_at_its_time(self) -> None:
+        assert (
+            sparkline([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.5, 1.0, math.nan, 0.2], width=4)
+            == f"{BARS[0]}{BARS[4]}{BARS[7]} "
+        )
+
+    def test_samples_stand_at_their_times_and_not_at_even_steps(self) -> None:
+        assert sparkline([0.0, 9.0, 10.0], [0.0, 1.0, 1.0], width=10) == BARS[0] * 9 + BARS[7]
+
+    def test_one_sample_is_a_flat_line(self) -> None:
+        assert sparkline([2.0], [1.0], width=3) == BARS[7] * 3
 
 
 @pytest.mark.skipif((FOLDER / "config.json").is_file(), reason="the embedded judge is there")

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from stepscore.cli import options
+from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.usage import print_usage
 from stepscore.cli.local_code import judge_name
 from stepscore.cli.numbers import MAX_PARALLEL, between
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from stepscore.episodes import Episodes
     from stepscore.judges import Judge
-    from stepscore.runs import CallOptions, FinishedEpisode, Run
+    from stepscore.runs import CallOptions, Run
 
 
 def judge(
@@ -143,7 +144,7 @@ def judge(
     check_subgoals(chosen, episodes)
     stopped: BudgetError | None = None
     try:
-        with _ProgressBar(len(episodes), chosen.name) as bar:
+        with EpisodesBar(len(episodes), chosen.name) as bar:
             run = score(
                 episodes,
                 chosen,
@@ -209,42 +210,6 @@ def _print_dry_run(
     _print_failures(counted.failures)
     if counted.failed and counted.failed == counted.episodes:
         raise typer.Exit(1)
-
-
-class _ProgressBar:
-    """A progress bar on stderr, with the time left and the failures so far."""
-
-    def __init__(self, total: int, title: str) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[failed]}"),
-            console=err(),
-        )
-        self._task = self._progress.add_task(title, total=total, failed="")
-        self._failed = 0
-        self._cost = 0.0
-
-    def __enter__(self) -> _ProgressBar:
-        self._progress.__enter__()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._progress.__exit__(None, None, None)
-
-    def advance(self, done: FinishedEpisode) -> None:
-        self._failed += done.error is not None
-        self._cost += (done.usage.cost or 0.0) if done.usage else 0.0
-        notes = [f"{self._failed} failed"] if self._failed else []
-        if self._cost:
-            finished = self._progress.tasks[0].completed + 1
-            total = self._cost * (self._progress.tasks[0].total or finished) / finished
-            notes.append(f"cost {self._cost:.2f} of about {total:.2f}")
-        self._progress.update(self._task, advance=1, failed=", ".join(notes))
 
 
 def _print_wait(line: str) -> None:

@@ -1,0 +1,140 @@
+"""The demo's result as a story: who is best, where each policy fails, how a failure looks, and whom to believe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from rich.markup import escape
+from rich.padding import Padding
+from rich.text import Text
+
+from stepscore.cli.streams import safe_text
+from stepscore.cli.tables import out, table
+
+if TYPE_CHECKING:
+    from stepscore.analysis import EpisodeMetrics, Findings, JudgeTrust, WorstFailure
+    from stepscore.types import Estimate
+
+COLUMNS = {
+    "success_label": "success\nby label ↑",
+    "success_judge": "success\nby judge ↑",
+    "MP": "furthest\nMP ↑",
+    "PPL": "efficient\nPPL ↑",
+    "CRA": "undone\nCRA ↓",
+    "STR": "idle\nSTR ↓",
+}
+"""Metrics of the first table, with a word for each."""
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 48
+
+
+def print_story(
+    metrics: EpisodeMetrics,
+    findings: Findings,
+    subgoal_trust: JudgeTrust,
+    policies: Mapping[str, str],
+    page: Path,
+    limits: str,
+) -> None:
+    """Print what the rollouts show.
+
+    Args:
+        metrics: Of the run with progress curves.
+        findings: Of the same run.
+        subgoal_trust: How far the judge of subgoals may be trusted.
+        policies: Each policy and what it does, in the order of the table.
+        page: The report.
+        limits: A sentence on where else the judge may be trusted.
+    """
+    _heading(1, "Who is best?")
+    _sentences(findings.opening.sentences)
+    out().print(Padding(_table(metrics, list(policies)), (0, 0, 0, 2)))
+    _heading(2, "Where does each policy fail?")
+    phrases = {found.policy: found.phrase for found in findings.first_failures}
+    _sentences([f"{policy} ({does}): {phrases.get(policy, 'unknown')}." for policy, does in policies.items()])
+    if findings.worst:
+        _heading(3, "What does a failure look like?")
+        _print_failure(findings.worst[0], metrics, page)
+    _heading(4, "Can the judge be trusted here?")
+    _sentences([findings.trust.text, subgoal_trust.text, limits])
+
+
+def print_next_steps(commands: Sequence[tuple[str, str]]) -> None:
+    """Print the commands for a user's own videos, each with what it does."""
+    _heading(5, "Your own videos, in folders rollouts/POLICY/TASK/")
+    for command, what in commands:
+        out().print(f"   {command}\n      {what}", soft_wrap=True)
+
+
+def sparkline(times: Sequence[float], values: Sequence[float], width: int = WIDTH) -> str:
+    """Return a curve as a line of bars, each the value at its time; a blank where that is unknown.
+
+    Args:
+        times: Seconds, ascending.
+        values: 0..1; NaN where unknown.
+        width: Characters.
+    """
+    span = times[-1] - times[0] or 1.0
+    bars = []
+    for column in range(width):
+        at = times[0] + span * (column + 0.5) / width
+        value = values[max(index for index, time in enumerate(times) if time <= at)]
+        bars.append(" " if math.isnan(value) else BARS[min(int(value * len(BARS)), len(BARS) - 1)])
+    return "".join(bars)
+
+
+def _print_failure(failure: WorstFailure, metrics: EpisodeMetrics, page: Path) -> None:
+    """Print the curve of a failure, and the address of its worst frame in the report."""
+    index = next(
+        i
+        for i, row in enumerate(metrics.episodes)
+        if (row["run"], row["episode_id"]) == (failure.run, failure.episode_id)
+    )
+    row, (times, values) = metrics.episodes[index], metrics.curves[index]
+    _sentences([f"{failure.policy}, “{failure.task}” ({failure.episode_id}): {failure.text}."])
+    seconds = [float(time) for time in times]
+    out().print(f"   progress {sparkline(seconds, [float(v) for v in values])}")
+    marks = f"{seconds[0]:.1f} s".ljust(WIDTH - 6) + f"{seconds[-1]:.1f} s"
+    out().print(f"            {marks}")
+    frame = "" if failure.worst is None else f"/{round(failure.worst.time_s * row['fps'])}"
+    address = (
+        f"#/explorer/{quote(Path(failure.run).name, safe='')}/{quote(failure.episode_id, safe='')}{frame}"
+    )
+    out().print(f"   its video, at that frame: {page}{address}", soft_wrap=True)
+
+
+def _table(metrics: EpisodeMetrics, policies: Sequence[str]) -> object:
+    import numpy as np
+
+    rows = []
+    for policy in policies:
+        chosen = np.array([row["policy"] == policy for row in metrics.episodes], dtype=bool)
+        cells = [_cell(metrics.estimate(name, chosen)) for name in COLUMNS]
+        rows.append([escape(policy), *cells])
+    each = len(metrics) // len(policies)
+    return table(
+        "",
+        ["policy", *COLUMNS.values()],
+        rows,
+        caption=f"percent, 95 % intervals below; {each} rollouts each; ↑ more, ↓ less is better",
+    )
+
+
+def _cell(estimate: Estimate) -> str:
+    """Return an estimate in whole percent: more digits say nothing of so few rollouts."""
+    if not estimate.n:
+        return "–"
+    return f"{100 * estimate.value:.0f}\n{100 * estimate.lo:.0f}…{100 * estimate.hi:.0f}"
+
+
+def _heading(number: int, text: str) -> None:
+    out().print(f"\n[bold]{number}. {escape(text)}[/bold]", markup=True)
+
+
+def _sentences(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        out().print(Padding(Text(safe_text(sentence)), (0, 0, 0, 3)))
