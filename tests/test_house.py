@@ -143,7 +143,8 @@ def import_graph() -> dict[str, set[str]]:
     return {name: targets(path) - {name} for name, path in MODULES.items() if name != "stepscore"}
 
 
-FILES = [(path, room_of(name)) for name, path in MODULES.items()]
+# `python -m stepscore` is the console script's entry point by another name, and in no room.
+FILES = [(path, room_of(name)) for name, path in MODULES.items() if name != "stepscore.__main__"]
 
 
 def short(value: object) -> str:

@@ -40,14 +40,14 @@ def of_values(**values: dict[str, float]) -> EpisodeMetrics:
     columns = tuple(c for c in metric_columns("robust") if c.name in values)
     wave = np.sin(np.arange(8))
     tables = {
-        name: np.array([by_policy[p] + 0.01 * wave[(s + 3 * POLICIES.index(p)) % 8] for p, s in scenes])
+        name: np.array([by_policy[p] + 0.01 * wave[(s + 3 * list(POLICIES).index(p)) % 8] for p, s in scenes])
         for name, by_policy in values.items()
     }
     return EpisodeMetrics(rows, columns, tables, ())
 
 
 def test_the_expert_is_best_tied_alike_or_behind():
-    level = {"expert": 0.9, "noisy:1": 0.5, "freeze": 0.4, "undo": 0.3}
+    level = {"expert": 0.9, "hesitate": 0.5, "drop": 0.4, "undo": 0.3}
     found = standings(of_values(PPL=level, CRA=level, MP={**level, "undo": 0.9005}))
     assert found["PPL"] == BEST
     assert found["CRA"] == "behind undo"  # lower is better

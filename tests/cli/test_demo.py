@@ -104,7 +104,13 @@ def test_the_demo_tells_what_the_rollouts_show(tmp_path: Path) -> None:
     assert shown.info is not None
     assert 0 < int(linked[2]) < shown.info.n_frames
     stripped = [line.rstrip() for line in result.stdout.splitlines()]
-    printed = (ROOT / "README.md").read_text().split("What `make demo` prints first")[1].split("```\n")[1].splitlines()
+    printed = (
+        (ROOT / "README.md")
+        .read_text()
+        .split("What `make demo` prints first")[1]
+        .split("```\n")[1]
+        .splitlines()
+    )
     start = stripped.index(printed[0])
     assert stripped[start : start + len(printed)] == printed
     for policy, does in POLICIES.items():

@@ -295,7 +295,9 @@ class TestTheJudgeInThePackage:
         episode = next(e for e in demo if e.info is not None and e.info.n_frames >= 32)
         clip = episode.clip(count=32, size=224)
         lengths = tuple(range(2, 33, 2))
-        request = ScorePrefixes(DecodedMedia(clip, True), lengths, tiny.statements(), tiny.CANDIDATES)
+        request = ScorePrefixes(
+            DecodedMedia(clip, True), lengths, tiny.statements(episode.instruction), tiny.CANDIDATES
+        )
         result = packaged.score_prefixes(request)
         assert isinstance(result, PrefixScores)
         assert result.logprobs.shape == (1, 16, 2)

@@ -16,6 +16,8 @@ from stepscore.cli.streams import safe_text
 from stepscore.cli.tables import out, table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from stepscore.analysis import EpisodeMetrics, Findings, JudgeTrust, WorstFailure
     from stepscore.types import Estimate
 
@@ -107,7 +109,7 @@ def _print_failure(failure: WorstFailure, metrics: EpisodeMetrics, page: Path) -
     out().print(f"   its video, at that frame: {page}{address}", soft_wrap=True)
 
 
-def _table(metrics: EpisodeMetrics, policies: Sequence[str]) -> object:
+def _table(metrics: EpisodeMetrics, policies: Sequence[str]) -> Table:
     import numpy as np
 
     rows = []
