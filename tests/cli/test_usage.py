@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import stamina
 
-from stepscore.cli.judging.usage import spent_text
+from stepscore.cli.judging.usage import print_prefix_cache, spent_text
 from stepscore.cli.main import run
 from tests.models.api.lies import KEY, LIES, Lie, error, honest
 from tests.models.api.lying_server import lying, make_videos
@@ -141,3 +141,10 @@ def test_a_cost_that_is_a_bound_is_said_to_be_one() -> None:
     spent = {"attempts": 3, "answered": 1, "refused": 1, "lost": 1, "cost": 0.04, "exact": False}
     assert spent_text(spent) == "3 attempts (1 answered, 1 refused, 1 lost), cost at most 0.0400"
     assert spent_text(spent | {"cost": None}) == "3 attempts (1 answered, 1 refused, 1 lost), cost unknown"
+
+
+def test_what_the_servers_prefix_cache_saved_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    print_prefix_cache({"looked_up": 9039, "found": 7040})
+    assert "7040 of 9039 prompt tokens found (77.9 %)" in capsys.readouterr().err
+    print_prefix_cache({"looked_up": 0, "found": 0})
+    assert capsys.readouterr().err == ""

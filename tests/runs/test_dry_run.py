@@ -12,7 +12,7 @@ from stepscore.episodes.view import ViewInfo
 from stepscore.errors import CapabilityError, EpisodeError
 from stepscore.judges import Ask, SingleModelJudge, get_judge
 from stepscore.judges.cascade import Cascade
-from stepscore.models import Answer, FrameRef, Generate, Prompt, Score, Turn, VideoFrames
+from stepscore.models import Answer, FrameRef, Generate, Prompt, Score, Scores, Turn, VideoFrames
 from stepscore.models.mock import MockModel
 from stepscore.models.qwen3vl.inputs import fitted_size
 from stepscore.runs.dry_run import dry_run, estimate_tokens
@@ -70,6 +70,21 @@ def test_what_is_already_answered_costs_nothing(tmp_path: Path) -> None:
     stepscore.score(episodes(), judge, out=tmp_path / "run", call_options=call_options)
     counted = dry_run(episodes(), judge, call_options)
     assert (counted.calls, counted.cached, counted.cost) == (4, 4, 0.0)
+
+
+@pytest.mark.parametrize("real", [7, 70])
+def test_real_token_counts_correct_the_estimate_of_what_is_left(real: int, tmp_path: Path) -> None:
+    call_options = CallOptions(price_in=1.0, price_out=2.0, cache_path=tmp_path / "c.sqlite")
+    uncounted, answer = Scores((0.0, -1.0), (False, False)), Answer("fine", tokens_in=real)
+    judge = Asks(MockModel("x", script=lambda r: uncounted if isinstance(r, Score) else answer))
+    two = [episode(name, views={"top": FakeView(mark=name)}) for name in ("a", "b")]
+    guessed = dry_run(two, judge, call_options)
+    stepscore.score(two[:1], judge, out=tmp_path / "run", call_options=call_options)
+    counted = dry_run(two, judge, call_options)
+    # In both episodes a question with images is guessed at 9 tokens, and one of text, which is not counted, at 1.
+    assert (guessed.counted, guessed.tokens_in) == (0, 2 * (9 + 1))
+    assert (counted.counted, counted.tokens_in) == (1, real + 1 + real + round(real / 9))
+    assert counted.cost == pytest.approx((real + round(real / 9) + 2 * 51) / 1e6)
 
 
 def test_why_an_episode_cannot_be_judged_is_kept() -> None:

@@ -1,14 +1,15 @@
 """A dry run: count the calls of a run, and estimate their cost, before any is made.
 
 The judge runs over every episode with a model that answers unknown, and its requests are counted. A judge whose
-next request depends on the response may make more or fewer calls in the real run.
+next request depends on the response may make more or fewer calls in the real run. How many tokens a model reads an
+image as is known when it has read some: the real counts of calls in the cache correct the estimate of the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,13 +30,17 @@ from stepscore.models import (
     unknown_response,
 )
 from stepscore.models.api import scores_one_by_one, single_requests
-from stepscore.models.calls import Call, CallCache, Price, call_key, max_request_tokens
+from stepscore.models.calls import Call, CallCache, Price, call_key, count_of, max_request_tokens
 from stepscore.runs.local import RUN_STOPPING_ERRORS
 from stepscore.runs.model_client import CallOptions
 
 TOKEN_SIDE = 32
 """Side in pixels of what Qwen3-VL reads as one token; it rounds the sides of an image to multiples of it. Others
 read an image as more tokens (Qwen2.5-VL: 28 pixels) or fewer, so the estimate is about right for its family alone."""
+
+
+BLOCK_MARKUP = 10
+"""Tokens around a block of frames in Qwen3-VL: its timestamp, and a mark at either end."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,11 @@ class DryRun:
         calls: Number of calls.
         cached: Number of calls whose answer is in the cache.
         images: Number of images sent.
-        tokens_in: Input tokens, about.
+        tokens_in: Input tokens, about; those of calls in the cache as the server counted them.
         tokens_out: Output tokens at most.
         cost: Cost of the calls that are not in the cache, about; ``None`` where a price is not known.
         price: Where the price is from.
+        counted: Number of calls in the cache whose real count of input tokens corrects the estimate of the others.
     """
 
     episodes: int
@@ -63,6 +69,7 @@ class DryRun:
     tokens_out: int
     cost: float | None
     price: str
+    counted: int = 0
 
     @property
     def failed(self) -> int:
@@ -103,67 +110,112 @@ def dry_run(
                 failures[episode.id] = str(error)
     finally:
         account.close()
-    calls, cached, images, tokens_in, tokens_out = account.totals.tolist()
+    calls, cached, images, tokens_out = account.totals.tolist()
     return DryRun(
         len(episodes),
         failures,
         calls,
         cached,
         images,
-        tokens_in,
+        account.tokens_in(),
         tokens_out,
         account.cost(),
         account.price(),
+        account.counted,
     )
 
 
-@dataclass(frozen=True)
-class _PricedModel:
-    """A model, its description (``None`` where the server that would give it is not reached), and its price."""
+@dataclass
+class _Calls:
+    """The calls to one model.
 
-    model: Model
-    described: Mapping[str, object] | None
-    price: Price | None
+    Attributes:
+        model: The model; ``None`` where a judge names none.
+        described: Its description; ``None`` where the server that would give it is not reached.
+        price: Its price.
+        frames_per_block: Frames of a video's prefix that it reads as one image.
+        to_send: Estimated input and output tokens of each call that is not in the cache.
+        estimated: Estimated input tokens of the calls in the cache that have a real count.
+        real: Their real count.
+        uncounted: Estimated input tokens of those that have none.
+    """
+
+    model: Model | None
+    described: Mapping[str, object] | None = None
+    price: Price | None = None
+    frames_per_block: int = 1
+    to_send: list[tuple[int, int]] = field(default_factory=list)
+    estimated: int = 0
+    real: int = 0
+    uncounted: int = 0
+
+    def corrected(self) -> list[tuple[int, int]]:
+        """Return the tokens of each call to send, corrected by the real counts so far."""
+        factor = self.real / self.estimated if self.estimated and self.real else 1.0
+        return [(round(read * factor), written) for read, written in self.to_send]
+
+    def cost(self) -> float:
+        """Return the price of the calls to send; 0 where it is not known."""
+        return sum(self.price.cost(*tokens) for tokens in self.corrected()) if self.price else 0.0
 
 
 class _Account:
     """Totals of the calls to each model."""
 
     def __init__(self, call_options: CallOptions) -> None:
-        self.totals = np.zeros(5, dtype=np.int64)
-        self._options, self._cost = call_options, 0.0
+        self.totals = np.zeros(4, dtype=np.int64)
+        self.counted = 0
+        self._options = call_options
         self._cache: CallCache | None = None
-        self._models: dict[int, _PricedModel] = {}
+        self._models: dict[int, _Calls] = {}
 
     def close(self) -> None:
         """Close the cache."""
         if self._cache is not None:
             self._cache.close()
 
-    def known(self, model: Model) -> _PricedModel:
-        """Return the model with its price, looked up once."""
+    def known(self, model: Model | None) -> _Calls:
+        """Return the calls to a model, which is described and priced once."""
         if self._cache is None and self._options.cache:
             self._cache = CallCache(self._options.cache_path)
         if id(model) not in self._models:
-            self._models[id(model)] = _PricedModel(model, _described(model), self._options.price(model))
+            self._models[id(model)] = _Calls(None) if model is None else self._describe(model)
         return self._models[id(model)]
+
+    def _describe(self, model: Model) -> _Calls:
+        described, price = _described(model), self._options.price(model)
+        # A model that cannot be reached does not know how it reads a video either.
+        block = getattr(model, "frames_per_block", 1) if described is not None else 1
+        return _Calls(model, described, price, block)
 
     def add(self, episode: Episode, requests: Sequence[tuple[Request, Model | None]]) -> None:
         """Count the calls of one episode; none are in the cache where a model cannot be reached."""
-        calls = [(call, model) for request, model in requests for call in _calls_of(request, model)]
-        for request, model in calls:
-            known = None if model is None else self.known(model)
-            described = known.described if known is not None else None
-            key = call_key(episode.fingerprint, request, described or {})
-            cached = described is not None and self._cache is not None and self._cache.get(key) is not None
-            tokens = estimate_tokens(episode, request, getattr(model, "max_image_side", None))
-            self.totals += [1, cached, Call(episode.id, key, request).images, *tokens]
-            if not cached and known is not None and known.price is not None:
-                self._cost += known.price.cost(*tokens)
+        for request, asked in [(call, model) for one, model in requests for call in _calls_of(one, model)]:
+            calls = self.known(asked)
+            key = call_key(episode.fingerprint, request, calls.described or {})
+            look = self._cache is not None and calls.described is not None
+            answer = self._cache.get(key) if look and self._cache is not None else None
+            side = getattr(asked, "max_image_side", None)
+            read, written = estimate_tokens(episode, request, side, calls.frames_per_block)
+            self.totals += [1, answer is not None, Call(episode.id, key, request).images, written]
+            if answer is None:
+                calls.to_send.append((read, written))
+            elif real := count_of(answer.get("tokens_in")):
+                calls.estimated, calls.real = calls.estimated + read, calls.real + real
+                self.counted += 1
+            else:
+                calls.uncounted += read
+
+    def tokens_in(self) -> int:
+        """Return the input tokens of all calls, about."""
+        return sum(
+            calls.real + calls.uncounted + sum(read for read, _ in calls.corrected())
+            for calls in self._models.values()
+        )
 
     def cost(self) -> float | None:
-        """Return the cost of the calls; ``None`` where one of the models has no price."""
-        return None if self._unpriced() else self._cost
+        """Return the cost of the calls to send; ``None`` where one of the models has no price."""
+        return None if self._unpriced() else sum(calls.cost() for calls in self._models.values())
 
     def price(self) -> str:
         """Return where the prices are from, or which is missing."""
@@ -173,7 +225,8 @@ class _Account:
         return ", ".join(dict.fromkeys(sources)) or "no model is asked"
 
     def _unpriced(self) -> list[str]:
-        return list(dict.fromkeys(k.model.name for k in self._models.values() if k.price is None))
+        models = [calls.model for calls in self._models.values() if calls.price is None]
+        return list(dict.fromkeys(model.name for model in models if model is not None))
 
 
 def _described(model: Model) -> dict[str, object] | None:
@@ -204,17 +257,24 @@ async def _requests_of(episode: Episode, judge: Judge) -> list[tuple[Request, Mo
     return requests
 
 
-def estimate_tokens(episode: Episode, request: Request, max_side: int | None = None) -> tuple[int, int]:
+def estimate_tokens(
+    episode: Episode, request: Request, max_side: int | None = None, frames_per_block: int = 1
+) -> tuple[int, int]:
     """Return a request's input tokens, about, and its output tokens at most: one is four bytes, or 32 x 32 pixels.
 
     Args:
         episode: The episode it is about.
         request: The request.
         max_side: Longer side in pixels above which the model scales an image down; ``None`` for no limit.
+        frames_per_block: Frames of a video's prefix that are read as one image, after a timestamp.
     """
     image_tokens = sum(_image_tokens(episode, part, max_side) for part in media_refs(request))
     if isinstance(request, ScorePrefixes):
         text = sum(map(_text_bytes, request.prompts)) * len(request.lengths)
+        if frames_per_block > 1:
+            frames = max(request.lengths)
+            blocks = -(-frames // frames_per_block)
+            image_tokens = image_tokens * blocks // frames + BLOCK_MARKUP * blocks
         return image_tokens + text // 4, 0
     if isinstance(request, PredictStages):
         return image_tokens, 0

@@ -22,6 +22,7 @@ from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model
+from stepscore.models.calls import PrefixCacheUse
 from stepscore.runs.journal import Journal, index
 from stepscore.runs.local import FinishedEpisode, run_local
 from stepscore.runs.model_client import CallOptions, ModelClient
@@ -103,11 +104,14 @@ def score(
 
     with Journal(folder / "journal.jsonl") as journal:
         client = ModelClient(folder, call_options, default_model(judge))
+        caches = PrefixCacheUse(models)
         try:
             write_info(folder, info)
             todo, done = _unique(episodes), index(journal.path)
             run_local(todo, judge, journal, done, views=views, workers=workers, client=client, on_done=count)
             info["status"] = "finished"
+            if (saved := caches.so_far()) is not None:
+                info["prefix_cache"] = asdict(saved)
         except BaseException as error:
             info["status"] = _status_after(error)
             raise

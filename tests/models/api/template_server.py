@@ -32,6 +32,8 @@ OWN = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """A model's own template."""
+BLOCK = 8
+"""Tokens in a block of its prefix cache."""
 BARE, WRAPPED = "<|video_pad|>", "<|vision_start|><|video_pad|><|vision_end|>"
 # A newline and a following "<" are one token: the head and the first timestamp share it.
 TOKEN = re.compile(r"<\|[a-z_]+\|>|\n<| ?[A-Za-z]+|\s|.", re.DOTALL)
@@ -67,6 +69,9 @@ class TemplateServer:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     tokenized: int = 0
     kept: dict[str, bytes] = field(default_factory=dict)
+    prompts: list[list[int]] = field(default_factory=list)
+    looked_up: int = 0
+    found: int = 0
     url: str = ""
 
     def reply(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -91,6 +96,8 @@ class TemplateServer:
         if isinstance(videos, str):
             return 400, refusal(videos)
         ids = self.read(body, videos)
+        if scored:
+            self.look_up(ids)
         if not scored:
             self.tokenized += 1
             return 200, {"tokens": ids, "count": len(ids)}
@@ -110,6 +117,25 @@ class TemplateServer:
             "usage": {"prompt_tokens": len(ids), "completion_tokens": 1},
         }
         return 200, found | ({"prompt_token_ids": ids} if self.returns_ids else {})
+
+    def look_up(self, ids: list[int]) -> None:
+        """Count the whole blocks with which this prompt and an earlier one begin."""
+        alike = [
+            next(
+                (n for n, (a, b) in enumerate(zip(ids, old, strict=False)) if a != b), min(len(ids), len(old))
+            )
+            for old in self.prompts
+        ]
+        self.looked_up += len(ids)
+        self.found += max(alike, default=0) // BLOCK * BLOCK
+        self.prompts.append(ids)
+
+    def metrics(self) -> str:
+        """Return the counters of the prefix cache, as vLLM prints them."""
+        lines = ["# TYPE vllm:prefix_cache_queries_total counter"]
+        for name, value in (("queries", self.looked_up), ("hits", self.found)):
+            lines.append(f'vllm:prefix_cache_{name}_total{{engine="0",model_name="tiny"}} {float(value)}')
+        return "\n".join(lines) + "\n"
 
     def videos(self, body: dict[str, Any]) -> list[tuple[Frames, float]] | str:
         """Decode the videos of a request, those known by name included; a message where one is not known."""
@@ -243,8 +269,11 @@ def _handler(state: TemplateServer) -> type[BaseHTTPRequestHandler]:
 
         def _answer(self, body: dict[str, Any]) -> None:
             with lock:
-                status, found = state.reply(self.path, body)
-            packed = json.dumps(found).encode()
+                if self.path == "/metrics":
+                    status, packed = 200, state.metrics().encode()
+                else:
+                    status, found = state.reply(self.path, body)
+                    packed = json.dumps(found).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(packed)))
             self.end_headers()

@@ -20,7 +20,7 @@ from stepscore.models import DecodedMedia, Prompt, ScorePrefixes, Template, Turn
 from stepscore.models.api.raw_turn import template_with_raw_turn
 from stepscore.models.api.vllm import VllmModel
 from stepscore.models.checkpoints.chat_template import CHATML
-from stepscore.runs import CallOptions, Run
+from stepscore.runs import CallOptions, Run, dry_run
 from tests.fakes import FakeView, episode
 from tests.models.api.template_server import (
     OWN,
@@ -242,6 +242,25 @@ def test_a_run_says_which_question_was_asked(tmp_path: Path) -> None:
     assert questions["raw"][0] == "raw"
     assert questions["chat"][0] == "chat"
     assert questions["raw"][1] != questions["chat"][1]
+
+
+def test_a_run_keeps_what_the_prefix_cache_saved(server: TemplateServer, tmp_path: Path) -> None:
+    model_on(server).score_prefixes(asked(2, 4, 7))  # of somebody else, before
+    before = server.looked_up, server.found
+    saved = judged(tmp_path, server, connections=1).info["prefix_cache"]
+    assert saved == {"looked_up": server.looked_up - before[0], "found": server.found - before[1]}
+    assert saved["found"] > 0.6 * saved["looked_up"]
+    assert judged(tmp_path, server).info["prefix_cache"] == {"looked_up": 0, "found": 0}
+
+
+def test_the_dry_run_counts_a_pair_of_frames_as_one_image(server: TemplateServer, tmp_path: Path) -> None:
+    episodes = [episode("one", views={"top": FakeView(mark="one")})]
+    judge = stepscore.get_judge("topreward", model=model_on(server), prefixes=4, size=None)
+    counted = dry_run(episodes, judge, CallOptions(cache=False))
+    assert not server.bodies
+    judged(tmp_path, server, connections=1)
+    real = [len(ids) for ids in server.prompts][: counted.calls]
+    assert counted.tokens_in == pytest.approx(sum(real), rel=0.25)
 
 
 def test_a_server_that_restarts_in_mid_run_fails_nothing_and_answers_nothing_twice(tmp_path: Path) -> None:

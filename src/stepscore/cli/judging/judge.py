@@ -144,7 +144,8 @@ def judge(
     check_subgoals(chosen, episodes)
     stopped: BudgetError | None = None
     try:
-        with EpisodesBar(len(episodes), chosen.name) as bar:
+        served = any(one.capabilities.served for one in chosen.models)
+        with EpisodesBar(len(episodes), chosen.name, tokens=served) as bar:
             run = score(
                 episodes,
                 chosen,
@@ -200,10 +201,13 @@ def _print_dry_run(
 
     counted = dry_run(episodes, chosen, call_options, views=views)
     cost = "unknown" if counted.cost is None else f"about {counted.cost:.4f}"
+    by = (
+        f"as {counted.counted} calls in the cache had" if counted.counted else "images as Qwen3-VL reads them"
+    )
     out().print(
         f"{counted.episodes} episodes, {counted.failed} of which cannot be judged\n"
         f"{counted.calls} calls, {counted.cached} of which are in the cache\n"
-        f"{counted.images} images, about {counted.tokens_in} tokens in (images as Qwen3-VL reads them), "
+        f"{counted.images} images, about {counted.tokens_in} tokens in ({by}), "
         f"at most {counted.tokens_out} out\n"
         f"Cost: {cost} (price: {counted.price})"
     )

@@ -11,9 +11,15 @@ if TYPE_CHECKING:
 
 
 class EpisodesBar:
-    """A progress bar on stderr, with the time left and the failures so far."""
+    """A progress bar on stderr, with the time left and the failures so far.
 
-    def __init__(self, total: int, title: str) -> None:
+    Args:
+        total: Number of episodes.
+        title: The text before the bar.
+        tokens: Whether to show the tokens that a model read so far, and about how many it will have read in all.
+    """
+
+    def __init__(self, total: int, title: str, *, tokens: bool = False) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
@@ -26,7 +32,8 @@ class EpisodesBar:
         )
         self._task = self._progress.add_task(title, total=total, failed="")
         self._failed = 0
-        self._cost = 0.0
+        self._cost, self._shows_tokens = 0.0, tokens
+        self._tokens = self._judged = 0
 
     def __enter__(self) -> EpisodesBar:
         self._progress.__enter__()
@@ -36,12 +43,18 @@ class EpisodesBar:
         self._progress.__exit__(None, None, None)
 
     def advance(self, done: FinishedEpisode) -> None:
-        """Count a finished episode, with its failure and its cost."""
+        """Count a finished episode, with its failure, tokens and cost."""
         self._failed += done.error is not None
-        self._cost += (done.usage.cost or 0.0) if done.usage else 0.0
+        if done.usage is not None:
+            self._cost += done.usage.cost or 0.0
+            self._tokens += done.usage.tokens_in
+            self._judged += 1
         notes = [f"{self._failed} failed"] if self._failed else []
+        # What those judged now really took is the estimate of the others; one that was there already took nothing.
+        task = self._progress.tasks[0]
+        share = 1 + max(0.0, (task.total or 0.0) - task.completed - 1) / max(1, self._judged)
+        if self._shows_tokens and self._tokens:
+            notes.append(f"tokens in {self._tokens:,} of about {round(self._tokens * share):,}")
         if self._cost:
-            finished = self._progress.tasks[0].completed + 1
-            total = self._cost * (self._progress.tasks[0].total or finished) / finished
-            notes.append(f"cost {self._cost:.2f} of about {total:.2f}")
+            notes.append(f"cost {self._cost:.2f} of about {self._cost * share:.2f}")
         self._progress.update(self._task, advance=1, failed=", ".join(notes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stepscore.cli.tables import err
+from stepscore.cli.tables import err, percent
 
 if TYPE_CHECKING:
     from stepscore.runs import Run
@@ -41,6 +41,18 @@ def print_usage(run: Run) -> None:
         if now != total:
             err().print(f"This start: {spent_text(now)}")
         err().print(f"{'All starts of the run' if now != total else 'Sent'}: {spent_text(total)}")
+    if saved := run.info.get("prefix_cache"):
+        print_prefix_cache(saved)
+
+
+def print_prefix_cache(saved: Mapping[str, Any]) -> None:
+    """Print how much of the prompts the server had in its prefix cache; nothing where nothing was looked up."""
+    if looked_up := saved["looked_up"]:
+        share = percent(saved["found"] / looked_up)
+        err().print(
+            f"Prefix cache of the server: {saved['found']} of {looked_up} prompt tokens found ({share} %), "
+            "of all requests to it meanwhile"
+        )
 
 
 def spent_text(spent: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ class Server:
 
     async def post(self, path: str, body: Mapping[str, object], *, at_root: bool = False) -> dict[str, Any]:
         """Post a JSON body and return the JSON object of the response."""
-        return await self._exchange("POST", path, json.dumps(body, allow_nan=False), at_root=at_root)
+        return await self._json("POST", path, json.dumps(body, allow_nan=False), at_root=at_root)
 
     async def get(self, path: str, *, at_root: bool = False) -> dict[str, Any]:
         """Return the JSON object at an address, with a few retries."""
@@ -98,14 +98,24 @@ class Server:
             on=TransientModelError, attempts=MAX_GET_ATTEMPTS, wait_initial=FIRST_WAIT_S
         ):
             with attempt:
-                return await brief._exchange("GET", path, None, at_root=at_root)  # noqa: SLF001
+                return await brief._json("GET", path, None, at_root=at_root)  # noqa: SLF001
         raise AssertionError("stamina ends with a result or an error")
 
-    async def _exchange(self, method: str, path: str, body: str | None, *, at_root: bool) -> dict[str, Any]:
-        import httpx2
+    async def get_text(self, path: str) -> str:
+        """Return the text at an address beside ``/v1``, as the server wrote it; one attempt."""
+        brief = replace(self, timeout_s=min(self.timeout_s, METADATA_TIMEOUT_S))
+        content = await brief._exchange("GET", f"{self.root}/{path}", None, read_key(self.key_name))  # noqa: SLF001
+        return content.decode("utf-8", "replace")
 
+    async def _json(self, method: str, path: str, body: str | None, *, at_root: bool) -> dict[str, Any]:
         url = f"{self.root if at_root else self.base_url.rstrip('/')}/{path}"
         key = read_key(self.key_name)
+        return _object(mask_text(url, key), await self._exchange(method, url, body, key), key)
+
+    async def _exchange(self, method: str, url: str, body: str | None, key: str) -> bytes:
+        """Return the body of a successful response."""
+        import httpx2
+
         # Not compressed: what is unpacked on arrival has no limit in size that could be known before.
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if key:
@@ -131,7 +141,7 @@ class Server:
             raise _refusal(where, status, text, response.headers, key) from StatusError(
                 f"HTTP status {status}", status
             )
-        return _object(where, content, key)
+        return content
 
     async def _client(self) -> httpx2.AsyncClient:
         loop = asyncio.get_running_loop()

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from stepscore.errors import OptionError, TransientModelError
+from stepscore.errors import ModelError, OptionError, TransientModelError
 from stepscore.models.api.openai import OpenAIModel
+from stepscore.models.calls.prefix_cache import PrefixCacheCounts, read_prefix_cache
 
 MAX_TEXTS = 100_000
 """Texts whose tokens are remembered; with more, all are forgotten."""
@@ -39,6 +40,13 @@ class SelfHostedModel(OpenAIModel):
 
     def _default_url(self) -> str | None:
         return self.default_url
+
+    async def prefix_cache(self) -> PrefixCacheCounts | None:
+        """Return the counts of the server's prefix cache so far; ``None`` where it does not state them."""
+        try:
+            return read_prefix_cache(await self.server.get_text("metrics"), self.served_name)
+        except ModelError:
+            return None
 
     @cached_property
     def _ids(self) -> dict[str, int]:

@@ -28,7 +28,7 @@ from stepscore.errors import (
     UnavailableError,
 )
 from stepscore.models.api.chat import read_logprobs, read_usage, scores_of
-from stepscore.models.api.frame_pairs import ENCODING, frame_pairs
+from stepscore.models.api.frame_pairs import ENCODING, GEOMETRY, frame_pairs
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.raw_turn import Way, expected_ids, probe, raw_message, target_ids, ways
 from stepscore.models.api.self_hosted import SelfHostedModel
@@ -90,6 +90,11 @@ class VllmModel(SelfHostedModel):
             "scores": self._scores(exact=self._has_field),
             "question": {"prefixes": "raw", "frames": ENCODING} if raw else {"prefixes": "chat"},
         }
+
+    @property
+    def frames_per_block(self) -> int:
+        """Number of frames of a video's prefix that are read as one image: two where they are sent in pairs."""
+        return 1 if self._way is None else GEOMETRY.temporal
 
     @cached_property
     def _has_field(self) -> bool:

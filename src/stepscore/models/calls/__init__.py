@@ -5,7 +5,9 @@ from stepscore.models.calls.attempts import Attempts, Spent
 from stepscore.models.calls.call import Call
 from stepscore.models.calls.keys import call_key
 from stepscore.models.calls.ledger import Budget, Ledger
+from stepscore.models.calls.prefix_cache import PrefixCacheCounts, PrefixCacheUse
 from stepscore.models.calls.prices import Price, check_amount, max_request_tokens, price_of
+from stepscore.models.calls.response_checks import count_of
 from stepscore.models.calls.retries import PATIENCE_S, Waits, log_wait
 
 __all__ = [
@@ -15,11 +17,14 @@ __all__ = [
     "Call",
     "CallCache",
     "Ledger",
+    "PrefixCacheCounts",
+    "PrefixCacheUse",
     "Price",
     "Spent",
     "Waits",
     "call_key",
     "check_amount",
+    "count_of",
     "log_wait",
     "max_request_tokens",
     "price_of",
