@@ -51,8 +51,9 @@ def test_the_first_view_decodes_nothing_and_no_column_is_decoded_twice(
     page.wait_for_selector("article")
     decoded = page.evaluate("() => window.decoded.length")
     assert decoded > 0
+    row = page.locator(".list-row[aria-selected=true]").get_attribute("aria-posinset")
     page.keyboard.press("n")
-    page.wait_for_selector(".list-row[aria-posinset='2'][aria-selected=true]")
+    page.wait_for_selector(f".list-row[aria-posinset='{int(row or 0) + 1}'][aria-selected=true]")
     assert page.evaluate("() => window.decoded.length") == decoded
 
 

@@ -70,6 +70,7 @@ export interface PageData {
   judge_agreement: JudgeAgreement[]; // of each run with labels, then of the baselines computed for this page
   failure_mode_rules: FailureModeRule[]; // the meaning of each failure mode's name
   episodes: EpisodeTable;
+  truth: TruthTable;
   files: MediaFile[];
   videos: VideoTable;
   judgements: Judgements[]; // judgements[i] belongs to runs[i]
@@ -232,6 +233,17 @@ export interface EpisodeTable {
   subgoals: number[];
   /** Labels of the episode's subgoals, one character each in their order: "1", "0" or "?"; "" without subgoals. */
   subgoal_labels: string[];
+}
+
+/** True progress of episodes as labels state it, for drawing; a row per episode that has any. The points of all rows
+ *  are concatenated; progress is linear between them, and differs by at most .005 from what is labelled. */
+export interface TruthTable {
+  episode: number[]; // indices into episodes, ascending
+  length: number[]; // points of each row
+  source: Dict; // what it is, for a person: "labelled progress", "progress by labelled stages"
+  times: Packed; // seconds, over their own range
+  progress: Packed; // 0..1, NaN unknown
+  left_out: number; // episodes whose truth is not on the page because of its size
 }
 
 export interface MediaFile {

@@ -4,6 +4,8 @@ import { sampleAt, STILL } from "./curve";
 export interface CurveEvent {
   from: number;
   to: number;
+  /** How deep the drop is, how long the stall lasts, how far apart the judges are. */
+  size: number;
   text: string;
 }
 
@@ -33,6 +35,7 @@ export function largestDrop({ times, values }: Samples): CurveEvent | null {
   return {
     from: times[a],
     to: times[b],
+    size: deepest,
     text: `Largest drop: ${pct(values[a])} at ${sec(times[a])} to ${pct(values[b])} at ${sec(times[b])}`,
   };
 }
@@ -51,6 +54,7 @@ export function longestStall({ times, values }: Samples): CurveEvent | null {
   return {
     from: times[a],
     to: times[b],
+    size: times[b] - times[a],
     text: `Longest stall: ${sec(times[b] - times[a])} at ${pct(values[a])}, from ${sec(times[a])}`,
   };
 }
@@ -71,6 +75,7 @@ export function largestDisagreement(curves: (Samples & { name: string })[]): Cur
       best = {
         from: time,
         to: time,
+        size: widest,
         text: `Largest disagreement at ${sec(time)}: ${high.name} ${pct(high.value)}, ${low.name} ${pct(low.value)}`,
       };
     }

@@ -9,6 +9,9 @@ export interface Line {
   colour: string;
   times: ArrayLike<number>;
   values: ArrayLike<number>;
+  /** "trend": followed by the cursor, what has been played coloured by its trend; "own": the same in its own
+   *  colour; "truth": dashed; "plain" by default. */
+  kind?: "trend" | "own" | "truth" | "plain";
 }
 
 export interface CurveOptions {
@@ -44,6 +47,11 @@ export function sampleAt(times: ArrayLike<number>, time: number): number {
   return low - 1;
 }
 
+/** Whether the cursor follows a line. */
+function followed({ kind }: Line): boolean {
+  return kind === "trend" || kind === "own";
+}
+
 export class CurvePlot {
   readonly element: HTMLElement;
   private plot: uPlot | null = null;
@@ -53,7 +61,7 @@ export class CurvePlot {
   private mark: [number, number] | null = null;
   private readonly resize: ResizeObserver;
   private readonly cursor = h("div", { class: "cursor" });
-  private readonly dot = h("div", { class: "cursor-dot" });
+  private dots: HTMLElement[] = [];
 
   constructor(private readonly options: CurveOptions) {
     this.element = h("div", {
@@ -70,9 +78,14 @@ export class CurvePlot {
     this.element.addEventListener("pointerdown", (event) => this.drag(event));
   }
 
-  /** Draw these lines; the played part of the first one is coloured. */
+  /** Draw these lines. */
   show(lines: Line[], range: [number, number] = [0, 1]): void {
     this.lines = lines;
+    this.dots = lines.filter(followed).map((line) => {
+      const dot = h("div", { class: "cursor-dot" });
+      if (line.kind === "own") dot.style.borderColor = line.colour;
+      return dot;
+    });
     this.mark = null;
     this.range = range;
     this.plot?.destroy();
@@ -109,9 +122,8 @@ export class CurvePlot {
     this.plot = null;
   }
 
-  /** Progress of the first line between its samples; NaN outside them and next to unknown ones. */
-  valueAt(time: number): number {
-    const line = this.lines[0];
+  /** Progress of a line between its samples, by default the first; NaN before them and next to unknown ones. */
+  valueAt(time: number, line: Line | undefined = this.lines[0]): number {
     if (!line?.times.length) return NaN;
     const i = sampleAt(line.times, time);
     if (i < 0) return NaN;
@@ -173,11 +185,11 @@ export class CurvePlot {
         ],
         series: [
           {},
-          ...this.lines.map((line, i): uPlot.Series => ({
+          ...this.lines.map((line): uPlot.Series => ({
             label: line.name,
             stroke: () => line.colour,
-            width: i ? 1.25 : 1.5,
-            dash: i ? undefined : [3, 3],
+            width: line.kind === "truth" || followed(line) ? 1.5 : 1.25,
+            dash: followed(line) ? [3, 3] : line.kind === "truth" ? [9, 5] : undefined,
             points: { show: line.times.length < 2 },
             spanGaps: false,
           })),
@@ -187,7 +199,7 @@ export class CurvePlot {
       data,
       this.element,
     );
-    this.plot.over.append(this.cursor, this.dot);
+    this.plot.over.append(this.cursor, ...this.dots);
     this.played(this.plot);
   }
 
@@ -202,22 +214,27 @@ export class CurvePlot {
     u.ctx.fillRect(left - 2, u.bbox.top, Math.max(right - left, 1) + 4, u.bbox.height);
   }
 
-  /** The part of the first line up to the cursor, coloured by its trend, and the cursor itself. */
+  /** What has been played of the lines that the cursor follows, and the cursor itself. */
   private played(u: uPlot): void {
     const now = this.options.clock.time(this.frame);
-    const line = this.lines[0];
-    if (line) this.colourPlayed(u, line, now);
     const x = u.valToPos(now, "x");
-    const value = this.valueAt(now);
     this.cursor.style.transform = `translateX(${x}px)`;
-    this.dot.style.visibility = Number.isFinite(value) ? "visible" : "hidden";
-    if (Number.isFinite(value)) this.dot.style.transform = `translate(${x}px, ${u.valToPos(value, "y")}px)`;
+    this.lines.filter(followed).forEach((line, i) => {
+      this.colourPlayed(u, line, now);
+      const value = this.valueAt(now, line);
+      const end = Math.min(now, line.times[line.times.length - 1]);
+      const dot = this.dots[i];
+      dot.style.visibility = Number.isFinite(value) ? "visible" : "hidden";
+      if (Number.isFinite(value))
+        dot.style.transform = `translate(${line.kind === "own" ? u.valToPos(end, "x") : x}px, ${u.valToPos(value, "y")}px)`;
+    });
   }
 
   private colourPlayed(u: uPlot, line: Line, now: number): void {
-    const colours = { rise: css("--rise"), fall: css("--fall"), stall: css("--stall") };
+    const trends = { rise: css("--rise"), fall: css("--fall"), stall: css("--stall") };
     const { ctx } = u;
     ctx.save();
+    ctx.setLineDash([]);
     ctx.lineCap = "round";
     ctx.lineWidth = 3 * devicePixelRatio;
     for (let i = 1; i < line.times.length && line.times[i - 1] < now; i += 1) {
@@ -226,7 +243,7 @@ export class CurvePlot {
       const share = Math.min(1, (now - line.times[i - 1]) / (line.times[i] - line.times[i - 1]));
       const end = line.times[i - 1] + share * (line.times[i] - line.times[i - 1]);
       const value = line.values[i - 1] + share * (line.values[i] - line.values[i - 1]);
-      ctx.strokeStyle = colours[way];
+      ctx.strokeStyle = line.kind === "own" ? line.colour : trends[way];
       ctx.beginPath();
       ctx.moveTo(u.valToPos(line.times[i - 1], "x", true), u.valToPos(line.values[i - 1], "y", true));
       ctx.lineTo(u.valToPos(end, "x", true), u.valToPos(value, "y", true));

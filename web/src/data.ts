@@ -11,6 +11,14 @@ export interface Curve {
   inferred: boolean;
 }
 
+/** Labelled progress of an episode, for drawing: linear between its points. */
+export interface Truth {
+  times: Float64Array;
+  values: Float64Array;
+  /** What it was derived from, in words. */
+  name: string;
+}
+
 export interface VerdictRow {
   subgoal: string;
   answer: "yes" | "no" | "unknown";
@@ -112,6 +120,13 @@ export class RunData {
     };
   }
 
+  /** The last known progress of a row; NaN where there is none. */
+  lastProgress(row: number): number {
+    const [from, to] = this.span(row);
+    for (let i = to - 1; i >= from; i -= 1) if (Number.isFinite(this.progress.get(i))) return this.progress.get(i);
+    return NaN;
+  }
+
   /** When this row's curve counts as done: by its success probability, where it has one. */
   doneRule(row: number): DoneRule {
     const { done_at: at, done_channel: by } = this.table.curves;
@@ -167,10 +182,7 @@ export class RunData {
 
   private span(row: number): [number, number] {
     const lengths = this.table.curves.length;
-    if (!this.starts) {
-      this.starts = new Uint32Array(lengths.length + 1);
-      for (let i = 0; i < lengths.length; i += 1) this.starts[i + 1] = this.starts[i] + lengths[i];
-    }
+    this.starts ??= sums(lengths);
     return [this.starts[row], this.starts[row + 1]];
   }
 }
@@ -180,6 +192,7 @@ export class Data {
   private readonly metricByName: Map<string, MetricInfo>;
   private keys: Map<string, number> | null = null;
   private readonly durations: Numbers;
+  private truthPoints: { starts: Uint32Array; times: Numbers; progress: Numbers } | null = null;
 
   constructor(readonly page: PageData) {
     this.runs = page.judgements.map((table) => new RunData(table, page));
@@ -249,6 +262,24 @@ export class Data {
     });
   }
 
+  /** True progress of an episode as labels state it; null where they do not. */
+  truth(episode: number): Truth | null {
+    const { truth } = this.page;
+    const [row] = rowsWith(truth.episode, episode);
+    if (row === undefined) return null;
+    this.truthPoints ??= {
+      starts: sums(truth.length),
+      times: new Numbers(truth.times),
+      progress: new Numbers(truth.progress),
+    };
+    const { starts, times, progress } = this.truthPoints;
+    return {
+      times: times.slice(starts[row], starts[row + 1]),
+      values: progress.slice(starts[row], starts[row + 1]),
+      name: textAt(truth.source, row) ?? "",
+    };
+  }
+
   /** Every episode of a board, with the run that judged it. */
   items(board: Board): Item[] {
     return board.runs.flatMap((run) => this.runs[run].episodes.map((episode, row) => ({ run, row, episode })));
@@ -275,6 +306,13 @@ export function readPage(): Data {
     );
   }
   return new Data(page);
+}
+
+/** 0, and the sum of the first i lengths: where each of several concatenated arrays begins. */
+function sums(lengths: number[]): Uint32Array {
+  const starts = new Uint32Array(lengths.length + 1);
+  for (let i = 0; i < lengths.length; i += 1) starts[i + 1] = starts[i] + lengths[i];
+  return starts;
 }
 
 /** Indices at which an ascending column equals `value`. */

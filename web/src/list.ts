@@ -4,8 +4,13 @@ import { h } from "./dom";
 export interface ListOptions {
   label: string;
   rowHeight: number;
+  /** Whether several rows may be selected. */
+  several?: boolean;
   draw: (index: number) => HTMLElement;
-  choose: (index: number) => void;
+  /** Whether a row is selected besides the chosen one. */
+  marked?: (index: number) => boolean;
+  /** A row was clicked, or reached with the keyboard (no event). */
+  choose: (index: number, event: MouseEvent | null) => void;
 }
 
 export class VirtualList {
@@ -23,6 +28,7 @@ export class VirtualList {
         role: "listbox",
         tabindex: 0,
         "aria-label": options.label,
+        "aria-multiselectable": options.several ? "true" : null,
         onscroll: () => this.later(),
         onkeydown: (event: KeyboardEvent) => this.key(event),
       },
@@ -36,6 +42,16 @@ export class VirtualList {
     this.length = length;
     this.space.style.height = `${length * this.options.rowHeight}px`;
     this.mark(chosen);
+  }
+
+  /** Show rows that were added or removed while the chosen one stays where it is on screen. */
+  keep(length: number, chosen: number): void {
+    const moved = chosen >= 0 && this.chosen >= 0 ? (chosen - this.chosen) * this.options.rowHeight : 0;
+    this.length = length;
+    this.chosen = chosen;
+    this.space.style.height = `${length * this.options.rowHeight}px`;
+    this.element.scrollTop += moved;
+    this.draw();
   }
 
   /** Mark a row and scroll to it if it is out of sight. */
@@ -68,12 +84,13 @@ export class VirtualList {
       row.classList.add("list-row");
       row.id = `row-${i}`;
       row.setAttribute("role", "option");
-      row.setAttribute("aria-selected", String(i === this.chosen));
+      const selected = i === this.chosen || this.options.marked?.(i) === true;
+      row.setAttribute("aria-selected", String(selected));
       row.setAttribute("aria-setsize", String(this.length));
       row.setAttribute("aria-posinset", String(i + 1));
       row.style.top = `${i * rowHeight}px`;
       row.style.height = `${rowHeight}px`;
-      row.addEventListener("click", () => this.options.choose(i));
+      row.addEventListener("click", (event) => this.options.choose(i, event));
       rows.push(row);
     }
     this.space.replaceChildren(...rows);
@@ -89,6 +106,6 @@ export class VirtualList {
     if (!by || !this.length) return;
     event.preventDefault();
     event.stopPropagation();
-    this.options.choose(Math.min(this.length - 1, Math.max(0, this.chosen + by)));
+    this.options.choose(Math.min(this.length - 1, Math.max(0, this.chosen + by)), null);
   }
 }

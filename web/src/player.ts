@@ -1,4 +1,4 @@
-// The videos of one episode, all views synchronised, addressed by frame.
+// The videos of one episode, or of several side by side, synchronised by time and addressed by frame.
 //
 // Frame i is on screen from start + its timestamp on. A seek targets the middle of that interval, where no rounding
 // of timestamps can land on a neighbour; which frame is on screen comes from requestVideoFrameCallback.
@@ -13,6 +13,8 @@ export interface VideoSource {
   clock: FrameClock;
   /** Why there is no video. */
   note: string;
+  /** What stands above the video, instead of its name on it. */
+  head?: HTMLElement;
 }
 
 interface Screen {
@@ -23,6 +25,8 @@ interface Screen {
   pending: number | null;
   /** How often the last seek was repeated because its frame was not reported. */
   retries: number;
+  /** It shows its last frame while longer ones play on. Its file may go on with another episode. */
+  held: boolean;
 }
 
 /** Chromium sometimes finishes a seek without ever reporting the frame on screen: seek again after this time. */
@@ -51,7 +55,12 @@ export class Player {
   /** Show frame `i`; it is on every view as soon as the browser has decoded it. */
   seek(i: number): void {
     this.frame = Math.min(this.clock.frames - 1, Math.max(0, Math.round(i)));
-    for (const screen of this.screens) this.seekScreen(screen, this.frame);
+    for (const screen of this.screens) {
+      this.seekScreen(screen, this.frame);
+      const last = this.frameOf(screen, this.frame) >= screen.source.clock.frames - 1;
+      if (this.playing && screen.usable && screen.held && !last) this.start(screen, screen === this.lead());
+      screen.held &&= last;
+    }
     this.changed();
   }
 
@@ -69,8 +78,11 @@ export class Player {
     if (this.frame >= this.clock.frames - 1) this.seek(0);
     this.playing = true;
     const lead = this.lead();
-    if (lead) for (const screen of this.screens) if (screen.usable) this.start(screen, screen === lead);
-    if (!lead) this.tick();
+    for (const screen of this.screens) {
+      screen.held = this.frameOf(screen, this.frame) >= screen.source.clock.frames - 1;
+      if (screen.usable && !screen.held) this.start(screen, screen === lead);
+    }
+    if (!lead || lead.held) this.tick();
     this.changed();
   }
 
@@ -101,11 +113,12 @@ export class Player {
   }
 
   private screen(source: VideoSource): HTMLElement {
-    const caption = h("figcaption", {}, h("span", {}, source.name));
+    const caption = source.head ? null : h("figcaption", {}, h("span", {}, source.name));
     if (source.src === null) {
       return h(
         "figure",
         { class: "screen" },
+        source.head,
         h("div", { class: "no-video" }, source.note || "The video is not part of this report."),
         caption,
       );
@@ -118,8 +131,8 @@ export class Player {
     });
     video.muted = true;
     video.disablePictureInPicture = true;
-    const screen: Screen = { source, video, usable: true, pending: null, retries: 0 };
-    const figure = h("figure", { class: "screen" }, video, caption);
+    const screen: Screen = { source, video, usable: true, pending: null, retries: 0, held: false };
+    const figure = h("figure", { class: "screen" }, source.head, video, caption);
     video.addEventListener("seeked", () => {
       if (screen.pending === null) setTimeout(() => this.retry(screen), RETRY_AFTER_MS);
       else this.seekScreen(screen, screen.pending);
@@ -138,9 +151,9 @@ export class Player {
     });
     // A browser may pause a muted video by itself; playback continues until Pause is pressed.
     video.addEventListener("pause", () => {
-      if (!this.playing || this.closed || document.hidden) return;
+      if (!this.playing || this.closed || document.hidden || screen.held) return;
       if (!video.ended) video.play().catch(() => undefined);
-      else if (screen === this.lead()) this.follow(this.clock.frames - 1);
+      else if (screen === this.lead()) this.ended(screen);
     });
     video.addEventListener("click", () => this.toggle());
     this.screens.push(screen);
@@ -150,8 +163,11 @@ export class Player {
     return figure;
   }
 
+  /** The view that the cursor follows: the longest, so that it does not stop before the others end. */
   private lead(): Screen | undefined {
-    return this.screens.find((screen) => screen.usable);
+    const usable = this.screens.filter((screen) => screen.usable);
+    const longest = Math.max(...usable.map(({ source }) => source.clock.duration));
+    return usable.find(({ source }) => source.clock.duration > longest - this.clock.step / 2);
   }
 
   /** One seek at a time: while the browser is seeking, only the newest request is kept. */
@@ -201,11 +217,25 @@ export class Player {
       if (this.closed) return;
       const frame = screen.source.clock.nearest(meta.mediaTime - screen.source.startS);
       screen.video.dataset.frame = String(frame);
-      if (this.playing && screen === this.lead() && !screen.video.seeking)
-        this.follow(this.clock.at(screen.source.clock.middle(frame)));
+      if (this.playing && !screen.video.seeking && !screen.held) {
+        if (frame >= screen.source.clock.frames - 1) this.ended(screen);
+        else if (screen === this.lead()) this.follow(this.clock.at(screen.source.clock.middle(frame)));
+      }
       screen.video.requestVideoFrameCallback(onFrame);
     };
     screen.video.requestVideoFrameCallback(onFrame);
+  }
+
+  /** A view has come to its last frame, which it keeps; the cursor goes on to the end of the longest episode. */
+  private ended(screen: Screen): void {
+    const { clock } = screen.source;
+    const leads = screen === this.lead();
+    screen.held = true;
+    screen.video.pause();
+    if (leads) this.follow(this.clock.at(clock.middle(clock.frames - 1)));
+    if (!this.playing) return;
+    this.seekScreen(screen, this.clock.at(clock.middle(clock.frames - 1)));
+    if (leads) this.tick();
   }
 
   /** The leading view shows `frame`: move the cursor there and synchronise the other views. */
@@ -216,7 +246,7 @@ export class Player {
       return;
     }
     for (const screen of this.screens) {
-      if (screen === this.lead() || !screen.usable) continue;
+      if (screen === this.lead() || !screen.usable || screen.held) continue;
       const lag = this.target(screen, frame) - screen.video.currentTime;
       if (Math.abs(lag) > 2.5 * this.clock.step && !screen.video.seeking) screen.video.currentTime += lag;
     }

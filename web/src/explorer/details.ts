@@ -20,7 +20,7 @@ export function details(context: Context, items: Item[], videos: VideoRow[]): De
   const tabs: [string, string, () => HTMLElement][] = [
     ["verdicts", "Verdicts", () => verdictTable(context, items)],
     ["prompts", "Prompts and answers", () => calls(context, items)],
-    ["numbers", "Numbers", () => numbers(context, items)],
+    ["numbers", "Numbers", () => numbers(context, items, (item) => judgeName(context, item))],
     ["episode", "Episode", () => metadata(context, items[0], videos)],
   ];
   const hasVerdicts = items.some(({ run, row }) => context.data.runs[run].verdicts(row).length);
@@ -161,8 +161,8 @@ function callBlock(call: CallRow, i: number): HTMLElement {
   );
 }
 
-/** Final metrics of the episode under every judge, as in `stepscore metrics --show episodes`. */
-function numbers(context: Context, items: Item[]): HTMLElement {
+/** Final metrics of each item, as in `stepscore metrics --show episodes`; `name` is the head of its column. */
+export function numbers(context: Context, items: Item[], name: (item: Item) => string): HTMLElement {
   const { data } = context;
   const metrics = data.page.metrics.filter(({ name }) =>
     items.some(({ run, row }) => Number.isFinite(data.runs[run].value(name, row))),
@@ -181,7 +181,7 @@ function numbers(context: Context, items: Item[]): HTMLElement {
           "tr",
           {},
           h("th", { scope: "col" }, `Whole episode, ${data.page.revision}`),
-          items.map((item) => h("th", { scope: "col", class: "num" }, judgeName(context, item))),
+          items.map((item) => h("th", { scope: "col", class: "num" }, name(item))),
         ),
       ),
       h(

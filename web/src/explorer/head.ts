@@ -1,14 +1,21 @@
-// The heading of an episode: id, instruction, policy, task and outcome.
+// The heading of an episode: id, instruction, policy, task and outcome, each said in words.
 import type { Context } from "../app";
 import type { Item } from "../data";
 import { h } from "../dom";
-import { displayName } from "../names";
 import { textAt } from "../packed";
+import { failed, outcome, outcomesOf } from "./list/outcome";
 
-export function episodeHead({ data }: Context, item: Item, inferred: boolean): HTMLElement {
+export function episodeHead(
+  context: Context,
+  item: Item,
+  inferred: boolean,
+  compareWith: HTMLElement | null,
+): HTMLElement {
+  const { data } = context;
   const { episodes } = data.page;
-  const label = episodes.success[item.episode];
-  const judge = data.runs[item.run].value("success_judge", item.row);
+  const { label, judge } = outcomesOf(data, item);
+  const policy = data.policy(item.episode);
+  const task = data.task(item.episode);
   const error = data.runs[item.run].error(item.row);
   return h(
     "div",
@@ -16,14 +23,15 @@ export function episodeHead({ data }: Context, item: Item, inferred: boolean): H
     h("h1", { dir: "auto" }, episodes.id[item.episode]),
     h("p", { class: "instruction", dir: "auto" }, textAt(episodes.instruction, item.episode) ?? ""),
     h(
-      "p",
+      "div",
       { class: "tags" },
-      h("span", { class: "tag" }, displayName(data.policy(item.episode))),
-      h("span", { class: "tag", dir: "auto" }, displayName(data.task(item.episode))),
-      h("span", { class: `tag ${verdictClass(label)}` }, `label: ${outcome(label)}`),
-      h("span", { class: `tag ${verdictClass(judge)}` }, `judge: ${outcome(judge)}`),
-      data.runs[item.run].failureMode(item.row) &&
-        h("span", { class: "tag" }, data.runs[item.run].failureMode(item.row)),
+      tag(policy === null ? "policy not stated" : `policy: ${policy}`),
+      task === null
+        ? tag("task not stated")
+        : task !== textAt(episodes.instruction, item.episode) && tag(`task: ${task}`),
+      tag(`label: ${WORDS[label]}`, label),
+      tag(`judge: ${WORDS[judge]}`, judge),
+      failureTag(context, item),
       inferred &&
         h(
           "span",
@@ -33,15 +41,30 @@ export function episodeHead({ data }: Context, item: Item, inferred: boolean): H
           },
           "times inferred",
         ),
+      compareWith,
     ),
     error && h("p", { class: "warning", role: "note" }, error),
   );
 }
 
-function outcome(value: number): string {
-  return value === 1 ? "success" : value === 0 ? "failure" : "unknown";
+const WORDS = { yes: "success", no: "failure", unknown: "not known" };
+
+function tag(text: string, kind: ReturnType<typeof outcome> | "" = "", title = ""): HTMLElement {
+  return h("span", { class: `tag ${kind}`, dir: "auto", title: title || null }, text);
 }
 
-function verdictClass(value: number): string {
-  return value === 1 ? "yes" : value === 0 ? "no" : "";
+/** The failure mode in words; a success that no rule describes needs none. */
+function failureTag({ data }: Context, item: Item): HTMLElement | null {
+  const mode = data.runs[item.run].failureMode(item.row);
+  const rule = data.page.failure_mode_rules.find(({ name }) => name === mode);
+  const title = rule ? `${rule.name}: ${rule.when}. ${rule.advice}` : "";
+  if (mode === null) return null;
+  if (mode === "unknown") {
+    const curve = data.runs[item.run].points(item.row) > 0;
+    return failed(data, item)
+      ? tag(curve ? "why it fails: curve not known well enough" : "why it fails: no curve by this judge", "", title)
+      : null;
+  }
+  if (mode === "none") return failed(data, item) ? tag("still making progress at the end", "", title) : null;
+  return tag(rule?.of === "success" ? mode : `fails by ${mode}`, "", title);
 }

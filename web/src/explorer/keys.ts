@@ -1,15 +1,10 @@
 // Keyboard shortcuts of the explorer.
-import type { EpisodePane } from "./pane";
+import type { Pane } from "./pane";
 
 export const KEYS =
   "Space: play or pause. ← →: one frame (with Shift ten). Home, End: first, last frame. n, p: next, previous episode. d, s, g: largest drop, longest stall, largest disagreement. [ ]: speed. /: search.";
 
-export function onKey(
-  event: KeyboardEvent,
-  pane: EpisodePane | null,
-  go: (by: number) => void,
-  controls: HTMLElement,
-): void {
+export function onKey(event: KeyboardEvent, pane: Pane | null, go: (by: number) => void, controls: HTMLElement): void {
   const target = event.target instanceof Element ? event.target : document.body;
   if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea")) return;
   if (event.key === " " && target.closest("button, a, summary")) return;

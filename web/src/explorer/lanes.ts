@@ -30,6 +30,7 @@ export function lanes(
   return h(
     "div",
     { class: "lanes" },
+    stages.length > 0 && h("p", { class: "lane-title" }, "Stages, as labelled"),
     stages.length > 0 &&
       h(
         "div",
@@ -55,8 +56,8 @@ export function lanes(
     judges.map(({ judge, verdicts }, i) => {
       const rows = verdicts.map((verdict) => verdictLane(judge, verdict, labels, duration, seek, showReason));
       return i
-        ? h("details", { class: "other-lanes" }, h("summary", {}, `Verdicts of ${judge}`), rows)
-        : h("div", { class: "own-lanes" }, rows);
+        ? h("details", { class: "other-lanes" }, h("summary", {}, `Subgoals, by ${judge}`), rows)
+        : h("div", { class: "own-lanes" }, h("p", { class: "lane-title" }, `Subgoals, by ${judge}`), rows);
     }),
   );
 }

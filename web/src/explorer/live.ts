@@ -5,6 +5,7 @@ import { sampleAt, trend } from "../curve";
 import { h } from "../dom";
 import { percent } from "../format";
 import { LiveOpd } from "../opd";
+import type { JudgeCurve } from "./judge-curves";
 import type { DoneRule } from "../opd-robust";
 
 const ROWS: [string, string][] = [
@@ -28,10 +29,18 @@ export interface LivePanel {
   at: (time: number, progress: number) => void;
 }
 
-export function livePanel(curve: Curve | null, done: DoneRule, revisions: Revision[], main: Revision): LivePanel {
+/** `judge` is the one whose curve is measured; it is named where it is not the chosen one. */
+export function livePanel(
+  judge: JudgeCurve,
+  done: DoneRule,
+  revisions: Revision[],
+  main: Revision,
+  named: boolean,
+): LivePanel {
+  const { curve } = judge;
   if (!curve)
     return {
-      element: h("div", { class: "live" }, h("p", { class: "empty" }, "No curve.")),
+      element: h("div", { class: "live" }, h("p", { class: "empty" }, "No judge on this page gives it a curve.")),
       at: () => {},
     };
   const opd = new LiveOpd(curve.progress, curve.times, done);
@@ -51,6 +60,7 @@ export function livePanel(curve: Curve | null, done: DoneRule, revisions: Revisi
     "div",
     { class: "live" },
     h("div", { class: "live-head" }, now, chip),
+    h("p", { class: "live-name muted" }, named ? `progress at the cursor, by ${judge.name}` : "progress at the cursor"),
     h("ol", { class: "milestones", "aria-label": "Milestones reached so far, in percent" }, pips),
     h(
       "table",
@@ -68,7 +78,9 @@ export function livePanel(curve: Curve | null, done: DoneRule, revisions: Revisi
       h(
         "tbody",
         {},
-        ROWS.map(([name, text], i) => h("tr", {}, h("th", { scope: "row", title: text }, name), cells[i])),
+        ROWS.map(([name, text], i) =>
+          h("tr", {}, h("th", { scope: "row", title: text }, h("abbr", { title: text }, name)), cells[i]),
+        ),
       ),
     ),
   );

@@ -1,35 +1,70 @@
-// The explorer: the list of episodes on one side, the chosen episode on the other, keyboard control of both.
+// The explorer: the list of episodes on one side, the chosen ones on the other, keyboard control of both.
 import "../styles/explorer.css";
 import type { Context, View } from "../app";
-import { CONDITIONS } from "../conditions";
 import type { Item } from "../data";
-import { choice, fill, h, searchBox } from "../dom";
-import { episodeList } from "../explorer/episode-list";
+import { fill, h } from "../dom";
+import { ComparePane, MAX_COMPARED } from "../explorer/compare/compare-pane";
+import { compareWith } from "../explorer/compare/compare-with";
+import { EpisodePane } from "../explorer/episode-pane";
 import { KEYS, onKey } from "../explorer/keys";
-import { EpisodePane } from "../explorer/pane";
-import { NO_FILTER, readFilter, select, type Filter } from "../explorer/selection";
+import { filterControls } from "../explorer/list/controls";
+import { episodeList } from "../explorer/list/episode-list";
+import { NO_FILTER, readFilter, select, type Filter } from "../explorer/list/selection";
+import type { Pane } from "../explorer/pane";
+import { worstFailure } from "../explorer/worst";
 import { plural } from "../format";
-import { distinct, packName, displayName } from "../names";
 import { replaceRoute, routeHash } from "../route";
+
+const SEPARATOR = "|"; // between the episodes of a comparison in the address
 
 export function explorer(first: Context): View {
   let context = first;
   let filter = readFilter(context.route.options);
   let items = select(context, filter);
   let chosen = -1;
-  let pane: EpisodePane | null = null;
+  let others: Item[] = []; // shown beside the chosen one
+  let view = context.route.options.view ?? "";
+  let comparing = false;
+  let pane: Pane | null = null;
   let writing = 0;
-  const { data, board } = context;
   const controls = h("div", { class: "list-controls" });
   const counted = h("p", { class: "muted counted", role: "status" });
   const place = h("div", { class: "pane" });
   const list = episodeList(
-    () => context,
-    () => items,
-    () => filter,
-    (i) => open(i, 0),
+    {
+      context: () => context,
+      items: () => items,
+      filter: () => filter,
+      compared: (item) => others.some((other) => sameItem(item, other)),
+    },
+    (i, event) => {
+      const add = comparing || (event !== null && (event.ctrlKey || event.metaKey || event.shiftKey));
+      if (add && chosen >= 0) toggleCompared(items[i]);
+      else open(i, 0);
+    },
   );
-  const drawer = h("div", { class: "drawer" }, controls, counted, list.element);
+  const compareButton = h(
+    "button",
+    {
+      type: "button",
+      class: "compare-toggle",
+      title: `Show up to ${MAX_COMPARED} episodes side by side: press this, then click them; or ctrl-click them`,
+      "aria-pressed": "false",
+      onclick: () => {
+        comparing = !comparing;
+        compareButton.setAttribute("aria-pressed", String(comparing));
+        count();
+      },
+    },
+    "Compare",
+  );
+  const drawer = h(
+    "div",
+    { class: "drawer" },
+    controls,
+    h("div", { class: "list-head" }, counted, compareButton),
+    list.element,
+  );
   // In a narrow window the list opens over the episode; in a wide one it is always visible.
   const toggle = h(
     "button",
@@ -49,9 +84,9 @@ export function explorer(first: Context): View {
     const kept = items[chosen];
     filter = { ...filter, ...change };
     items = select(context, filter);
-    const at = kept ? items.findIndex(({ run, row }) => run === kept.run && row === kept.row) : -1;
+    const at = kept ? items.findIndex((item) => sameItem(item, kept)) : -1;
     drawControls("text" in change);
-    if (at < 0) open(0, 0);
+    if (at < 0) openWorst();
     else {
       chosen = at;
       list.show(items.length, at);
@@ -59,91 +94,103 @@ export function explorer(first: Context): View {
     }
   }
 
-  function drawControls(typing: boolean): void {
-    counted.textContent = plural(items.length, "episode");
-    if (typing) return;
-    const tasks = distinct(data.items(board).map(({ episode }) => data.task(episode)));
-    const policies = distinct(board.overall.map((group) => group.policy));
-    const names = (values: (string | null)[]): [string, string][] => [
-      ["", "All"],
-      ...values.map((name): [string, string] => [packName(name), displayName(name)]),
-    ];
-    fill(
-      controls,
-      searchBox("id, task, policy, instruction", filter.text, (text) => refilter({ text })),
-      policies.length > 1 && choice("Policy", names(policies), filter.policy, (policy) => refilter({ policy })),
-      tasks.length > 1 && choice("Task", names(tasks), filter.task, (task) => refilter({ task })),
-      choice(
-        "Success",
-        CONDITIONS.map(({ key, text }): [string, string] => [key, key ? text : "All"]),
-        filter.success,
-        (success) => refilter({ success }),
-      ),
-      choice(
-        "Sort",
-        [
-          ["", "Episode"],
-          ["duration", "Duration"],
-          ...data.page.metrics.map(({ name, label }): [string, string] => [name, label]),
-        ],
-        filter.sort,
-        (sort) => refilter({ sort, order: "" }),
-      ),
-      orderButton(filter, () => refilter({ order: filter.order ? "" : "reversed" })),
-      hidden(filter).map(([text, change]) =>
-        h(
-          "button",
-          {
-            type: "button",
-            class: "tag remove",
-            title: "Remove this filter",
-            onclick: () => refilter(change),
-          },
-          `${text} ✕`,
-        ),
-      ),
-    );
+  function count(): void {
+    counted.textContent = comparing ? "Click episodes to add or remove" : plural(items.length, "episode");
   }
 
-  function open(index: number, frame: number): void {
+  function drawControls(typing: boolean): void {
+    count();
+    if (!typing) fill(controls, filterControls(context, filter, refilter));
+  }
+
+  function openWorst(): void {
+    open(worstFailure(context, items), null);
+  }
+
+  /** Open an episode of the list at a frame, or at its worst time (null), with others beside it. */
+  function open(index: number, frame: number | null, beside: Item[] = []): void {
     chosen = items.length ? Math.min(items.length - 1, Math.max(0, index)) : -1;
+    others = chosen < 0 ? [] : beside;
     pane?.close();
     pane = null;
     list.show(items.length, chosen);
     if (chosen < 0) fill(place, h("p", { class: "empty" }, "No episode matches these filters."));
     else {
-      pane = new EpisodePane(context, items[chosen], frame, (_frame, playing) => {
-        if (!playing) remember();
-      });
+      pane = makePane(items[chosen], frame);
       fill(place, pane.element);
     }
     remember();
   }
 
-  /** Write the episode, frame and filters into the address; browsers limit how often that is possible. */
+  function makePane(item: Item, frame: number | null): Pane {
+    const moved = (_frame: number, playing: boolean): void => {
+      if (!playing) remember();
+    };
+    if (!others.length) {
+      const menu = compareWith(context, item, (added) => openCompared([item, ...added]));
+      return new EpisodePane(context, item, frame, moved, menu);
+    }
+    return new ComparePane(context, [item, ...others], frame ?? 0, {
+      view,
+      changeView: (name) => {
+        view = name;
+        open(chosen, pane?.player.frame ?? 0, others);
+      },
+      remove: toggleCompared,
+      moved,
+    });
+  }
+
+  function toggleCompared(item: Item): void {
+    const shown = [items[chosen], ...others];
+    const without = shown.filter((one) => !sameItem(one, item));
+    openCompared(without.length < shown.length ? without : [...shown, item]);
+  }
+
+  function openCompared(wanted: Item[]): void {
+    const [main, ...beside] = wanted.slice(0, MAX_COMPARED);
+    if (!main) return;
+    const time = pane ? pane.player.frame : 0;
+    const at = items.findIndex((item) => sameItem(item, main));
+    open(at < 0 ? chosen : at, time, beside);
+  }
+
+  /** Write the episodes, frame and filters into the address; browsers limit how often that is possible. */
   function remember(): void {
     clearTimeout(writing);
     writing = setTimeout(writeAddress, 120);
   }
 
   function writeAddress(): void {
-    const { page } = data;
+    const { data, board } = context;
     const item = items[chosen];
-    const options = Object.fromEntries(Object.entries(filter));
+    const compared = others.map(({ episode }) => encodeURIComponent(data.key(episode))).join(SEPARATOR);
+    const options = { ...filter, with: compared, view };
     replaceRoute(
       item
-        ? routeHash("explorer", [page.runs[item.run].id, data.key(item.episode), pane?.player.frame ?? 0], options)
+        ? routeHash("explorer", [data.page.runs[item.run].id, data.key(item.episode), pane?.player.frame ?? 0], options)
         : routeHash("explorer", [], { judge: board.id, ...options }),
     );
   }
 
-  /** Open the episode and frame in the address; the first of the list if it names none. */
+  /** The episodes that the address wants beside the chosen one. */
+  function besides(): Item[] {
+    const { data, board, route } = context;
+    const every = route.options.with ? data.items(board) : [];
+    return (route.options.with ?? "")
+      .split(SEPARATOR)
+      .filter(Boolean)
+      .flatMap((key) => every.find(({ episode }) => data.key(episode) === decode(key)) ?? [])
+      .slice(0, MAX_COMPARED - 1);
+  }
+
+  /** Open the episode and frame in the address; the worst failure if it names none. */
   function follow(): void {
+    const { data } = context;
     const [runId, key, frame] = context.route.path;
     const run = data.page.runs.findIndex(({ id }) => id === runId);
     const episode = key === undefined ? -1 : data.byKey(key);
-    const fits = (item: Item): boolean =>
-      (key === undefined || item.episode === episode) && (run < 0 || item.run === run);
+    const fits = (item: Item): boolean => item.episode === episode && (run < 0 || item.run === run);
     let at = items.findIndex(fits);
     if (at < 0 && episode >= 0 && run >= 0 && data.runs[run].rowOf(episode) >= 0) {
       // The address names an episode that its own filters exclude: the filters are dropped.
@@ -151,12 +198,16 @@ export function explorer(first: Context): View {
       items = select(context, filter);
       at = items.findIndex(fits);
     }
+    view = context.route.options.view ?? "";
     drawControls(false);
-    if (key !== undefined && at < 0) {
+    const beside = besides();
+    const same = beside.length === others.length && beside.every((item, i) => sameItem(item, others[i]));
+    if (key === undefined) openWorst();
+    else if (at < 0) {
       list.show(items.length, (chosen = -1));
       fill(place, h("p", { class: "empty", role: "alert" }, `This report has no episode ${key} in run ${runId}.`));
-    } else if (at === chosen && pane) pane.seek(Number(frame) || 0);
-    else open(Math.max(0, at), Number(frame) || 0);
+    } else if (at === chosen && pane && same) pane.seek(Number(frame) || 0);
+    else open(at, Number(frame) || 0, beside);
   }
 
   const keys = (event: KeyboardEvent): void => onKey(event, pane, (by) => open(chosen + by, 0), controls);
@@ -199,29 +250,14 @@ export function explorer(first: Context): View {
   };
 }
 
-function orderButton({ sort, order }: Filter, reverse: () => void): HTMLElement {
-  const [normal, reversed] = !sort
-    ? ["First to last", "Last to first"]
-    : sort === "duration"
-      ? ["Shortest first", "Longest first"]
-      : ["Best first", "Worst first"];
-  return h(
-    "button",
-    { type: "button", class: "order", title: "Reverse the order", onclick: reverse },
-    order ? `↑ ${reversed}` : `↓ ${normal}`,
-  );
+function sameItem(a: Item, b: Item): boolean {
+  return a.run === b.run && a.row === b.row;
 }
 
-/** Filters that came with a link and have no control of their own. */
-function hidden(filter: Filter): [string, Partial<Filter>][] {
-  const found: [string, Partial<Filter>][] = [];
-  if (filter.mode) found.push([filter.mode, { mode: "" }]);
-  if (filter.subgoal) {
-    const what = filter.answer === "first" ? "fails first" : filter.answer || "any verdict";
-    found.push([
-      `${filter.subgoal}: ${what}, by ${filter.source === "label" ? "label" : "judge"}`,
-      { subgoal: "", answer: "", source: "" },
-    ]);
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
-  return found;
 }

@@ -21,6 +21,7 @@ from stepscore.report.page.judge_agreement import (
 from stepscore.report.page.judgements import Prompts, judgement_tables
 from stepscore.report.page.overview import board_labels, metric_infos, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table
+from stepscore.report.page.signals import truth_table
 from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
 from stepscore.runs import Run
@@ -77,6 +78,7 @@ def page_data(
         "judge_agreement": agreement_rows(boards, runs, pack),
         "failure_mode_rules": failure_mode_rules(),
         "episodes": episode_table(index),
+        "truth": truth_table(boards, index),
         "files": files,
         "videos": videos,
         "judgements": [judgements[number] for number in sorted(judgements)],

@@ -1,10 +1,10 @@
 // Which episodes are listed, and in what order.
-import type { Context } from "../app";
-import { meets } from "../conditions";
-import type { Data, Item } from "../data";
-import { unpackName } from "../names";
-import { textAt } from "../packed";
-import { byValue } from "../rank";
+import type { Context } from "../../app";
+import { meets } from "../../conditions";
+import type { Data, Item } from "../../data";
+import { unpackName } from "../../names";
+import { textAt } from "../../packed";
+import { byValue } from "../../rank";
 
 export interface Filter {
   text: string;

@@ -1,0 +1,5 @@
+"""What the page draws over time beside the judged curve: true progress, and the robot's state and action."""
+
+from stepscore.report.page.signals.truth import truth_table
+
+__all__ = ["truth_table"]

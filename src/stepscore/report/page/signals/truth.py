@@ -1,0 +1,97 @@
+"""The true progress of episodes, drawn beside the judged curve: as labelled, or as labelled stages imply it.
+
+Truth is what :mod:`stepscore.analysis` measures judges against. It is drawn, not measured, on the page, so a curve is
+kept as the few points between which it is straight, to within :data:`TOLERANCE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from stepscore.report.page.boards import Board
+from stepscore.report.page.episodes import EpisodeIndex
+from stepscore.report.page.packing import dictionary, pack_progress, pack_range
+from stepscore.types import FloatArray
+
+TOLERANCE = 0.005
+"""Most by which the drawn curve differs from the labelled one: less than a pixel of the plot."""
+
+MAX_POINTS = 250_000
+"""Points of all episodes on one page, about 1.3 MB; beyond it, episodes are left out."""
+
+_STAGE_SAMPLES = 60
+_NAMES = {"progress labels": "labelled progress", "stages": "progress by labelled stages"}
+
+
+def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> dict[str, Any]:
+    """Return the contract's TruthTable: of each episode the first truth that some run has."""
+    truths: dict[int, Any] = {}
+    for board in boards:
+        for row in board.metrics.episodes:
+            if row["truth"].source is not None:
+                truths.setdefault(index.place(row), row)
+    curves: list[tuple[int, str, FloatArray, FloatArray]] = []
+    points, left_out = 0, 0
+    for place in sorted(truths):
+        times, values = _curve(truths[place])
+        if points + len(times) > MAX_POINTS:
+            left_out += 1
+            continue
+        points += len(times)
+        curves.append((place, _NAMES[truths[place]["truth"].source], times, values))
+    none: FloatArray = np.empty(0)
+    return {
+        "episode": [place for place, *_ in curves],
+        "length": [len(times) for *_, times, _ in curves],
+        "source": dictionary(name for _, name, *_ in curves),
+        "times": pack_range(np.concatenate([none, *(times for *_, times, _ in curves)])),
+        "progress": pack_progress(np.round(np.concatenate([none, *(values for *_, values in curves)]), 4)),
+        "left_out": left_out,
+    }
+
+
+def _curve(row: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the times and values of an episode's true progress that are needed to draw it."""
+    truth = row["truth"]
+    if truth.labelled is not None:
+        times, values = truth.labelled
+    else:
+        ends = [second for _, start, end in truth.stages for second in (start, end) if np.isfinite(second)]
+        last = row["duration_s"] or max(ends, default=0.0)
+        times = np.unique([*np.linspace(0.0, last, _STAGE_SAMPLES), *(s for s in ends if 0 <= s <= last)])
+        values = truth.at(times)
+    # A label of an unknown value breaks the line; only the first of several in a row is needed for that.
+    known = np.isfinite(values)
+    kept = known | np.r_[True, known[:-1]]
+    times, values = times[kept], values[kept]
+    chosen = straight_points(times, values, TOLERANCE)
+    return times[chosen], values[chosen]
+
+
+def straight_points(times: FloatArray, values: FloatArray, tolerance: float) -> list[int]:
+    """Return the indices of points such that straight lines between them are nowhere further off than ``tolerance``.
+
+    The method of Ramer (1972) and of Douglas and Peucker (1973), with the distance taken in ``values`` alone. First,
+    last and unknown points are always kept, and those next to unknown ones.
+    """
+    unknown = np.flatnonzero(~np.isfinite(values))
+    ends = {0, len(times) - 1, *(i + step for i in unknown.tolist() for step in (-1, 0, 1))}
+    kept = {i for i in ends if 0 <= i < len(times)}
+    fixed = sorted(kept)
+    spans = list(pairwise(fixed))
+    while spans:
+        first, last = spans.pop()
+        if last - first < 2:
+            continue
+        inside = slice(first + 1, last)
+        line = np.interp(times[inside], times[[first, last]], values[[first, last]])
+        away = np.abs(values[inside] - line)
+        furthest = first + 1 + int(np.argmax(away))
+        if away[furthest - first - 1] > tolerance:
+            kept.add(furthest)
+            spans += [(first, furthest), (furthest, last)]
+    return sorted(kept)
