@@ -13,7 +13,7 @@
  * --json` prints. src/stepscore/report/page/data.py writes this; both change together (`format`).
  */
 
-export const FORMAT = 3;
+export const FORMAT = 4;
 
 /** Numbers as little-endian base64, see `unpack` rules:
  *  - "f64": the values, NaN for unknown.
@@ -147,6 +147,41 @@ export interface Board {
   all: Group[]; // --by task: every policy pooled, plus one row with task null for everything (`pooled` true)
   subgoals: SubgoalTable[];
   diagnosis: Diagnosis;
+  findings: Findings;
+}
+
+/** What the runs of a board show, in sentences: stepscore.analysis.run_findings. */
+export interface Findings {
+  opening: {
+    sentences: string[]; // who is best, and whether that is certain
+    notes: string[]; // what limits them
+    metric: string; // what they are about: "success_label", "success_judge", "MP"; "" where nothing is known
+    tiers: (string | null)[][]; // policies, best first; every one of a tier is shown to be better than later ones
+  };
+  first_failures: { policy: string | null; phrase: string; source: "label" | "judge" | "modes" }[];
+  /** Share of each policy's episodes that reach each subgoal, tasks pooled by place in the order; [] without any. */
+  funnels: {
+    policy: string | null;
+    source: "judge" | "label";
+    names: string[];
+    reached: Est[];
+    tasks: number;
+    left_out: number; // episodes of tasks with another number of subgoals
+  }[];
+  /** The failures to look at first, spread over policies and tasks; the time to look at is worstTime() of worst.ts. */
+  worst: { run: number; episode: number; source: "label" | "judge" }[];
+  trust: {
+    text: string; // all of it in one line
+    notes: string[];
+    aspects: {
+      aspect: "success" | "progress" | "order" | "subgoals";
+      answer: "yes" | "no" | "unknown";
+      headline: string; // "Yes, for success"
+      sentence: string;
+      n: number;
+      cells: Record<string, Est>;
+    }[];
+  };
 }
 
 export interface Group {
@@ -195,14 +230,15 @@ export interface FailureModeRule {
   advice: string;
 }
 
-/** Agreement of a judge with labels; one per run, and one per baseline computed for this page if not given as a run. */
+/** Agreement of a judge with labels; one per run, and one per baseline computed for this page if not given as a run: boards
+ *  of the same episodes share theirs. */
 export interface JudgeAgreement {
   judge: string;
   model: string | null;
   run: number; // index into runs; -1 for a baseline computed for this page
-  baseline_for: number; // for such a baseline: the board whose episodes and sample times it was given; else -1
+  baseline_for: number; // for such a baseline: the first board whose episodes and sample times it was given; else -1
   baseline: boolean;
-  /** e.g. "success: accuracy", "success: balanced accuracy", "success: MCC", "AUC of last progress",
+  /** e.g. "success: accuracy", "success: balanced accuracy", "success: precision", "success: MCC", "AUC of last progress",
    *  "AUC of best progress", "AUC of success score", "VOC", "stage_MAE", "stage_CCC", and "TASK: SUBGOAL: accuracy".
    *  Absent: no known value. */
   cells: Record<string, Est>;
@@ -274,6 +310,7 @@ export interface VideoTable {
 export interface Judgements {
   episode: number[]; // indices into episodes, ascending
   error: Record<string, string>; // row -> why there is no judgement
+  repeated: number[]; // rows, ascending, that another run of the board holds as well, judged alike: not counted again
   success_score: Packed;
   /** Metric name -> one value per row, NaN unknown; f64, exactly `metrics --show episodes --json`. */
   values: Record<string, Packed>;

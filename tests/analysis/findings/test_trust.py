@@ -51,8 +51,8 @@ def test_a_judge_no_better_than_the_clock_is_not_trusted(tmp_path: Path) -> None
     run = planted(tmp_path / "run", {"a": [1] * 12, "b": [0] * 12}, change=with_score(6))
     assert answer(run, "success") == (
         "Not for success",
-        "agrees with the labels of success on 12 of 24 rollouts, a clock on 12; "
-        "right on 50 % of what is true and on 50 % of what is not",
+        "agrees with the labels of success on 12 of 24 rollouts, a clock on 12 "
+        "(right on 6 of 12 successes and 6 of 12 failures)",
     )
 
 
@@ -63,7 +63,20 @@ def test_always_no_is_not_trusted_where_failures_are_the_rule(tmp_path: Path) ->
     run = planted(tmp_path / "run", {"a": [1] * 5 + [0] * 25}, change=always_no)
     headline, sentence = answer(run, "success")
     assert headline == "Not for success"
-    assert sentence.startswith("agrees with the labels of success on 25 of 30 rollouts, a clock on 5")
+    assert sentence == "right on 0 of 5 successes and 25 of 25 failures, a clock on 5 and 0"
+
+
+def test_where_failures_are_rare_each_outcome_is_said(tmp_path: Path) -> None:
+    # Fewer right answers than the clock, which finds no failure at all.
+    def judged(policy: str | None, i: int, record: dict[str, Any]) -> None:
+        wrong = i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30)
+        record["judgement"]["success_score"] = 0.9 if bool(record["episode"]["success"]) != wrong else 0.1
+
+    run = planted(tmp_path / "run", {"a": [1] * 60 + [0] * 10}, change=judged)
+    assert answer(run, "success") == (
+        "Yes, for success",
+        "right on 49 of 60 successes and 10 of 10 failures, a clock on 60 and 0",
+    )
 
 
 def test_a_lead_that_few_rollouts_do_not_show_is_unknown(tmp_path: Path) -> None:

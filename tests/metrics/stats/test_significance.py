@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from stepscore.errors import OptionError
+from stepscore.metrics.stats import significance
 from stepscore.metrics.stats.significance import (
     Stratum,
     adjust_p_values,
@@ -136,6 +137,22 @@ def test_drawn_permutations_come_near_the_t_test_and_reject_at_their_level(stude
     arms = [rng.exponential(size=(2, 4)) for _ in range(800)]
     rejected = [permutation_test([stratum(*arm)], studentised=studentised).p_value <= 0.1 for arm in arms]
     assert 0.07 <= np.mean(rejected) <= 0.12
+
+
+def test_outcomes_of_many_episodes_are_drawn_as_counts_and_mean_the_same(monkeypatch):
+    rng = np.random.default_rng(6)
+    strata = [
+        Stratum((rng.random(n) < rate).astype(float), np.ones(n), first, weight)
+        for n, rate, first, weight in ((500, 0.4, 240, 0.4), (700, 0.9, 300, 0.5), (100, 0.1, 50, 0.1))
+    ]
+    # Tilt one arm a little, so that the p-value is neither 0 nor 1.
+    strata[0].totals[:8] = 1.0
+    counted = permutation_test(strata, studentised=False)
+    monkeypatch.setattr(significance, "_MANY_UNITS", 10_000)
+    dealt = permutation_test(strata, studentised=False)
+    assert 0.02 < dealt.p_value < 0.98
+    assert counted.p_value == pytest.approx(dealt.p_value, abs=0.02)
+    assert counted.test == dealt.test
 
 
 def test_arms_of_equal_mean_and_unequal_spread_need_the_studentised_form():

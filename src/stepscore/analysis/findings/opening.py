@@ -32,6 +32,7 @@ from stepscore.analysis.findings.wording import (
     names,
     percent,
     plural,
+    points,
     policy_name,
     rollouts_each,
 )
@@ -269,7 +270,7 @@ def _could_show(tier: tuple[Policy, ...], compared: Sequence[GroupComparison], m
     if not known:
         return []
     what = "of highest progress" if metric == "MP" else "of success"
-    return [f"A difference {what} under about {100 * max(known):.0f} points would mostly not show."]
+    return [f"A difference {what} under about {points(max(known))} points would mostly not show."]
 
 
 def _source_notes(metrics: EpisodeMetrics, metric: str, *, succeeded: bool = True) -> list[str]:

@@ -106,20 +106,19 @@ def _answered(
     aspect: Aspect, found: Agreement, base: Agreement, p: float, against: str, noun: str
 ) -> TrustAspect:
     """Return the answer for verdicts: the share of right ones, held against yes to everything."""
-    right, n = found.table.tp + found.table.tn, found.table.n
-    other = "a clock" if aspect == "success" else "yes to everything"
-    base_right = base.table.tp + base.table.tn
+    right, base_right = (one.table.tp + one.table.tn for one in (found, base))
+    n, other = found.table.n, "a clock" if aspect == "success" else "yes to everything"
+    answer = _decide(p, better=found.balanced.value > 0.5, good=found.balanced.value >= ENOUGH_RIGHT)
     sentence = f"agrees with {against} on {right:,} of {plural(n, noun)}, {other} on {base_right:,}"
+    if (answer == "no") == (right > base_right):
+        # Where one outcome is rare, all answers together hide what is done about it.
+        sentence = f"{_by_outcome(found, aspect)}, {other} on {base.table.tp:,} and {base.table.tn:,}"
+    elif answer == "no":
+        sentence += f" ({_by_outcome(found, aspect)})"
+    if answer == "unknown":
+        sentence += ": too few to show that it does better"
     if found.table.unknown:
         sentence += f"; {found.table.unknown:,} more have no verdict"
-    answer = _decide(p, better=found.balanced.value > 0.5, good=found.balanced.value >= ENOUGH_RIGHT)
-    if answer == "no":
-        sentence += (
-            f"; right on {percent(found.recall.value)} of what is true and on "
-            f"{percent(_specificity(found))} of what is not"
-        )
-    elif answer == "unknown":
-        sentence += ": too few to show that it does better"
     estimates = {
         "accuracy": found.accuracy,
         "balanced accuracy": found.balanced,
@@ -128,8 +127,10 @@ def _answered(
     return TrustAspect(aspect, answer, sentence, estimates, n)
 
 
-def _specificity(found: Agreement) -> float:
-    return found.table.tn / (found.table.tn + found.table.fp)
+def _by_outcome(found: Agreement, aspect: Aspect) -> str:
+    true, false = ("success", "failure") if aspect == "success" else ("reached subgoal", "missed one")
+    tp, fp, fn, tn = found.table.tp, found.table.fp, found.table.fn, found.table.tn
+    return f"right on {tp:,} of {plural(tp + fn, true)} and {tn:,} of {plural(tn + fp, false)}"
 
 
 def progress_trust(metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspect | None:
@@ -184,7 +185,7 @@ def order_trust(judge: str, metrics: EpisodeMetrics) -> TrustAspect | None:
         return TrustAspect("order", "unknown", few)
     ranked = {
         row.metric: row.estimate
-        for row in (*score_ranking(judge, metrics, {}), *finer_ranking(judge, metrics, {}))
+        for row in (*score_ranking(judge, metrics, {}, [name]), *finer_ranking(judge, metrics, {}, [name]))
     }
     found = ranked.get(f"judge:AUC of {name} within tasks", ranked[f"judge:AUC of {name}"])
     wins = _pairs_won(scores, labels, [task_of(row) for row in metrics.episodes])

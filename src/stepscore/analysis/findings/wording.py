@@ -37,7 +37,8 @@ def listed(parts: Sequence[str]) -> str:
 
 def plural(n: int, word: str) -> str:
     """Return a count with its noun: ``1 rollout``, ``8 rollouts``, ``10,000 rollouts``."""
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+    ending = "" if n == 1 else "es" if word.endswith("ss") else "s"
+    return f"{n:,} {word}{ending}"
 
 
 def rollouts_each(counts: Sequence[int]) -> str:

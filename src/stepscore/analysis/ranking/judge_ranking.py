@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -12,28 +12,37 @@ from stepscore.analysis.ranking.auc import auc_estimate
 from stepscore.analysis.ranking.length_matched import length_matched_scores
 from stepscore.types import FloatArray
 
+SCORES = ("success score", "best progress", "last progress")
+"""The scores that a judge may have of a whole episode."""
 
-def score_ranking(judge: str, metrics: EpisodeMetrics, group: Group) -> list[GroupEstimate]:
+
+def score_ranking(
+    judge: str, metrics: EpisodeMetrics, group: Group, names: Collection[str] = SCORES
+) -> list[GroupEstimate]:
     """Return the ROC-AUC of each score against the success label: no threshold, so nothing to tune.
 
     Args:
         judge: The judge's name.
         metrics: Of the episodes of the group.
         group: What they share.
+        names: Of these scores.
     """
     if not _both_outcomes(metrics):
         return []
-    scores = _scores(metrics)
+    scores = {name: values for name, values in _scores(metrics).items() if name in names}
     return [_row(judge, metrics, group, name, values) for name, values in scores.items()]
 
 
-def finer_ranking(judge: str, metrics: EpisodeMetrics, group: Group) -> list[GroupEstimate]:
+def finer_ranking(
+    judge: str, metrics: EpisodeMetrics, group: Group, names: Collection[str] = SCORES
+) -> list[GroupEstimate]:
     """Return what is left of the ranking among episodes of one task, and of one task and length.
 
     Args:
         judge: The judge's name.
         metrics: Of the episodes of the group.
         group: What they share; nothing is added by tasks where it is one of one task.
+        names: Of these scores.
     """
     if not _both_outcomes(metrics):
         return []
@@ -42,6 +51,7 @@ def finer_ranking(judge: str, metrics: EpisodeMetrics, group: Group) -> list[Gro
         rows = [
             _row(judge, metrics, group, f"{name} within tasks", values, within_tasks=True)
             for name, values in _scores(metrics).items()
+            if name in names
         ]
     matched = length_matched_scores(metrics, judge)
     name = "last progress, length-matched"

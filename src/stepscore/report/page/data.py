@@ -13,6 +13,7 @@ from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
 from stepscore.report.page.boards import Board, board_data, estimate_packer, failure_mode_rules, open_boards
 from stepscore.report.page.episodes import episode_table, index_episodes
+from stepscore.report.page.findings import findings_data
 from stepscore.report.page.judge_agreement import (
     MAX_BASELINE_EPISODES,
     agreement_rows,
@@ -26,7 +27,7 @@ from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
 from stepscore.runs import Run
 
-FORMAT = 3
+FORMAT = 4
 """Version of the data's layout, which the built page checks; raised together with that of contract.ts."""
 
 
@@ -74,7 +75,10 @@ def page_data(
         "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
         "metrics": metric_infos(boards),
         "runs": rows,
-        "boards": [board_data(board, label, pack) for board, label in zip(boards, labels, strict=True)],
+        "boards": [
+            board_data(board, label, pack) | {"findings": findings_data(board, index, pack)}
+            for board, label in zip(boards, labels, strict=True)
+        ],
         "judge_agreement": agreement_rows(boards, runs, pack),
         "failure_mode_rules": failure_mode_rules(),
         "episodes": episode_table(index),

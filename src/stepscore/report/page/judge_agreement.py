@@ -20,7 +20,10 @@ MAX_BASELINE_EPISODES = 1_000
 
 
 def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> list[dict[str, Any]]:
-    """Return the contract's JudgeAgreement per run, then those of the baselines not given as runs."""
+    """Return the contract's JudgeAgreement per run, then those of the baselines not given as runs.
+
+    Judges of the same episodes have one set of baselines between them, at the times of the first that has curves.
+    """
     rows = []
     for board in boards:
         for run, place, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
@@ -28,18 +31,35 @@ def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> 
             rows.append({**row, "model": run.model, "run": place, "baseline_for": -1})
     given = {run.judge for run in runs}
     missing = [name for name in BASELINES if name not in given]
-    for place, board in enumerate(boards):
-        if _needs_baselines(board, missing) and len(board.metrics) <= MAX_BASELINE_EPISODES:
-            for baseline in measure_baselines(board.metrics, missing):
+    for place in _baseline_boards(boards, missing):
+        if len(boards[place].metrics) <= MAX_BASELINE_EPISODES:
+            for baseline in measure_baselines(boards[place].metrics, missing):
                 row = _row(baseline.judge, baseline.agreement, baseline.metrics, slice(None), pack)
                 rows.append({**row, "model": None, "run": -1, "baseline_for": place})
     return rows
 
 
+def _baseline_boards(boards: Sequence[Board], missing: Sequence[str]) -> list[int]:
+    """Return one board for each set of episodes that needs baselines: the first with curves, else the first."""
+    chosen: dict[frozenset[tuple[str, str]], int] = {}
+    for place, board in enumerate(boards):
+        if _needs_baselines(board, missing):
+            episodes = frozenset((row["source"], row["episode_id"]) for row in board.metrics.episodes)
+            first = chosen.setdefault(episodes, place)
+            if _has_curves(board) and not _has_curves(boards[first]):
+                chosen[episodes] = place
+    return sorted(chosen.values())
+
+
+def _has_curves(board: Board) -> bool:
+    return any(len(values) for _, values in board.metrics.curves)
+
+
 def without_baselines(boards: Sequence[Board], runs: Sequence[Run]) -> list[Board]:
     """Return the boards whose judge is compared with no baseline because they have too many episodes."""
     missing = [name for name in BASELINES if name not in {run.judge for run in runs}]
-    return [b for b in boards if _needs_baselines(b, missing) and len(b.metrics) > MAX_BASELINE_EPISODES]
+    chosen = [boards[place] for place in _baseline_boards(boards, missing)]
+    return [board for board in chosen if len(board.metrics) > MAX_BASELINE_EPISODES]
 
 
 def _needs_baselines(board: Board, missing: Sequence[str]) -> bool:
@@ -51,8 +71,7 @@ def _row(
 ) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     for a in agreement.agreements:
-        named = (("accuracy", a.accuracy), ("balanced accuracy", a.balanced), ("MCC", a.mcc))
-        cells |= {f"{a.question}: {name}": pack(estimate) for name, estimate in named}
+        cells |= {f"{a.question}: {name}": pack(estimate) for name, estimate in a.named().items()}
     cells |= {m.metric.removeprefix("judge:"): pack(m.estimate) for m in agreement.ranking}
     inside = np.zeros(len(metrics), dtype=bool)
     inside[chosen] = True

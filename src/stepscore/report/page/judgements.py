@@ -70,11 +70,13 @@ def _judgements(run: Run, board: Board, rows: slice, index: EpisodeIndex, prompt
     row_of = {episodes[i]["episode_id"]: place for place, i in enumerate(order)}
     values = board.metrics.values
     modes = board.failure_modes.by_episode[rows]
+    repeated = [(e["run"], e["episode_id"]) in board.metrics.repeated for e in episodes]
     errors = {str(place): episodes[i]["error"] for place, i in enumerate(order) if episodes[i]["error"]}
     scores = [np.nan if e["success_score"] is None else e["success_score"] for e in episodes]
     return {
         "episode": [places[i] for i in order],
         "error": errors,
+        "repeated": [place for place, i in enumerate(order) if repeated[i]],
         "success_score": pack_floats([scores[i] for i in order]),
         "values": {c.name: pack_floats(values[c.name][rows][order]) for c in board.metrics.columns},
         "failure_mode": dictionary(modes[i].name for i in order),

@@ -1,0 +1,76 @@
+"""What a board's runs show in sentences, as the page holds it: the overview's words, funnels and worst failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
+from stepscore.report.page.boards import Board, Pack
+from stepscore.report.page.episodes import EpisodeIndex
+
+MOST_FAILURES = 12
+"""Failures that the page lists as the worst, at most."""
+
+
+def findings_data(board: Board, index: EpisodeIndex, pack: Pack) -> dict[str, Any]:
+    """Return the contract's Findings of one board."""
+    found = run_findings(board.runs, board.counted, modes=board.diagnosis, most_failures=MOST_FAILURES)
+    numbers = {str(run.path): number for run, number in zip(board.runs, board.numbers, strict=True)}
+    rows = {(row["run"], row["episode_id"]): row for row in board.counted.episodes}
+    return {
+        "opening": _opening(found.opening),
+        "first_failures": [
+            {"policy": one.policy, "phrase": one.phrase, "source": one.source} for one in found.first_failures
+        ],
+        "funnels": [
+            {
+                "policy": one.policy,
+                "source": one.source,
+                "names": list(one.names),
+                "reached": [pack(e) for e in one.reached],
+                "tasks": one.tasks,
+                "left_out": one.left_out,
+            }
+            for one in found.funnels
+        ],
+        "worst": [_worst(one, numbers, rows, index) for one in found.worst],
+        "trust": _trust(found.trust, pack),
+    }
+
+
+def _opening(opening: Opening) -> dict[str, Any]:
+    return {
+        "sentences": list(opening.sentences),
+        "notes": list(opening.notes),
+        "metric": opening.metric,
+        "tiers": [list(tier) for tier in opening.tiers],
+    }
+
+
+def _worst(
+    failure: WorstFailure,
+    numbers: Mapping[str, int],
+    rows: Mapping[tuple[str, str], Mapping[str, Any]],
+    index: EpisodeIndex,
+) -> dict[str, Any]:
+    row = rows[failure.run, failure.episode_id]
+    return {"run": numbers[failure.run], "episode": index.place(row), "source": failure.source}
+
+
+def _trust(trust: JudgeTrust, pack: Pack) -> dict[str, Any]:
+    return {
+        "text": trust.text,
+        "notes": list(trust.notes),
+        "aspects": [
+            {
+                "aspect": one.aspect,
+                "answer": one.answer,
+                "headline": one.headline,
+                "sentence": one.sentence,
+                "n": one.n,
+                "cells": {name: pack(e) for name, e in one.estimates.items()},
+            }
+            for one in trust.aspects
+        ],
+    }
