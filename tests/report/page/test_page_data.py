@@ -13,8 +13,8 @@ import pytest
 from stepscore.analysis import curves_by_episode
 from stepscore.errors import OptionError, RunError
 from stepscore.metrics.opd import REVISIONS, opd_prefixes
+from stepscore.report.page.boards import CURVE_METRICS
 from stepscore.report.page.data import page_data
-from stepscore.report.page.judge_agreement import CURVE_METRICS
 from stepscore.report.page.packing import unpack
 from stepscore.runs import Run
 from tests.report.made_runs import write_run
@@ -102,7 +102,20 @@ def test_subgoals_and_diagnosis_are_what_metrics_prints(shown: Any, metrics_json
                 found[*where, f"fingerprint:{name}|failure:{diagnosis['source']}"] = spelt(page, est)
             ending = f"success|success:{diagnosis['source']}"
             found[*where, f"fingerprint:inefficient {ending}"] = spelt(page, policy["inefficient"])
-        assert found == expected
+        # Similarity of tasks and z-scores are values without an interval, on the page and in the table.
+        plain = {
+            key: row[0] for key, row in expected.items() if key[2].startswith(("z:", "fingerprint:stab"))
+        }
+        for policy, scores in zip(diagnosis["policies"], diagnosis["z"], strict=True):
+            where, ending = (None, policy["policy"]), f"failure:{diagnosis['source']}"
+            named = zip(diagnosis["z_metrics"], scores, strict=True)
+            values = {f"z:{name}|{ending}": score for name, score in named}
+            values[f"fingerprint:stability|{ending}"] = policy["stability"]
+            for name, value in values.items():
+                assert plain.pop((*where, name), None) == value
+        assert not plain
+        assert found == {key: row for key, row in expected.items() if key in found}
+        assert {key for key in expected if not key[2].startswith(("z:", "fingerprint:stab"))} == found.keys()
 
 
 def test_the_agreement_of_a_judge_is_what_metrics_prints(shown: Any, metrics_json: Metrics) -> None:
@@ -123,7 +136,12 @@ def test_the_agreement_of_a_judge_is_what_metrics_prints(shown: Any, metrics_jso
         assert {name: spelt(page, cell) for name, cell in shown_cells.items()} == {
             name: printed(by_name[name]) for name in shown_cells
         }
-        assert {name for name in by_name if ": " in name} <= shown_cells.keys()
+        counts = {name for name in by_name if name.endswith((": TP", ": FP", ": FN", ": TN", ": unknown"))}
+        assert {name for name in by_name if ": " in name} - counts <= shown_cells.keys()
+        for name in counts:
+            question, _, count = name.rpartition(": ")
+            place = ["TP", "FP", "FN", "TN", "unknown"].index(count)
+            assert row["confusion"][question][place] == by_name[name]["value"]
 
 
 def test_episode_values_are_what_metrics_prints(shown: Any, metrics_json: Metrics) -> None:

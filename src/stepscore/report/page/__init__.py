@@ -1,9 +1,9 @@
 """The report page: all its data as JSON, the HTML around it, and where its videos are hosted.
 
 :func:`page_data` assembles the data, whose type is ``web/src/contract.ts``, from one module per part of the page:
-``overview`` (runs, warnings), ``findings`` (sentences), ``boards`` (leaderboards, subgoals, failure modes),
-``judge_agreement``, ``episodes``, ``videos`` and ``judgements`` (curves, verdicts, calls). None of them computes a
-metric of its own.
+``overview`` (runs, warnings), ``boards`` (leaderboards, subgoals, failure modes, sentences, agreement of judges with
+labels), ``episodes``, ``videos`` and ``judgements`` (curves, verdicts, calls). None of them computes a metric of its
+own.
 """
 
 from stepscore.report.page.data import page_data

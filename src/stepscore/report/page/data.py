@@ -11,14 +11,18 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
-from stepscore.report.page.boards import Board, board_data, estimate_packer, failure_mode_rules, open_boards
-from stepscore.report.page.episodes import episode_table, index_episodes
-from stepscore.report.page.findings import findings_data
-from stepscore.report.page.judge_agreement import (
+from stepscore.report.page.boards import (
     MAX_BASELINE_EPISODES,
+    Board,
     agreement_rows,
+    board_data,
+    estimate_packer,
+    failure_mode_rules,
+    findings_data,
+    open_boards,
     without_baselines,
 )
+from stepscore.report.page.episodes import episode_table, index_episodes
 from stepscore.report.page.judgements import Prompts, judgement_tables
 from stepscore.report.page.overview import board_labels, metric_infos, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table

@@ -25,8 +25,8 @@ from stepscore.analysis import (
 )
 from stepscore.judges import BASELINES
 from stepscore.metrics import FAILURE_MODE_RULES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
+from stepscore.report.page.boards.ranks import tied_ranks
 from stepscore.report.page.packing import Table
-from stepscore.report.page.ranks import tied_ranks
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
-from stepscore.report.page.boards import Board, Pack
+from stepscore.report.page.boards.board import Board, Pack
 from stepscore.report.page.episodes import EpisodeIndex
 
 MOST_FAILURES = 12

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscore.analysis import EpisodeMetrics, JudgeAgreement, judge_agreement, measure_baselines
 from stepscore.judges import BASELINES
-from stepscore.report.page.boards import Board, Pack
+from stepscore.report.page.boards.board import Board, Pack
 from stepscore.runs import Run
 
 CURVE_METRICS = ("VOC", "stage_MAE", "stage_CCC")
