@@ -9,6 +9,8 @@ The whole public API, from recordings to numbers::
     run = stepscore.open_run("runs/x"); run.curves()         # pyarrow tables
     stepscore.measure(run, by="policy")                      # metrics with intervals; .to_pandas()
     stepscore.compare(run, by="policy")                      # differences with intervals and tests
+    stepscore.draw(run, "curves")                            # a figure for a paper or a notebook
+    stepscore.write_report([run], "report/")                 # a page to look at, with its explorer
 
 Names load on first use, so that ``import stepscore`` imports no other library.
 """
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from stepscore.episodes import open_episodes as open_episodes
     from stepscore.judges import get_judge as get_judge
     from stepscore.models import get_model as get_model
+    from stepscore.report import draw as draw
+    from stepscore.report import write_report as write_report
     from stepscore.runs import open_run as open_run
     from stepscore.runs import score as score
 
@@ -36,16 +40,20 @@ _HOMES = {
     "open_run": "runs",
     "measure": "analysis",
     "compare": "analysis",
+    "draw": "report",
+    "write_report": "report",
 }
 __all__ = [
     "__version__",
     "compare",
+    "draw",
     "get_judge",
     "get_model",
     "measure",
     "open_episodes",
     "open_run",
     "score",
+    "write_report",
 ]
 
 

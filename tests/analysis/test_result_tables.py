@@ -19,6 +19,7 @@ from stepscore.errors import MissingExtraError, UnknownNameError
 from stepscore.runs import Run
 from stepscore.testing import write_toy_rollouts
 from stepscore.types import Estimate
+from tests.cli.printed_forms import read_latex, read_markdown
 from tests.paths import TINY_SIM
 
 
@@ -44,10 +45,14 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return stepscore.score(episodes, judge, out=tmp_path_factory.mktemp("tiny") / "run")
 
 
-def printed(*arguments: str) -> object:
-    shown = CliRunner().invoke(app, [*arguments, "--json"])
+def text_of(*arguments: str) -> str:
+    shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 0, shown.output
-    return json.loads(shown.stdout)
+    return shown.stdout
+
+
+def printed(*arguments: str) -> object:
+    return json.loads(text_of(*arguments, "--json"))
 
 
 class TestMeasure:
@@ -99,8 +104,16 @@ class TestMeasure:
     def test_a_notebook_shows_a_row_per_group(self, toy_run: Run) -> None:
         text = stepscore.measure(toy_run)._repr_html_()
         assert text.count("<tr>") == 1 + 3
-        for part in ("<td>hasty</td>", "<th>PPL</th>", "further rows"):
+        for part in ("<td>hasty</td>", "<th>PPL ↑</th>", "<th>CRA ↓</th>", "further rows"):
             assert part in text
+
+    def test_its_markdown_and_latex_are_those_of_the_command(self, toy_run: Run) -> None:
+        table = stepscore.measure(toy_run, metrics=["MP", "PPL"])
+        (read,) = read_markdown(table.to_markdown())
+        assert read == read_latex(table.to_latex())[0]
+        (shown,) = read_markdown(text_of("metrics", str(toy_run.path), "--format", "markdown"))
+        at = [shown.heads.index(head) for head in read.heads]
+        assert [[row[i] for i in at] for row in shown.rows] == read.rows
 
     def test_without_pandas_the_extra_is_named(self, toy_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
@@ -128,10 +141,17 @@ class TestCompare:
         assert frame["a"].tolist() == ["hasty", "hasty", "steady"]
         assert frame["difference"].tolist() == [row.comparison.difference.value for row in table]
 
-    def test_a_notebook_shows_a_row_per_comparison(self, toy_run: Run) -> None:
+    def test_a_notebook_shows_a_table_per_pair(self, toy_run: Run) -> None:
         text = stepscore.compare(toy_run, metrics=["MP"])._repr_html_()
-        assert text.count("<tr>") == 1 + 3
+        assert text.count("<tr>") == 3 * (1 + 1)
         assert "<th>A minus B</th>" in text
+        assert "<caption>A = hasty, B = steady (OPD v1.0)</caption>" in text
+
+    def test_its_markdown_and_latex_are_those_of_the_command(self, toy_run: Run) -> None:
+        table = stepscore.compare(toy_run, metrics=["MP"])
+        command = ("compare", str(toy_run.path), "--metrics", "MP", "--format")
+        assert table.to_markdown() == text_of(*command, "markdown")
+        assert table.to_latex() == text_of(*command, "latex")
 
 
 @pytest.mark.parametrize("table", [stepscore.measure, stepscore.compare])

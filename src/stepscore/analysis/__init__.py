@@ -7,7 +7,7 @@ source for tables, report, filters and audits. It reads runs and asks no model.
 from stepscore.analysis.agreement import Agreement, JudgeAgreement, judge_agreement
 from stepscore.analysis.baselines import BaselineResult, agreement_with_baselines, measure_baselines
 from stepscore.analysis.calibration import CalibrationResult, calibrate
-from stepscore.analysis.comparison import GroupComparison, compare_groups
+from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import (
     EpisodeMetrics,
     curves_by_episode,
@@ -54,6 +54,7 @@ from stepscore.analysis.success.verdict import success_name
 from stepscore.analysis.template_choice import TemplateChoice, choose_template
 
 __all__ = [
+    "COMPARED_METRICS",
     "MAIN_METRICS",
     "Agreement",
     "BaselineResult",

@@ -9,25 +9,24 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._lazy import import_extra
+from stepscore._tables import PrintedTable, group_name, html_table, latex_table, markdown_table
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import measure_episodes
 from stepscore.analysis.estimates import (
     MAIN_METRICS,
-    Group,
     GroupEstimate,
     check_group_keys,
     grouped_estimates,
 )
 from stepscore.analysis.pooling import add_protocol_keys, check_unmixed, distinct_runs
+from stepscore.analysis.printed import comparison_tables, metric_table
 from stepscore.analysis.subgoals import subgoal_tables
 from stepscore.runs import Run, open_run
-from stepscore.types import Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,8 +84,19 @@ class ResultTable(Sequence[RowT]):
         """Return a row whose values are all scalars."""
 
     @abstractmethod
+    def printed(self) -> list[PrintedTable]:
+        """Return the tables that the command prints, with a note where they do not show every row."""
+
+    def to_markdown(self) -> str:
+        """Return the tables that the command prints, as ``--format markdown`` does."""
+        return "\n".join(map(markdown_table, self.printed()))
+
+    def to_latex(self) -> str:
+        """Return the tables that the command prints, as ``--format latex`` does; they need booktabs."""
+        return "\n".join(map(latex_table, self.printed()))
+
     def _repr_html_(self) -> str:
-        """Return the table as a notebook shows it."""
+        return "".join(map(html_table, self.printed()))
 
 
 class EstimateTable(ResultTable[GroupEstimate]):
@@ -96,25 +106,16 @@ class EstimateTable(ResultTable[GroupEstimate]):
         values = row.to_dict()
         return {**values.pop("group"), **values}
 
-    def _repr_html_(self) -> str:
-        cells: dict[tuple[tuple[str, str | None], ...], dict[str, Estimate]] = {}
-        for row in self._rows:
-            if row.metric in MAIN_METRICS:
-                cells.setdefault(tuple(row.group.items()), {})[row.metric] = row.estimate
-        names = [name for name in MAIN_METRICS if any(name in line for line in cells.values())]
-        lines = [
-            [_group_name(dict(key)), *(_interval(line.get(name)) for name in names)]
-            for key, line in cells.items()
-        ]
-        in_cells = sum(len(line) for line in cells.values())
-        revisions = ", ".join(sorted({row.revision for row in self._rows}))
-        note = (
-            f"OPD {revisions}. "
-            "Percent with 95 % intervals and n (and the share of episodes that it is, if not all)."
-        )
-        if len(self) > in_cells:
-            note += f" {len(self) - in_cells} further rows: to_pandas() or to_dicts()."
-        return _html_table(["group", *names], lines, note)
+    def printed(self) -> list[PrintedTable]:
+        """Return the table of ``stepscore metrics``: a row per group, a column per main metric."""
+        main = [row for row in self._rows if row.metric in MAIN_METRICS]
+        revision = next((row.revision for row in self._rows), DEFAULT_REVISION)
+        note = "Percent with 95 % intervals; n = episodes, in a cell those known."
+        if len(self) > len(main):
+            note += f" {len(self) - len(main)} further rows: to_pandas() or to_dicts()."
+        by_judge = {row.calibrated for row in main if row.metric == "success_judge" and row.estimate.n}
+        name = "success by judge" if by_judge <= {True} else "success by judge, uncalibrated"
+        return [metric_table(main, revision=revision, note=note, success_name=name)]
 
 
 class ComparisonTable(ResultTable[GroupComparison]):
@@ -128,27 +129,11 @@ class ComparisonTable(ResultTable[GroupComparison]):
         self.notes = notes
 
     def _flat(self, row: GroupComparison) -> dict[str, Any]:
-        return {**row.to_dict(), "a": _group_name(row.a), "b": _group_name(row.b)}
+        return {**row.to_dict(), "a": group_name(row.a), "b": group_name(row.b)}
 
-    def _repr_html_(self) -> str:
-        lines = [
-            [
-                row.metric,
-                _group_name(row.a),
-                _group_name(row.b),
-                _interval(row.comparison.difference),
-                "–" if math.isnan(row.q_value) else f"{row.q_value:.3g}",
-                _interval(row.comparison.probability_of_improvement),
-            ]
-            for row in self._rows
-        ]
-        revisions = ", ".join(sorted({row.revision for row in self._rows}))
-        note = (
-            f"OPD {revisions}. "
-            "Percent points with 95 % intervals and n (and the share of episodes that it is, if not all). "
-            "q: p-value corrected over all rows (Benjamini-Hochberg)."
-        )
-        return _html_table(["metric", "A", "B", "A minus B", "q", "P(A > B)"], lines, note)
+    def printed(self) -> list[PrintedTable]:
+        """Return the tables of ``stepscore compare``: one for each pair of groups, a row per metric."""
+        return comparison_tables(self._rows, self.notes)
 
 
 def measure(
@@ -236,25 +221,7 @@ def _open(runs: RunLike | Sequence[RunLike]) -> list[Run]:
     return distinct_runs(run if isinstance(run, Run) else open_run(run) for run in several)
 
 
-def _group_name(group: Group) -> str:
-    return " / ".join("unknown" if part is None else part for part in group.values()) or "all"
-
-
 def _without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_nan(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _interval(estimate: Estimate | None) -> str:
-    if estimate is None or math.isnan(estimate.value):
-        return "–"
-    bounds = f" ({100 * estimate.lo:.1f}…{100 * estimate.hi:.1f})" if math.isfinite(estimate.lo) else ""
-    known = f" ({100 * estimate.coverage:.0f} %)" if estimate.coverage < 1 else ""
-    return f"{100 * estimate.value:.1f}{bounds}, {estimate.n}{known}"
-
-
-def _html_table(heads: Sequence[str], lines: Sequence[Sequence[str]], note: str) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(note)}</p>"

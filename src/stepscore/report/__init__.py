@@ -1,11 +1,12 @@
 """Results for people: the report page, figures for papers, and videos of episodes.
 
 :func:`write_report` writes the page of some runs (leaderboards, subgoals, failure modes, explorer) to a folder, from
-where it opens without a network; :func:`page_data` returns the numbers on it. :func:`plot` draws figures.
+where it opens without a network; :func:`page_data` returns the numbers on it. :func:`plot` writes figures,
+:func:`draw` returns one.
 Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video).
 """
 
-from stepscore.report.figures import KINDS, PlotResult, plot
+from stepscore.report.figures import KINDS, PlotResult, draw, plot
 from stepscore.report.page import page_data, page_text, write_report
 
-__all__ = ["KINDS", "PlotResult", "page_data", "page_text", "plot", "write_report"]
+__all__ = ["KINDS", "PlotResult", "draw", "page_data", "page_text", "plot", "write_report"]

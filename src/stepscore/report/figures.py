@@ -1,4 +1,4 @@
-"""``plot``: leaderboard, subgoal success vectors, curves, contact sheet and overlay video of some runs.
+"""``plot``: leaderboard, differences, subgoal success vectors, curves, VOC; trace, sheet and overlay of an episode.
 
 Every number is from :mod:`stepscore.analysis`; nothing is computed here.
 """
@@ -20,11 +20,20 @@ from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownName
 from stepscore.report.episode_data import EpisodeData, episode_data, source_episode
 from stepscore.report.plots.contact_sheet import draw_sheet, sheet_frames
 from stepscore.report.plots.curves import curve_grid, draw_curves
+from stepscore.report.plots.differences import differences, draw_differences
 from stepscore.report.plots.leaderboard import draw_leaderboard, leaderboard
-from stepscore.report.plots.style import COLUMN_INCHES, FORMATS, paper_style, save_figure
+from stepscore.report.plots.style import (
+    COLUMN_INCHES,
+    FORMATS,
+    paper_style,
+    save_figure,
+    shown_in_notebooks,
+)
 from stepscore.report.plots.subgoals import draw_vectors, task_vectors
+from stepscore.report.plots.trace import draw_trace
+from stepscore.report.plots.voc import draw_voc, voc_distributions
 from stepscore.report.video import write_overlay
-from stepscore.runs import Run
+from stepscore.runs import Run, open_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,22 +75,22 @@ def plot(
 ) -> PlotResult:
     """Draw figures of one or more runs.
 
-    Runs of different protocols are never pooled: groups are then also split by judge, model or protocol, and
-    sheet and overlay have one line per run.
+    Runs of different protocols are never pooled: each judge, model or protocol then has a section, panel or row of
+    its own, in which a policy looks the same; trace, sheet and overlay have one line per run.
 
     Args:
         runs: From :func:`stepscore.open_run`.
         out: Folder for the files; existing ones of the same name are replaced.
         kinds: Any of KINDS; one that cannot be drawn is an error. Default: all that can be drawn.
-        episode: Id of the episode of sheet and overlay.
+        episode: Id of the episode of trace, sheet and overlay.
         formats: ``svg``, ``png`` or both; the overlay is always mp4.
         by: How episodes are grouped, see :func:`stepscore.analysis.measure`.
-        names: Metrics of the leaderboard.
+        names: Metrics of leaderboard and differences.
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
-        view: Camera of sheet and overlay; default: the main view.
+        view: Camera of trace, sheet and overlay; default: the main view.
         width: Width of the figures in inches.
-        source: Where the frames of sheet and overlay are, instead of where the runs say; may be on the Hub.
+        source: Where the frames are, instead of where the runs say; may be on the Hub.
     """
     for kind in kinds or ():
         if kind not in KINDS:
@@ -89,12 +98,11 @@ def plot(
     for name in formats:
         if name not in FORMATS:
             raise UnknownNameError("format", name, FORMATS)
-    if not width >= MIN_WIDTH_INCHES:
-        raise OptionError(f"width is {width} inches; it must be at least {MIN_WIDTH_INCHES}.")
+    _check_width(width)
     folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
     with paper_style():
         metrics = measure_episodes(runs, revision=revision, done_at=done_at)
-        inputs = _Inputs(runs, metrics, grouping(runs, by), names, episode, view, width, source)
+        inputs = _inputs(runs, metrics, by, names, episode, view, width, source)
         for kind in kinds or KINDS:
             try:
                 drawn = _DRAW[kind](inputs)
@@ -111,6 +119,58 @@ def plot(
     return PlotResult(tuple(paths), left_out)
 
 
+def draw(
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    kind: str = "leaderboard",
+    *,
+    episode: str | None = None,
+    by: str | Sequence[str] = ("policy",),
+    metrics: Sequence[str] | None = None,
+    revision: str = DEFAULT_REVISION,
+    done_at: float | None = None,
+    view: str | None = None,
+    width: float = COLUMN_INCHES,
+    source: str | None = None,
+    page: int = 1,
+) -> Figure:
+    """Draw one figure and return it, for a notebook, which shows it, or to go on with in matplotlib.
+
+    Args:
+        runs: A run, a run folder, or several.
+        kind: ``leaderboard``, ``differences``, ``vectors``, ``curves``, ``voc``; of an episode ``trace``, ``sheet``.
+        episode: Id of the episode of trace and sheet.
+        by: How episodes are grouped, see :func:`stepscore.measure`.
+        metrics: Metrics of leaderboard and differences.
+        revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
+        done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        view: Camera of trace and sheet; default: the main view.
+        width: Width of the figure in inches; 3.4 is a paper's column.
+        source: Where the frames are, instead of where the runs say; may be on the Hub.
+        page: Which page of ``vectors``, where many tasks take several.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    if kind not in KINDS or kind == "overlay":
+        raise UnknownNameError("figure", kind, tuple(name for name in KINDS if name != "overlay"))
+    _check_width(width)
+    several = [runs] if isinstance(runs, Run | str | Path) else runs
+    opened = [run if isinstance(run, Run) else open_run(run) for run in several]
+    with paper_style():
+        measured = measure_episodes(opened, revision=revision, done_at=done_at)
+        keys = [by] if isinstance(by, str) else by
+        inputs = _inputs(opened, measured, keys, metrics, episode, view, width, source)
+        drawn = [figure for figure in _DRAW[kind](inputs).values() if not isinstance(figure, _EpisodeInputs)]
+    if not 1 <= page <= len(drawn):
+        raise OptionError(f"page is {page}; the figure has {len(drawn)}.")
+    return shown_in_notebooks(drawn[page - 1])
+
+
+def _check_width(width: float) -> None:
+    if not width >= MIN_WIDTH_INCHES:
+        raise OptionError(f"width is {width} inches; it must be at least {MIN_WIDTH_INCHES}.")
+
+
 def grouping(runs: Sequence[Run], by: Sequence[str]) -> tuple[str, ...]:
     """Return ``by``, plus what is needed of judge, model and protocol to keep different protocols apart."""
     rows = [{"judge": run.judge, "model": run.model, "protocol": run.protocol.hash} for run in runs]
@@ -118,7 +178,7 @@ def grouping(runs: Sequence[Run], by: Sequence[str]) -> tuple[str, ...]:
 
 
 class _EpisodeInputs(NamedTuple):
-    """The inputs of sheet and overlay."""
+    """The inputs of trace, sheet and overlay."""
 
     episode: EpisodeData
     source: Episode
@@ -132,11 +192,17 @@ class _Inputs:
     runs: Sequence[Run]
     metrics: EpisodeMetrics
     by: tuple[str, ...]
+    apart: tuple[str, ...]
     names: Sequence[str] | None
     episode: str | None
     view: str | None
     width: float
     source: str | None
+
+    @property
+    def every_key(self) -> tuple[str, ...]:
+        """Return what makes a group where judges have no section of their own."""
+        return (*self.by, *self.apart)
 
     @cached_property
     def episode_inputs(self) -> _EpisodeInputs:
@@ -156,28 +222,50 @@ class _Inputs:
         return f"{kind}_{slug}"
 
 
+def _inputs(
+    runs: Sequence[Run],
+    metrics: EpisodeMetrics,
+    by: Sequence[str],
+    names: Sequence[str] | None,
+    episode: str | None,
+    view: str | None,
+    width: float,
+    source: str | None,
+) -> _Inputs:
+    apart = tuple(key for key in grouping(runs, by) if key not in by)
+    return _Inputs(runs, metrics, tuple(by), apart, names, episode, view, width, source)
+
+
 _Drawings = dict[str, "Figure | _EpisodeInputs"]
 
 
 def _leaderboard(inputs: _Inputs) -> _Drawings:
-    return {
-        "leaderboard": draw_leaderboard(leaderboard(inputs.metrics, inputs.by, inputs.names), inputs.width)
-    }
+    board = leaderboard(inputs.metrics, inputs.by, inputs.names, apart=inputs.apart)
+    return {"leaderboard": draw_leaderboard(board, inputs.width)}
+
+
+def _differences(inputs: _Inputs) -> _Drawings:
+    found = differences(inputs.metrics, inputs.by, inputs.names, apart=inputs.apart)
+    return {"differences": draw_differences(found, inputs.width)}
+
+
+def _voc(inputs: _Inputs) -> _Drawings:
+    return {"voc": draw_voc(voc_distributions(inputs.metrics, inputs.every_key), inputs.width)}
 
 
 def _vectors(inputs: _Inputs) -> _Drawings:
-    tables = subgoal_tables(inputs.runs, inputs.by, left_out=inputs.metrics.repeated)
+    tables = subgoal_tables(inputs.runs, inputs.every_key, left_out=inputs.metrics.repeated)
     if not tables:
         raise OptionError(
             "No subgoal has a known verdict or label. "
             "Judge with --subgoals FILE, or add labels with --labels FILE."
         )
-    pages = draw_vectors(*task_vectors(tables), inputs.width)
+    pages = draw_vectors(*task_vectors(tables, apart=inputs.apart), inputs.width)
     return {"vectors" if page == 1 else f"vectors-{page}": figure for page, figure in enumerate(pages, 1)}
 
 
 def _curves(inputs: _Inputs) -> _Drawings:
-    return {"curves": draw_curves(curve_grid(inputs.metrics, inputs.by), inputs.width)}
+    return {"curves": draw_curves(curve_grid(inputs.metrics, inputs.every_key), inputs.width)}
 
 
 def _sheet(inputs: _Inputs) -> _Drawings:
@@ -186,14 +274,23 @@ def _sheet(inputs: _Inputs) -> _Drawings:
     return {inputs.file_name("sheet"): draw_sheet(episode, clip, inputs.width)}
 
 
+def _trace(inputs: _Inputs) -> _Drawings:
+    episode, source, view = inputs.episode_inputs
+    clip = sheet_frames(episode, source, inputs.width, view)
+    return {inputs.file_name("trace"): draw_trace(episode, clip, inputs.width)}
+
+
 def _overlay(inputs: _Inputs) -> _Drawings:
     return {inputs.file_name("overlay"): inputs.episode_inputs}
 
 
 _DRAW: Mapping[str, Callable[[_Inputs], _Drawings]] = {
     "leaderboard": _leaderboard,
+    "differences": _differences,
     "vectors": _vectors,
     "curves": _curves,
+    "voc": _voc,
+    "trace": _trace,
     "sheet": _sheet,
     "overlay": _overlay,
 }

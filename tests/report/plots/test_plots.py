@@ -26,9 +26,11 @@ from stepscore.models import Model
 from stepscore.report.figures import grouping, plot
 from stepscore.report.plots.curve_bands import median_band
 from stepscore.report.plots.curves import MAX_CURVES, curve_grid, draw_curves
+from stepscore.report.plots.differences import differences, draw_differences
 from stepscore.report.plots.leaderboard import METRICS, draw_leaderboard, leaderboard
 from stepscore.report.plots.style import fit_lines, group_style, paper_style
 from stepscore.report.plots.subgoals import draw_vectors, task_vectors
+from stepscore.report.plots.voc import draw_voc, voc_distributions
 from stepscore.runs import Run
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import episode
@@ -219,7 +221,7 @@ class TestCurves:
 
 class TestFiles:
     def test_the_same_run_gives_the_same_bytes_with_no_date(self, run: Run, tmp_path: Path) -> None:
-        kinds = ("leaderboard", "vectors", "curves")
+        kinds = ("leaderboard", "differences", "vectors", "curves", "voc")
         first = plot([run], tmp_path / "a", kinds=kinds).paths
         second = plot([run], tmp_path / "b", kinds=kinds).paths
         assert [path.name for path in first] == [
@@ -238,7 +240,7 @@ class TestFiles:
         nasty = "<script>alert('$x_{')</script>--> \x00\x1b " + "אבג " + "long " * 2000
         one = [made(nasty, k, 1.0, id=f"e{k}", task=nasty, instruction=nasty) for k in range(3)]
         drawn = plot([stepscore.score(one, FixedJudge(), tmp_path / "r")], tmp_path / "p", formats=["svg"])
-        assert len(drawn.paths) == 3
+        assert len(drawn.paths) == 4
         for path in drawn.paths:
             tags = {element.tag.split("}")[1] for element in ET.parse(path).iter()}
             assert "script" not in tags
@@ -247,9 +249,10 @@ class TestFiles:
         self, silent: Run, tmp_path: Path
     ) -> None:
         drawn = plot([silent], tmp_path, formats=["svg"])
-        assert [path.name for path in drawn.paths] == ["leaderboard.svg", "curves.svg"]
-        assert list(drawn.left_out) == ["vectors", "sheet", "overlay"]
+        assert [path.name for path in drawn.paths] == ["leaderboard.svg", "curves.svg", "voc.svg"]
+        assert list(drawn.left_out) == ["differences", "vectors", "trace", "sheet", "overlay"]
         assert "--episode bold_0" in drawn.left_out["sheet"]
+        assert "a comparison needs two" in drawn.left_out["differences"]
 
     def test_a_kind_asked_for_that_cannot_be_drawn_is_an_error(self, silent: Run, tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="No subgoal has a known verdict or label"):
@@ -279,6 +282,168 @@ def test_runs_of_different_protocols_are_never_pooled(run: Run, silent: Run) -> 
         row.name for row in leaderboard(measure_episodes([run, silent]), ("policy", "judge"), ["MP"]).rows
     ]
     assert names == ["bold / fixed", "bold / silent", "shy / fixed", "lone / fixed"]
+
+
+class TestTwoJudges:
+    """A policy looks the same under every judge, and no two policies look alike."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def other(cls, tmp_path_factory: pytest.TempPathFactory) -> Run:
+        tops = {"bold": (0.9, 0.8, 1.0, 0.2), "shy": (0.1, 0.3, 0.2, 0.5)}
+        episodes = [made(policy, k, top) for policy, row in tops.items() for k, top in enumerate(row)]
+        return stepscore.score(episodes, FixedJudge("other"), tmp_path_factory.mktemp("runs") / "other")
+
+    def test_the_leaderboard_has_a_section_for_each(self, run: Run, other: Run) -> None:
+        board = leaderboard(measure_episodes([run, other]), ("policy",), ["MP"], apart=("judge",))
+        assert [(row.section, row.name) for row in board.rows] == [
+            ("fixed", "bold"),
+            ("fixed", "shy"),
+            ("fixed", "lone"),
+            ("other", "bold"),
+            ("other", "shy"),
+        ]
+        with paper_style():
+            (axes,) = draw_leaderboard(board).axes
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        assert names == ["by fixed", "bold (4)", "shy (4)", "lone (1)", "by other", "bold (4)", "shy (4)"]
+        looks: dict[str, set[tuple[Any, Any]]] = {}
+        for line in axes.lines:
+            if len(np.atleast_1d(line.get_xdata())) == 1:
+                name = names[round(float(np.atleast_1d(line.get_ydata())[0]))].split()[0]
+                looks.setdefault(name, set()).add((line.get_color(), line.get_marker()))
+        assert sorted(looks) == ["bold", "shy"]
+        assert all(len(look) == 1 for look in looks.values())
+        assert looks["bold"] != looks["shy"]
+
+    def test_the_subgoals_have_a_panel_for_each_and_one_for_labels(self, run: Run, other: Run) -> None:
+        tables = subgoal_tables([run, other], ["policy", "judge"])
+        tasks, groups = task_vectors(tables, apart=("judge",))
+        assert groups == ["bold", "lone", "shy"]
+        (task,) = tasks
+        assert {source: [number for number, _ in rows] for source, rows in task.tables.items()} == {
+            "fixed": [0, 2],
+            "other": [0, 2],
+            "label": [0, 1, 2],
+        }
+        with paper_style():
+            (figure,) = draw_vectors(tasks, groups)
+        assert len(figure.axes) == 3
+
+    def test_differences_are_within_a_judge(self, run: Run, other: Run) -> None:
+        both = measure_episodes([run, other])
+        found = differences(both, ["policy"], ["MP"], apart=["judge"])
+        assert ("fixed: bold", "shy") in found.pairs
+        assert ("other: bold", "shy") in found.pairs
+        alone = stepscore.compare(other, metrics=["MP"])[0].comparison.difference
+        shown = found.cells[("other: bold", "shy"), "MP"].comparison.difference
+        assert (shown.value, shown.n, shown.method) == (alone.value, alone.n, alone.method)
+
+    def test_all_kinds_are_drawn(self, run: Run, other: Run, tmp_path: Path) -> None:
+        drawn = plot([run, other], tmp_path, formats=["svg"])
+        assert {path.stem for path in drawn.paths} == {
+            "leaderboard",
+            "differences",
+            "vectors",
+            "curves",
+            "voc",
+        }
+
+
+class TestDifferences:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def clear(cls, tmp_path_factory: pytest.TempPathFactory) -> Run:
+        rng = np.random.default_rng(3)
+        tops = {
+            "good": 0.8 + 0.1 * rng.random(16),
+            "bad": 0.2 + 0.1 * rng.random(16),
+            "poor": 0.2 + 0.1 * rng.random(16),
+        }
+        episodes = [made(policy, k, float(top)) for policy, row in tops.items() for k, top in enumerate(row)]
+        return stepscore.score(episodes, FixedJudge(), tmp_path_factory.mktemp("runs") / "clear")
+
+    def test_every_dot_and_interval_is_that_of_compare(self, clear: Run) -> None:
+        names = ["MP", "STR"]
+        compared = {
+            (f"{row.a['policy']} − {row.b['policy']}", row.metric): row
+            for row in stepscore.compare(clear, metrics=names)
+        }
+        with paper_style():
+            figure = draw_differences(differences(measure_episodes(clear), ["policy"], names))
+        labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        assert len(labels) == 3
+        filled = []
+        for axes, metric in zip(figure.axes, names, strict=True):
+            for y, label in enumerate(labels):
+                row = compared[label, metric]
+                d = row.comparison.difference
+                at_row = [line for line in axes.lines if np.atleast_1d(line.get_ydata())[0] == y]
+                (dot,) = (line for line in at_row if len(np.atleast_1d(line.get_xdata())) == 1)
+                assert float(np.atleast_1d(dot.get_xdata())[0]) == 100 * d.value
+                spans = [line.get_xdata() for line in at_row if line.get_color() == "#000000"]
+                intervals = [tuple(span) for span in spans if len(np.atleast_1d(span)) == 2]  # type: ignore[arg-type]
+                assert intervals == ([(100 * d.lo, 100 * d.hi)] if math.isfinite(d.lo) else [])
+                filled.append(dot.get_markerfacecolor() == "#000000")
+                assert filled[-1] == (row.q_value < 0.05)
+        assert True in filled
+        assert False in filled
+
+    def test_the_side_on_which_a_is_better_is_shaded(self, clear: Run) -> None:
+        with paper_style():
+            figure = draw_differences(differences(measure_episodes(clear), ["policy"], ["MP", "STR"]))
+        sides = [
+            axes.patches[0].get_window_extent().x1 > axes.get_window_extent().x0 + 1 for axes in figure.axes
+        ]
+        assert sides == [True, True]
+        (higher, lower) = (
+            axes.patches[0].get_extents().transformed(axes.transData.inverted()) for axes in figure.axes
+        )
+        assert higher.x0 == pytest.approx(0)
+        assert lower.x1 == pytest.approx(0, abs=1e-9)
+
+
+class TestVoc:
+    def test_the_bars_are_the_episodes_by_outcome_and_the_diamond_is_the_mean(self, run: Run) -> None:
+        measures = measure_episodes(run)
+        found = voc_distributions(measures, ["policy"])
+        assert [row.name for row in found.rows] == ["bold", "shy"]
+        with paper_style():
+            figure = draw_voc(found)
+        panels: list[Any] = list(figure.axes)
+        for axes, row in zip(panels, found.rows, strict=True):
+            inside = np.array([episode["policy"] == row.name for episode in measures.episodes])
+            values, success = measures.values["VOC"][inside], measures.values["success_label"][inside]
+            assert row.counts["success"].sum() == np.sum(success == 1)
+            assert row.counts["failure"].sum() == np.sum(success == 0)
+            assert sum(bar.get_height() for bar in axes.patches) == np.sum(~np.isnan(values))
+            (mean,) = (line for line in axes.lines if line.get_marker() == "D")
+            assert float(np.atleast_1d(mean.get_xdata())[0]) == 100 * measures.estimate("VOC", inside).value
+
+    def test_a_run_without_curves_has_none(self, tmp_path: Path) -> None:
+        unknown = stepscore.score([made("lone", 0, math.nan)], FixedJudge(), tmp_path / "unknown")
+        with pytest.raises(OptionError, match="order can be compared with time"):
+            voc_distributions(measure_episodes(unknown), ["policy"])
+
+
+class TestDraw:
+    def test_it_returns_the_figure_that_plot_writes(self, run: Run, tmp_path: Path) -> None:
+        for kind in ("leaderboard", "differences", "vectors", "curves", "voc"):
+            figure = stepscore.draw(run, kind)
+            (path,) = plot([run], tmp_path, kinds=[kind], formats=["png"]).paths
+            with paper_style():
+                figure.savefig(tmp_path / "again.png", format="png", dpi=300)
+            assert (tmp_path / "again.png").read_bytes() == path.read_bytes(), kind
+
+    def test_a_notebook_shows_it(self, run: Run) -> None:
+        figure: Any = stepscore.draw(str(run.path), "curves", by="task")
+        assert figure._repr_png_().startswith(b"\x89PNG")
+
+    def test_wrong_kinds_and_pages_are_errors(self, run: Run) -> None:
+        with pytest.raises(UnknownNameError, match="Unknown figure 'overlay'"):
+            stepscore.draw(run, "overlay")
+        with pytest.raises(OptionError, match="page is 2; the figure has 1"):
+            stepscore.draw(run, "vectors", page=2)
 
 
 def test_groups_differ_in_more_than_colour() -> None:

@@ -1,10 +1,10 @@
-"""The contact sheet and the overlay video show the right frames at the right times."""
+"""Trace, contact sheet and overlay video show the right frames at the right times."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from stepscore.models import Model
 from stepscore.report import plot
 from stepscore.report.episode_data import EpisodeData, episode_data, source_episode
 from stepscore.report.plots.contact_sheet import draw_sheet, sheet_frames
-from stepscore.report.plots.style import group_style, paper_style
+from stepscore.report.plots.style import RED, group_style, paper_style
+from stepscore.report.plots.trace import draw_trace
 from stepscore.report.video import h264
 from stepscore.report.video import overlay as overlay_video
 from stepscore.report.video.h264 import stream_frames, write_h264
@@ -88,6 +89,67 @@ def run(rollouts: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def episode(run: Run) -> EpisodeData:
     return episode_data([run], measure_episodes(run), "a/b")
+
+
+class TestTrace:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def figure(cls, episode: EpisodeData) -> Any:
+        with paper_style():
+            return draw_trace(episode, sheet_frames(episode, source_episode(episode)))
+
+    @staticmethod
+    def curve(figure: Any) -> Any:
+        return next(axes for axes in figure.axes if axes.get_ylabel().startswith("progress"))
+
+    def test_each_frame_is_above_its_timestamp(self, figure: Any) -> None:
+        figure.canvas.draw()
+        frames = [axes for axes in figure.axes if axes.images]
+        shown = [number_of(np.asarray(axes.images[0].get_array())) for axes in frames]
+        middles = (np.arange(len(frames)) + 0.5) / len(frames) * N / FPS
+        assert shown == [int(t * FPS) for t in middles]
+        centres = [axes.get_window_extent().x0 + axes.get_window_extent().width / 2 for axes in frames]
+        at = self.curve(figure).transData.transform([(t, 0) for t in middles])[:, 0]
+        np.testing.assert_allclose(centres, at, atol=0.5)
+
+    def test_the_curves_are_the_judges_and_the_labelled_one(self, figure: Any, episode: EpisodeData) -> None:
+        lines = {line.get_label(): line for line in self.curve(figure).lines}
+        np.testing.assert_array_equal(lines["fixed"].get_xdata(), TIMES)
+        np.testing.assert_array_equal(lines["fixed"].get_ydata(), 100 * PROGRESS)
+        truth = lines["progress by labelled stages"]
+        times = np.asarray(truth.get_xdata())
+        np.testing.assert_array_equal(truth.get_ydata(), 100 * episode.row["truth"].at(times))
+        assert np.nanmax(truth.get_ydata()) == pytest.approx(100, abs=1)
+
+    def test_the_stages_stand_behind_the_curve_with_their_names(self, figure: Any) -> None:
+        spans = [
+            patch.get_extents().transformed(self.curve(figure).transData.inverted())
+            for patch in self.curve(figure).patches
+        ]
+        assert [(round(span.x0, 6), round(span.x1, 6)) for span in spans] == [(0, 2), (2, 4)]
+        texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+        assert [text for text in texts if text in ("go", "come")] == ["go", "come"]
+
+    def test_a_success_has_no_mark_and_a_failure_says_where_it_goes_wrong(
+        self, figure: Any, episode: EpisodeData
+    ) -> None:
+        assert not self.curve(figure).texts
+        failed = replace(
+            episode,
+            success=0.0,
+            judgements=(episode.judgements[0]._replace(progress=np.array([0.1, 0.8, np.nan, 0.3])),),
+        )
+        with paper_style():
+            drawn = draw_trace(failed, sheet_frames(failed, source_episode(failed)), 7.0)
+        axes = self.curve(drawn)
+        assert [text.get_text() for text in axes.texts] == ["undone at 3.5 s"]
+        assert 3.5 in [
+            float(np.atleast_1d(line.get_xdata())[0]) for line in axes.lines if line.get_color() == RED
+        ]
+
+    def test_the_command_writes_it(self, run: Run, tmp_path: Path) -> None:
+        drawn = plot([run], tmp_path, kinds=["trace"], formats=["svg"], episode="a/b")
+        assert [path.name for path in drawn.paths] == ["trace_a_b.svg"]
 
 
 class TestSheet:

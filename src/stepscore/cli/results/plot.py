@@ -19,26 +19,32 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            "--kind", metavar="A,B", help="Any of leaderboard, vectors, curves, sheet, overlay; or all."
+            "--kind",
+            metavar="A,B",
+            help="Any of leaderboard, differences, vectors, curves, voc, trace, sheet, overlay; or all.",
         ),
     ] = "all",
     episode: Annotated[
         str | None,
-        typer.Option("--episode", metavar="ID", help="Episode of the contact sheet and overlay video."),
+        typer.Option("--episode", metavar="ID", help="Episode of trace, sheet and overlay video."),
     ] = None,
     formats: Annotated[str, typer.Option("--format", metavar="A,B", help="svg, png or both.")] = "svg,png",
     by: options.GroupBy = "policy",
     metric: Annotated[
         str | None,
         typer.Option(
-            "--metrics", metavar="A,B", help="Metrics of the leaderboard; see `stepscore ls metrics`."
+            "--metrics",
+            metavar="A,B",
+            help="Metrics of leaderboard and differences; see `stepscore ls metrics`.",
         ),
     ] = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
     view: Annotated[
         str | None,
-        typer.Option("--view", metavar="NAME", help="Camera of sheet and overlay; default: the main view."),
+        typer.Option(
+            "--view", metavar="NAME", help="Camera of trace, sheet and overlay; default: the main view."
+        ),
     ] = None,
     width: Annotated[
         float,
@@ -51,7 +57,7 @@ def plot(
     ] = 3.4,
     source: options.RunSource = None,
 ) -> None:
-    """Draw figures for a paper: leaderboard, subgoal success vectors, curves, a contact sheet and a video.
+    """Draw figures for a paper: leaderboard, differences, subgoals, curves, VOC; of an episode a trace and a video.
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
     """

@@ -80,13 +80,25 @@ def draw_sheet(episode: EpisodeData, clip: Clip, width: float = COLUMN_INCHES) -
     figure = Figure(figsize=(width, height))
     inch_text(figure, 0.04, 0.03, title, fontweight="bold", linespacing=1.1)
     inch_text(figure, 0.04, 0.05 + 0.13 * (title.count("\n") + 1), subtitle, fontsize=SMALL, color=GREY)
-    for place, (frame, time) in enumerate(zip(clip.frames, clip.timestamps, strict=True)):
-        left = LEFT_INCHES + place * frame_step + 0.01
-        axes = inch_axes(figure, left, head, frame_step - 0.02, frame_high)
-        axes.imshow(frame, interpolation="none", aspect="auto")
-        axes.set_axis_off()
-        axes.set_title(f"{time:.2f} s", y=0, pad=-1.5, va="top", fontsize=SMALL - 1)
+    draw_frames(figure, clip, head, frame_step, frame_high)
     curve, _ = draw_lanes(figure, episode, head + frame_high + 0.14)
     for time in clip.timestamps:
         curve.axvline(time, color=GREY, lw=0.4, ls=(0, (1, 2)), zorder=0)
     return figure
+
+
+def draw_frames(figure: Figure, clip: Clip, top: float, step: float, high: float) -> None:
+    """Draw frames in a row as wide as the time axis, each with its timestamp below.
+
+    Args:
+        figure: Where to draw.
+        clip: The frames.
+        top: Inches from the figure's upper edge.
+        step: Width of a frame with its gap, in inches.
+        high: Height of a frame, in inches.
+    """
+    for place, (frame, time) in enumerate(zip(clip.frames, clip.timestamps, strict=True)):
+        axes = inch_axes(figure, LEFT_INCHES + place * step + 0.01, top, step - 0.02, high)
+        axes.imshow(frame, interpolation="none", aspect="auto")
+        axes.set_axis_off()
+        axes.set_title(f"{time:.2f} s", y=0, pad=-1.5, va="top", fontsize=SMALL - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ MAX_CURVES = 100
 MIN_CURVES_FOR_BAND = 3
 """Fewer curves are drawn without a median band."""
 
-_COLOURS = {"success": BLUE, "failure": RED, "outcome unknown": GREY}
+OUTCOME_COLOURS = {"success": BLUE, "failure": RED, "outcome unknown": GREY}
 
 
 class CurvePanel(NamedTuple):
@@ -62,10 +62,8 @@ class CurveGrid:
 
 def curve_grid(metrics: EpisodeMetrics, by: Sequence[str]) -> CurveGrid:
     """Group the episodes that have a curve by group and outcome."""
-    source = "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"
-    success = metrics.values[f"success_{source}"]
+    source, masks = outcome_masks(metrics)
     has_curve = np.array([len(times) > 0 for times, _ in metrics.curves], dtype=bool)
-    masks = {"success": success == 1, "failure": success == 0, "outcome unknown": np.isnan(success)}
     outcomes = tuple(outcome for outcome, mask in masks.items() if np.any(mask & has_curve))
     if not outcomes:
         raise OptionError("No episode of these runs has a curve to draw.")
@@ -79,6 +77,17 @@ def curve_grid(metrics: EpisodeMetrics, by: Sequence[str]) -> CurveGrid:
             if members:
                 panels[row, column] = _panel_of(metrics, members)
     return CurveGrid(source, tuple(name for name, _ in rows), outcomes, panels)
+
+
+def outcome_masks(metrics: EpisodeMetrics) -> tuple[str, dict[str, np.ndarray[Any, Any]]]:
+    """Return where outcomes are from, label or judge, and which episodes have each of them."""
+    source = "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"
+    success = metrics.values[f"success_{source}"]
+    return source, {
+        "success": success == 1,
+        "failure": success == 0,
+        "outcome unknown": np.isnan(success),
+    }
 
 
 def _panel_of(metrics: EpisodeMetrics, members: Sequence[int]) -> CurvePanel:
@@ -103,7 +112,7 @@ def draw_curves(grid: CurveGrid, width: float = COLUMN_INCHES) -> Figure:
         panels[row, 0].set_ylabel(fit_lines(name, 0.7, most=2), fontsize=SMALL)
         for column, outcome in enumerate(grid.outcomes):
             axes = panels[row, column]
-            _panel(axes, grid.panels.get((row, column)), _COLOURS[outcome])
+            _panel(axes, grid.panels.get((row, column)), OUTCOME_COLOURS[outcome])
             if row == 0:
                 axes.set_title(outcome if outcome == "outcome unknown" else f"{outcome} by {grid.source}")
     for axes in panels.flat:

@@ -15,6 +15,7 @@ from stepscore.metrics import MetricColumn
 from stepscore.report.plots.style import (
     COLUMN_INCHES,
     GREY,
+    PALE,
     SMALL,
     fit_lines,
     group_name,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METRICS = ("success_label", "success_judge", "MC25", "MC50", "MC75", "MC100", "MP", "PPL", "CRA", "STR")
-_TITLES = {"success_label": "success\nby label", "success_judge": "success\nby judge"}
+METRIC_TITLES = {"success_label": "success\nby label", "success_judge": "success\nby judge"}
 MIN_PANEL_INCHES = 0.53
 """Width of a panel at which its title, its ticks and an interval of ten points are still legible."""
 
@@ -41,12 +42,14 @@ class LeaderboardRow(NamedTuple):
         number: Index that decides its style in every figure.
         n: Number of its episodes.
         estimates: One for every column.
+        section: The judge under which it stands, where there are several; else empty.
     """
 
     name: str
     number: int
     n: int
     estimates: tuple[Estimate, ...]
+    section: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Leaderboard:
 
     Attributes:
         columns: The metrics that have a known value.
-        rows: One per group, sorted by the first metric: best first, unknown last.
+        rows: One per group, by section, sorted by the first metric: best first, unknown last.
         success_name: How success by judge is called, by the rules that gave it.
     """
 
@@ -65,7 +68,11 @@ class Leaderboard:
 
 
 def leaderboard(
-    metrics: EpisodeMetrics, by: Sequence[str], names: Sequence[str] | None = None
+    metrics: EpisodeMetrics,
+    by: Sequence[str],
+    names: Sequence[str] | None = None,
+    *,
+    apart: Sequence[str] = (),
 ) -> Leaderboard:
     """Return the leaderboard of some episodes, with the Estimates of :mod:`stepscore.analysis`.
 
@@ -73,24 +80,29 @@ def leaderboard(
         metrics: The metrics of every episode.
         by: How episodes are grouped, see :func:`stepscore.analysis.measure`.
         names: Names of the metrics; default: the success rates and the OPD metrics.
+        apart: What has a section of its own: the judge, where there are several. A group looks the same in all.
     """
     wanted = [metrics.column(name) for name in (METRICS if names is None else names)]
     columns = tuple(c for c in wanted if np.any(~np.isnan(metrics.values[c.name])))
     if not columns:
         raise OptionError(f"No episode of these runs has a value for {', '.join(c.name for c in wanted)}.")
-    rows = [
-        LeaderboardRow(
-            group_name(group),
-            number,
-            int(chosen.sum()),
-            tuple(metrics.estimate(c.name, chosen) for c in columns),
+    numbers = {tuple(group.values()): number for number, (group, _) in enumerate(episode_groups(metrics, by))}
+    rows = []
+    for group, chosen in episode_groups(metrics, (*by, *apart)):
+        own = {key: group[key] for key in by}
+        rows.append(
+            LeaderboardRow(
+                group_name(own),
+                numbers[tuple(own.values())],
+                int(chosen.sum()),
+                tuple(metrics.estimate(c.name, chosen) for c in columns),
+                group_name({key: group[key] for key in apart}) if apart else "",
+            )
         )
-        for number, (group, chosen) in enumerate(episode_groups(metrics, by))
-    ]
 
-    def place(row: LeaderboardRow) -> tuple[bool, float, int]:
+    def place(row: LeaderboardRow) -> tuple[str, bool, float, int]:
         value = row.estimates[0].value
-        return math.isnan(value), value if columns[0].better == "lower" else -value, row.number
+        return row.section, math.isnan(value), value if columns[0].better == "lower" else -value, row.number
 
     return Leaderboard(columns, tuple(sorted(rows, key=place)), metrics.success_name)
 
@@ -99,39 +111,58 @@ def draw_leaderboard(board: Leaderboard, width: float = COLUMN_INCHES) -> Figure
     """Draw the leaderboard as a figure of this width in inches."""
     from matplotlib.figure import Figure
 
-    label_inches = min(0.3 * width, 0.055 * max(len(f"{row.name} ({row.n})") for row in board.rows))
-    names = [fit_lines(f"{row.name} ({row.n})", label_inches, most=2) for row in board.rows]
+    lines = _lines(board.rows)
+    texts = [f"{line.name} ({line.n})" if isinstance(line, LeaderboardRow) else line for line in lines]
+    label_inches = min(0.3 * width, 0.055 * max(map(len, texts)))
+    names = [fit_lines(text, label_inches, most=2) for text in texts]
     across = max(1, int((width - label_inches) / MIN_PANEL_INCHES))
     down = math.ceil(len(board.columns) / across)
     across = math.ceil(len(board.columns) / down)
     row_inches = 0.23 if any("\n" in name for name in names) else 0.16
-    height = down * (0.46 + row_inches * len(board.rows)) + 0.16
+    height = down * (0.46 + row_inches * len(lines)) + 0.16
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharey=True)
     for axes in panels[:, 0]:
         axes.set_yticks(range(len(names)), names)
+        for line, label in zip(lines, axes.get_yticklabels(), strict=True):
+            if isinstance(line, str):
+                label.set_fontweight("bold")
     for number, axes in enumerate(panels.flat):
         if number < len(board.columns):
-            _panel(axes, board.columns[number], board.rows, [row.estimates[number] for row in board.rows])
+            _panel(axes, board.columns[number], lines, number)
         else:
             axes.set_axis_off()
     panels[0, 0].set_ylim(len(names) - 0.5, -0.5)
     text = "percent, with 95 % interval; in brackets: episodes"
     if any(column.name == "success_judge" for column in board.columns) and "," in board.success_name:
         text += f"; {board.success_name}"
-    figure.supxlabel(text, fontsize=SMALL, color=GREY)
+    figure.supxlabel(fit_lines(text, width - 0.2, most=3), fontsize=SMALL, color=GREY)
     return figure
 
 
-def _panel(
-    axes: Axes, column: MetricColumn, rows: Sequence[LeaderboardRow], estimates: Sequence[Estimate]
-) -> None:
+def _lines(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow | str]:
+    """Return the rows from top to bottom, with the name of a section before its first."""
+    lines: list[LeaderboardRow | str] = []
+    section = ""
+    for row in rows:
+        if row.section != section:
+            section = row.section
+            lines.append(f"by {section}")
+        lines.append(row)
+    return lines
+
+
+def _panel(axes: Axes, column: MetricColumn, lines: Sequence[LeaderboardRow | str], number: int) -> None:
+    rows = [(y, line) for y, line in enumerate(lines) if isinstance(line, LeaderboardRow)]
+    estimates = [row.estimates[number] for _, row in rows]
     arrow = {"higher": " ↑", "lower": " ↓", "neither": ""}[column.better]
-    axes.set_title(_TITLES.get(column.name, column.name) + arrow, fontsize=SMALL)
+    axes.set_title(METRIC_TITLES.get(column.name, column.name) + arrow, fontsize=SMALL)
     bare_rows(axes)
-    axes.grid(visible=True, axis="y")
+    axes.hlines(
+        [y for y, _ in rows], 0, 1, transform=axes.get_yaxis_transform(), color=PALE, lw=0.4, zorder=0
+    )
     percent_axis(axes, "x", *_limits(column, estimates))
-    for y, (row, e) in enumerate(zip(rows, estimates, strict=True)):
+    for (y, row), e in zip(rows, estimates, strict=True):
         draw_estimate(axes, e, y, row.number)
         if 0 < e.n != row.n:
             _note(axes, f"n={e.n}", 1.0, y - 0.34, "right")

@@ -7,9 +7,11 @@ as comments. No date and no random id is written: the same run gives the same by
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +26,7 @@ COLUMN_INCHES = 3.4
 """Width of one column in the usual two-column papers."""
 
 FORMATS = ("svg", "png")
+NOTEBOOK_DPI = 180
 SMALL, BASE = 6.0, 7.0
 """Font sizes in points: of notes, and of everything else."""
 
@@ -118,6 +121,20 @@ def save_figure(figure: Figure, folder: Path, name: str, formats: Sequence[str])
             figure.savefig(temporary, format=kind, dpi=300, metadata=metadata)
         paths.append(path)
     return paths
+
+
+def shown_in_notebooks(figure: Figure) -> Figure:
+    """Return the figure with a form that a notebook shows, whatever is set up for pyplot there."""
+    # Figures that pyplot did not make have none; looked up on the object, as IPython does.
+    figure.__dict__["_repr_png_"] = partial(_png, figure)
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    data = io.BytesIO()
+    with paper_style():
+        figure.savefig(data, format="png", dpi=NOTEBOOK_DPI)
+    return data.getvalue()
 
 
 def group_name(group: Mapping[str, str | None]) -> str:

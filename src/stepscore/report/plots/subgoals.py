@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscore.analysis import SubgoalTable, VerdictSource
+from stepscore.analysis import SubgoalTable
 from stepscore.report.plots.leaderboard import bare_rows, draw_estimate
 from stepscore.report.plots.style import (
     BASE,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SOURCES: tuple[VerdictSource, ...] = ("judge", "label")
 MAX_PAGE_INCHES = 8.5
 """Maximum height of a figure; further tasks go to the next page."""
 
@@ -44,26 +43,39 @@ class TaskVectors(NamedTuple):
     Attributes:
         task: Its name; ``None`` where the source names none.
         names: Its subgoals in order.
-        tables: Source of the verdicts to (group number, table) of every group.
+        tables: Source of the verdicts (``"judge"`` or the name of one of several, ``"label"``) to (group number,
+            table) of every group.
     """
 
     task: str | None
     names: tuple[str, ...]
-    tables: Mapping[VerdictSource, tuple[tuple[int, SubgoalTable], ...]]
+    tables: Mapping[str, tuple[tuple[int, SubgoalTable], ...]]
 
 
-def task_vectors(tables: Sequence[SubgoalTable]) -> tuple[list[TaskVectors], list[str]]:
-    """Group the tables by task and list of subgoals; also return the names of the groups, by group number."""
-    groups = [tuple((k, v) for k, v in table.group.items() if k != "task") for table in tables]
+def task_vectors(
+    tables: Sequence[SubgoalTable], *, apart: Sequence[str] = ()
+) -> tuple[list[TaskVectors], list[str]]:
+    """Group the tables by task and list of subgoals; also return the names of the groups, by group number.
+
+    Args:
+        tables: From :func:`stepscore.analysis.subgoal_tables`.
+        apart: What has a panel of its own: the judge, where there are several. A group looks the same in all.
+    """
+    groups = [tuple((k, v) for k, v in table.group.items() if k not in ("task", *apart)) for table in tables]
     order = sorted(set(groups), key=lambda group: [(v is None, v or "") for _, v in group])
-    by_task: dict[tuple[str | None, tuple[str, ...]], dict[VerdictSource, list[tuple[int, SubgoalTable]]]] = (
-        defaultdict(lambda: defaultdict(list))
+    by_task: dict[tuple[str | None, tuple[str, ...]], dict[str, dict[int, SubgoalTable]]] = defaultdict(
+        lambda: defaultdict(dict)
     )
     for group, table in zip(groups, tables, strict=True):
-        by_task[table.group["task"], table.names][table.source].append((order.index(group), table))
+        judge = group_name({key: table.group[key] for key in apart}) if apart else "judge"
+        source = "label" if table.source == "label" else judge
+        # Labels are the same beside every judge.
+        by_task[table.group["task"], table.names][source].setdefault(order.index(group), table)
     tasks = [
         TaskVectors(
-            task, names, {source: tuple(sorted(rows, key=lambda r: r[0])) for source, rows in by.items()}
+            task,
+            names,
+            {source: tuple(sorted(rows.items(), key=lambda r: r[0])) for source, rows in by.items()},
         )
         for (task, names), by in by_task.items()
     ]
@@ -91,7 +103,7 @@ def draw_vectors(
 def _page(tasks: Sequence[TaskVectors], groups: Sequence[str], width: float, row_inches: float) -> Figure:
     from matplotlib.figure import Figure
 
-    sources = [source for source in SOURCES if any(source in task.tables for task in tasks)]
+    sources = sorted({source for task in tasks for source in task.tables}, key=lambda s: (s == "label", s))
     across = max(1, int(width / (0.34 + 0.052 * max(len(name) for name in groups))))
     across = math.ceil(len(groups) / math.ceil(len(groups) / across))
     top = 0.07 + 0.14 * math.ceil(len(groups) / across)
@@ -102,7 +114,15 @@ def _page(tasks: Sequence[TaskVectors], groups: Sequence[str], width: float, row
     names_inches, gap = 0.36 * width, 0.14
     panel = (width - names_inches - 0.14 - gap * (len(sources) - 1)) / len(sources)
     for column, source in enumerate(sources):
-        inch_text(figure, names_inches + column * (panel + gap), top, f"reached, by {source} (%)", **_NOTE)
+        heading = next(
+            (
+                text
+                for text in (f"reached, by {source} (%)", f"by {source} (%)")
+                if 0.047 * len(text) < panel + gap
+            ),
+            fit_lines(f"by {source}", panel, most=1),
+        )
+        inch_text(figure, names_inches + column * (panel + gap), top, heading, **_NOTE)
     top += 0.1
     for task in tasks:
         title = fit_lines(task.task or "(no task name)", width - 0.5, most=1, points=BASE)
