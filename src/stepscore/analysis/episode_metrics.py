@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscore._defaults import DEFAULT_REVISION
-from stepscore.analysis.pooling import distinct_runs, repeated_episodes
+from stepscore.analysis.pooling import distinct_runs, nothing_known_note, repeated_episodes
 from stepscore.analysis.success.verdict import (
     BY_PROBABILITY,
     fitted_on_note,
@@ -213,7 +213,8 @@ def measure_episodes(
     metrics = replace(metrics, repeated=repeated, left_out=len(found) - len(judged))
     metrics = metrics if keep_repeated else metrics.counted_once()
     said = _repeated_note(len(repeats)) if repeats else ""
-    return replace(metrics, notes=tuple(filter(None, (truths.note, said, fitted_on_note(metrics)))))
+    unknown = nothing_known_note(metrics.values, len(metrics))
+    return replace(metrics, notes=tuple(filter(None, (unknown, truths.note, said, fitted_on_note(metrics)))))
 
 
 def measure_rows(

@@ -12,7 +12,13 @@ import pytest
 
 import stepscore
 from stepscore.analysis import judge_agreement, measure_baselines, measure_episodes, subgoal_tables
-from stepscore.analysis.pooling import add_protocol_keys, check_unmixed, coverage_note, repeated_episodes
+from stepscore.analysis.pooling import (
+    add_protocol_keys,
+    check_unmixed,
+    coverage_note,
+    nothing_known_note,
+    repeated_episodes,
+)
 from stepscore.errors import OptionError
 from stepscore.report.page.boards import open_boards
 from tests.report.made_runs import write_run
@@ -225,3 +231,20 @@ class TestCoverage:
         assert (compared.coverage_a, compared.coverage_b) == (1.0, 0.5)
         assert compared.comparison.n_a == 20
         assert "50 % of b" in coverage_note({"MP": {"a": a.coverage, "b": b.coverage}})
+
+
+class TestNothingKnown:
+    unknown = np.full(3, np.nan)
+
+    def test_an_empty_table_is_explained(self) -> None:
+        assert "these 3 episodes" in nothing_known_note({"MP": self.unknown, "coverage": np.zeros(3)}, 3)
+        assert "this episode" in nothing_known_note({"MP": self.unknown[:1]}, 1)
+
+    def test_one_known_value_is_enough(self) -> None:
+        assert (
+            nothing_known_note({"MP": self.unknown, "success_label": np.array([np.nan, 0.0, np.nan])}, 3)
+            == ""
+        )
+
+    def test_no_episodes_are_not_unknown_ones(self) -> None:
+        assert nothing_known_note({}, 0) == ""

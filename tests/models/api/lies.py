@@ -199,7 +199,7 @@ def _in_base64(exchange: Exchange) -> str:
     return base64.b64encode(f"Bearer {exchange.key}".encode()).decode()
 
 
-_NOT_COUNTED = "not counted by the server"
+_NOT_COUNTED = "not counted:"
 _LISTS = b"[" + b",".join([b"[]"] * 1_350_000) + b"]"
 
 LIES: dict[str, Lie] = {

@@ -85,8 +85,14 @@ def test_a_price_that_nobody_knows_is_unknown(model: str) -> None:
 def test_a_model_in_this_process_costs_nothing(model: str) -> None:
     price = price_of(model)
     assert price is not None
+    assert price.free
     assert price.cost(10**9, 10**9) == 0
     assert "this process" in price.source
+
+
+def test_what_has_a_price_is_not_free() -> None:
+    assert not Price(0.0, 8.0, "").free
+    assert not Price(0.0, 0.0, "", ((1000, 1.0, 1.0),)).free
 
 
 def test_a_price_is_per_million_tokens() -> None:

@@ -1,9 +1,13 @@
-"""A sentence for tables whose groups are not known to the same extent."""
+"""Sentences for tables of which nothing is known, or whose groups are not known to the same extent."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+
+import numpy as np
+
+from stepscore.types import FloatArray
 
 MOST_NAMED = 4
 """Metrics that the sentence names at most."""
@@ -36,3 +40,19 @@ def coverage_note(coverages: Mapping[str, Mapping[str, float]], *, paired: bool 
     if paired:
         return where + "Differences are over the pairs in which both are known."
     return where + "What is unknown may be what is hard: these columns do not compare the same episodes."
+
+
+def nothing_known_note(values: Mapping[str, FloatArray], n: int) -> str:
+    """Return a sentence where no metric of any episode is known, so that an empty table is not a riddle.
+
+    Args:
+        values: Metric to its value in each episode; NaN where unknown.
+        n: Episodes.
+    """
+    known = any(np.any(~np.isnan(found)) for name, found in values.items() if name != "coverage")
+    if known or not n:
+        return ""
+    return (
+        f"No metric of {'this episode' if n == 1 else f'these {n} episodes'} is known: no success and no point of a "
+        "curve. Where the judge could not answer, the warnings of `stepscore judge` say why."
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +70,11 @@ def print_story(
 def print_next_steps(commands: Sequence[tuple[str, str]]) -> None:
     """Print the commands for a user's own videos, each with what it does."""
     _heading(5, "Your own videos, in folders rollouts/POLICY/TASK/")
+    if shutil.which("stepscore") is None and (activate := Path(sys.prefix, "bin", "activate")).is_file():
+        out().print(
+            f"   source {activate}\n      once in a terminal: the commands below are installed there",
+            soft_wrap=True,
+        )
     for command, what in commands:
         out().print(f"   {command}\n      {what}", soft_wrap=True)
 

@@ -32,7 +32,7 @@ def print_usage(run: Run) -> None:
         else "unknown (all were in the cache)"
     )
     uncounted = run.calls().column("tokens_in").null_count
-    unknown = f" (not counted by the server: {counted(uncounted, 'call')})" if uncounted else ""
+    unknown = f" (not counted: {counted(uncounted, 'call')})" if uncounted else ""
     err().print(
         f"{counted(calls, 'call')} ({cached} from the cache), {counted(images, 'image')}, "
         f"{read} tokens in, {written} out{unknown}; latency {latency}"

@@ -237,6 +237,8 @@ class Ledger:
 
     def _cost(self, call: Call, response: Response) -> float | None:
         """Return what a response cost; ``None`` where there is no price, or no count that can be true."""
+        if self.price is not None and self.price.free:
+            return 0.0
         written = getattr(response, "tokens_out", 0)
         if not isinstance(response, Answer) and not written:
             # A score is one token, also where it is not counted.

@@ -53,6 +53,11 @@ class Price:
     source: str
     long_prompts: tuple[tuple[int, float, float], ...] = ()
 
+    @property
+    def free(self) -> bool:
+        """Whether a call costs nothing, however many tokens it has."""
+        return not self.tokens_in and not self.tokens_out and not self.long_prompts
+
     def __post_init__(self) -> None:
         check_amount(self.tokens_in, "price_in (--price-in)")
         check_amount(self.tokens_out, "price_out (--price-out)")
