@@ -16,7 +16,6 @@ from stepscore.models import (
     DecodedMedia,
     Generate,
     Model,
-    PredictStages,
     PrefixScores,
     Prompt,
     Request,
@@ -79,7 +78,7 @@ class Here(Digest):
     async def answer(self, request: Request) -> Response:
         if isinstance(request, ScorePrefixes):
             return await self._prefixes(request)
-        assert not isinstance(request, PredictStages)
+        assert isinstance(request, Generate | Score)
         turns = tuple(Turn(turn.role, tuple(spelled(turn.parts))) for turn in request.prompt.turns)
         prompt = replace(request.prompt, turns=turns)
         if isinstance(request, Generate):

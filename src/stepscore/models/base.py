@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +12,17 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from stepscore._extras import check_extra
-from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
+from stepscore.models.requests import (
+    Generate,
+    PredictProgress,
+    PredictStages,
+    PreferVideo,
+    Prompt,
+    Request,
+    Score,
+    ScorePrefixes,
+    frame_count,
+)
 from stepscore.types import FloatArray
 
 
@@ -26,6 +37,8 @@ class Capabilities:
         images: Read images.
         videos: Read several frames as a video with their timestamps.
         stages: Predict stages and progress (:class:`stepscore.models.PredictStages`).
+        heads: Predict progress, success and preferences by heads of its own
+            (:class:`stepscore.models.PredictProgress`, :class:`stepscore.models.PreferVideo`).
         prefix_sharing: Whether growing prefixes of a video can share work and give the same numbers:
             ``"exact"``, ``"vision-only"`` (only what is computed per frame) or ``"none"``.
         served: It answers over HTTP; calls may cost money, can fail, and can be made concurrently.
@@ -36,6 +49,7 @@ class Capabilities:
     images: bool = True
     videos: bool = False
     stages: bool = False
+    heads: bool = False
     prefix_sharing: Literal["exact", "vision-only", "none"] = "none"
     served: bool = False
 
@@ -101,7 +115,32 @@ class StagePredictions:
     tokens_in: int = 0
 
 
-Response = Answer | Scores | PrefixScores | StagePredictions
+@dataclass(frozen=True, eq=False)
+class ProgressPredictions:
+    """Predictions of a reward model's heads after each of n frames; NaN where unknown.
+
+    Attributes:
+        progress: In 0..1, (n,).
+        success: Probability that the task is done, (n,).
+        spread: Standard deviation of the predicted distribution of progress, (n,); NaN where the head predicts a
+            single number.
+    """
+
+    progress: FloatArray
+    success: FloatArray
+    spread: FloatArray
+    tokens_in: int = 0
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Probability that the first of two videos shows more progress; NaN where unknown."""
+
+    first: float
+    tokens_in: int = 0
+
+
+Response = Answer | Scores | PrefixScores | StagePredictions | ProgressPredictions | Preference
 
 
 class Model(Protocol):
@@ -141,7 +180,7 @@ def check_model_extra(model: Model) -> None:
 
 
 T = TypeVar("T")
-R = TypeVar("R", Answer, Scores, PrefixScores, StagePredictions)
+R = TypeVar("R", Answer, Scores, PrefixScores, StagePredictions, ProgressPredictions, Preference)
 
 
 @runtime_checkable
@@ -196,6 +235,11 @@ def unknown_response(request: Request, text: str = "") -> Response:
         return Scores((0.0,) * n, (True,) * n)
     if isinstance(request, PredictStages):
         return StagePredictions({})
+    if isinstance(request, PredictProgress):
+        unknown = np.full(frame_count(request.prompt), np.nan)
+        return ProgressPredictions(unknown, unknown, unknown)
+    if isinstance(request, PreferVideo):
+        return Preference(math.nan)
     return PrefixScores(
         np.full((len(request.prompts), len(request.lengths), len(request.candidates)), np.nan)
     )
@@ -209,4 +253,8 @@ def is_unknown(response: Response, text: str = "") -> bool:
         return all(response.censored)
     if isinstance(response, StagePredictions):
         return not response.heads
+    if isinstance(response, ProgressPredictions):
+        return bool(np.isnan(response.progress).all() and np.isnan(response.success).all())
+    if isinstance(response, Preference):
+        return math.isnan(response.first)
     return bool(np.isnan(response.logprobs).all())

@@ -10,14 +10,23 @@ import numpy as np
 from stepscore.models.base import (
     Answer,
     Capabilities,
+    Preference,
     PrefixScores,
+    ProgressPredictions,
     Response,
     Scores,
     StagePredictions,
     SyncMethods,
     unknown_response,
 )
-from stepscore.models.requests import Generate, PredictStages, Request, Score
+from stepscore.models.requests import (
+    Generate,
+    PredictProgress,
+    PredictStages,
+    PreferVideo,
+    Request,
+    Score,
+)
 
 
 @dataclass
@@ -63,7 +72,9 @@ class MockModel(SyncMethods):
         """Return the scripted answer and keep the request in ``requests``."""
         self.requests.append(request)
         answer = self.text if self.script is None else self.script(request)
-        if isinstance(answer, Answer | Scores | PrefixScores | StagePredictions):
+        if isinstance(
+            answer, Answer | Scores | PrefixScores | StagePredictions | ProgressPredictions | Preference
+        ):
             return answer
         if isinstance(request, Generate):
             return Answer(str(answer), tokens_in=100, tokens_out=max(1, len(str(answer)) // 4))
@@ -72,7 +83,7 @@ class MockModel(SyncMethods):
                 float(v) for v in np.broadcast_to(np.asarray(answer, float), len(request.candidates))
             )
             return Scores(values, (False,) * len(values), tokens_in=100)
-        if isinstance(request, PredictStages):
+        if isinstance(request, PredictStages | PredictProgress | PreferVideo):
             return unknown_response(request)
         shape = (len(request.prompts), len(request.lengths), len(request.candidates))
         return PrefixScores(

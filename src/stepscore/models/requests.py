@@ -1,4 +1,4 @@
-"""Requests of a judge to a model: generate text, score tokens, score growing prefixes of a video, predict stages.
+"""Requests of a judge to a model: text, token scores, scores of growing prefixes, stages, progress, a preference.
 
 A request names its images (view, frame, size) instead of holding them. The engine looks the request up in the
 cache by those names, and decodes only what was never asked before. A model gets the resolved request, in which
@@ -172,7 +172,32 @@ class PredictStages:
     state: tuple[tuple[float, ...], ...] | None = None
 
 
-Request = Generate | Score | ScorePrefixes | PredictStages
+@dataclass(frozen=True)
+class PredictProgress:
+    """Progress and success after each frame of a video, by the heads of a reward model (Robometer).
+
+    Attributes:
+        prompt: One user's turn: texts and one video. The model shows its frames as images and writes the special
+            token at which its heads read each of them.
+    """
+
+    prompt: Prompt
+
+
+@dataclass(frozen=True)
+class PreferVideo:
+    """How likely the first of two videos shows more progress than the second, by a reward model's head (Robometer).
+
+    Attributes:
+        prompt: One user's turn: texts and two videos. The model writes the special tokens. Frames of another
+            episode than the one that is judged are given decoded.
+    """
+
+    prompt: Prompt
+
+
+HeadRequest = PredictProgress | PreferVideo
+Request = Generate | Score | ScorePrefixes | PredictStages | PredictProgress | PreferVideo
 
 
 def media_refs(request: Request) -> Iterator[MediaRef]:
@@ -187,6 +212,12 @@ def _media(request: ScorePrefixes | PredictStages) -> tuple[VideoFrames | Decode
 
 def _parts(prompt: Prompt) -> Iterator[Part]:
     return (part for turn in prompt.turns for part in turn.parts)
+
+
+def frame_count(prompt: Prompt) -> int:
+    """Return how many frames the videos of a prompt have together."""
+    videos = (part for part in _parts(prompt) if isinstance(part, VideoFrames | DecodedMedia))
+    return sum(len(part.indices) if isinstance(part, VideoFrames) else len(part.clip) for part in videos)
 
 
 def resolve(request: Request, decode: Callable[[MediaRef], DecodedMedia]) -> Request:

@@ -17,7 +17,9 @@ from stepscore.models import (
     FrameRef,
     Generate,
     GoalImage,
+    Preference,
     PrefixScores,
+    ProgressPredictions,
     Prompt,
     Request,
     Score,
@@ -163,3 +165,20 @@ def test_images_in_hand_are_known_by_their_pixels() -> None:
 
     assert key(shown(1)) == key(shown(1))
     assert key(shown(1)) != key(shown(2))
+
+
+def test_predictions_of_heads_are_stored_and_read_again() -> None:
+    values = np.array([0.25, math.nan, 1.0])
+    packed = json.loads(json.dumps(pack(ProgressPredictions(values, 1 - values, values * 0, 12))))
+    found = unpack(packed)
+    assert isinstance(found, ProgressPredictions)
+    np.testing.assert_array_equal(found.progress, values)
+    np.testing.assert_array_equal(found.success, 1 - values)
+    np.testing.assert_array_equal(found.spread, values * 0)
+    assert found.tokens_in == 12
+    for first in (0.75, math.nan):
+        again = unpack(json.loads(json.dumps(pack(Preference(first, 3)))))
+        assert isinstance(again, Preference)
+        np.testing.assert_array_equal(again.first, first)
+    with pytest.raises(ModelError, match="malformed"):
+        unpack({"kind": "progress", "progress": [0.5]})

@@ -13,7 +13,9 @@ from stepscore.models import (
     FrameRef,
     Generate,
     GoalImage,
+    PredictProgress,
     PredictStages,
+    PreferVideo,
     Prompt,
     Request,
     Score,
@@ -58,13 +60,21 @@ GOLDEN: list[tuple[Request, str]] = [
         ),
         "ce7eb2582d8fd373fe3e45918065dd76149b6da08230f3ae799a36147f5320c1",
     ),
+    (
+        PredictProgress(Prompt((Turn("user", ("The task is 'open'. ", VIDEO)),))),
+        "4be0856efff137f768b1b2d0b9228ec386bbd983b1857ea04df8448f035f9d12",
+    ),
+    (
+        PreferVideo(Prompt((Turn("user", ("A: ", VIDEO, "B: ", DecodedMedia(CLIP, video=True), "?")),))),
+        "119e0bafb4e6f5efc65e0095673f5fa9608d5138715dd4d6bffa57cc7413c552",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("request_", "golden"),
     GOLDEN,
-    ids=["generate", "score", "prefixes", "decoded", "stages"],
+    ids=["generate", "score", "prefixes", "decoded", "stages", "progress", "preference"],
 )
 def test_a_key_is_what_it_always_was(request_: Request, golden: str) -> None:
     assert call_key("fingerprint", request_, {"name": "mock/x", "weights": "abc"}) == golden

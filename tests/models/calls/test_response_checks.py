@@ -10,7 +10,11 @@ from stepscore.errors import TransientModelError
 from stepscore.models import (
     Answer,
     Generate,
+    PredictProgress,
+    Preference,
+    PreferVideo,
     PrefixScores,
+    ProgressPredictions,
     Prompt,
     Score,
     ScorePrefixes,
@@ -125,3 +129,39 @@ def test_a_finish_reason_is_a_short_text() -> None:
     found = check_response(Answer("x", "y" * 1000), TEXT, "m")
     assert isinstance(found, Answer)
     assert found.finish == "y" * 40
+
+
+VIDEO = VideoFrames("top", (0, 1, 2))
+PROGRESS = PredictProgress(Prompt((Turn("user", ("open", VIDEO)),)))
+PREFERENCE = PreferVideo(Prompt((Turn("user", ("A", VIDEO, "B", VIDEO)),)))
+
+
+def test_predicted_progress_outside_of_0_to_1_is_unknown() -> None:
+    values = np.array([0.25, 1.5, math.nan])
+    found = check_response(ProgressPredictions(values, values - 1, values * 0, 7), PROGRESS, "m")
+    assert isinstance(found, ProgressPredictions)
+    np.testing.assert_array_equal(found.progress, [0.25, math.nan, math.nan])
+    np.testing.assert_array_equal(found.success, [math.nan, 0.5, math.nan])
+    np.testing.assert_array_equal(found.spread, [0, 0, math.nan])
+    assert found.tokens_in == 7
+
+
+@pytest.mark.parametrize(("value", "kept"), [(0.5, 0.5), (1, 1.0), (1.01, math.nan), (-math.inf, math.nan)])
+def test_a_preference_is_a_probability_or_unknown(value: float, kept: float) -> None:
+    found = check_response(Preference(value, 9), PREFERENCE, "m")
+    assert isinstance(found, Preference)
+    np.testing.assert_array_equal(found.first, kept)
+
+
+@pytest.mark.parametrize(
+    ("response", "request_"),
+    [
+        (ProgressPredictions(np.zeros(2), np.zeros(2), np.zeros(2)), PROGRESS),
+        (ProgressPredictions(np.zeros(3), np.zeros(3), np.zeros(2)), PROGRESS),
+        (Preference(0.5), PROGRESS),
+        (Answer("0.5"), PREFERENCE),
+    ],
+)
+def test_another_kind_or_number_of_predictions_is_an_error(response: Any, request_: Any) -> None:
+    with pytest.raises(TransientModelError, match="something other"):
+        check_response(response, request_, "m")

@@ -44,7 +44,15 @@ from stepscore.models.base import (
     SyncMethods,
     run_blocking,
 )
-from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
+from stepscore.models.requests import (
+    Generate,
+    HeadRequest,
+    PredictStages,
+    Prompt,
+    Request,
+    Score,
+    ScorePrefixes,
+)
 
 OPENAI = "https://api.openai.com/v1"
 MAX_TOP_LOGPROBS = 20
@@ -200,6 +208,8 @@ class OpenAIModel(SyncMethods):
             return await self._generate(request)
         if isinstance(request, PredictStages):
             raise CapabilityError(f"{self.name} predicts no stages; a checkpoint under sarm/ does.")
+        if isinstance(request, HeadRequest):
+            raise CapabilityError(f"{self.name} has no reward heads; a Robometer checkpoint under hf/ has.")
         if self.capabilities.scores == "none":
             raise CapabilityError(f"{self.name} gives no token scores; hf/, vllm/ and sglang/ give them.")
         if isinstance(request, Score):

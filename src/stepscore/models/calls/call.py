@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from stepscore.errors import ModelError
-from stepscore.models.base import Answer, PrefixScores, Response, Scores, StagePrediction, StagePredictions
+from stepscore.models.base import (
+    Answer,
+    Preference,
+    PrefixScores,
+    ProgressPredictions,
+    Response,
+    Scores,
+    StagePrediction,
+    StagePredictions,
+)
 from stepscore.models.calls.keys import plain, tag_of
 from stepscore.models.requests import (
     DecodedMedia,
@@ -24,6 +33,9 @@ from stepscore.models.requests import (
     VideoPrefix,
     media_refs,
 )
+
+PREDICTED = ("progress", "success", "spread")
+"""Arrays of :class:`ProgressPredictions`, in their order."""
 
 
 @dataclass
@@ -100,6 +112,11 @@ def pack(response: Response | None) -> dict[str, Any]:
     if isinstance(response, StagePredictions):
         heads = {name: _packed_head(head) for name, head in response.heads.items()}
         return {"kind": "stages", "heads": heads, "tokens_in": response.tokens_in}
+    if isinstance(response, ProgressPredictions):
+        arrays = {name: [_packed(float(v)) for v in getattr(response, name)] for name in PREDICTED}
+        return {"kind": "progress", **arrays, "tokens_in": response.tokens_in}
+    if isinstance(response, Preference):
+        return {"kind": "preference", "first": _packed(response.first), "tokens_in": response.tokens_in}
     return {"kind": "nothing"}
 
 
@@ -129,6 +146,11 @@ def _unpacked_response(value: Mapping[str, Any]) -> Response:
     if value["kind"] == "stages":
         heads = {name: _unpacked_head(head) for name, head in fields["heads"].items()}
         return StagePredictions(heads, fields["tokens_in"])
+    if value["kind"] == "progress":
+        progress, success, spread = (np.array(list(map(_unpacked, fields[name]))) for name in PREDICTED)
+        return ProgressPredictions(progress, success, spread, fields["tokens_in"])
+    if value["kind"] == "preference":
+        return Preference(_unpacked(fields["first"]), fields["tokens_in"])
     raise ModelError(f"The call cache holds an answer of an unknown kind {str(value['kind'])[:40]!r}.")
 
 

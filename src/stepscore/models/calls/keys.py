@@ -16,7 +16,9 @@ from stepscore.models.requests import (
     FrameRef,
     Generate,
     GoalImage,
+    PredictProgress,
     PredictStages,
+    PreferVideo,
     Prompt,
     Request,
     Score,
@@ -53,6 +55,8 @@ TAGS: Mapping[type, Tag] = {
     Score: _same("score", "prompt", "candidates", "repeat"),
     ScorePrefixes: _same("score-prefixes", "video", "lengths", "prompts", "candidates", "repeat"),
     PredictStages: _same("predict-stages", "videos", "instruction", "task", "frames", "decode", "state"),
+    PredictProgress: _same("predict-progress", "prompt"),
+    PreferVideo: _same("prefer-video", "prompt"),
 }
 
 

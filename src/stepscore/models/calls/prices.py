@@ -19,6 +19,7 @@ from stepscore.models.requests import (
     PredictStages,
     Prompt,
     Request,
+    Score,
     ScorePrefixes,
     VideoFrames,
 )
@@ -141,7 +142,7 @@ def max_request_tokens(request: Request) -> tuple[int, int]:
     images = sum(
         _frames(part) for turn in request.prompt.turns for part in turn.parts if not isinstance(part, str)
     )
-    tokens_out = request.max_tokens if isinstance(request, Generate) else 1
+    tokens_out = request.max_tokens if isinstance(request, Generate) else int(isinstance(request, Score))
     return _text_tokens(request.prompt) + images * MAX_TOKENS_PER_IMAGE, tokens_out
 
 

@@ -1,8 +1,8 @@
 """What a response may hold: checked once, before anything of it reaches the journal, the cache or the account.
 
 A count of tokens is an integer from 1 to the most that its request can have, else it is unknown, which is 0 here:
-every request has tokens. A log-probability is at most 0, else it is unknown, which is NaN. A response of another kind
-or shape than its request asks for is an error.
+every request has tokens. A log-probability is at most 0, else it is unknown, which is NaN; so is a probability or
+predicted progress outside of 0 to 1. A response of another kind or shape than its request asks for is an error.
 """
 
 from __future__ import annotations
@@ -13,9 +13,27 @@ from dataclasses import replace
 import numpy as np
 
 from stepscore.errors import TransientModelError
-from stepscore.models.base import Answer, PrefixScores, Response, Scores, StagePrediction, StagePredictions
+from stepscore.models.base import (
+    Answer,
+    Preference,
+    PrefixScores,
+    ProgressPredictions,
+    Response,
+    Scores,
+    StagePrediction,
+    StagePredictions,
+)
 from stepscore.models.calls.prices import max_request_tokens
-from stepscore.models.requests import Generate, PredictStages, Request, Score
+from stepscore.models.requests import (
+    Generate,
+    PredictProgress,
+    PredictStages,
+    PreferVideo,
+    Request,
+    Score,
+    frame_count,
+)
+from stepscore.types import FloatArray
 
 MAX_TOKENS = 100_000_000
 """Most tokens of one call that are believed; the longest contexts have ten million."""
@@ -69,7 +87,7 @@ def check_response(response: Response, request: Request, where: str) -> Response
 
 def _with_possible_counts(response: Response, request: Request) -> Response:
     """Return a response without a count of tokens that is more than its request can have."""
-    if isinstance(response, StagePredictions):
+    if isinstance(response, StagePredictions | ProgressPredictions | Preference):
         return response  # no server counts these
     most_in, most_out = max_request_tokens(request)
     if response.tokens_in > most_in + MAX_ADDED_IN:
@@ -88,6 +106,13 @@ def _checked(response: Response, request: Request) -> Response | None:
         if not isinstance(response, StagePredictions) or not all(map(_fits, response.heads.values())):
             return None
         return replace(response, tokens_in=count_of(response.tokens_in))
+    if isinstance(request, PredictProgress):
+        n = frame_count(request.prompt)
+        return _checked_progress(response, n) if isinstance(response, ProgressPredictions) else None
+    if isinstance(request, PreferVideo):
+        if not isinstance(response, Preference):
+            return None
+        return Preference(float(_probabilities(np.float64(response.first))), count_of(response.tokens_in))
     if not isinstance(response, PrefixScores):
         return None
     shape = (len(request.prompts), len(request.lengths), len(request.candidates))
@@ -103,6 +128,19 @@ def _fits(head: StagePrediction) -> bool:
     return head.probabilities.shape == (n, len(head.stages)) and head.shares.shape == head.progress.shape == (
         n,
     )
+
+
+def _checked_progress(response: ProgressPredictions, n: int) -> ProgressPredictions | None:
+    arrays = [np.asarray(a, dtype=np.float64) for a in (response.progress, response.success, response.spread)]
+    if any(array.shape != (n,) for array in arrays):
+        return None
+    progress, success, spread = map(_probabilities, arrays)
+    return ProgressPredictions(progress, success, spread, count_of(response.tokens_in))
+
+
+def _probabilities(values: FloatArray | np.float64) -> FloatArray:
+    """Return values with NaN in place of those outside of 0..1."""
+    return np.where((values >= 0) & (values <= 1), values, np.nan)
 
 
 def _checked_answer(response: Answer, request: Generate) -> Answer | None:

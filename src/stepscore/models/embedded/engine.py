@@ -22,7 +22,15 @@ from stepscore.models.embedded.runtime.layers import Array
 from stepscore.models.embedded.runtime.network import NumpyNetwork, load_network
 from stepscore.models.hf.files import config_digest, weights_digest
 from stepscore.models.hf.worker_thread import WorkerThread
-from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
+from stepscore.models.requests import (
+    Generate,
+    HeadRequest,
+    PredictStages,
+    Prompt,
+    Request,
+    Score,
+    ScorePrefixes,
+)
 from stepscore.types import FloatArray, Frames
 
 T = TypeVar("T")
@@ -110,6 +118,10 @@ class EmbeddedEngine:
                 return chat.generate(self.network, request)
             if isinstance(request, Score):
                 return chat.score(self.network, request)
+            if isinstance(request, HeadRequest):
+                return CapabilityError(
+                    f"{self._name} has no reward heads; a Robometer checkpoint under hf/ has."
+                )
             assert isinstance(request, PredictStages)
             return CapabilityError(f"{self._name} predicts no stages; a checkpoint under sarm/ does.")
         except StepScoreError as error:

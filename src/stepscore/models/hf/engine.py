@@ -23,7 +23,15 @@ from stepscore.models.hf.files import (
 )
 from stepscore.models.hf.options import HfOptions
 from stepscore.models.hf.worker_thread import WorkerThread
-from stepscore.models.requests import Generate, PredictStages, Prompt, Request, Score, ScorePrefixes
+from stepscore.models.requests import (
+    Generate,
+    HeadRequest,
+    PredictStages,
+    Prompt,
+    Request,
+    Score,
+    ScorePrefixes,
+)
 from stepscore.types import FloatArray
 
 if TYPE_CHECKING:
@@ -163,6 +171,8 @@ class HfEngine:
                 raise CapabilityError(
                     f"{self.options.name} predicts no stages; a checkpoint under sarm/ does."
                 )
+            if isinstance(request, HeadRequest):
+                raise CapabilityError(f"{self.options.name} has no reward heads; a Robometer checkpoint has.")
             if isinstance(loaded.chat, ModelError):
                 raise loaded.chat
             if isinstance(request, Generate):

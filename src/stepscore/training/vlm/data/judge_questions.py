@@ -33,7 +33,6 @@ from stepscore.models import (
     Answer,
     Generate,
     Model,
-    PredictStages,
     PrefixScores,
     Prompt,
     Request,
@@ -85,7 +84,7 @@ def training_examples(judge: Judge, episode: Episode) -> list[TrainingExample]:
     examples: list[TrainingExample] = []
 
     async def ask(request: Request, model: Model | None = None) -> Response:
-        assert not isinstance(request, PredictStages)
+        assert isinstance(request, Generate | Score | ScorePrefixes)
         answered = _examples_of(supported, request, truth)
         examples.extend(answered if request.repeat == 0 else [])
         return _response(request, answered)
@@ -153,7 +152,7 @@ def _supported(judge: Judge) -> SupportedJudge:
 
 def _examples_of(judge: SupportedJudge, request: Request, truth: EpisodeTruth) -> list[TrainingExample]:
     """Return the training examples in one request."""
-    assert not isinstance(request, PredictStages)
+    assert isinstance(request, Generate | Score | ScorePrefixes)
     if isinstance(request, ScorePrefixes):
         return _prefix_examples(request, truth)
     if isinstance(judge, StepEval):
@@ -190,7 +189,7 @@ def _prefix_examples(request: ScorePrefixes, truth: EpisodeTruth) -> list[Traini
 
 def _response(request: Request, examples: Sequence[TrainingExample]) -> Response:
     """Return the right answer as a certain model would give it; an unreadable one without examples."""
-    assert not isinstance(request, PredictStages)
+    assert isinstance(request, Generate | Score | ScorePrefixes)
     if isinstance(request, Generate):
         return Answer(examples[0].answer if examples else "")
     logprobs = [
