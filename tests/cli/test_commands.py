@@ -137,6 +137,16 @@ class TestJudge:
             assert len(result.stderr.splitlines()) == 1
             assert not (tmp_path / "r").exists()
 
+    def test_goal_images_are_chosen_and_said_aloud(self, toys: Path, tmp_path: Path) -> None:
+        arguments = ["judge", toys, "--judge", "hop", "--model", "mock/<score>-10%</score>", "--no-cache"]
+        arguments += ["-J", "mode=backward", "-J", "points=2", "--limit", "2"]
+        done = run(*arguments, "--goal", "last-success", "-o", tmp_path / "run")
+        assert done.returncode == 0, done.stderr
+        assert "labelled success of the same task in another scene; this uses labels" in done.stderr
+        wrong = run(*arguments, "--goal", tmp_path / "no.png", "-o", tmp_path / "other")
+        assert wrong.returncode == 2
+        assert "No goal image at" in wrong.stderr
+
     @pytest.mark.parametrize(
         "who",
         [

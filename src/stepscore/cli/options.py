@@ -105,6 +105,15 @@ Instruction = Annotated[
         help="The instruction of every episode, instead of those in SOURCE.",
     ),
 ]
+Goal = Annotated[
+    str | None,
+    typer.Option(
+        "--goal",
+        metavar="FILE|FOLDER|last-success",
+        help="Goal images instead of those in SOURCE: an image, a folder with one named by each task, or the last "
+        "frame of a labelled success of the same task in another scene.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 HeldOut = Annotated[
     bool,

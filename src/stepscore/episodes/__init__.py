@@ -7,6 +7,7 @@ one of the names in ``PERTURBATIONS``; :func:`match_lengths` cuts failures to th
 
 from stepscore.episodes.clip import Clip
 from stepscore.episodes.episode import Episode
+from stepscore.episodes.goals.goal_frame import GoalFrame
 from stepscore.episodes.image_ops import fit_size, read_image, resize_frames, resize_image, tile_images
 from stepscore.episodes.labels.labels import Label, Labels, Stage
 from stepscore.episodes.labels.subgoals import Subgoal
@@ -31,6 +32,7 @@ __all__ = [
     "Clip",
     "Episode",
     "Episodes",
+    "GoalFrame",
     "Label",
     "Labels",
     "Listing",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stepscore._reading import check_hashable, check_regular, shown
 from stepscore.episodes.clip import Clip
+from stepscore.episodes.goals.goal_frame import GoalFrame
 from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.sampling import sample_indices
@@ -32,7 +33,7 @@ class Episode:
         robot: The robot's name, ``None`` where not known.
         dataset: The dataset's or benchmark's name, ``None`` where not known.
         views: Cameras by name, the main one first. Empty for an episode that has only a recorded curve.
-        goals: Goal image per view where there is one.
+        goals: Goal image per view where there is one: a file, or a frame of another episode.
         pair: Scene or seed shared between policies, so that comparisons can be paired; may be ``None``.
         subgoals: Ordered subgoals.
         success_mode: When its success counts, where the task says so.
@@ -51,7 +52,7 @@ class Episode:
     robot: str | None = None
     dataset: str | None = None
     views: Mapping[str, View] = field(default_factory=dict)
-    goals: Mapping[str, Path] = field(default_factory=dict)
+    goals: Mapping[str, Path | GoalFrame] = field(default_factory=dict)
     pair: str | None = None
     subgoals: tuple[Subgoal, ...] = ()
     success_mode: SuccessMode | None = None
@@ -73,9 +74,9 @@ class Episode:
         for name in sorted(self.views):
             digest.update(name.encode("utf-8", "replace") + b"\0" + self.views[name].digest())
         for name in sorted(self.goals):
-            digest.update(
-                b"goal " + name.encode("utf-8", "replace") + b"\0" + content_digest(self.goals[name])
-            )
+            goal = self.goals[name]
+            content = goal.digest() if isinstance(goal, GoalFrame) else content_digest(goal)
+            digest.update(b"goal " + name.encode("utf-8", "replace") + b"\0" + content)
         for path in self.recorded:
             digest.update(path.name.encode("utf-8", "replace") + b"\0" + content_digest(path))
         return digest.hexdigest()

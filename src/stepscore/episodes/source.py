@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, overload
 
 from stepscore.episodes.episode import Episode
+from stepscore.episodes.goals.chosen_goals import ChosenGoals, EpisodesWithGoals, choose_goals
 from stepscore.episodes.labels.labels import Label, read_labels
 from stepscore.episodes.labels.subgoals import TaskSubgoals, find_subgoals, read_subgoals
 from stepscore.errors import MissingExtraError, OptionError, SourceError, UnknownNameError
@@ -82,11 +84,17 @@ class Episodes(Sequence[Episode]):
     """
 
     def __init__(
-        self, source: str, reader: str, listing: Listing, reader_code: Mapping[str, str] | None = None
+        self,
+        source: str,
+        reader: str,
+        listing: Listing,
+        reader_code: Mapping[str, str] | None = None,
+        goals: ChosenGoals | None = None,
     ) -> None:
         self.source = source
         self.reader = reader
         self.reader_code = reader_code
+        self.goals = goals
         self.problems = listing.problems
         self.rules = listing.rules
         self._episodes = listing.episodes
@@ -104,8 +112,7 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, key: slice) -> Episodes: ...
     def __getitem__(self, key: int | str | slice) -> Episode | Episodes:
         if isinstance(key, slice):
-            listing = Listing(self._episodes[key], self.problems, self.rules)
-            return Episodes(self.source, self.reader, listing, self.reader_code)
+            return self._with(self._episodes[key])
         if isinstance(key, int):
             return self._episodes[key]
         if self._by_id is None:
@@ -120,9 +127,11 @@ class Episodes(Sequence[Episode]):
 
     def select(self, ids: Sequence[str]) -> Episodes:
         """Return only these episodes; the error for an unknown id names the closest one."""
-        chosen = [self[name] for name in sorted(set(ids))]
-        listing = Listing(chosen, self.problems, self.rules)
-        return Episodes(self.source, self.reader, listing, self.reader_code)
+        return self._with([self[name] for name in sorted(set(ids))])
+
+    def _with(self, episodes: Sequence[Episode]) -> Episodes:
+        listing = Listing(episodes, self.problems, self.rules)
+        return Episodes(self.source, self.reader, listing, self.reader_code, self.goals)
 
     def __repr__(self) -> str:
         return f"Episodes({len(self)} from {self.source!r}, read as {self.reader})"
@@ -138,6 +147,8 @@ def open_episodes(
     reader: str | None = None,
     policy_from: int | None = None,
     instruction: str | None = None,
+    goal: str | Path | None = None,
+    goal_view: str | None = None,
 ) -> Episodes:
     """List the episodes of a source, as handles that read on demand.
 
@@ -150,6 +161,9 @@ def open_episodes(
         reader: Read it as this format instead of detecting it; see ``stepscore ls readers``.
         policy_from: Take the policy from the folder at this depth below the source (1 is the first).
         instruction: The instruction of every episode, instead of the source's.
+        goal: Goal images instead of the source's: an image file, a folder with an image named by each task, or
+            ``last-success``, the last frame of a labelled success of the same task in another scene (``pair``).
+        goal_view: The view that an image of ``goal`` is of; by default each episode's main one.
     """
     if instruction is not None and not instruction.strip():
         raise OptionError(
@@ -170,7 +184,7 @@ def open_episodes(
         problems += tuple(Problem(str(labels), f"no episode is called {name!r}") for name in unknown)
     where = str(path) if Path(source).expanduser().exists() else str(source)
     by_task = read_subgoals(Path(subgoals)) if subgoals is not None else {}
-    episodes = _Joined(episodes, where, rows, by_task, instruction)
+    listed = episodes = _Joined(episodes, where, rows, by_task, instruction)
     if task is not None:
         episodes = _of_task(episodes, task)
     if limit is not None:
@@ -178,7 +192,11 @@ def open_episodes(
             raise OptionError(f"limit is {limit}; it must be at least 1.")
         episodes = episodes[:limit]
     code = getattr(make, "local_code", None)  # of a class in a file that the command line named
-    return Episodes(where, name, Listing(episodes, problems, listing.rules), code)
+    if goal is None:
+        return Episodes(where, name, Listing(episodes, problems, listing.rules), code)
+    goals = choose_goals(goal, goal_view, episodes, listed)
+    with_goals = EpisodesWithGoals(episodes, partial(_ids, episodes), goals)
+    return Episodes(where, name, Listing(with_goals, problems, listing.rules), code, goals)
 
 
 class _Joined(Sequence[Episode]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -264,5 +265,6 @@ def _goal(episode: Episode, goal: GoalImage) -> Clip:
         raise EpisodeError(
             f"Episode {episode.id} has no goal image for the view {goal.view!r} (it has {has})."
         )
-    image = read_image(episode.goals[goal.view], goal.size)
+    chosen = episode.goals[goal.view]
+    image = read_image(chosen, goal.size) if isinstance(chosen, Path) else chosen.read(goal.size)
     return Clip(image[None], np.zeros(1), np.zeros(1, dtype=np.int64))

@@ -49,7 +49,10 @@ class Protocol:
 
 
 def protocol_of(
-    judge: Judge, views: Sequence[str] | None = None, reader_code: Mapping[str, str] | None = None
+    judge: Judge,
+    views: Sequence[str] | None = None,
+    reader_code: Mapping[str, str] | None = None,
+    goal: Mapping[str, object] | None = None,
 ) -> Protocol:
     """Return the protocol of a judge over these views.
 
@@ -57,6 +60,8 @@ def protocol_of(
         judge: The judge. Of a class in a file that the command line named, the file's sha256 is in the protocol.
         views: The views; ``None`` for those of each episode.
         reader_code: File, class and sha256 of a reader in such a file.
+        goal: How goal images were chosen, where they are not the source's. The images themselves are in the
+            fingerprints, so that an episode is judged again where its own changed.
     """
     model = only_model(judge)
     code = getattr(judge, "local_code", None)
@@ -68,6 +73,8 @@ def protocol_of(
     }
     if reader_code is not None:
         content["reader"] = {"code": dict(reader_code)}
+    if goal is not None:
+        content["goal"] = dict(goal)
     try:
         return Protocol(json.loads(canonical_json(content)))
     except (TypeError, ValueError) as error:

@@ -35,6 +35,12 @@ class _View(TypedDict):
 
 
 @with_config(_STRICT)
+class _Goal(TypedDict):
+    view: _Str
+    location: _Text
+
+
+@with_config(_STRICT)
 class _Stage(TypedDict):
     name: _Str
     start_s: _Float
@@ -77,6 +83,7 @@ class _Episode(TypedDict):
     success_mode: _Text
     stages: list[_Stage]
     subgoals: list[_Subgoal]
+    goals: NotRequired[list[_Goal]]
     labelled_progress: NotRequired[dict[str, _LabelledProgress]]
     metadata: _Text
 

@@ -9,11 +9,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stepscore.episodes import Episode, Labels
+from stepscore.episodes import Episode, GoalFrame, Labels
 from stepscore.errors import OptionError
 from stepscore.models.calls import Call
 from stepscore.runs.protocol import canonical_json
@@ -69,6 +70,8 @@ def episode_row(episode: Episode) -> Row:
         if episode.metadata
         else None,
     }
+    if episode.goals:
+        row["goals"] = [{"view": name, "location": _location(goal)} for name, goal in episode.goals.items()]
     labelled = _labelled_progress(episode.labels)
     if labelled:
         row["labelled_progress"] = labelled
@@ -85,6 +88,10 @@ def episode_row(episode: Episode) -> Row:
             "duration_s": finite_or_none(info.duration_s),
         }
     return row
+
+
+def _location(goal: Path | GoalFrame) -> str:
+    return str(goal) if isinstance(goal, Path) else goal.location()
 
 
 def _labelled_progress(labels: Labels) -> Row:

@@ -90,7 +90,9 @@ def score(
     call_options, models = call_options or CallOptions(), judge.models
     call_options.check(models)
     check_subgoals(judge, episodes)
-    protocol = protocol_of(judge, views, getattr(episodes, "reader_code", None))
+    goals = episodes.goals if isinstance(episodes, Episodes) else None
+    goal = goals.describe() if goals is not None else None
+    protocol = protocol_of(judge, views, getattr(episodes, "reader_code", None), goal)
     if workers is None:
         workers = call_options.workers(models)
     info = _start(folder, protocol, episodes, workers)

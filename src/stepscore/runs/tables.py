@@ -30,7 +30,7 @@ EPISODES_PER_BATCH = 512
 MAX_CHANNELS = 1000
 """Most channels that the curves of a run may have together; each is a column."""
 
-TABLES_FORMAT = 4
+TABLES_FORMAT = 5
 """Raised when the same journal gives other tables, so that those of an earlier version are made anew."""
 
 Sink: TypeAlias = Path | pa.BufferOutputStream
@@ -68,6 +68,7 @@ EPISODES = pa.schema(
         ("dataset", pa.string()),
         ("pair", pa.string()),
         ("views", pa.list_(pa.struct([("name", pa.string()), ("location", pa.string())]))),
+        ("goals", pa.list_(pa.struct([("view", pa.string()), ("location", pa.string())]))),
         ("success", pa.bool_()),
         ("success_mode", pa.string()),
         ("stages", pa.list_(_STAGE)),
@@ -297,7 +298,8 @@ def _tables_of(
         call |= {name: count_or_none(call.get(name)) for name in _TOKENS}
         call |= {name: text_or_none(call.get(name)) for name in _CALL_TEXTS}
     return {
-        "episodes": {"episode_id": ids} | _columns(EPISODES, [record["episode"] for record in batch]),
+        "episodes": {"episode_id": ids}
+        | _columns(EPISODES, [{"goals": [], **record["episode"]} for record in batch]),
         "labelled_progress": labelled,
         "judgements": {"episode_id": ids} | _columns(JUDGEMENTS, judgements),
         "curves": curves,

@@ -271,7 +271,7 @@ def test_goal_images_belong_to_views(tmp_path: Path) -> None:
     lay(tmp_path, "t/a.mp4", "t/b.mp4", "t/goal.png", "t/b.goal.jpg")
     lay(tmp_path, "u/a_front.mp4", "u/a_wrist.mp4", "u/a_wrist.goal.png")
     lay(tmp_path, "ep1/top.mp4", "ep1/wrist.mp4", "ep1/wrist.goal.png", "ep1/goal.jpeg")
-    goals = {e.id: {view: path.name for view, path in e.goals.items()} for e in read(tmp_path)}
+    goals = {e.id: {view: Path(str(path)).name for view, path in e.goals.items()} for e in read(tmp_path)}
     assert goals == {
         "t/a": {"main": "goal.png"},
         "t/b": {"main": "b.goal.jpg"},

@@ -70,6 +70,7 @@ def judge(
     reader: options.ReaderName = None,
     policy_from: options.PolicyFrom = None,
     instruction: options.Instruction = None,
+    goal: options.Goal = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -126,6 +127,7 @@ def judge(
     )
     if not dry_run:  # which sends nothing, and asks for nothing that is not installed
         call_options.check(chosen.models)
+    cameras = options.split_names(views)
     episodes = open_episodes(
         source,
         labels=labels,
@@ -135,9 +137,12 @@ def judge(
         reader=reader,
         policy_from=policy_from,
         instruction=instruction,
+        goal=goal,
+        goal_view=cameras[0] if cameras else None,
     )
     episodes = options.select_episodes(episodes, episode_ids)
-    cameras = options.split_names(views)
+    if episodes.goals is not None:
+        err().print(f"Goal images: {episodes.goals.sentence()}", soft_wrap=True)
     if dry_run:
         _print_dry_run(episodes, chosen, call_options, cameras)
         return
