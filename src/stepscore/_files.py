@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def user_cache_folder() -> Path:
+    """Return ``$STEPSCORE_CACHE``, else the folder of this package in the user's cache folder."""
+    if folder := os.environ.get("STEPSCORE_CACHE"):
+        return Path(folder)
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(base or Path.home() / ".cache") / "stepscore"
+    except RuntimeError as error:
+        raise RunError(
+            "There is no home folder for the call cache. Set STEPSCORE_CACHE to a folder, or judge with --no-cache."
+        ) from error
+
+
 @contextmanager
 def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; rename it to ``path`` at the end, or remove it on an error.

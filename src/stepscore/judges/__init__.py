@@ -20,6 +20,7 @@ from stepscore.judges.base import (
     default_model,
     episode_rng,
     only_model,
+    prepare,
 )
 from stepscore.judges.baselines import BASELINES
 from stepscore.judges.common import calibration_mismatch, read_calibration
@@ -46,6 +47,7 @@ __all__ = [
     "get_judge",
     "judge_registry",
     "only_model",
+    "prepare",
     "subgoal_prompt_text",
 ]
 
@@ -54,6 +56,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
     {
         "cascade": "stepscore.judges.cascade:Cascade",
         "constant": "stepscore.judges.baselines:Constant",
+        "grm": "stepscore.judges.published.grm:Grm",
         "gvl": "stepscore.judges.gvl:Gvl",
         "hop": "stepscore.judges.hop:Hop",
         "linear-time": "stepscore.judges.baselines:LinearTime",

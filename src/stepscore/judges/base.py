@@ -54,6 +54,17 @@ class SingleModelJudge:
         return (self.model,)
 
 
+def prepare(judge: Judge, *, offline: bool = False) -> None:
+    """Let a judge fetch what it needs before its first request, where it has a method ``prepare``.
+
+    Args:
+        judge: The judge.
+        offline: Forbid it to fetch anything; what is missing is then an OptionError with the command that repairs it.
+    """
+    if (own := getattr(judge, "prepare", None)) is not None:
+        own(offline=offline)
+
+
 def check_subgoals(judge: Judge, episodes: Sequence[Episode]) -> None:
     """Raise OptionError where a judge judges subgoals (``needs_subgoals``) and no episode has any.
 

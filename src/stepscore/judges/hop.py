@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -47,6 +47,21 @@ PIXEL_CHANGE = 25
 """Levels of 255 by which a pixel must differ to count as changed."""
 GOAL = -1
 """Stands for the goal image where the number of a sampled frame is expected."""
+
+
+@dataclass(frozen=True)
+class HopScene:
+    """What the questions about one episode show: its sampled frames, and the views whose goal image is used."""
+
+    episode: Episode
+    sampled: SampledFrames
+    goals: tuple[str, ...]
+
+    def with_view_names(self, images: Sequence[FrameRef | GoalImage]) -> tuple[Part, ...]:
+        """Return images with the name of their view before each, where there are several views."""
+        if len(self.sampled.views) == 1:
+            return tuple(images)
+        return tuple(part for image in images for part in (f"{image.view}: ", image, "\n"))
 
 
 @dataclass(frozen=True)
@@ -124,14 +139,14 @@ class Hop(SingleModelJudge):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return a progress curve over the judged points; the first frame is 0 by definition and not among them."""
-        require(self.model, "hop", text=True)
+        require(self.model, self.name, text=True)
         count = None if self.fps is not None else self.points + 1
         sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_points + 1)
         if len(sampled) < 2:
             raise EpisodeError(f"Episode {episode.id} has one frame; a hop needs two.")
         change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
-        mode, goals = self._usable_mode(episode, change)
-        pairs = _Pairs(self, episode, sampled, goals, ask)
+        mode, goals = self.usable_mode(episode, change)
+        pairs = _Pairs(self, HopScene(episode, sampled, goals), ask)
         series = await self._series(pairs, mode)
         raw = series[mode] if mode != "fused" else self._fused(series)
         inside = np.clip(raw, 0, 1) if self.clip else np.where((raw >= 0) & (raw <= 1), raw, np.nan)
@@ -141,7 +156,7 @@ class Hop(SingleModelJudge):
         facts = {"goal_used": float(bool(goals)), "goal_change": change, "unread": float(pairs.unread)}
         return Judgement(Curve(sampled.times[1:], inside, series), success_score=success, facts=facts)
 
-    def _usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
+    def usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
         """Return the mode that can be judged and the views with a usable goal image; warn where the mode changes."""
         goals = tuple(view for view in episode.views if view in episode.goals)
         if goals and change >= self.alike:
@@ -157,15 +172,44 @@ class Hop(SingleModelJudge):
 
     async def _series(self, pairs: _Pairs, mode: HopMode) -> dict[str, FloatArray]:
         """Return progress by every mode asked for, and the incremental hops."""
-        after = range(1, len(pairs.sampled))
+        after = range(1, len(pairs.scene.sampled))
         series: dict[str, FloatArray] = {}
         if mode in ("incremental", "fused"):
-            series["hop"], series["incremental"] = await _incremental(pairs)
+            n = len(pairs.scene.sampled)
+            series["hop"], series["incremental"] = await progress_by_hops(
+                n, pairs.hops, progress_after_hop, self.first_hop
+            )
         if mode in ("forward", "fused"):
             series["forward"] = await pairs.hops([(0, t) for t in after])
         if mode in ("backward", "fused"):
             series["backward"] = 1 + await pairs.hops([(GOAL, t) for t in after])
         return series
+
+    def pair_request(self, scene: HopScene, before: int, after: int) -> Generate:
+        """Return the question about two points, by number; BEFORE may be ``GOAL``."""
+        size, views = self.size, scene.sampled.views
+        ends = [GoalImage(view, size) for view in scene.goals]
+        several = ["several"] if len(views) > 1 else []
+        images: dict[str, Sequence[Part]] = {
+            "start": frame_refs(scene.sampled, 0, size)[:1],
+            "end": ends[:1],
+            "before": scene.with_view_names(
+                ends if before == GOAL else frame_refs(scene.sampled, before, size)
+            ),
+            "after": scene.with_view_names(frame_refs(scene.sampled, after, size)),
+        }
+        values = {"instruction": scene.episode.instruction, "cameras": ", ".join(views)}
+        when = [*several, "goal" if ends else "nogoal"]
+        parts = load_prompt("hop_pair").parts(values, images, when=when)
+        return Generate(Prompt((Turn("user", parts),)), max_tokens=self.max_tokens)
+
+    def first_hop(self, hop: float) -> float:
+        """Return progress after a hop from the first frame."""
+        return progress_after_hop(0.0, hop)
+
+    def read_hop(self, text: str) -> float:
+        """Return the hop that an answer states, NaN where none is."""
+        return parse_tagged_percent(text, "score")
 
     def _fused(self, series: Mapping[str, FloatArray]) -> FloatArray:
         incremental, forward, backward = (series[m] for m in ("incremental", "forward", "backward"))
@@ -179,55 +223,51 @@ class _Pairs:
     """Asks for hops between sampled frames of one episode, and counts the answers that state none."""
 
     judge: Hop
-    episode: Episode
-    sampled: SampledFrames
-    goals: tuple[str, ...]
+    scene: HopScene
     ask: Ask
     unread: int = 0
 
     async def hops(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
         """Return the stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
-        texts = await ask_texts(self.ask, [self._request(*pair) for pair in pairs])
-        stated = np.array([parse_tagged_percent(text, "score") for text in texts], dtype=np.float64)
+        texts = await ask_texts(self.ask, [self.judge.pair_request(self.scene, *pair) for pair in pairs])
+        stated = np.array([self.judge.read_hop(text) for text in texts], dtype=np.float64)
         hops = np.where(np.abs(stated) <= 1, stated, np.nan)
         self.unread += int(np.isnan(hops).sum())
         return hops
 
-    def _request(self, before: int, after: int) -> Generate:
-        size, views = self.judge.size, self.sampled.views
-        ends = [GoalImage(view, size) for view in self.goals]
-        several = ["several"] if len(views) > 1 else []
-        images: dict[str, Sequence[Part]] = {
-            "start": frame_refs(self.sampled, 0, size)[:1],
-            "end": ends[:1],
-            "before": self._with_view_names(
-                ends if before == GOAL else frame_refs(self.sampled, before, size)
-            ),
-            "after": self._with_view_names(frame_refs(self.sampled, after, size)),
-        }
-        values = {"instruction": self.episode.instruction, "cameras": ", ".join(views)}
-        when = [*several, "goal" if ends else "nogoal"]
-        parts = load_prompt("hop_pair").parts(values, images, when=when)
-        return Generate(Prompt((Turn("user", parts),)), max_tokens=self.judge.max_tokens)
 
-    def _with_view_names(self, images: Sequence[FrameRef | GoalImage]) -> tuple[Part, ...]:
-        if len(self.sampled.views) == 1:
-            return tuple(images)
-        return tuple(part for image in images for part in (f"{image.view}: ", image, "\n"))
+AskHops = Callable[[Sequence[tuple[int, int]]], Awaitable[FloatArray]]
+"""Returns the hop of each pair of points (before, after), NaN where it is unknown."""
 
 
-async def _incremental(pairs: _Pairs) -> tuple[FloatArray, FloatArray]:
-    """Return the hop to each point from the last known one, and progress by the incremental rule."""
-    n = len(pairs.sampled)
-    hops = await pairs.hops([(t - 1, t) for t in range(1, n)])
+async def progress_by_hops(
+    n: int,
+    ask_hops: AskHops,
+    after_hop: Callable[[float, float], float],
+    first_hop: Callable[[float], float] | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the hop to each point but the first from the last known one, and progress, from 0 at the first.
+
+    A point whose hop is unknown is unknown; the next is compared with the last known one, at one more call.
+
+    Args:
+        n: Number of points, the first included.
+        ask_hops: Asks for hops.
+        after_hop: Returns progress from the progress before and the hop.
+        first_hop: Returns progress from a hop from the first point; by default that is one from progress 0.
+    """
+    hops = await ask_hops([(t - 1, t) for t in range(1, n)])
     readable = bool(np.any(~np.isnan(hops)))  # a model that never states a hop is not asked again
     progress = np.full(n, np.nan)
     progress[0] = known = 0
     for t in range(1, n):
         if known < t - 1 and readable:
             # The hop from the point before says nothing where progress at that point is unknown.
-            hops[t - 1] = (await pairs.hops([(known, t)]))[0]
-        progress[t] = progress_after_hop(progress[known], hops[t - 1])
+            hops[t - 1] = (await ask_hops([(known, t)]))[0]
+        if known == 0 and first_hop is not None:
+            progress[t] = first_hop(hops[t - 1])
+        else:
+            progress[t] = after_hop(progress[known], hops[t - 1])
         known = known if math.isnan(progress[t]) else t
     return hops, progress[1:]
 

@@ -108,6 +108,7 @@ class Generate:
         max_tokens: Length at which to stop.
         temperature: 0 for greedy decoding.
         top_p: Share of probability to sample from.
+        top_k: Number of most likely tokens to sample from; ``None`` for all.
         seed: For servers that take one.
         json: Ask for a JSON object where the model supports it.
         repeat: Number among several equal requests; each is asked, and cached, on its own.
@@ -120,6 +121,7 @@ class Generate:
     seed: int | None = None
     json: bool = False
     repeat: int = 0
+    top_k: int | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from stepscore.models import (
 )
 from stepscore.models.api import scores_one_by_one, single_requests
 from stepscore.models.calls import Call, CallCache, Price, call_key, count_of, max_request_tokens
+from stepscore.models.profiles import without_fetching
 from stepscore.runs.local import RUN_STOPPING_ERRORS
 from stepscore.runs.model_client import CallOptions
 
@@ -253,7 +254,8 @@ async def _requests_of(episode: Episode, judge: Judge) -> list[tuple[Request, Mo
         await asyncio.sleep(0)
         return unknown_response(request)
 
-    await judge.judge(episode, ask)
+    with without_fetching():
+        await judge.judge(episode, ask)
     return requests
 
 

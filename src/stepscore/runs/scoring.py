@@ -21,8 +21,10 @@ from stepscore import __version__
 from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
-from stepscore.judges import Judge, check_subgoals, default_model
+from stepscore.judges import Judge, check_subgoals, default_model, prepare
+from stepscore.models import Model
 from stepscore.models.calls import PrefixCacheUse
+from stepscore.models.profiles import model_licence
 from stepscore.runs.journal import Journal, index
 from stepscore.runs.local import FinishedEpisode, run_local
 from stepscore.runs.model_client import CallOptions, ModelClient
@@ -64,6 +66,7 @@ def score(
     workers: int | None = None,
     call_options: CallOptions | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
+    offline: bool = False,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; resume a run that is there.
 
@@ -79,6 +82,7 @@ def score(
             served model. Results do not depend on it.
         call_options: Budget, prices, cache and connections, for judges that ask a model.
         on_done: Called after each episode, e.g. to advance a progress bar.
+        offline: Forbid the judge to fetch a published prompt.
 
     Raises:
         BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
@@ -90,12 +94,13 @@ def score(
     call_options, models = call_options or CallOptions(), judge.models
     call_options.check(models)
     check_subgoals(judge, episodes)
+    prepare(judge, offline=offline)
     goals = episodes.goals if isinstance(episodes, Episodes) else None
     goal = goals.describe() if goals is not None else None
     protocol = protocol_of(judge, views, getattr(episodes, "reader_code", None), goal)
     if workers is None:
         workers = call_options.workers(models)
-    info = _start(folder, protocol, episodes, workers)
+    info = _start(folder, protocol, episodes, workers) | {"licences": _licences(models)}
     summary = Summary()
     started = time.monotonic()
 
@@ -171,6 +176,11 @@ def _start(
         "workers": workers,
         "versions": _versions(),
     }
+
+
+def _licences(models: Sequence[Model]) -> dict[str, dict[str, object]]:
+    """Return the licence of each model by its name, as ``run.json`` keeps it."""
+    return {model.name: model_licence(model)._asdict() for model in models}
 
 
 def _is_new(folder: Path) -> bool:

@@ -82,4 +82,13 @@ def test_a_key_is_what_it_always_was(request_: Request, golden: str) -> None:
 
 @pytest.mark.parametrize("kind", TAGS, ids=lambda kind: TAGS[kind].tag)
 def test_every_field_enters_the_key(kind: type) -> None:
-    assert set(TAGS[kind].fields) == {field.name for field in dataclasses.fields(kind)}
+    tag = TAGS[kind]
+    assert {*tag.fields, *tag.later} == {field.name for field in dataclasses.fields(kind)}
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    assert all(defaults[name] == usual for name, usual in tag.later.items())
+
+
+def test_a_field_that_came_later_changes_the_key_only_where_it_is_used() -> None:
+    plain = Generate(PROMPT)
+    assert call_key("f", dataclasses.replace(plain, top_k=None), {}) == call_key("f", plain, {})
+    assert call_key("f", dataclasses.replace(plain, top_k=50), {}) != call_key("f", plain, {})

@@ -96,6 +96,10 @@ def judge(
         ),
     ] = 600.0,
     no_cache: options.NoCache = False,
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", help="Fetch no published prompt; one that was fetched before is used."),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -111,7 +115,7 @@ def judge(
     """
     from stepscore.episodes import open_episodes
     from stepscore.errors import BudgetError
-    from stepscore.judges import check_subgoals
+    from stepscore.judges import check_subgoals, prepare
     from stepscore.models.calls import Budget
     from stepscore.runs import CallOptions, open_run, score
 
@@ -147,6 +151,8 @@ def judge(
         _print_dry_run(episodes, chosen, call_options, cameras)
         return
     check_subgoals(chosen, episodes)
+    prepare(chosen, offline=offline)
+    _print_licences(chosen)
     stopped: BudgetError | None = None
     try:
         served = any(one.capabilities.served for one in chosen.models)
@@ -159,6 +165,7 @@ def judge(
                 workers=workers,
                 call_options=call_options,
                 on_done=bar.advance,
+                offline=offline,
             )
     except BudgetError as error:
         run, stopped = open_run(out), error
@@ -219,6 +226,16 @@ def _print_dry_run(
     _print_failures(counted.failures)
     if counted.failed and counted.failed == counted.episodes:
         raise typer.Exit(1)
+
+
+def _print_licences(chosen: Judge) -> None:
+    """Print the licence of each model that will be asked."""
+    from stepscore.models.profiles import model_licence
+
+    for model in chosen.models:
+        licence = model_licence(model)
+        forbids = ", which forbids commercial use" if licence.non_commercial else ""
+        err().print(f"Licence of {escape(model.name)}: {escape(licence.name)}{forbids}", soft_wrap=True)
 
 
 def _print_wait(line: str) -> None:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from stepscore._tables import Column, PrintedTable, TableRow, text_cell
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import out, print_result, table
+from stepscore.errors import OptionError
 
 
 class Kind(StrEnum):
@@ -28,20 +29,30 @@ def ls(
         Kind | None,
         typer.Argument(metavar="[KIND]", help="Kind of thing to list; default: the names of all."),
     ] = None,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published", help="With models: the published reward models whose profile is known, one a row."
+        ),
+    ] = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
 ) -> None:
     """List the judges, models, readers or metrics, each with a summary and its options."""
+    if published and kind is not Kind.MODELS:
+        raise OptionError("--published is about models: stepscore ls models --published")
     chosen = chosen_format(output_format, json=json, csv=csv)
     lists = {Kind.JUDGES: _judges, Kind.MODELS: _models, Kind.READERS: _readers, Kind.METRICS: _metrics}
     if kind is None:
         _print_names({each.value: [row["name"] for row in rows()] for each, rows in lists.items()}, chosen)
         return
-    rows = lists[kind]()
+    rows = _published() if published else lists[kind]()
     if chosen is not Format.TABLE:
         print_result(chosen, [_table(kind.value.capitalize(), rows)], rows)
         return
+    if published:
+        rows = [{column: row[column] for column in ("name", "judge", "licence", "needs")} for row in rows]
     listing = table(
         kind.value.capitalize(), list(rows[0]), [[escape(cell) for cell in row.values()] for row in rows]
     )
@@ -96,6 +107,22 @@ def _models() -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def _published() -> list[dict[str, str]]:
+    from stepscore.models.profiles import published_checkpoints
+
+    return [
+        {
+            "name": checkpoint.id,
+            "judge": profile.judge,
+            "profile": profile.name,
+            "licence": checkpoint.licence + (" (non-commercial)" if checkpoint.non_commercial else ""),
+            "needs": profile.needs,
+            "citation": profile.citation,
+        }
+        for profile, checkpoint in published_checkpoints()
+    ]
 
 
 def _readers() -> list[dict[str, str]]:

@@ -73,6 +73,30 @@ def normalize_text(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" .,;:!?\"'`*_()[]")
 
 
+def parse_stated_number(
+    text: str, pattern: str, begins: str | None = None, *, ignore_case: bool = False
+) -> float:
+    """Return the number that an answer states in a strict form; NaN where it states none, or several that differ.
+
+    Args:
+        text: The answer.
+        pattern: Regular expression of a whole statement, whose one group is the number.
+        begins: How every statement begins. Where more begin than are whole, the answer is unknown. ``None``: the
+            statement is the whole answer.
+        ignore_case: Whether upper and lower case are the same.
+    """
+    flags = re.IGNORECASE if ignore_case else re.NOFLAG
+    answer = strip_thinking(text)
+    if begins is None:
+        whole = re.fullmatch(pattern, answer.strip(), flags)
+        return math.nan if whole is None else float(whole[1])
+    stated = re.findall(pattern, answer, flags)
+    if len(stated) != len(re.findall(re.escape(begins), answer, flags)):
+        return math.nan
+    values = set(map(float, stated))
+    return values.pop() if len(values) == 1 else math.nan
+
+
 def parse_tagged_percent(text: str, tag: str) -> float:
     """Return the percentage inside ``<tag> ... </tag>``, over 100; NaN where none is stated.
 

@@ -222,6 +222,8 @@ class OpenAIModel(SyncMethods):
         body: dict[str, Any] = {self.limit_field: request.max_tokens, "temperature": request.temperature}
         if request.top_p != 1.0:
             body["top_p"] = request.top_p
+        if request.top_k is not None:
+            body["top_k"] = request.top_k  # not OpenAI's own, but of the servers that have such models
         if request.seed is not None:
             body["seed"] = request.seed
         if request.json and self.json_mode:

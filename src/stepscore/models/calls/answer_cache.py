@@ -9,7 +9,6 @@ none: its question is asked again, and the new answer takes its place.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 import zlib
@@ -19,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from stepscore._files import user_cache_folder
 from stepscore._reading import check_regular, parse_json, shown
 from stepscore.errors import RunError
 from stepscore.models.calls.claims import CLAIM_S, is_dead
@@ -37,15 +37,7 @@ _COLUMNS = {"calls": {"key", "model", "created", "value"}, "claims": {"key", "ow
 
 def default_path() -> Path:
     """Return ``calls.sqlite`` in ``$STEPSCORE_CACHE``, else in the user's cache folder."""
-    if folder := os.environ.get("STEPSCORE_CACHE"):
-        return Path(folder) / "calls.sqlite"
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
-    try:
-        return Path(base or Path.home() / ".cache") / "stepscore" / "calls.sqlite"
-    except RuntimeError as error:
-        raise RunError(
-            "There is no home folder for the call cache. Set STEPSCORE_CACHE to a folder, or judge with --no-cache."
-        ) from error
+    return user_cache_folder() / "calls.sqlite"
 
 
 @dataclass(frozen=True)

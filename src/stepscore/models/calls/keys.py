@@ -33,10 +33,14 @@ KEY_VERSION = 2
 
 
 class Tag(NamedTuple):
-    """The form of a type in a key: its tag, and the name of each field by attribute."""
+    """The form of a type in a key: its tag, the name of each field by attribute, and fields that came later.
+
+    A later field is in the key only where it has another value than that by which it changes nothing.
+    """
 
     tag: str
     fields: Mapping[str, str]
+    later: Mapping[str, object] = {}
 
 
 def _same(tag: str, *names: str) -> Tag:
@@ -51,7 +55,9 @@ TAGS: Mapping[type, Tag] = {
     VideoPrefix: _same("video-prefix"),
     Turn: _same("turn", "role", "parts"),
     Prompt: _same("prompt", "turns", "prefill", "template"),
-    Generate: _same("generate", "prompt", "max_tokens", "temperature", "top_p", "seed", "json", "repeat"),
+    Generate: _same(
+        "generate", "prompt", "max_tokens", "temperature", "top_p", "seed", "json", "repeat"
+    )._replace(later={"top_k": None}),
     Score: _same("score", "prompt", "candidates", "repeat"),
     ScorePrefixes: _same("score-prefixes", "video", "lengths", "prompts", "candidates", "repeat"),
     PredictStages: _same("predict-stages", "videos", "instruction", "task", "frames", "decode", "state"),
@@ -85,5 +91,8 @@ def plain(value: object) -> Any:
         return [plain(item) for item in value]
     if (known := TAGS.get(type(value))) is not None:
         fields = {stored: plain(getattr(value, name)) for name, stored in known.fields.items()}
-        return {"is": known.tag, **fields}
+        later = {
+            name: getattr(value, name) for name, usual in known.later.items() if getattr(value, name) != usual
+        }
+        return {"is": known.tag, **fields, **later}
     return value

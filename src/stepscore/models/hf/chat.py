@@ -97,7 +97,12 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
     moved = {name: value.to(model.device) for name, value in inputs.items()}
     stops = stop_tokens(model, tokenizer)
     sampled = request.temperature > 0
-    sampling = {"do_sample": True, "temperature": request.temperature, "top_p": request.top_p, "top_k": 0}
+    sampling = {
+        "do_sample": True,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "top_k": request.top_k or 0,
+    }
     devices = range(torch.cuda.device_count()) if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(1_000_003 * (request.seed or 0) + request.repeat)

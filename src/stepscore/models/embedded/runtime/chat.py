@@ -76,7 +76,7 @@ def _next_token(logits: Array, request: Generate, rng: np.random.Generator) -> i
     order = np.argsort(-odds, kind="stable")
     share = odds[order] / odds.sum()
     # A token is kept while those before it hold less than top_p, so that the likeliest always is.
-    kept = order[: max(1, int(np.sum(np.cumsum(share) - share < request.top_p)))]
+    kept = order[: max(1, int(np.sum(np.cumsum(share) - share < request.top_p)))][: request.top_k]
     return int(rng.choice(kept, p=odds[kept] / odds[kept].sum()))
 
 
