@@ -12,6 +12,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "local": ("torch", "transformers"),
     "pandas": ("pandas",),
     "plot": ("matplotlib",),
+    "rerun": ("rerun",),
     "sim": ("metaworld", "mujoco", "gymnasium"),
     "train": ("torch", "transformers", "peft"),
 }

@@ -121,6 +121,7 @@ class Inputs:
             ("report",): [run, "-o", out, "--no-videos"],
             ("view",): [run, "--no-videos"],
             ("plot",): [run, "-o", out, "--kind", "leaderboard", "--format", "svg"],
+            ("export",): [run, "--to", "rerun", "-o", f"{out}.rrd", "--videos", "none"],
             ("plan",): ["push it", "--model", "mock/x", "-o", out],
             ("annotate",): [str(self.source), "--model", "mock/x", "-o", out, "--limit", "1", "--no-cache"],
             ("progress-labels",): [

@@ -67,6 +67,14 @@ def test_figures_are_refused_before_a_run_is_read(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_export_is_refused_before_a_run_is_read(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], without
+) -> None:
+    without("rerun")
+    refused(capfd, "rerun", "export", tmp_path / "no-run", "--to", "rerun", "-o", tmp_path / "a.rrd")
+    assert not list(tmp_path.iterdir())
+
+
 def test_hdf5_files_are_refused_as_a_source(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], without
 ) -> None:

@@ -103,6 +103,19 @@ def test_the_reference_has_every_public_name() -> None:
     assert {"Curve", "Estimate"} <= listed["stepscore.types"]
 
 
+def test_a_function_named_as_its_module_is_documented_once_and_linked_from_where_it_is_offered_too() -> None:
+    pages = {package.name: python_pages.package_page(package) for package in python_pages.packages()}
+    directive = "::: stepscore.analysis.findings.first_failures.first_failures\n"
+    assert directive in pages["stepscore.analysis.findings"]
+    offered = pages["stepscore.analysis"]
+    assert directive not in offered
+    assert "{ #stepscore.analysis.first_failures }" in offered
+    link = "(stepscore.analysis.findings.md#stepscore.analysis.findings.first_failures.first_failures)"
+    assert link in offered
+    assert '"first_failures"' not in offered
+    assert '"measure"' in offered
+
+
 def test_pages_of_the_repository_link_within_the_site() -> None:
     assert (
         stage.relink("reference/extending.md", "[c](../../CONTRIBUTING.md#a)")

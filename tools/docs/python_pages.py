@@ -7,6 +7,7 @@ imports nothing.
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,11 +65,16 @@ def _public(tree: ast.Module) -> tuple[str, ...]:
 
 def package_page(package: Package) -> str:
     """Return the page of a package: directives that are filled with its docstring and those of its names."""
-    apart = [*_same_named(package), *_unpacked(package)]
+    same, elsewhere = _same_named(package), _documented_elsewhere(package)
+    apart = {*same, *elsewhere, *_unpacked(package)}
     members = ", ".join(f'"{name}"' for name in package.names if name not in apart)
     page = f"# {package.name}\n\n::: {package.name}\n    options:\n      members: [{members}]\n"
-    for name in _same_named(package):
+    for name in same:
         page += f"\n::: {package.name}.{name}.{name}\n    options:\n      show_root_heading: true\n"
+    for name, home in elsewhere.items():
+        page += (
+            f"\n## {name} {{ #{package.name}.{name} }}\n\nSee [`{home}`]({home}.md#{home}.{name}.{name}).\n"
+        )
     for name in _unpacked(package):
         page += f"\n## {name} {{ #{package.name}.{name} }}\n\nA constant.\n"
     return page
@@ -85,6 +91,29 @@ def _same_named(package: Package) -> list[str]:
     """Return the functions that have the name of their module, which mkdocstrings would take for the module."""
     folder = SOURCES / package.name.replace(".", "/")
     return [name for name in package.names if (folder / f"{name}.py").is_file()]
+
+
+def _documented_elsewhere(package: Package) -> dict[str, str]:
+    """Return such functions of packages inside this one that it offers as well, with the package that has them."""
+    found = {}
+    for name in package.names:
+        home = _imports(package.name).get(name, "")
+        while home and not (SOURCES / home.replace(".", "/") / f"{name}.py").is_file():
+            home = _imports(home).get(name, "")
+        if home and home != package.name:
+            found[name] = home
+    return found
+
+
+@lru_cache
+def _imports(package: str) -> dict[str, str]:
+    """Return from which module a package imports each name."""
+    path = SOURCES / package.replace(".", "/") / "__init__.py"
+    if not path.is_file():
+        return {}
+    statements = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    found = [node for node in statements if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in found for alias in node.names}
 
 
 def _unpacked(package: Package) -> list[str]:

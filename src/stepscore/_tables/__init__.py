@@ -18,7 +18,7 @@ from stepscore._tables.cells import (
 )
 from stepscore._tables.html import html_table
 from stepscore._tables.latex import latex_table
-from stepscore._tables.markdown import markdown_table
+from stepscore._tables.markdown import escape_markdown, markdown_table
 from stepscore._tables.table import Column, PrintedTable, TableRow, cell_records
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "TableRow",
     "cell_records",
     "count_cell",
+    "escape_markdown",
     "estimate_cell",
     "group_name",
     "html_table",

@@ -12,13 +12,13 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$&!])")
 
 def markdown_table(table: PrintedTable) -> str:
     """Return the table in Markdown: title, pipe table, notes. An interval is ``87.5 [52.9, 97.8]``."""
-    heads = [_escape(column.head) for column in table.columns]
-    lines = [f"**{_escape(table.title)}**", ""] if table.title else []
+    heads = [escape_markdown(column.head) for column in table.columns]
+    lines = [f"**{escape_markdown(table.title)}**", ""] if table.title else []
     lines.append(_line(heads))
     lines.append(_line([":---" if column.left else "---:" for column in table.columns]))
     lines += [_line([_cell(cell) for cell in row.cells]) for row in table.rows]
     for note in table.notes:
-        lines += ["", _escape(note)]
+        lines += ["", escape_markdown(note)]
     return "\n".join(lines) + "\n"
 
 
@@ -27,15 +27,15 @@ def _line(cells: list[str]) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = _escape(cell.text)
+    text = escape_markdown(cell.text)
     if cell.bold:
         text = f"**{text}**"
     if cell.bounds is not None:
         text += rf" \[{cell.bounds[0]}, {cell.bounds[1]}\]"
-    return f"{text}, {_escape(cell.note)}" if cell.note else text
+    return f"{text}, {escape_markdown(cell.note)}" if cell.note else text
 
 
-def _escape(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a text that Markdown shows as it is, on one line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return _SPECIAL.sub(r"\\\1", line)

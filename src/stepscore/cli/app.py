@@ -19,7 +19,7 @@ from stepscore.cli.data import annotate, plan, progress_labels, sim
 from stepscore.cli.endings import HELP
 from stepscore.cli.judging import calibrate, choose_template, demo, inspect, judge
 from stepscore.cli.main import main as main  # the entry point, under the name it always had
-from stepscore.cli.results import compare, metrics, plot, report, view
+from stepscore.cli.results import compare, export, metrics, plot, report, view
 from stepscore.cli.streams import print_message
 from stepscore.cli.tools import cache, doctor, ls, serve_template
 from stepscore.cli.training import train, weights
@@ -45,6 +45,7 @@ app.command("compare", rich_help_panel=results.PANEL)(compare.compare)
 app.command("report", rich_help_panel=results.PANEL)(report.report)
 app.command("view", rich_help_panel=results.PANEL)(view.view)
 app.command("plot", rich_help_panel=results.PANEL)(plot.plot)
+app.command("export", rich_help_panel=results.PANEL)(export.export)
 app.command("plan", rich_help_panel=data.PANEL)(plan.plan)
 app.command("annotate", rich_help_panel=data.PANEL)(annotate.annotate)
 app.command("progress-labels", rich_help_panel=data.PANEL)(progress_labels.progress_labels)

@@ -263,19 +263,26 @@ def _index(digits: str) -> int:
 
 
 def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
-    """Return only the episodes named: ids, numbers and ranges of numbers, separated by commas (``0,3,7-9``).
-
-    A number is the source's own where it numbers its episodes (LeRobot), else the index in the listing.
-    """
+    """Return only the episodes named, see :func:`chosen_ids`."""
     if text is None:
         return episodes
-    ids = set(episodes.ids())
+    return episodes.select(chosen_ids([(episode.id, episode.source_index) for episode in episodes], text))
+
+
+def chosen_ids(listed: Sequence[tuple[str, int | None]], text: str) -> list[str]:
+    """Return the ids that ``--episodes`` names: ids, numbers and ranges of numbers (``0,3,7-9``).
+
+    A number is the source's own where it numbers its episodes (LeRobot), else the index in the listing. A name that
+    is not there is returned as it is, for the error that lists those that are.
+
+    Args:
+        listed: Id and the source's own number of every episode.
+        text: The value of the option.
+    """
+    ids = {name for name, _ in listed}
     if text in ids:
-        return episodes.select([text])
-    numbered = {
-        episode.source_index if episode.source_index is not None else index: episode.id
-        for index, episode in enumerate(episodes)
-    }
+        return [text]
+    numbered = {number if number is not None else index: name for index, (name, number) in enumerate(listed)}
     chosen: list[str] = []
     for part in dict.fromkeys(split_names(text) or []):
         span = _SPAN.fullmatch(part)
@@ -288,5 +295,5 @@ def select_episodes(episodes: Episodes, text: str | None) -> Episodes:
             first, last = _index(span["first"]), _index(span["last"])
             chosen += [name for number, name in numbered.items() if first <= number <= last]
     if not chosen:
-        raise OptionError(f"--episodes {text} names none of the {len(episodes)} episodes.")
-    return episodes.select(chosen)
+        raise OptionError(f"--episodes {text} names none of the {len(listed)} episodes.")
+    return chosen

@@ -3,10 +3,23 @@
 :func:`write_report` writes the page of some runs (leaderboards, subgoals, failure modes, explorer) to a folder, from
 where it opens without a network; :func:`page_data` returns the numbers on it. :func:`plot` writes figures,
 :func:`draw` returns one.
-Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video).
+:func:`export` writes episodes as files of other tools.
+Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video), ``export``.
 """
 
+from stepscore.report.export import TARGETS, ExportResult, export
 from stepscore.report.figures import KINDS, PlotResult, draw, plot
 from stepscore.report.page import page_data, page_text, write_report
 
-__all__ = ["KINDS", "PlotResult", "draw", "page_data", "page_text", "plot", "write_report"]
+__all__ = [
+    "KINDS",
+    "TARGETS",
+    "ExportResult",
+    "PlotResult",
+    "draw",
+    "export",
+    "page_data",
+    "page_text",
+    "plot",
+    "write_report",
+]

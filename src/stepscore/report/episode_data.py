@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
+from stepscore._reading import shown
 from stepscore.analysis import EpisodeMetrics
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, UnknownNameError
@@ -60,6 +62,13 @@ class EpisodeData:
         return str(self.row["episode_id"])
 
     @property
+    def failed(self) -> bool:
+        """Return whether it failed, by label, else by any judge."""
+        if math.isnan(self.success):
+            return any(judgement.success == 0 for judgement in self.judgements)
+        return self.success == 0
+
+    @property
     def subgoals(self) -> tuple[tuple[str, bool | None], ...]:
         """Return each subgoal with its label, in order: those of the source, else those that judges named."""
         listed = tuple((goal["name"], goal["label"]) for goal in self.row["subgoals"])
@@ -89,6 +98,12 @@ def episode_data(runs: Sequence[Run], metrics: EpisodeMetrics, name: str) -> Epi
             "episode", name, ids, hint="List them: stepscore metrics RUN --show episodes --csv"
         )
     row = metrics.episodes[places[0]]
+    for other in (metrics.episodes[i] for i in places):
+        if other["source"] != row["source"] and other["fingerprint"] != row["fingerprint"]:
+            raise EpisodeError(
+                f"Two episodes are called {name}: one of {shown(row['source'])} and one of {shown(other['source'])}. "
+                "Give the runs of one of them."
+            )
     names = run_names(runs)
     by_path = {str(run.path): (run, names[number]) for number, run in enumerate(runs)}
     judgements = []

@@ -155,14 +155,14 @@ def test_only_gops_that_hold_wanted_frames_are_decoded(folder: Path, monkeypatch
 def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """The times of the frames that the decoder puts out from now on."""
     decoded: list[int | None] = []
-    plain = video._Decoder.decode
+    plain = video.Decoder.decode
 
-    def counted(decoder: video._Decoder, part: video.PacketRange) -> Iterator[av.VideoFrame]:
+    def counted(decoder: video.Decoder, part: video.PacketRange) -> Iterator[av.VideoFrame]:
         for frame in plain(decoder, part):
             decoded.append(frame.pts)
             yield frame
 
-    monkeypatch.setattr(video._Decoder, "decode", counted)
+    monkeypatch.setattr(video.Decoder, "decode", counted)
     return decoded
 
 

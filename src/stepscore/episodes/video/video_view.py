@@ -61,7 +61,7 @@ class VideoView:
 
     def info(self) -> ViewInfo:
         """Return count, rate, size and duration, from the packet index."""
-        index, frames = self._frames()
+        index, frames = self.frames_in_file()
         fps = self.span.fps if self.span else index.fps
         return ViewInfo(
             n_frames=len(frames),
@@ -74,7 +74,7 @@ class VideoView:
 
     def timestamps(self) -> FloatArray:
         """Return the seconds of every frame from the episode's first: i / fps in a span, else the file's times."""
-        index, frames = self._frames()
+        index, frames = self.frames_in_file()
         if self.span:
             return np.arange(len(frames)) / self.span.fps
         times: FloatArray = index.times - index.times[0]
@@ -82,7 +82,7 @@ class VideoView:
 
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
         """Read the frames at ``indices``, RGB; see :class:`stepscore.episodes.view.View`."""
-        index, frames = self._frames()
+        index, frames = self.frames_in_file()
         width, height = fit_size(index.width, index.height, size)
         numbers = frames[check_indices(indices, len(frames), self.location())]
         check_read(len(numbers), width, height, self.location())
@@ -108,7 +108,7 @@ class VideoView:
         end_s = self.span.start_s + self.span.n_frames / self.span.fps
         return f"{self.path} [{self.span.start_s:.2f}..{end_s:.2f} s]"
 
-    def _frames(self) -> tuple[PacketIndex, IntArray]:
+    def frames_in_file(self) -> tuple[PacketIndex, IntArray]:
         """Return the file's index, and the indices in it of the episode's frames."""
         index = packet_index(self.path)
         if self.span is None:
@@ -176,7 +176,7 @@ def plan_ranges(index: PacketIndex, wanted: Sequence[int]) -> list[PacketRange]:
 
 def decode_frames(path: Path, index: PacketIndex, wanted: Sequence[int]) -> Iterator[tuple[int, VideoFrame]]:
     """Yield index and frame for each of ``wanted`` (sorted, unique); VideoError when one cannot be decoded."""
-    with _Decoder(path, index) as decoder:
+    with Decoder(path, index) as decoder:
         for part in plan_ranges(index, wanted):
             missing = yield from _decode_range(decoder, index, part)
             if missing and part.key:
@@ -191,7 +191,7 @@ def decode_frames(path: Path, index: PacketIndex, wanted: Sequence[int]) -> Iter
 
 
 def _decode_range(
-    decoder: _Decoder, index: PacketIndex, part: PacketRange
+    decoder: Decoder, index: PacketIndex, part: PacketRange
 ) -> Generator[tuple[int, VideoFrame], None, list[int]]:
     """Yield the frames of a range as they are decoded; return the indices of those that were not."""
     missing: dict[int | None, int] = {int(index.pts[number]): number for number in part.frames}
@@ -216,7 +216,7 @@ def _decode_range(
     return sorted(missing.values())
 
 
-class _Decoder:
+class Decoder:
     """An open file that is decoded range by range."""
 
     def __init__(self, path: Path, index: PacketIndex) -> None:
@@ -225,11 +225,11 @@ class _Decoder:
 
     def _open(self) -> None:
         self._container = open_video(self._path)
-        self._stream = video_stream(self._container, self._path)
+        self.stream = video_stream(self._container, self._path)
         # Workers decode side by side; more threads inside each would only add memory and start-up.
-        self._stream.codec_context.thread_count = 1
+        self.stream.codec_context.thread_count = 1
 
-    def __enter__(self) -> _Decoder:
+    def __enter__(self) -> Decoder:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -241,32 +241,33 @@ class _Decoder:
         Of H.264, unwanted frames that no other frame refers to (most B-frames) are skipped, which saves a third of
         the work on usual videos. Other decoders do not support this, or only for a whole file.
         """
-        may_skip = self._stream.codec_context.name == "h264" and not self._index.counted
+        may_skip = self.stream.codec_context.name == "h264" and not self._index.counted
         wanted = {int(self._index.packet[number]) for number in part.frames}
-        for at, packet in zip(range(part.first, part.last + 1), self._packets_from(part.key), strict=False):
-            context = self._stream.codec_context
+        for at, packet in zip(range(part.first, part.last + 1), self.packets_from(part.key), strict=False):
+            context = self.stream.codec_context
             context.skip_frame = "NONREF" if may_skip and at not in wanted else "DEFAULT"
             yield from context.decode(packet)
-        yield from self._stream.codec_context.decode(None)
+        yield from self.stream.codec_context.decode(None)
 
-    def _packets_from(self, key: int) -> Iterator[VideoPacket]:
+    def packets_from(self, key: int) -> Iterator[VideoPacket]:
+        """Yield the packets from a keyframe on, in decoding order."""
         index = self._index
         # Containers seek by decoding time (mp4) or by presentation time (Matroska), and some not at all.
         for tick in () if index.counted else (int(index.key_pts[key]), int(index.key_dts[key])):
             try:
-                self._container.seek(tick, backward=True, any_frame=False, stream=self._stream)
+                self._container.seek(tick, backward=True, any_frame=False, stream=self.stream)
                 keyframe = self._skip_to(int(index.key_pts[key]))
             except av.FFmpegError:
                 break
             if keyframe is not None:
-                return chain([keyframe], packets(self._container, self._stream))
+                return chain([keyframe], packets(self._container, self.stream))
         self._container.close()
         self._open()
-        return islice(packets(self._container, self._stream), int(index.key_packet[key]), None)
+        return islice(packets(self._container, self.stream), int(index.key_packet[key]), None)
 
     def _skip_to(self, pts: int) -> VideoPacket | None:
         """Return the keyframe packet at ``pts``, or ``None`` when the seek landed behind it."""
-        for packet in packets(self._container, self._stream):
+        for packet in packets(self._container, self.stream):
             if packet.is_keyframe and packet.pts is not None and packet.pts >= pts:
                 return packet if packet.pts == pts else None
         return None

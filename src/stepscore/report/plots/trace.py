@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from stepscore.report.plots.style import (
     percent_axis,
     plain,
 )
+from stepscore.report.truth_curve import TRUTH_NAMES
 from stepscore.types import FloatArray
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _draw_curves(axes: Axes, episode: EpisodeData, inches: float) -> None:
     truth = episode.row["truth"]
     if truth.source is not None:
         times = np.linspace(0.0, episode.duration_s, TRUTH_POINTS)
-        name = "labelled progress" if truth.source == "progress labels" else "progress by labelled stages"
+        name = TRUTH_NAMES[truth.source]
         axes.plot(times, 100 * truth.at(times), color=BLACK, lw=1.0, ls=(0, (3, 1.5)), label=name, zorder=3)
     for number, judgement in enumerate(episode.judgements):
         if len(judgement.times):
@@ -113,11 +113,8 @@ def _draw_curves(axes: Axes, episode: EpisodeData, inches: float) -> None:
 
 def _mark_worst(axes: Axes, episode: EpisodeData, inches: float) -> None:
     """Mark where a failure goes wrong, by the first judge's curve."""
-    failed = episode.success == 0 or (
-        math.isnan(episode.success) and any(judgement.success == 0 for judgement in episode.judgements)
-    )
     curves = [judgement for judgement in episode.judgements if len(judgement.times)]
-    worst = worst_time(curves[0].times, curves[0].progress) if failed and curves else None
+    worst = worst_time(curves[0].times, curves[0].progress) if episode.failed and curves else None
     if worst is None:
         return
     axes.axvline(worst.time_s, color=RED, lw=0.9, zorder=2)

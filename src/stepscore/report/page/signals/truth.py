@@ -15,6 +15,7 @@ import numpy as np
 from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import dictionary, pack_progress, pack_range
+from stepscore.report.truth_curve import TRUTH_NAMES, truth_curve
 from stepscore.types import FloatArray
 
 TOLERANCE = 0.005
@@ -22,9 +23,6 @@ TOLERANCE = 0.005
 
 MAX_POINTS = 250_000
 """Points of all episodes on one page, about 1.3 MB; beyond it, episodes are left out."""
-
-_STAGE_SAMPLES = 60
-_NAMES = {"progress labels": "labelled progress", "stages": "progress by labelled stages"}
 
 
 def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> dict[str, Any]:
@@ -37,12 +35,12 @@ def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> dict[str, Any]:
     curves: list[tuple[int, str, FloatArray, FloatArray]] = []
     points, left_out = 0, 0
     for place in sorted(truths):
-        times, values = _curve(truths[place])
+        times, values = _drawn(truths[place])
         if points + len(times) > MAX_POINTS:
             left_out += 1
             continue
         points += len(times)
-        curves.append((place, _NAMES[truths[place]["truth"].source], times, values))
+        curves.append((place, TRUTH_NAMES[truths[place]["truth"].source], times, values))
     none: FloatArray = np.empty(0)
     return {
         "episode": [place for place, *_ in curves],
@@ -54,22 +52,12 @@ def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> dict[str, Any]:
     }
 
 
-def _curve(row: Any) -> tuple[FloatArray, FloatArray]:
+def _drawn(row: Any) -> tuple[FloatArray, FloatArray]:
     """Return the times and values of an episode's true progress that are needed to draw it."""
-    truth = row["truth"]
-    if truth.labelled is not None:
-        times, values = truth.labelled
-    else:
-        ends = [second for _, start, end in truth.stages for second in (start, end) if np.isfinite(second)]
-        last = row["duration_s"] or max(ends, default=0.0)
-        times = np.unique([*np.linspace(0.0, last, _STAGE_SAMPLES), *(s for s in ends if 0 <= s <= last)])
-        values = truth.at(times)
-    # A label of an unknown value breaks the line; only the first of several in a row is needed for that.
-    known = np.isfinite(values)
-    kept = known | np.r_[True, known[:-1]]
-    times, values = times[kept], values[kept]
-    chosen = straight_points(times, values, TOLERANCE)
-    return times[chosen], values[chosen]
+    curve = truth_curve(row)
+    assert curve is not None  # only rows with a truth are drawn
+    chosen = straight_points(*curve, TOLERANCE)
+    return curve[0][chosen], curve[1][chosen]
 
 
 def straight_points(times: FloatArray, values: FloatArray, tolerance: float) -> list[int]:

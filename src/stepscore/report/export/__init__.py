@@ -1,0 +1,8 @@
+"""Judged episodes in the files of other tools; :func:`export` writes them, :data:`TARGETS` names the tools.
+
+A target is a function that takes the episodes (``content.py``) and writes one file of them.
+"""
+
+from stepscore.report.export.targets import TARGETS, VIDEO_MODES, ExportResult, check_target, export
+
+__all__ = ["TARGETS", "VIDEO_MODES", "ExportResult", "check_target", "export"]

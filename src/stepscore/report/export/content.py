@@ -1,0 +1,98 @@
+"""What is exported of an episode: its recording, and what each run and its labels state of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from stepscore.analysis import EpisodeMetrics, curves_by_episode, measure_episodes
+from stepscore.analysis.findings import WorstTime, worst_failures, worst_time
+from stepscore.episodes import View
+from stepscore.report.episode_data import EpisodeData, episode_data
+from stepscore.report.run_sources import RunSources
+from stepscore.report.truth_curve import TRUTH_NAMES, truth_curve
+from stepscore.runs import Run
+from stepscore.types import FloatArray
+
+
+class Series(NamedTuple):
+    """Values over time, NaN where unknown.
+
+    Attributes:
+        name: What they are.
+        times: Seconds from the episode's first frame.
+        values: One each.
+    """
+
+    name: str
+    times: FloatArray
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class EpisodeContent:
+    """One episode as it is exported.
+
+    Attributes:
+        data: What the runs hold of it: instruction, labels, stages, curves and verdicts.
+        truth: Its true progress; ``None`` where nothing is known.
+        channels: The further channels of each judge's curve, by the judge's name.
+        views: Its cameras; of one that cannot be read, why.
+        worst: The time to look at, where it failed; from the first judge with a curve.
+    """
+
+    data: EpisodeData
+    truth: Series | None
+    channels: Mapping[str, Sequence[Series]]
+    views: Mapping[str, View | str]
+    worst: WorstTime | None
+
+
+def worst_first(runs: Sequence[Run]) -> str | None:
+    """Return the id of the worst failure of the first run's protocol, on which the report opens too."""
+    protocol = runs[0].protocol.hash
+    metrics = measure_episodes([run for run in runs if run.protocol.hash == protocol]).counted_once()
+    return next((failure.episode_id for failure in worst_failures(metrics, most=1)), None)
+
+
+def episode_contents(
+    runs: Sequence[Run], metrics: EpisodeMetrics, ids: Sequence[str], source: str | None
+) -> Iterator[EpisodeContent]:
+    """Yield the episodes one by one, so that one at a time is in memory.
+
+    Args:
+        runs: The runs that ``metrics`` was computed from.
+        metrics: Their episodes.
+        ids: Which episodes.
+        source: Where the recordings are, instead of where the runs say.
+    """
+    sources = RunSources(runs, source)
+    channels = {run.path: _channels(run) for run in runs}
+    for name in ids:
+        data = episode_data(runs, metrics, name)
+        curve = truth_curve(data.row)
+        yield EpisodeContent(
+            data,
+            None if curve is None else Series(TRUTH_NAMES[data.row["truth"].source], *curve),
+            {judged.judge: channels[Path(judged.run.path)].get(name, []) for judged in data.judgements},
+            sources.views(data.row),
+            _worst(data),
+        )
+
+
+def _channels(run: Run) -> dict[str, list[Series]]:
+    """Return every channel but progress, by episode."""
+    table = run.curves()
+    found: dict[str, list[Series]] = {}
+    for name in table.column_names:
+        if name not in ("episode_id", "time_s", "progress"):
+            for episode, (times, values) in curves_by_episode(table, name):
+                found.setdefault(episode, []).append(Series(name, times, values))
+    return found
+
+
+def _worst(data: EpisodeData) -> WorstTime | None:
+    curves = [judged for judged in data.judgements if len(judged.times)]
+    return worst_time(curves[0].times, curves[0].progress) if data.failed and curves else None
