@@ -37,7 +37,7 @@ export function conditionedCells(
 ): (group: Group, metric: MetricInfo) => Est | undefined {
   const key = (policy: string | null, task: string | null): string => JSON.stringify([policy, task]);
   const members = new Map<string, Item[]>();
-  for (const item of data.items(board)) {
+  for (const item of data.counted(board)) {
     if (!meets(data, item, condition)) continue;
     const name = key(data.policy(item.episode), data.task(item.episode));
     members.get(name)?.push(item) ?? members.set(name, [item]);

@@ -13,7 +13,7 @@
  * --json` prints. src/stepscore/report/page/data.py writes this; both change together (`format`).
  */
 
-export const FORMAT = 4;
+export const FORMAT = 5;
 
 /** Numbers as little-endian base64, see `unpack` rules:
  *  - "f64": the values, NaN for unknown.
@@ -73,6 +73,7 @@ export interface PageData {
   truth: TruthTable;
   files: MediaFile[];
   videos: VideoTable;
+  posters: string[]; // frames of failures: JPEG in base64, at most 24 of at most 240 pixels; [] without videos
   judgements: Judgements[]; // judgements[i] belongs to runs[i]
   /** Lines that prompts are made of, each once. A prompt is a list of line numbers, joined with "\n". */
   prompt_lines: string[];
@@ -169,7 +170,7 @@ export interface Findings {
     left_out: number; // episodes of tasks with another number of subgoals
   }[];
   /** The failures to look at first, spread over policies and tasks; the time to look at is worstTime() of worst.ts. */
-  worst: { run: number; episode: number; source: "label" | "judge" }[];
+  worst: { run: number; episode: number; source: "label" | "judge"; poster: number /* index into posters */ }[];
   trust: {
     text: string; // all of it in one line
     notes: string[];

@@ -73,6 +73,11 @@ export class RunData {
     return this.table.episode;
   }
 
+  /** Rows that another run of the judge holds as well: they are not counted again. */
+  get repeated(): number[] {
+    return this.table.repeated;
+  }
+
   /** The row of an episode; -1 if this run did not judge it. */
   rowOf(episode: number): number {
     if (!this.rows) {
@@ -213,6 +218,13 @@ export class Data {
     return this.page.boards.find((board) => !board.baseline) ?? this.page.boards[0];
   }
 
+  /** The first judge that gives verdicts on subgoals, where the first one does not. */
+  verdictBoard(): Board {
+    const judged = (board: Board): boolean => board.subgoals.some(({ source }) => source === "judge");
+    const first = this.firstBoard();
+    return judged(first) ? first : (this.page.boards.find((board) => !board.baseline && judged(board)) ?? first);
+  }
+
   key(episode: number): string {
     return (this.page.episodes.key ?? this.page.episodes.id)[episode];
   }
@@ -283,6 +295,13 @@ export class Data {
   /** Every episode of a board, with the run that judged it. */
   items(board: Board): Item[] {
     return board.runs.flatMap((run) => this.runs[run].episodes.map((episode, row) => ({ run, row, episode })));
+  }
+
+  /** The same, each episode once, though several runs may hold it. */
+  counted(board: Board): Item[] {
+    const repeated = new Set(board.runs.flatMap((run) => this.runs[run].repeated.map((row) => `${run} ${row}`)));
+    const items = this.items(board);
+    return repeated.size ? items.filter(({ run, row }) => !repeated.has(`${run} ${row}`)) : items;
   }
 
   method(estimate: Est): string {

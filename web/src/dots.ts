@@ -9,6 +9,8 @@ export interface DotSeries {
   name: string;
   colour: string;
   estimates: (Est | undefined)[];
+  /** Episodes of the series; the n of a line is shown where it is another. */
+  n?: number;
   href?: (row: number) => string;
 }
 
@@ -56,7 +58,10 @@ function line(data: Data, label: string, series: DotSeries, row: number, style: 
   if (style === "bar") track.append(placed(h("i", { class: "fill" }), 0, value, series.colour));
   if (known(lo) && known(hi)) track.append(placed(h("i", { class: "whisker" }), lo, hi, series.colour));
   track.append(placed(h("i", { class: "dot" }), value, value, series.colour));
-  const content = [track, h("span", { class: "dots-value" }, percent(value, 0), h("small", {}, ` n ${n}`))];
+  const content = [
+    track,
+    h("span", { class: "dots-value" }, percent(value, 0), n !== series.n && h("small", {}, ` n ${n}`)),
+  ];
   const attributes = {
     class: "dots-line",
     title: text,
@@ -80,15 +85,15 @@ function placed(mark: HTMLElement, from: number, to: number, colour: string): HT
   return mark;
 }
 
-/** Which colour is which. */
-export function legend(series: { name: string; colour: string }[]): HTMLElement {
+/** Which colour is which, and how many episodes it stands for. */
+export function legend(series: { name: string; colour: string; count?: string }[]): HTMLElement {
   return h(
     "ul",
     { class: "legend" },
-    series.map(({ name, colour }) => {
+    series.map(({ name, colour, count }) => {
       const mark = h("i", {});
       mark.style.background = colour;
-      return h("li", {}, mark, name);
+      return h("li", {}, mark, name, count !== undefined && h("small", { class: "muted" }, ` ${count}`));
     }),
   );
 }

@@ -30,19 +30,19 @@ export function sentence(data: Data, label: string, estimate: Est, metric: Shape
   return parts.join(", ");
 }
 
-/** A table cell; `href` leads to its episodes. */
+/** A table cell; `href` leads to its episodes. Its n is shown where it is not that of the row. */
 export function estimateCell(
   data: Data,
   label: string,
   estimate: Est | undefined,
   metric: Shape,
   href: string | null,
-  marked = false,
+  { marked = false, rowN }: { marked?: boolean; rowN?: number } = {},
 ): HTMLTableCellElement {
   if (!estimate) return h("td", { class: "est none", "data-label": label }, NONE);
   const [value, lo, hi, n] = estimate;
   const content = [
-    h("span", { class: "n" }, `n ${count(n)}`),
+    n !== rowN && h("span", { class: "n" }, `n ${count(n)}`),
     h("span", { class: "value" }, number(value, metric)),
     h(
       "span",

@@ -69,15 +69,14 @@ function start(root: HTMLElement): void {
     view?.close?.();
     if (wanted !== name) scrollTo(0, 0);
     [name, boardId] = [wanted, board.id];
-    drawFrame(board.id);
+    drawFrame(board.id, carried(data, route, board));
     view = VIEWS[wanted].make(context);
     main.className = `view-${wanted}`;
     fill(main, view.element);
     document.body.dataset.ready = wanted;
   }
 
-  function drawFrame(current: string): void {
-    const options: Record<string, string> = current === data.firstBoard().id ? {} : { judge: current };
+  function drawFrame(current: string, options: Record<string, string>): void {
     fill(
       nav,
       Object.entries(VIEWS).map(([key, { title }]) =>
@@ -114,7 +113,14 @@ function start(root: HTMLElement): void {
 /** The judge in the address: by name, or the one of the run that an episode's address begins with. */
 function boardOf(data: Data, route: Context["route"]): Context["board"] {
   const run = route.view === "explorer" ? data.page.runs.find(({ id }) => id === route.path[0]) : undefined;
-  return run ? data.page.boards[run.board] : data.board(route.options.judge);
+  if (run) return data.page.boards[run.board];
+  return route.view === "subgoals" && !route.options.judge ? data.verdictBoard() : data.board(route.options.judge);
+}
+
+/** What links to other views say about the judge: nothing of the first, nor of one that a view took by itself. */
+function carried(data: Data, route: Context["route"], board: Context["board"]): Record<string, string> {
+  const chosen = route.options.judge || route.view === "explorer";
+  return chosen && board !== data.firstBoard() ? { judge: board.id } : {};
 }
 
 start(document.getElementById("app")!);

@@ -26,7 +26,7 @@ export interface Overlay {
 
 export function overlay(context: Context): Overlay {
   const { data, board } = context;
-  const items = data.items(board);
+  const items = data.counted(board);
   const tasks = distinct(items.map(({ episode }) => data.task(episode)));
   const policies = distinct(board.overall.map((group) => group.policy));
   const state = { task: tasks.length > 1 ? packName(tasks[0]) : "", success: "", axis: "share" };

@@ -34,7 +34,7 @@ export function worstTime(allTimes: ArrayLike<number>, progress: ArrayLike<numbe
     const fall = rounded(best[i] - value);
     if (fall > deepest) [lowest, deepest] = [i, fall];
   });
-  if (deepest >= DROP) return { kind: "undone", time: times[lowest], text: `undone at ${fixed(times[lowest], 1)} s` };
+  if (deepest >= DROP) return { kind: "undone", time: times[lowest], text: `undone at ${evenly(times[lowest], 1)} s` };
   let start = 0;
   let longest = 0;
   let end = 0; // the last sample whose best so far is within the gain; it only moves forward
@@ -45,7 +45,7 @@ export function worstTime(allTimes: ArrayLike<number>, progress: ArrayLike<numbe
     if (span > longest) [start, longest] = [i, span];
   }
   if (longest / (times[last] - times[0]) >= STALL_SHARE) {
-    const text = start === 0 ? "stalls from the start" : `stalls at ${fixed(times[start], 1)} s`;
+    const text = start === 0 ? "stalls from the start" : `stalls at ${evenly(times[start], 1)} s`;
     return { kind: "stalls", time: times[start], text };
   }
   return { kind: "ends", time: times[last], text: `ends at ${share(values[last])}` };
@@ -53,7 +53,15 @@ export function worstTime(allTimes: ArrayLike<number>, progress: ArrayLike<numbe
 
 /** Whole percent; one decimal where rounding would claim all or nothing. */
 function share(value: number): string {
-  const whole = fixed(100 * value, 0);
+  const whole = evenly(100 * value, 0);
   const exact = value === 0 || value === 1 || (whole !== "0" && whole !== "100");
-  return `${exact ? whole : fixed(100 * value, 1)} %`;
+  return `${exact ? whole : evenly(100 * value, 1)} %`;
+}
+
+/** Rounded as Python rounds: of 2.25, which is as near to 2.2 as to 2.3, the even one. */
+function evenly(x: number, digits: number): string {
+  const scaled = x * 10 ** digits;
+  // Only a multiple of such a power of two can be a tie; 0.35 is not stored exactly.
+  const tie = Number.isInteger(x * 2 ** (digits + 1)) && scaled - Math.floor(scaled) === 0.5;
+  return fixed(tie ? (2 * Math.round(scaled / 2)) / 10 ** digits : x, digits);
 }

@@ -177,18 +177,15 @@ def test_many_policies_stand_in_tiers(tmp_path: Path) -> None:
         (
             "abc",
             ["ac"],
-            [
-                "a succeeds more often than c; the other pairs of a, b and c cannot be told apart with 8 rollouts "
-                "each."
-            ],
+            ["a succeeds more often than c. No other difference is shown with 8 rollouts each."],
         ),
         ("abc", ["ab", "ac", "bc"], ["a succeeds more often than b, which succeeds more often than c."]),
         (
             "abcd",
             ["ac", "ad", "bd"],
             [
-                "a succeeds more often than c and d, b succeeds more often than d; the other pairs of a, b, c and d "
-                "cannot be told apart with 8 rollouts each."
+                "a succeeds more often than c and d, b succeeds more often than d. No other difference is shown with "
+                "8 rollouts each."
             ],
         ),
         ("abcdefgh", [], ["a, b, c, d, e and 3 others cannot be told apart with 8 rollouts each."]),
@@ -202,8 +199,17 @@ def test_many_policies_stand_in_tiers(tmp_path: Path) -> None:
             "abc",
             ["ab", "bc"],
             [
-                "a succeeds more often than b, b succeeds more often than c; the other pairs of a, b and c cannot be "
-                "told apart with 8 rollouts each."
+                "a succeeds more often than b, b succeeds more often than c. No other difference is shown with 8 "
+                "rollouts each."
+            ],
+        ),
+        # Within the first tier of two, the sentence says of whom it speaks.
+        (
+            "abcd",
+            ["ac", "ad", "bd", "cd"],
+            [
+                "a, b and c succeed more often than d.",
+                "a succeeds more often than c. No other difference between a, b and c is shown with 8 rollouts each.",
             ],
         ),
     ],

@@ -24,6 +24,7 @@ from stepscore.report.page.video_hosting import (
     relative_url,
 )
 from stepscore.report.page.videos import video_tables
+from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run, score
 from tests.media import numbers_of, write_video
 
@@ -33,7 +34,7 @@ def judged(folder: Path, out: Path) -> Run:
 
 
 def tables(run: Run, host: VideoHost | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    return video_tables([run], index_episodes([run]), host)
+    return video_tables(index_episodes([run]), host, RunSources([run]))
 
 
 @pytest.mark.parametrize("codec", ["h264", "av1", "vp9"])

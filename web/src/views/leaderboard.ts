@@ -7,6 +7,7 @@ import { downloads } from "../download";
 import { estimateCell } from "../estimate";
 import { count } from "../format";
 import { RESAMPLES } from "../interval";
+import { directionText, metricName } from "../metric-name";
 import { distinct, packName, displayName } from "../names";
 import { rankText, rankTitle } from "../rank";
 import { replaceRoute, routeHash } from "../route";
@@ -88,7 +89,7 @@ export function leaderboard(context: Context): View {
         { class: "muted" },
         `Judged by ${board.label}, protocol `,
         h("code", {}, board.protocol),
-        `, OPD revision ${data.page.revision}. Values in percent, except correlations; 95 % intervals; ranks with “=” are tied: their intervals overlap.`,
+        `, OPD revision ${data.page.revision}. Values in percent, except correlations; 95 % intervals below; ↑ more, ↓ less is better; ranks with “=” are tied: their intervals overlap. n is stated where it is not that of the row.`,
       ),
       controls,
       body,
@@ -114,11 +115,11 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
         "button",
         {
           type: "button",
-          title: `${metric.summary}. ${goodDirection(metric)}`,
+          title: `${metric.summary}. ${directionText(metric.better)}`,
           onclick: () => set(here ? { order: state.order ? "" : "reversed" } : { sort: metric.name, order: "" }),
         },
-        metric.label,
-        h("span", { class: "arrow", "aria-hidden": "true" }, here ? (descending ? " ↓" : " ↑") : ""),
+        metricName(metric.label, metric.better),
+        h("span", { class: "sort-mark", "aria-hidden": "true" }, here ? (descending ? " ▾" : " ▴") : ""),
       ),
     );
   };
@@ -175,7 +176,7 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
                   line.cells[i],
                   metric,
                   episodesHref(context, state, line.group, metric.name),
-                  metric === sorted,
+                  { marked: metric === sorted, rowN: line.group.episodes },
                 ),
               ),
               context.board.subgoals.length > 0 && vectorCell(context, line.group),
@@ -186,12 +187,6 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
     ),
     !lines.length && h("p", { class: "empty" }, "No policy matches these filters."),
   );
-}
-
-function goodDirection(metric: MetricInfo): string {
-  return metric.better === "neither"
-    ? "No direction is better"
-    : `${metric.better === "higher" ? "Higher" : "Lower"} is better`;
 }
 
 /** The explorer with the episodes of a group, sorted by the metric. */

@@ -1,11 +1,12 @@
 // How policies succeed and fail: quality among successes, failure modes, curves.
 import type { Context, View } from "../app";
-import type { Diagnosis, Est } from "../contract";
+import type { Diagnosis, Est, Group } from "../contract";
 import { h } from "../dom";
 import { dotRows, legend } from "../dots";
 import { estimateCell } from "../estimate";
 import { conditionedName } from "../conditions";
-import { decimal, fixed, known, plural } from "../format";
+import { count, decimal, fixed, known, plural } from "../format";
+import { metricName } from "../metric-name";
 import { overlay } from "../overlay";
 import { colourVariable, distinct, packName, displayName } from "../names";
 import { routeHash } from "../route";
@@ -45,6 +46,8 @@ function conditioned({ data, board }: Context, title: string, condition: string,
     metrics.some(({ name }) => (group.cells[conditionedName(name, condition)]?.[3] ?? 0) > 0),
   );
   if (!rows.length) return h("section", {}, h("h2", {}, title), h("p", { class: "empty" }, "None."));
+  const rowN = (group: Group): number =>
+    Math.max(...metrics.map(({ name }) => group.cells[conditionedName(name, condition)]?.[3] ?? 0));
   return h(
     "section",
     {},
@@ -62,13 +65,9 @@ function conditioned({ data, board }: Context, title: string, condition: string,
             "tr",
             {},
             h("th", { scope: "col" }, "Policy"),
+            h("th", { scope: "col", class: "num" }, "Episodes"),
             metrics.map((metric) =>
-              h(
-                "th",
-                { scope: "col", class: "num", title: metric.summary },
-                metric.label,
-                h("span", { class: "arrow" }, metric.better === "lower" ? " ↓" : " ↑"),
-              ),
+              h("th", { scope: "col", class: "num", title: metric.summary }, metricName(metric.label, metric.better)),
             ),
           ),
         ),
@@ -80,6 +79,7 @@ function conditioned({ data, board }: Context, title: string, condition: string,
               "tr",
               { "data-policy": displayName(group.policy) },
               h("th", { scope: "row" }, displayName(group.policy)),
+              h("td", { class: "num" }, count(rowN(group))),
               metrics.map((metric) => {
                 const name = conditionedName(metric.name, condition);
                 return estimateCell(
@@ -93,6 +93,7 @@ function conditioned({ data, board }: Context, title: string, condition: string,
                     success: condition,
                     sort: metric.name,
                   }),
+                  { rowN: rowN(group) },
                 );
               }),
             ),
@@ -116,7 +117,13 @@ function failureModes({ data, board }: Context): HTMLElement {
     "section",
     {},
     h("h2", {}, "Failure modes"),
-    legend(failing.map(({ policy }) => ({ name: displayName(policy), colour: colour(policy) }))),
+    legend(
+      failing.map(({ policy, failures }) => ({
+        name: displayName(policy),
+        colour: colour(policy),
+        count: plural(failures, "failure"),
+      })),
+    ),
     dotRows(
       data,
       names.map((text) => ({ text, title: rule(text) })),
@@ -124,6 +131,7 @@ function failureModes({ data, board }: Context): HTMLElement {
         name: displayName(policy),
         colour: colour(policy),
         estimates: names.map((name) => shares[name] ?? noneOf(shares)),
+        n: noneOf(shares)[3],
         href: (row: number) =>
           routeHash("explorer", [], {
             judge: board.id,
@@ -199,7 +207,7 @@ function zScores({ data, board }: Context): HTMLElement | null {
             {},
             h("th", { scope: "col" }, "Policy"),
             diagnosis.z_metrics.map((name) =>
-              h("th", { scope: "col", class: "num" }, data.metric(name)?.label ?? name),
+              h("th", { scope: "col", class: "num" }, metricName(data.metric(name)?.label ?? name, "higher")),
             ),
           ),
         ),

@@ -1,32 +1,41 @@
 // Which subgoal fails: per task the success vector, conditional success and where episodes fail first.
 import type { Context, View } from "../app";
-import type { Est, SubgoalTable } from "../contract";
+import type { Est, MetricInfo, SubgoalTable } from "../contract";
 import { choice, fill, h } from "../dom";
 import { dotRows, legend } from "../dots";
 import { percent } from "../format";
+import { metricName } from "../metric-name";
 import { colourVariable, distinct, packName, displayName, unpackName } from "../names";
 import { replaceRoute, routeHash } from "../route";
 
 type Part = "reached" | "given_previous" | "fails_first";
 
-const PARTS: { part: Part; title: string; text: string; answer: string }[] = [
-  { part: "reached", title: "Reached", text: "share of episodes that reached the subgoal", answer: "yes" },
+const PARTS: { part: Part; title: string; text: string; answer: string; better: MetricInfo["better"] }[] = [
+  {
+    part: "reached",
+    title: "Reached",
+    text: "share of episodes that reached the subgoal",
+    answer: "yes",
+    better: "higher",
+  },
   {
     part: "given_previous",
     title: "Reached, given the previous one",
     text: "share of the episodes that reached the previous subgoal",
     answer: "yes",
+    better: "higher",
   },
   {
     part: "fails_first",
     title: "First failure",
     text: "share of episodes whose first failure is this subgoal",
     answer: "first",
+    better: "lower",
   },
 ];
 
 export function subgoals(context: Context): View {
-  const { board, route, data } = context;
+  const { board, route } = context;
   const tasks = distinct(board.subgoals.map((table) => table.task));
   const body = h("div", { class: "stack" });
   function draw(wanted: string): void {
@@ -59,7 +68,7 @@ export function subgoals(context: Context): View {
       h(
         "p",
         { class: "muted" },
-        `Verdicts by ${board.label} and labels, in separate panels. Dots with 95 % intervals; click one to list its episodes.`,
+        `Verdicts by ${board.label} and labels, in separate panels. Dots with 95 % intervals, percent; n is stated where it is not that of the policy. Click a dot to list its episodes.`,
       ),
       tasks.length > 1 &&
         h(
@@ -70,9 +79,7 @@ export function subgoals(context: Context): View {
             [["", "All tasks"], ...tasks.map((task): [string, string] => [packName(task), displayName(task)])],
             route.options.task ?? "",
             (task) => {
-              replaceRoute(
-                routeHash("subgoals", [], { judge: board.id === data.firstBoard().id ? "" : board.id, task }),
-              );
+              replaceRoute(routeHash("subgoals", [], { judge: route.options.judge ?? "", task }));
               draw(task);
             },
           ),
@@ -114,17 +121,23 @@ function sourceRow(context: Context, source: string, tables: SubgoalTable[], nam
       "div",
       { class: "source-head" },
       (named || source === "label") && h("h3", {}, source === "judge" ? "By the judge" : "By label"),
-      legend(tables.map((table) => ({ name: displayName(table.policy), colour: colour(table) }))),
+      legend(
+        tables.map((table) => ({
+          name: displayName(table.policy),
+          colour: colour(table),
+          count: `n ${episodes(table)}`,
+        })),
+      ),
       !tables.every((table) => table.reviewed) && h("span", { class: "tag" }, "subgoals not reviewed by a person"),
     ),
     h(
       "div",
       { class: "panels" },
-      PARTS.map(({ part, title, text, answer }) =>
+      PARTS.map(({ part, title, text, answer, better }) =>
         h(
           "div",
           { class: "panel", "data-part": part },
-          h("h4", { title: text }, title),
+          h("h4", { title: text }, metricName(title, better)),
           dotRows(
             context.data,
             labels,
@@ -132,6 +145,7 @@ function sourceRow(context: Context, source: string, tables: SubgoalTable[], nam
               name: displayName(table.policy),
               colour: colour(table),
               estimates: table[part],
+              n: episodes(table),
               href: (row: number) =>
                 routeHash("explorer", [], {
                   judge: context.board.id,
@@ -149,6 +163,11 @@ function sourceRow(context: Context, source: string, tables: SubgoalTable[], nam
     ),
     violations(tables),
   );
+}
+
+/** Episodes with a known verdict on some subgoal. */
+function episodes(table: SubgoalTable): number {
+  return Math.max(...table.reached.map(([, , , n]) => n));
 }
 
 function violations(tables: SubgoalTable[]): HTMLElement | null {

@@ -98,4 +98,7 @@ def _within(tier: tuple[Policy, ...], beats: Beats, counts: Mapping[Policy, int]
     shown = ", ".join(f"{names(a)} {verb.of(len(a))} than {names(b)}" for b, a in alike.items())
     further = sum(len(beaten[a]) for a in winners[MOST_WINNERS:])
     more = f", with {further} further differences shown" if further else ""
-    return f"{shown}{more}; the other pairs of {names(tier)} cannot be told apart {each}."
+    others = (
+        "No other difference" if set(tier) == set(counts) else f"No other difference between {names(tier)}"
+    )
+    return f"{shown}{more}. {others} is shown {each}."

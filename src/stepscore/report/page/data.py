@@ -26,12 +26,14 @@ from stepscore.report.page.episodes import episode_table, index_episodes
 from stepscore.report.page.judgements import Prompts, judgement_tables
 from stepscore.report.page.overview import board_labels, metric_infos, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table
+from stepscore.report.page.posters import Posters
 from stepscore.report.page.signals import truth_table
 from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
+from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run
 
-FORMAT = 4
+FORMAT = 5
 """Version of the data's layout, which the built page checks; raised together with that of contract.ts."""
 
 
@@ -68,7 +70,9 @@ def page_data(
         for board in boards
         for number, table in zip(board.numbers, judgement_tables(board, index, prompts), strict=True)
     }
-    files, videos = video_tables(runs, index, host, source)
+    sources = RunSources(runs, source)
+    files, videos = video_tables(index, host, sources)
+    posters = Posters(None if host is None else sources)
     data: dict[str, Any] = {
         "format": FORMAT,
         "written": {"stepscore": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")},
@@ -80,7 +84,7 @@ def page_data(
         "metrics": metric_infos(boards),
         "runs": rows,
         "boards": [
-            board_data(board, label, pack) | {"findings": findings_data(board, index, pack)}
+            board_data(board, label, pack) | {"findings": findings_data(board, index, pack, posters)}
             for board, label in zip(boards, labels, strict=True)
         ],
         "judge_agreement": agreement_rows(boards, runs, pack),
@@ -89,6 +93,7 @@ def page_data(
         "truth": truth_table(boards, index),
         "files": files,
         "videos": videos,
+        "posters": posters.images,
         "judgements": [judgements[number] for number in sorted(judgements)],
         "prompt_lines": prompts.lines,
         "prompts": prompts.prompts,

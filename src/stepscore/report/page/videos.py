@@ -18,7 +18,7 @@ from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import dictionary, pack_floats
 from stepscore.report.page.video_hosting import HostedVideo, VideoHost
 from stepscore.report.run_sources import RunSources
-from stepscore.runs import Run, finite_or_none
+from stepscore.runs import finite_or_none
 from stepscore.types import FloatArray
 
 TIMING_TOLERANCE = 0.1
@@ -57,16 +57,14 @@ class _Files:
 
 
 def video_tables(
-    runs: Sequence[Run], index: EpisodeIndex, host: VideoHost | None, source: str | None = None
+    index: EpisodeIndex, host: VideoHost | None, sources: RunSources
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the contract's MediaFile list and VideoTable; both are empty without a host.
 
-    The sources of the runs are opened again, or the given one. A video that is not available is a row with the
-    reason.
+    A video that is not available is a row with the reason.
     """
     if host is None:
         return [], _table([])
-    sources = RunSources(runs, source)
     files = _Files(host)
     rows = [
         _row(place, name, view, files)
@@ -77,16 +75,18 @@ def video_tables(
     return media, _table(rows)
 
 
-def _row(place: int, name: str, view: View | str, files: _Files) -> _Row:
-    row = _Row(place, name)
+def view_on_disk(view: View | str) -> View | str:
+    """Return a view whose video is on this machine, or why there is none; fetches nothing."""
+    if not isinstance(view, FetchedView):
+        return view
+    return view.view if view.path.exists() else f"The video has not been fetched: {view.path.name}."
+
+
+def _row(place: int, name: str, found: View | str, files: _Files) -> _Row:
+    row, view = _Row(place, name), view_on_disk(found)
     if isinstance(view, str):
         row.unavailable = view
         return row
-    if isinstance(view, FetchedView):
-        if not view.path.exists():
-            row.unavailable = f"The video has not been fetched: {view.path.name}."
-            return row
-        view = view.view
     try:
         _fill(row, view, files)
     except StepScoreError as error:

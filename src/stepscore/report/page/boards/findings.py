@@ -8,13 +8,14 @@ from typing import Any
 from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
 from stepscore.report.page.boards.board import Board, Pack
 from stepscore.report.page.episodes import EpisodeIndex
+from stepscore.report.page.posters import Posters
 
-MOST_FAILURES = 12
+MOST_FAILURES = 6
 """Failures that the page lists as the worst, at most."""
 
 
-def findings_data(board: Board, index: EpisodeIndex, pack: Pack) -> dict[str, Any]:
-    """Return the contract's Findings of one board."""
+def findings_data(board: Board, index: EpisodeIndex, pack: Pack, posters: Posters) -> dict[str, Any]:
+    """Return the contract's Findings of one board; frames of its worst failures are added to the posters."""
     found = run_findings(board.runs, board.counted, modes=board.diagnosis, most_failures=MOST_FAILURES)
     numbers = {str(run.path): number for run, number in zip(board.runs, board.numbers, strict=True)}
     rows = {(row["run"], row["episode_id"]): row for row in board.counted.episodes}
@@ -34,7 +35,7 @@ def findings_data(board: Board, index: EpisodeIndex, pack: Pack) -> dict[str, An
             }
             for one in found.funnels
         ],
-        "worst": [_worst(one, numbers, rows, index) for one in found.worst],
+        "worst": [_worst(one, numbers, rows, index, posters) for one in found.worst],
         "trust": _trust(found.trust, pack),
     }
 
@@ -53,9 +54,16 @@ def _worst(
     numbers: Mapping[str, int],
     rows: Mapping[tuple[str, str], Mapping[str, Any]],
     index: EpisodeIndex,
+    posters: Posters,
 ) -> dict[str, Any]:
     row = rows[failure.run, failure.episode_id]
-    return {"run": numbers[failure.run], "episode": index.place(row), "source": failure.source}
+    time_s = failure.worst.time_s if failure.worst is not None else None
+    return {
+        "run": numbers[failure.run],
+        "episode": index.place(row),
+        "source": failure.source,
+        "poster": posters.number(row, time_s),
+    }
 
 
 def _trust(trust: JudgeTrust, pack: Pack) -> dict[str, Any]:
