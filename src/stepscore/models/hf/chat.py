@@ -40,23 +40,28 @@ class QwenChat:
         """See :class:`Chat`."""
         templated = prompt.template == "chat" and self.tokenizer.chat_template
         text = chat_text(prompt, self.tokenizer) if templated else "".join(map(_mark, chatml_parts(prompt)))
-        parts = self._with_images(text, media_in(prompt))
+        parts = split_at_images(text, media_in(prompt))
         last = parts[-1]
         return self.prompt_inputs.inputs(parts), last if isinstance(last, str) else ""
 
-    def _with_images(self, text: str, images: Sequence[DecodedMedia]) -> list[str | DecodedMedia]:
-        """Return the text split at its marks, each mark replaced by its image."""
-        marks = re.compile(r"<\|vision_start\|><\|(?:image|video)_pad\|><\|vision_end\|>")
-        texts = marks.split(text)
-        if len(texts) != len(images) + 1:
-            raise ModelError(
-                f"The prompt has {len(images)} images, and its text has marks for {len(texts) - 1}. "
-                "Its texts may not contain <|vision_start|>, and the chat template must write one mark per image."
-            )
-        parts: list[str | DecodedMedia] = [texts[0]]
-        for image, after in zip(images, texts[1:], strict=True):
-            parts += [image, after]
-        return parts
+
+def split_at_images(text: str, images: Sequence[DecodedMedia]) -> list[str | DecodedMedia]:
+    """Return a text split at its marks of images, each mark replaced by its image.
+
+    Raises:
+        ModelError: It has another number of marks than there are images.
+    """
+    marks = re.compile(r"<\|vision_start\|><\|(?:image|video)_pad\|><\|vision_end\|>")
+    texts = marks.split(text)
+    if len(texts) != len(images) + 1:
+        raise ModelError(
+            f"The prompt has {len(images)} images, and its text has marks for {len(texts) - 1}. "
+            "Its texts may not contain <|vision_start|>, and the chat template must write one mark per image."
+        )
+    parts: list[str | DecodedMedia] = [texts[0]]
+    for image, after in zip(images, texts[1:], strict=True):
+        parts += [image, after]
+    return parts
 
 
 def media_in(prompt: Prompt) -> list[DecodedMedia]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from stepscore._reading import shown
 from stepscore.episodes import Clip
@@ -17,8 +18,11 @@ from stepscore.models.hf.files import (
     checkpoint_folder,
     config_digest,
     first_line,
+    has_tokenizer,
     load_tokenizer,
     read_json,
+    tokenizer_folder,
+    weight_headers,
     weights_digest,
 )
 from stepscore.models.hf.options import HfOptions
@@ -32,11 +36,13 @@ from stepscore.models.requests import (
     Score,
     ScorePrefixes,
 )
+from stepscore.models.robometer.config import RobometerConfig, read_config
 from stepscore.types import FloatArray
 
 if TYPE_CHECKING:
     from stepscore.models.hf.loading import Loaded
     from stepscore.models.qwen3vl.prefix_stream import PrefixStream
+    from stepscore.models.robometer.engine import RobometerEngine
 
 MAX_FAMILY_CHARS = 100
 
@@ -46,9 +52,9 @@ class HfEngine:
 
     def __init__(self, options: HfOptions) -> None:
         self.options = options
-        self._loaded: Loaded | StepScoreError | None = None
+        self._loaded: Loaded | RobometerEngine | StepScoreError | None = None
         self.thread: WorkerThread[Request, Response] = WorkerThread(
-            self._answer_batch, lambda request: isinstance(request, ScorePrefixes), options.batch
+            self._answer_batch, self._is_batchable, options.batch
         )
 
     @cached_property
@@ -57,8 +63,15 @@ class HfEngine:
         return checkpoint_folder(self.options.checkpoint, remote_code=self.options.trust_remote_code)
 
     @cached_property
+    def robometer(self) -> RobometerConfig | None:
+        """The config of a Robometer checkpoint, which has heads; ``None`` for any other."""
+        return read_config(self.folder, weight_headers(self.folder))
+
+    @cached_property
     def family(self) -> str:
-        """The ``model_type`` of its configuration."""
+        """The ``model_type`` of its configuration; of a Robometer checkpoint, that of its backbone."""
+        if self.robometer is not None:
+            return self.robometer.family
         family = read_json(self.folder / "config.json").get("model_type")
         if not isinstance(family, str) or not family.isprintable() or len(family) > MAX_FAMILY_CHARS:
             raise ModelError(
@@ -70,10 +83,27 @@ class HfEngine:
     def digests(self) -> dict[str, str]:
         """Digests that identify the checkpoint."""
         remote_code = self.options.trust_remote_code
-        return {
+        digests = {
             "weights": weights_digest(self.folder),
             "config": config_digest(self.folder, remote_code=remote_code),
         }
+        if self.tokenizer_folder != self.folder:
+            digests["tokenizer"] = config_digest(self.tokenizer_folder, remote_code=remote_code)
+        return digests
+
+    @cached_property
+    def tokenizer_folder(self) -> Path:
+        """The folder with the tokenizer's files."""
+        if self.options.tokenizer is not None:
+            return tokenizer_folder(self.options.tokenizer)
+        if self.robometer is None or has_tokenizer(self.folder):
+            return self.folder
+        if not self.robometer.base_model:
+            raise ModelError(
+                f"{self.options.name} has no tokenizer and names no base model. Give the tokenizer of the model that "
+                "it was trained from: -M tokenizer=FOLDER-OR-ID"
+            )
+        return tokenizer_folder(self.robometer.base_model)
 
     def token_texts(self, text: str) -> tuple[str, ...]:
         """Return the text of each token of a text.
@@ -97,13 +127,21 @@ class HfEngine:
     @cached_property
     def _tokenizer(self) -> Any:
         try:
-            return load_tokenizer(self.folder, remote_code=self.options.trust_remote_code)
+            return load_tokenizer(self.tokenizer_folder, remote_code=self.options.trust_remote_code)
         except ImportError as error:
             raise MissingExtraError(f"The model {self.options.name}", "local") from error
 
     @property
     def loaded(self) -> Loaded:
-        """The model in memory. One that failed to load fails again without a second try."""
+        """The model in memory, where it is one that chats and scores tokens."""
+        if self.robometer is not None:
+            raise CapabilityError(
+                f"{self.options.name} is a Robometer checkpoint, which is not used part by part: --judge robometer"
+            )
+        return cast("Loaded", self._in_memory())
+
+    def _in_memory(self) -> Loaded | RobometerEngine:
+        """Return the model in memory. One that failed to load fails again without a second try."""
         if self._loaded is None:
             try:
                 self._loaded = self._load()
@@ -113,7 +151,7 @@ class HfEngine:
             raise self._loaded
         return self._loaded
 
-    def _load(self) -> Loaded:
+    def _load(self) -> Loaded | RobometerEngine:
         """Load the model, and check that sharing work is exact for it."""
         options = self.options
         try:
@@ -122,7 +160,10 @@ class HfEngine:
             from stepscore.models.qwen3vl.prefix_check import check_sharing
         except ImportError as error:
             raise MissingExtraError(f"The model {options.name}", "local") from error
-        found = Loader(options, self.folder).load(self._tokenizer)
+        loader = Loader(options, self.folder)
+        if self.robometer is not None:
+            return loader.load_robometer(self.robometer, self._tokenizer)
+        found = loader.load(self._tokenizer)
         if found.network is not None and options.scoring != "naive" and options.self_check:
             with library_errors(f"{options.name}: the network cannot compute"):
                 check_sharing(found.network, found.prefix_inputs, options.name, options.scoring)
@@ -133,11 +174,22 @@ class HfEngine:
         """Bytes for the temporary values of one pass."""
         return self.options.memory_limit_mb << 20
 
+    def _is_batchable(self, request: Request) -> bool:
+        """Return whether a request may be answered in one pass with others; all of a batch are of one kind."""
+        if not isinstance(request, HeadRequest):
+            return isinstance(request, ScorePrefixes)
+        with suppress(StepScoreError):  # it is raised again where the request is answered
+            return self.robometer is not None
+        return False
+
     def _answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
-        loaded = self.loaded
+        in_memory = self._in_memory()
         from stepscore.models.hf.network_loading import is_out_of_memory
 
         try:
+            if self.robometer is not None:
+                return cast("RobometerEngine", in_memory).answer(requests)
+            loaded = cast("Loaded", in_memory)
             if len(requests) > 1 and loaded.network is not None and self.options.scoring == "shared":
                 return self._shared(loaded, [r for r in requests if isinstance(r, ScorePrefixes)])
             return [self._answer(loaded, request) for request in requests]

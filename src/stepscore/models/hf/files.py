@@ -7,6 +7,7 @@ Only safetensors are read: they hold numbers and nothing that runs. Files of a s
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from stepscore.models.checkpoints.folder import (
 )
 from stepscore.models.checkpoints.safetensors_header import Header, read_header
 
-WANTED = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
+WANTED = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model", "config.yaml")
+TOKENIZER_FILES = ("tokenizer*.json", "vocab.*", "merges.txt", "added_tokens.json", "special_tokens_map.json")
 WEIGHTS_FILE, INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -36,7 +38,7 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
     """
     folder = named_folder(checkpoint)
     if not folder.is_dir():
-        folder = _downloaded(checkpoint, remote_code=remote_code)
+        folder = _downloaded(checkpoint, (*WANTED, "*.py") if remote_code else WANTED)
     if not has_file(folder, "config.json"):
         raise ModelError(
             f"hf/{shown(checkpoint)}: {shown(folder)} has no config.json, so it is not a checkpoint."
@@ -58,14 +60,28 @@ def checkpoint_folder(checkpoint: str, *, remote_code: bool) -> Path:
     return folder
 
 
-def _downloaded(checkpoint: str, *, remote_code: bool) -> Path:
+def tokenizer_folder(checkpoint: str) -> Path:
+    """Return the folder of a tokenizer: a local one, or a hub id's, of which its files alone are downloaded.
+
+    Raises:
+        ModelError: There is no such folder or model.
+    """
+    folder = named_folder(checkpoint)
+    return folder if folder.is_dir() else _downloaded(checkpoint, (*TOKENIZER_FILES, "*.jinja"))
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Return whether a folder has the files of a tokenizer."""
+    return any(has_file(folder, name) for name in ("tokenizer.json", "vocab.json", "tokenizer.model"))
+
+
+def _downloaded(checkpoint: str, patterns: Sequence[str]) -> Path:
     if checkpoint.count("/") > 1 or checkpoint.startswith((".", "~", "/")):
         raise ModelError(f"hf/{shown(checkpoint)}: there is no such folder.")
     try:
         from huggingface_hub import snapshot_download
 
-        patterns = [*WANTED, "*.py"] if remote_code else list(WANTED)
-        return Path(snapshot_download(checkpoint, allow_patterns=patterns))
+        return Path(snapshot_download(checkpoint, allow_patterns=list(patterns)))
     except (
         Exception
     ) as error:  # the hub's client raises many kinds; all of them mean that the model is not available

@@ -14,7 +14,7 @@ from stepscore.errors import ModelError, OptionError
 from stepscore.models.checkpoints.folder import brief, whole_number
 from stepscore.models.hf.chat import Chat, QwenChat
 from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
-from stepscore.models.hf.files import read_json
+from stepscore.models.hf.files import read_json, weight_headers
 from stepscore.models.hf.generic_processor import GenericInputs, load_processor
 from stepscore.models.hf.molmo2_inputs import load_molmo2_inputs
 from stepscore.models.hf.network_loading import library_errors, load_network
@@ -23,6 +23,11 @@ from stepscore.models.qwen3vl.full_forward import PrefixInputs
 from stepscore.models.qwen3vl.inputs import Encode, Geometry, VisionTokens, geometry_of
 from stepscore.models.qwen3vl.network import Qwen3VLNetwork
 from stepscore.models.qwen3vl.prompts import QwenInputs
+from stepscore.models.robometer.config import RobometerConfig
+from stepscore.models.robometer.engine import RobometerEngine
+from stepscore.models.robometer.inputs import RobometerInputs
+from stepscore.models.robometer.loading import load_network as load_robometer_network
+from stepscore.models.robometer.tokens import add_special_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +85,29 @@ class Loader:
         )
         with library_errors(f"{self.options.name}: its files do not belong together"):
             return self._put_together(config, family, geometry, model, tokenizer)
+
+    def load_robometer(self, config: RobometerConfig, tokenizer: Any) -> RobometerEngine:
+        """Load a Robometer checkpoint, heads and backbone, and put it together with its tokenizer.
+
+        Raises:
+            ModelError: It cannot be loaded, or its tokenizer is another model's; the message says why.
+        """
+        options = self.options
+        geometry = self._geometry(config.backbone)
+        network = load_robometer_network(
+            self.folder,
+            config,
+            weight_headers(self.folder),
+            options.name,
+            dtype=options.dtype,
+            device=chosen_device(options.device),
+            attention=options.attention,
+        )
+        with library_errors(f"{options.name}: its files do not belong together"):
+            add_special_tokens(tokenizer, len(network.model.get_input_embeddings().weight), options.name)
+            tokens = self._vision_tokens(network.model)
+        inputs = RobometerInputs(tokenizer, tokens, geometry, options.max_pixels)
+        return RobometerEngine(network, inputs, options.name)
 
     def _put_together(
         self, config: Mapping[str, Any], family: str, geometry: Geometry, model: Any, tokenizer: Any

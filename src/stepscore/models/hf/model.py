@@ -49,13 +49,26 @@ class HfModel(HfOptions, SyncMethods):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities of its family; reads the configuration, not the weights."""
+        """Capabilities of its family; reads the configuration and the names of the weights, not the weights."""
+        if self._engine.robometer is not None:
+            return Capabilities(generate=False, scores="none", videos=True, heads=True)
         shares = self._engine.family in PREFIX_SHARING_FAMILIES and self.scoring != "naive"
         return Capabilities(scores="exact", videos=True, prefix_sharing="exact" if shares else "none")
 
     def describe(self) -> Mapping[str, object]:
         """Return all that can change a number. Device, batch and memory limit change the last digits alone."""
         family = self._engine.family
+        if (heads := self._engine.robometer) is not None:
+            return {
+                "name": self.name,
+                "family": family,
+                **self._engine.digests,
+                "dtype": self.dtype,
+                "attention": self.attention,
+                "heads": heads.describe(),
+                "preprocessing": f"{PREPROCESSING}, robometer 1",
+                "max_pixels": self.max_pixels,
+            }
         return {
             "name": self.name,
             "family": family,

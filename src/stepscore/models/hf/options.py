@@ -38,6 +38,8 @@ class HfOptions:
             timing, and scores change in their last digits (below 1e-4 nats in float32).
         memory_limit_mb: For the temporary values of one pass over suffixes or one call of the vision encoder.
         max_pixels: Most pixels of an image; ``None`` for the checkpoint's own limit. Qwen-VL only.
+        tokenizer: Folder or hub id of a tokenizer that is used instead of the checkpoint's own; ``None`` for its own.
+            LeRobot's Robometer has none, and takes that of the model it names as its base.
         self_check: Refuse a model for which sharing is not exact, before its first shared score.
     """
 
@@ -51,11 +53,14 @@ class HfOptions:
     memory_limit_mb: int = 1024
     max_pixels: int | None = None
     self_check: bool = True
+    tokenizer: str | None = None
     extra: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:
         if not isinstance(self.checkpoint, str) or not self.checkpoint or "\0" in self.checkpoint:
             raise OptionError(f"The checkpoint is {self.checkpoint!r}; it is a folder or a hub id.")
+        if self.tokenizer is not None and (not isinstance(self.tokenizer, str) or not self.tokenizer):
+            raise OptionError(f"{self.name}: tokenizer is {self.tokenizer!r}; it is a folder or a hub id.")
         for option, valid in (("dtype", DTYPES), ("attention", ATTENTIONS), ("scoring", SCORINGS)):
             value = getattr(self, option)
             if value not in valid:

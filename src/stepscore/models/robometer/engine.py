@@ -1,0 +1,82 @@
+"""A loaded Robometer: it answers requests for progress, success and preferences, several in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from stepscore.errors import CapabilityError, ModelError, StepScoreError
+from stepscore.models.base import Preference, ProgressPredictions, Response
+from stepscore.models.requests import HeadRequest, PreferVideo, Request
+from stepscore.models.robometer.inputs import ReadRequest, RobometerInputs, batched
+from stepscore.models.robometer.network import RobometerNetwork
+from stepscore.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RobometerEngine:
+    """A network with its inputs.
+
+    Attributes:
+        network: Backbone and heads, on their device.
+        inputs: Makes the inputs of requests.
+        name: The model string, for messages.
+    """
+
+    network: RobometerNetwork
+    inputs: RobometerInputs
+    name: str
+
+    def answer(self, requests: Sequence[Request]) -> list[Response | Exception]:
+        """Return the response, or the error, of each request; all that can be read are computed in one pass."""
+        read = [self._read(request) for request in requests]
+        ready = [one for one in read if isinstance(one, ReadRequest)]
+        states = iter(self._states(ready) if ready else ())
+        return [
+            self._response(request, one, next(states)) if isinstance(one, ReadRequest) else one
+            for request, one in zip(requests, read, strict=True)
+        ]
+
+    def _read(self, request: Request) -> ReadRequest | StepScoreError:
+        if not isinstance(request, HeadRequest):
+            return CapabilityError(
+                f"{self.name} is a Robometer checkpoint: it predicts progress, success and preferences, and answers "
+                "no other question. Choose its judge: --judge robometer"
+            )
+        try:
+            return self.inputs.read(request)
+        except StepScoreError as error:
+            return error
+
+    @torch.inference_mode()
+    def _states(self, requests: Sequence[ReadRequest]) -> list[Tensor]:
+        """Return the last hidden states at the positions of each request, (n, hidden)."""
+        backbone = self.network.model
+        moved = {name: value.to(backbone.device) for name, value in batched(requests).items()}
+        hidden = backbone(**moved, use_cache=False).last_hidden_state
+        return [hidden[row, list(request.positions)] for row, request in enumerate(requests)]
+
+    @torch.inference_mode()
+    def _response(self, request: Request, read: ReadRequest, states: Tensor) -> Response | Exception:
+        try:
+            if isinstance(request, PreferVideo):
+                return Preference(float(self._known(self.network.preference(states))[0]), read.tokens)
+            progress, spread = self.network.progress(states)
+            success = self.network.success(states)
+            found = self._known(progress), self._known(success), spread.cpu().double().numpy()
+            return ProgressPredictions(*found, read.tokens)
+        except StepScoreError as error:
+            return error
+
+    def _known(self, values: Tensor) -> FloatArray:
+        found: FloatArray = values.cpu().double().numpy()
+        if np.isnan(found).any():
+            raise ModelError(
+                f"{self.name}: its predictions are not numbers (NaN): its values overflow. With dtype=float32 they "
+                "may not."
+            )
+        return found
