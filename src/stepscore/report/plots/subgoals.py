@@ -125,9 +125,11 @@ def _page(tasks: Sequence[TaskVectors], groups: Sequence[str], width: float, row
         inch_text(figure, names_inches + column * (panel + gap), top, heading, **_NOTE)
     top += 0.1
     for task in tasks:
-        title = fit_lines(task.task or "(no task name)", width - 0.5, most=1, points=BASE)
+        counts = _counts(task)
+        room = width - 0.2 - 0.05 * len(counts)
+        title = fit_lines(task.task or "(no task name)", room, most=1, points=BASE + 0.7)
         inch_text(figure, 0.04, top + 0.06, title, fontweight="bold")
-        inch_text(figure, width - 0.1, top + 0.07, _counts(task), ha="right", **_NOTE)
+        inch_text(figure, width - 0.1, top + 0.07, counts, ha="right", **_NOTE)
         top += TITLE_INCHES
         high = row_inches * len(task.names)
         for column, source in enumerate(sources):
