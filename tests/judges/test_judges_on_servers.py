@@ -140,7 +140,7 @@ def test_a_server_that_tells_the_likeliest_tokens_alone_leaves_the_rest_unknown(
 
 
 def test_on_sglang_prefixes_are_scored_after_the_tokens_as_they_are(server: Running, tmp_path: Path) -> None:
-    model = get_model("sglang/tiny", base_url=server.url)
+    model = get_model("sglang/tiny", base_url=server.url, question="frames")
     run = run_judge(stepscore.get_judge("topreward", model=model, prefixes=3), subject(), tmp_path)
     assert run.judgements().column("error").to_pylist() == [None, None]
     assert run.curves().column("progress").null_count == 0

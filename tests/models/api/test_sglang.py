@@ -66,7 +66,7 @@ def test_prefixes_keep_their_tokens_as_they_are(server: Running) -> None:
     prompts = tuple(Prompt((Turn("user", (VideoPrefix(), text)),), template="open") for text in texts)
     request = ScorePrefixes(video, (3, 1), prompts, (" True", "yes"))
     before = server.stats()["total"]
-    found = ask(server).score_prefixes(request)
+    found = ask(server, question="frames").score_prefixes(request)
     assert server.stats()["total"] - before == 4
     for tail, rows in zip(texts, found.logprobs, strict=True):
         for length, row in zip(request.lengths, rows, strict=True):

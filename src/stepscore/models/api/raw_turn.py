@@ -20,6 +20,8 @@ from stepscore.errors import ModelError
 from stepscore.models.api.frame_pairs import FramePair, frame_pairs
 
 VISION_START, VIDEO_PAD, VISION_END = "<|vision_start|>", "<|video_pad|>", "<|vision_end|>"
+BARE, WRAPPED = VIDEO_PAD, f"{VISION_START}{VIDEO_PAD}{VISION_END}"
+"""What stands for a video in a text. A server's transformers replaces the first since 5.10, the second before."""
 
 RAW_TURN = (
     "{%- for message in messages -%}{%- for part in message['content'] -%}"
@@ -47,17 +49,12 @@ class Way:
 
 
 def ways() -> tuple[Way, ...]:
-    """Return the ways to try, in order.
-
-    What stands for a video depends on the server's transformers: since 5.10 it replaces ``<|video_pad|>`` alone,
-    before it replaced the tokens around it too (``wrapped``).
-    """
-    wrapped = f"{VISION_START}{VIDEO_PAD}{VISION_END}"
+    """Return the ways to try, in order."""
     return (
         Way("template file", {"chat_template_kwargs": {"raw_turn": "bare"}}),
         Way("template file, wrapped", {"chat_template_kwargs": {"raw_turn": "wrapped"}}),
-        Way("template of the request", {"chat_template": _raw_turn(f"'{VIDEO_PAD}'")}),
-        Way("template of the request, wrapped", {"chat_template": _raw_turn(f"'{wrapped}'")}),
+        Way("template of the request", {"chat_template": _raw_turn(f"'{BARE}'")}),
+        Way("template of the request, wrapped", {"chat_template": _raw_turn(f"'{WRAPPED}'")}),
     )
 
 
@@ -71,7 +68,7 @@ def template_with_raw_turn(own: str) -> str:
     The own template writes what it wrote by itself, compiled as transformers and vLLM do (``trim_blocks`` and
     ``lstrip_blocks``): it begins on a line of its own, and jinja drops the newline at the end of a file.
     """
-    video = f"'{VISION_START}{VIDEO_PAD}{VISION_END}' if raw_turn == 'wrapped' else '{VIDEO_PAD}'"
+    video = f"'{WRAPPED}' if raw_turn == 'wrapped' else '{BARE}'"
     begin = f"{{%- if raw_turn is defined and raw_turn -%}}\n{_raw_turn(video)}\n{{%- else %}}\n"
     return f"{begin}{own.removesuffix(chr(10))}{{{{ '' }}}}{{% endif %}}\n"
 
