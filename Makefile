@@ -13,11 +13,14 @@ CORE_READY := $(CORE_VENV)/.ready
 DOCS_VENV := .venv-docs
 DOCS_BIN := $(DOCS_VENV)/$(SCRIPTS)
 DOCS_READY := $(DOCS_VENV)/.ready
+VLLM_VENV := .venv-vllm
+VLLM_BIN := $(VLLM_VENV)/$(SCRIPTS)
+VLLM_READY := $(VLLM_VENV)/.ready
 JOBS ?= 2
 PIP := -m pip install --quiet --disable-pip-version-check
 NEW_ENOUGH := $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "StepScore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test test-core test-web lint docs bench dist clean
+.PHONY: demo test test-core test-web test-vllm lint docs bench dist clean
 
 # The core alone: no torch, no test tools, no Debian package.
 demo: $(DEMO_READY)
@@ -25,7 +28,7 @@ demo: $(DEMO_READY)
 
 # The browser's tests come first and by themselves: two browsers starve each other's video.
 test: $(READY) lint test-web
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --ignore tests/web
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --ignore tests/web --ignore tests/vllm
 
 # Without any extra, in an environment of its own: what a plain `pip install stepscore` must be able to do.
 test-core: $(CORE_READY)
@@ -33,6 +36,10 @@ test-core: $(CORE_READY)
 
 test-web: $(READY)
 	$(BIN)/python -m pytest tests/web -q --timeout 180
+
+# A real vLLM on this machine's CPU: some minutes and 3.5 GB to install, once, in an environment of its own.
+test-vllm: $(READY) $(VLLM_READY)
+	$(BIN)/python -m pytest tests/vllm --vllm $(VLLM_BIN)/python -q -s
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -86,5 +93,11 @@ $(DOCS_READY): pyproject.toml constraints.txt
 	$(DOCS_BIN)/python $(PIP) --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
+$(VLLM_READY): tools/install_vllm.py
+	@$(NEW_ENOUGH)
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_BIN)/python tools/install_vllm.py
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO_VENV) $(CORE_VENV) $(DOCS_VENV) demo dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO_VENV) $(CORE_VENV) $(DOCS_VENV) $(VLLM_VENV) demo dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis

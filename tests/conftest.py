@@ -32,6 +32,7 @@ NEED_EXTRAS = (
     "server/test_app.py",
     "sim",
     "training",
+    "vllm",
     "web",
 )
 """Tests of what comes with an extra, under ``tests``; all others run with a plain installation."""
@@ -41,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--core", action="store_true", help="leave out tests that need an extra of the package")
     parser.addoption(
         "--wheel", type=Path, help="run the tests of a built wheel, installed by itself (make dist)"
+    )
+    parser.addoption(
+        "--vllm",
+        type=Path,
+        help="run the tests on a real vLLM, with this Python that has it (make test-vllm)",
     )
 
 
