@@ -60,9 +60,10 @@ def npm() -> str:
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         absent("playwright")
+    expect.set_options(timeout=PATIENCE)
     if chromium is None:
         absent("chromium")
     with sync_playwright() as playwright:

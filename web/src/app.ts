@@ -14,6 +14,8 @@ export interface View {
   element: HTMLElement;
   /** Follow a changed address without being rebuilt; false if that is not possible. */
   update?: (context: Context) => boolean;
+  /** Show newer data of the same runs where the person is; false if the view is to be made anew. */
+  refresh?: (context: Context) => boolean;
   /** Colours have changed. */
   repaint?: () => void;
   close?: () => void;

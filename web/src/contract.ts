@@ -13,7 +13,7 @@
  * --json` prints. src/stepscore/report/page/data.py writes this; both change together (`format`).
  */
 
-export const FORMAT = 5;
+export const FORMAT = 6;
 
 /** Numbers as little-endian base64, see `unpack` rules:
  *  - "f64": the values, NaN for unknown.
@@ -54,7 +54,8 @@ export type Rank = [from: number, to: number] | null;
 export interface PageData {
   format: number; // FORMAT
   written: { stepscore: string; created: string /* ISO 8601, UTC */ };
-  live: boolean; // served by `stepscore view` (videos at media/N), not a file on disk
+  live: boolean; // served by `stepscore view` (videos at media/N, newer data at data), not a file on disk
+  version: string; // of the data on a page that is served; "" elsewhere
   title: string; // e.g. "demo/recorded, demo/linear-time"; set document.title from it
   revision: Revision; // the OPD revision of every stored metric value and Estimate
   /** Revisions in which the page itself computes opd_prefixes of `progress` with its times while playing ("v1.0",
@@ -71,6 +72,7 @@ export interface PageData {
   failure_mode_rules: FailureModeRule[]; // the meaning of each failure mode's name
   episodes: EpisodeTable;
   truth: TruthTable;
+  traces: TraceTable;
   files: MediaFile[];
   videos: VideoTable;
   posters: string[]; // frames of failures: JPEG in base64, at most 24 of at most 240 pixels; [] without videos
@@ -110,6 +112,7 @@ export interface RunInfo {
   baseline: boolean; // a judge that looks at no frame: linear-time, constant, random-monotone
   source: string;
   status: string; // "finished", "started", "stopped by the budget"
+  running: boolean; // on a page that is served: whether a process is judging into it now; elsewhere false
   created: string;
   updated: string;
   versions: Record<string, string>;
@@ -281,6 +284,26 @@ export interface TruthTable {
   times: Packed; // seconds, over their own range
   progress: Packed; // 0..1, NaN unknown
   left_out: number; // episodes whose truth is not on the page because of its size
+}
+
+/** State, action and other numbers that were recorded beside the videos, for drawing; a row per episode that has any.
+ *  Columns of equal length but for the concatenated ones. */
+export interface TraceTable {
+  /** Signals of an episode with their dimensions, each distinct list once; `left_out` dimensions are not on the page. */
+  layouts: { signal: string; dimensions: string[]; left_out: number }[][];
+  episode: number[]; // indices into episodes, ascending
+  layout: number[]; // index into layouts
+  length: number[]; // points of each row, which all its dimensions share; lines between them are straight
+  steps: number[]; // how many were recorded
+  times: Packed; // of all rows, concatenated; seconds, over their own range
+  low: Packed; // of every dimension of every row: its least and its greatest value, NaN if none is known
+  high: Packed;
+  /** Of every row every dimension's points, one dimension after the other: low + q / 65534 * (high - low). */
+  values: Packed;
+  left_out: number[]; // episodes that have some, which are not on the page because of its size
+  unavailable: Record<string, string>; // episode -> why there are none
+  /** On a page that is served: the number under which an episode's table is at traces/N, -1 for none; null elsewhere. */
+  served: number[] | null;
 }
 
 export interface MediaFile {

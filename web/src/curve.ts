@@ -1,8 +1,8 @@
 // Curves over time with a cursor that is also a handle: press or drag anywhere to seek.
 import uPlot from "uplot";
-import type { FrameClock } from "./clock";
 import { css, h } from "./dom";
 import { percent } from "./format";
+import { seekByDragging, type Seeking } from "./seek-by-dragging";
 
 export interface Line {
   name: string;
@@ -12,13 +12,6 @@ export interface Line {
   /** "trend": followed by the cursor, what has been played coloured by its trend; "own": the same in its own
    *  colour; "truth": dashed; "plain" by default. */
   kind?: "trend" | "own" | "truth" | "plain";
-}
-
-export interface CurveOptions {
-  clock: FrameClock;
-  seek: (frame: number) => void;
-  /** Called before and after a drag, so that playback can pause. */
-  hold?: (held: boolean) => void;
 }
 
 export const AXIS = 46; // pixels for the labels at the left; the lanes below have the same margin
@@ -63,7 +56,7 @@ export class CurvePlot {
   private readonly cursor = h("div", { class: "cursor" });
   private dots: HTMLElement[] = [];
 
-  constructor(private readonly options: CurveOptions) {
+  constructor(private readonly options: Seeking) {
     this.element = h("div", {
       class: "curve",
       role: "slider",
@@ -75,7 +68,7 @@ export class CurvePlot {
     });
     this.resize = new ResizeObserver(() => this.fit());
     this.resize.observe(this.element);
-    this.element.addEventListener("pointerdown", (event) => this.drag(event));
+    seekByDragging(this.element, () => this.plot?.over.getBoundingClientRect() ?? null, options);
   }
 
   /** Draw these lines. */
@@ -250,25 +243,5 @@ export class CurvePlot {
       ctx.stroke();
     }
     ctx.restore();
-  }
-
-  private drag(press: PointerEvent): void {
-    if (press.button !== 0 || !this.plot) return;
-    press.preventDefault();
-    this.element.focus({ preventScroll: true });
-    this.element.setPointerCapture(press.pointerId);
-    this.options.hold?.(true);
-    const go = (event: PointerEvent): void => {
-      const box = this.plot!.over.getBoundingClientRect();
-      const time = ((event.clientX - box.left) / box.width) * this.options.clock.duration;
-      this.options.seek(this.options.clock.at(time));
-    };
-    go(press);
-    const done = (): void => {
-      this.element.removeEventListener("pointermove", go);
-      this.options.hold?.(false);
-    };
-    this.element.addEventListener("pointermove", go);
-    this.element.addEventListener("lostpointercapture", done, { once: true });
   }
 }

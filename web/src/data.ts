@@ -3,6 +3,7 @@ import type { Board, Est, Judgements, MetricInfo, PageData } from "./contract";
 import { FORMAT } from "./contract";
 import type { DoneRule } from "./opd-robust";
 import { Numbers, textAt } from "./packed";
+import { Traces } from "./traces";
 
 export interface Curve {
   times: Float64Array;
@@ -194,6 +195,7 @@ export class RunData {
 
 export class Data {
   readonly runs: RunData[];
+  readonly traces: Traces;
   private readonly metricByName: Map<string, MetricInfo>;
   private keys: Map<string, number> | null = null;
   private readonly durations: Numbers;
@@ -203,6 +205,7 @@ export class Data {
     this.runs = page.judgements.map((table) => new RunData(table, page));
     this.metricByName = new Map(page.metrics.map((metric) => [metric.name, metric]));
     this.durations = new Numbers(page.episodes.duration_s);
+    this.traces = new Traces(page.traces);
   }
 
   metric(name: string): MetricInfo | undefined {

@@ -1,9 +1,12 @@
 // The shell of the page: title, navigation, judge, colours; the views fill the rest.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./styles/live-runs.css";
 import type { Context, View } from "./app";
 import { readPage, type Data } from "./data";
 import { choice, fill, h } from "./dom";
+import { LiveRuns } from "./live-runs";
+import { makeAnew } from "./make-anew";
 import { readRoute, routeHash } from "./route";
 import { themeButton } from "./theme";
 import { explorer } from "./views/explorer";
@@ -57,6 +60,7 @@ function start(root: HTMLElement): void {
       judge,
       themeButton(() => view?.repaint?.()),
     ),
+    data.page.live && new LiveRuns(data.page, renew).element,
     main,
   );
 
@@ -74,6 +78,23 @@ function start(root: HTMLElement): void {
     main.className = `view-${wanted}`;
     fill(main, view.element);
     document.body.dataset.ready = wanted;
+  }
+
+  /** Show newer data where the person is. */
+  function renew(newer: Data): void {
+    const old = data;
+    const route = readRoute();
+    data = newer;
+    const board = boardOf(data, route);
+    const context: Context = { data, route, board };
+    if (old.page.boards.length !== data.page.boards.length || board.id !== boardId)
+      drawFrame((boardId = board.id), carried(data, route, board));
+    if (!view?.refresh?.(context))
+      makeAnew(main, () => {
+        view?.close?.();
+        view = VIEWS[name].make(context);
+        return view.element;
+      });
   }
 
   function drawFrame(current: string, options: Record<string, string>): void {

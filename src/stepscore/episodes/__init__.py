@@ -1,8 +1,9 @@
 """Recorded rollouts, in one form whatever wrote them.
 
 :func:`open_episodes` lists the episodes of a source without decoding anything; :meth:`Episode.clip` decodes the
-requested frames into a :class:`Clip`. Each format is one reader, in one file. :func:`perturb` changes an episode by
-one of the names in ``PERTURBATIONS``; :func:`match_lengths` cuts failures to the lengths of successes.
+requested frames into a :class:`Clip`, and :meth:`Episode.signals` reads state and action. Each format is one reader,
+in one file. :func:`perturb` changes an episode by one of the names in ``PERTURBATIONS``; :func:`match_lengths` cuts
+failures to the lengths of successes.
 """
 
 from stepscore.episodes.clip import Clip
@@ -23,6 +24,7 @@ from stepscore.episodes.sampling import (
     sample_frames,
     sample_indices,
 )
+from stepscore.episodes.signals import Signal, SignalReader
 from stepscore.episodes.source import Episodes, Listing, Reader, ReadOptions, open_episodes, reader_registry
 from stepscore.episodes.view import View, ViewInfo
 
@@ -39,6 +41,8 @@ __all__ = [
     "ReadOptions",
     "Reader",
     "SampledFrames",
+    "Signal",
+    "SignalReader",
     "Stage",
     "Subgoal",
     "View",

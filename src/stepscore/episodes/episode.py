@@ -14,6 +14,7 @@ from stepscore.episodes.goals.goal_frame import GoalFrame
 from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.sampling import sample_indices
+from stepscore.episodes.signals import Signal, SignalReader
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import SuccessMode
@@ -39,6 +40,8 @@ class Episode:
         success_mode: When its success counts, where the task says so.
         labels: Success, subgoals, stages and progress that are known to be true.
         recorded: Files beside it in which another tool may have written its curve; two are ambiguous.
+        signal_reader: Reads what was recorded beside its videos, such as state and action; ``None`` where its
+            format has nothing of the kind. See :meth:`signals`.
         metadata: Further fields of the source.
         error: Why it cannot be read, where its reader knows already; asking for its frames raises an EpisodeError.
     """
@@ -58,6 +61,7 @@ class Episode:
     success_mode: SuccessMode | None = None
     labels: Labels = field(default_factory=Labels)
     recorded: tuple[Path, ...] = ()
+    signal_reader: SignalReader | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     error: str | None = None
 
@@ -115,6 +119,15 @@ class Episode:
         """Frame count, rate and duration of the main view; ``None`` for an episode without video."""
         self.check()
         return self.views[self.main_view].info() if self.views else None
+
+    def signals(self) -> tuple[Signal, ...]:
+        """Read the numbers recorded beside its videos, state and action first; empty where there are none.
+
+        Raises:
+            EpisodeError: The source should have them, and cannot be read.
+        """
+        self.check()
+        return self.signal_reader.read() if self.signal_reader is not None else ()
 
     def clip(
         self,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._reading import shown
-from stepscore.episodes import Episode, Episodes, View, open_episodes
+from stepscore.episodes import Episode, Episodes, Signal, View, open_episodes
 from stepscore.episodes.lerobot import FetchedView, cache_only, dataset_folder
 from stepscore.errors import EpisodeError, SourceError, StepScoreError
 from stepscore.runs import Run
@@ -74,6 +74,31 @@ class RunSources:
         return {
             name: judged.get(name) or self._usable_or_reason(view, source) for name, view in every.items()
         }
+
+    def records_signals(self, row: Mapping[str, Any]) -> bool:
+        """Return whether the source of an episode records numbers beside its videos; ``False`` if it is not there."""
+        with suppress(StepScoreError), cache_only():
+            return (
+                bool(row["views"])
+                and self._open(str(row["source"]))[row["episode_id"]].signal_reader is not None
+            )
+        return False
+
+    def signals(self, row: Mapping[str, Any]) -> tuple[Signal, ...]:
+        """Return state, action and other numbers of an episode; empty where its source records none. Fetches nothing.
+
+        Raises:
+            SourceError: Its source is not there.
+            EpisodeError: As for :meth:`episode`, or its file of numbers cannot be read.
+        """
+        source = self._open(str(row["source"]))
+        if not self.records_signals(row):
+            return ()
+        with cache_only():
+            episode = self.episode(row)
+            if episode.signal_reader is not None and self._given is None:
+                _check_file(episode.signal_reader.path, source)
+            return episode.signals()
 
     def _usable_or_reason(self, view: View, source: Episodes) -> View | str:
         try:
@@ -156,15 +181,19 @@ def _check_fingerprint(judged: Episode, row: Mapping[str, Any], source: Episodes
 
 
 def _check_inside(view: View, source: Episodes) -> None:
+    for path in _files(view):
+        _check_file(path, source)
+
+
+def _check_file(path: Path, source: Episodes) -> None:
     root = os.path.realpath(source.source)
     if os.path.isfile(root):
         root = os.path.dirname(root)
-    for path in _files(view):
-        if not Path(os.path.realpath(path)).is_relative_to(_cached_dataset(root)):
-            raise EpisodeError(
-                f"{shown(path)} is outside of its source {shown(source.source)}. "
-                "If the source is your own, say so: --source SOURCE"
-            )
+    if not Path(os.path.realpath(path)).is_relative_to(_cached_dataset(root)):
+        raise EpisodeError(
+            f"{shown(path)} is outside of its source {shown(source.source)}. "
+            "If the source is your own, say so: --source SOURCE"
+        )
 
 
 def _files(view: View) -> list[Path]:

@@ -4,6 +4,7 @@
 """
 
 from stepscore.runs.dry_run import dry_run
+from stepscore.runs.journal import is_being_written
 from stepscore.runs.local import FinishedEpisode, error_text, run_episodes
 from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
 from stepscore.runs.records import finite_or_none
@@ -19,6 +20,7 @@ __all__ = [
     "dry_run",
     "error_text",
     "finite_or_none",
+    "is_being_written",
     "open_run",
     "run_episodes",
     "score",

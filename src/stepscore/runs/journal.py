@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, NoReturn
 
-from stepscore._locks import try_lock
+from stepscore._locks import RETRY_S, try_lock
 from stepscore._reading import check_regular, shown
 from stepscore.errors import EpisodeError, RunError
 from stepscore.runs.protocol import canonical_json
@@ -28,6 +29,7 @@ MAX_LINE_BYTES = 1 << 26
 """Longest line of a journal that is written or read."""
 
 _TAIL_BYTES = 1 << 16
+_LOCK_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Journal:
         except OSError as error:
             raise RunError(f"Cannot write {shown(self.path)}: {error.strerror or error}.") from error
         try:
-            if not try_lock(file):
+            if not _try_lock_again(file):
                 raise RunError(
                     f"Another process is writing to {shown(self.path.parent)}. "
                     "Wait for it, or choose another folder: -o RUN"
@@ -133,6 +135,26 @@ class Journal:
                 f"Cannot write {shown(self.path)}: {error.strerror or error}. Finished episodes are safe: "
                 "make room, then run the same command to continue."
             ) from error
+
+
+def is_being_written(path: Path) -> bool:
+    """Return whether some process is writing to a journal now; one that was killed is not."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return not try_lock(file)
+    except OSError:
+        return False
+
+
+def _try_lock_again(file: io.FileIO) -> bool:
+    """Lock the journal; whoever only asks whether it is locked holds the lock for less than these tries take."""
+    for _ in range(_LOCK_TRIES):
+        if try_lock(file):
+            return True
+        time.sleep(RETRY_S)
+    return False
 
 
 def read_line(file: IO[bytes], offset: int) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""The web application: the page at ``/`` and its videos at ``/media/N``; everything else is 404.
+"""The web application: the page, newer data for it, its videos, and state and action of its episodes.
+
+They are at ``/``, ``/data``, ``/media/N`` and ``/traces/N``; everything else is 404.
 
 It is bound to the loopback interface and answers only requests whose Host header names that interface: a web page
 from another host cannot reach it through a domain name that resolves to this machine (DNS rebinding).
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = "127.0.0.1"
-_MEDIA_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _CHUNK_BYTES = 1 << 18
 _HEADERS = (
@@ -49,13 +51,32 @@ def make_app(live: LivePage) -> Starlette:
         try:
             return Response(live.page(), media_type="text/html", headers=headers)
         except (StepScoreError, OSError) as error:
-            # As text, which no browser takes for a page. The next request tries again.
-            line = f"{' '.join(str(error).split())}\n"
-            return Response(line.encode("utf-8", "replace"), 503, headers, media_type="text/plain")
+            # The browser asks again by itself: a run may just have begun.
+            return _error_line(error, headers | {"Refresh": "3"})
+
+    def data(request: Request) -> Response:
+        headers = {"Cache-Control": "no-store"}
+        try:
+            content = live.data(request.query_params.get("version", ""))
+        except (StepScoreError, OSError) as error:
+            return _error_line(error, headers)
+        if content is None:
+            return Response(status_code=204, headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
+
+    def traces(request: Request) -> Response:
+        number = request.path_params["number"]
+        try:
+            content = live.traces(int(number)) if _NUMBER.fullmatch(number) else None
+        except (StepScoreError, OSError) as error:
+            return _error_line(error, {"Cache-Control": "no-store"})
+        if content is None:
+            return _not_found()
+        return Response(content, media_type="application/json", headers={"Cache-Control": "no-cache"})
 
     def media(request: Request) -> Response:
         number = request.path_params["number"]
-        video = live.media(int(number)) if _MEDIA_NUMBER.fullmatch(number) else None
+        video = live.media(int(number)) if _NUMBER.fullmatch(number) else None
         file = _open(video) if video is not None else None
         if video is None or file is None:
             return _not_found()
@@ -66,7 +87,12 @@ def make_app(live: LivePage) -> Starlette:
         return _not_found()
 
     app = Starlette(
-        routes=[Route("/", page), Route("/media/{number}", media)],
+        routes=[
+            Route("/", page),
+            Route("/data", data),
+            Route("/media/{number}", media),
+            Route("/traces/{number}", traces),
+        ],
         exception_handlers={HTTPException: not_found},
         middleware=[Middleware(_LoopbackHostOnly)],
     )
@@ -185,6 +211,14 @@ def _chunks(file: BinaryIO, byte_range: ByteRange) -> Iterator[bytes]:
             return
         left -= len(chunk)
         yield chunk
+
+
+def _error_line(error: Exception, headers: dict[str, str]) -> Response:
+    """Return an error as one line of text, which no browser takes for a page. The next request tries again."""
+    from starlette.responses import Response
+
+    line = f"{' '.join(str(error).split())}\n"
+    return Response(line.encode("utf-8", "replace"), 503, headers, media_type="text/plain")
 
 
 def _not_found() -> Response:

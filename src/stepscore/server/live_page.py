@@ -1,4 +1,9 @@
-"""The page of some runs, kept up to date while they grow."""
+"""The page of some runs, kept up to date while they grow.
+
+An open page asks for newer data every few seconds. Measuring a large run takes long, on the machine that may be
+judging it: so what a page asks for, and not a person, is measured anew only after a pause of :data:`PAUSE` times as
+long as the last time took.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,27 @@ import base64
 import hashlib
 import os
 import re
+import secrets
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stepscore._defaults import DEFAULT_REVISION
-from stepscore.report.page import ServedVideos, page_data, page_template, page_text
-from stepscore.runs import open_run
+from stepscore.report.page import (
+    RunSources,
+    ServedTraces,
+    ServedVideos,
+    data_text,
+    page_data,
+    page_template,
+    page_text,
+)
+from stepscore.runs import is_being_written, open_run
+
+PAUSE = 4
+"""Pause between two measurements for open pages, in units of the time that the last one took."""
 
 _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 
@@ -32,6 +50,14 @@ class Media(NamedTuple):
     type: str
     device: int
     inode: int
+
+
+class _RunState(NamedTuple):
+    """What changes when a run does: its journal, ``run.json``, and whether it is being written."""
+
+    journal: tuple[int, int]
+    info: tuple[int, int]
+    running: bool
 
 
 class LivePage:
@@ -58,36 +84,81 @@ class LivePage:
     ) -> None:
         self._folders = tuple(folders)
         self._revision, self._done_at, self._source = revision, done_at, source
-        self._template = page_template() if template is None else template
+        self._template = served_template(page_template() if template is None else template)
         self._host = ServedVideos() if videos else None
+        self._traces = ServedTraces()
         self._media: list[Media] = []
         self._lock = threading.Lock()
-        self._state: tuple[tuple[int, int], ...] | None = None
-        self._page = b""
+        self._state: tuple[_RunState, ...] | None = None
+        self._data: dict[str, Any] = {}
+        self._sources = RunSources(())
+        self._page: bytes | None = None
+        self._build, self._name = 0, secrets.token_hex(4)
+        self._next_s = 0.0
         self.csp = content_policy(self._template)
 
     def page(self) -> bytes:
-        """Return the page, rebuilt if a journal has changed since; the numbers of videos stay the same.
+        """Return the page, rebuilt if a run has changed since; the numbers of videos stay the same.
 
         Raises:
             StepScoreError: A run cannot be read now; a later call tries again.
         """
         with self._lock:
-            state = tuple(_state(folder / "journal.jsonl") for folder in self._folders)
-            if state != self._state:
-                runs = [open_run(folder) for folder in self._folders]
-                data = page_data(
-                    runs,
-                    self._host,
-                    revision=self._revision,
-                    done_at=self._done_at,
-                    live=True,
-                    source=self._source,
-                )
-                text = page_text(data, self._template)
-                self._page, self._state = text.encode("utf-8", "replace"), state
-                self._update_media()
+            self._update()
+            if self._page is None:
+                self._page = page_text(self._data, self._template).encode("utf-8", "replace")
             return self._page
+
+    def data(self, version: str) -> bytes | None:
+        """Return the page's data as JSON; ``None`` where those of this version are still current.
+
+        Args:
+            version: ``version`` of the data that the page has.
+
+        Raises:
+            StepScoreError: A run cannot be read now; a later call tries again.
+        """
+        with self._lock:
+            if self._state is None or time.monotonic() >= self._next_s:
+                self._update()
+            if self._data["version"] == version:
+                return None
+            return data_text(self._data).encode("utf-8", "replace")
+
+    def traces(self, number: int) -> bytes | None:
+        """Return state and action of the episode with this number as JSON; ``None`` if there is none.
+
+        Raises:
+            StepScoreError: Its source cannot be read.
+        """
+        table = self._traces.table(number, self._sources)
+        return None if table is None else data_text(table).encode("utf-8", "replace")
+
+    def _update(self) -> None:
+        state = tuple(_run_state(folder) for folder in self._folders)
+        if state == self._state:
+            return
+        started = time.monotonic()
+        runs = [open_run(folder) for folder in self._folders]
+        data = page_data(
+            runs,
+            self._host,
+            revision=self._revision,
+            done_at=self._done_at,
+            live=True,
+            source=self._source,
+            traces=self._traces,
+        )
+        running = {str(folder): one.running for folder, one in zip(self._folders, state, strict=True)}
+        for row in data["runs"]:
+            row["running"] = running.get(row["path"], False)
+        self._build += 1
+        self._data = data | {"version": f"{self._name}-{self._build}"}
+        self._sources = RunSources(runs, self._source)
+        self._page, self._state = None, state
+        self._update_media()
+        now = time.monotonic()
+        self._next_s = now + PAUSE * (now - started)
 
     def media(self, number: int) -> Media | None:
         """Return the video with this number; ``None`` if there is none."""
@@ -104,6 +175,11 @@ class LivePage:
             self._media.append(Media(path, mime_type, device, inode))
 
 
+def served_template(template: str) -> str:
+    """Return the template for a page that is served: its own policy then allows requests to the server it is from."""
+    return template.replace("default-src 'none'; ", "default-src 'none'; connect-src 'self'; ", 1)
+
+
 def content_policy(template: str) -> str:
     """Return a Content-Security-Policy that allows the template's own scripts only and no other host."""
     hashes = [
@@ -114,6 +190,7 @@ def content_policy(template: str) -> str:
     return "; ".join(
         [
             "default-src 'none'",
+            "connect-src 'self'",
             f"script-src {' '.join(hashes) or chr(39) + 'none' + chr(39)}",
             "style-src 'unsafe-inline'",
             "img-src 'self' data: blob:",
@@ -125,9 +202,14 @@ def content_policy(template: str) -> str:
     )
 
 
-def _state(journal: Path) -> tuple[int, int]:
+def _run_state(folder: Path) -> _RunState:
+    journal = folder / "journal.jsonl"
+    return _RunState(_file_state(journal), _file_state(folder / "run.json"), is_being_written(journal))
+
+
+def _file_state(path: Path) -> tuple[int, int]:
     try:
-        status = journal.stat()
+        status = path.stat()
     except OSError:
         return -1, -1  # opening the run says what is wrong
     return status.st_size, status.st_mtime_ns

@@ -14,6 +14,7 @@ import { lanes, stagesOf } from "./lanes";
 import { verdictsOf } from "./list/selection";
 import { livePanel, type LivePanel } from "./live";
 import { Pane, type Moved } from "./pane";
+import { showTraces, TraceSection } from "./traces/trace-section";
 import type { Jump } from "./transport";
 import { worstTime } from "./worst";
 
@@ -25,6 +26,7 @@ export class EpisodePane extends Pane {
   private readonly truth: { times: Float64Array; values: Float64Array; name: string; visible: boolean } | null;
   private readonly legend = h("div", { class: "judges", role: "group", "aria-label": "Curves shown" });
   private readonly live: LivePanel;
+  private readonly traces: TraceSection;
   private channel = "progress";
 
   /** Without a frame it opens at its worst time. `compareWith` is the control that adds another episode. */
@@ -56,6 +58,8 @@ export class EpisodePane extends Pane {
     this.truth = truth && { ...truth, visible: true };
     const done = data.runs[this.main.item.run].doneRule(this.main.item.row);
     this.live = livePanel(this.main, done, data.page.live_revisions, data.page.revision, this.main !== judges[0]);
+    this.traces = new TraceSection(this.seeking);
+    showTraces(this.traces, data.traces, item.episode);
     const items = judges.map((judge) => judge.item);
     const episodeDetails = details(context, items, videos);
     const labels = new Map(verdictsOf(data, item, "label"));
@@ -79,6 +83,7 @@ export class EpisodePane extends Pane {
         (time) => this.seek(this.clock.at(time)),
         episodeDetails.showReason,
       ),
+      this.traces.element,
       episodeDetails.element,
     );
     this.draw();
@@ -111,6 +116,7 @@ export class EpisodePane extends Pane {
 
   protected at(time: number): void {
     this.live.at(time, this.channel === "progress" ? this.plot.valueAt(time) : NaN);
+    this.traces.at(time);
   }
 
   private draw(): void {

@@ -4,6 +4,7 @@ import { CurvePlot } from "../curve";
 import type { CurveEvent } from "../curve-events";
 import { h } from "../dom";
 import { Player, type VideoSource } from "../player";
+import type { Seeking } from "../seek-by-dragging";
 import { Transport, type Jump } from "./transport";
 
 export type Moved = (frame: number, playing: boolean) => void;
@@ -27,6 +28,8 @@ export abstract class Pane {
   protected readonly clock: FrameClock;
   protected readonly plot: CurvePlot;
   protected readonly transport: Transport;
+  /** Where the curve and the lanes below it are pressed or dragged. */
+  protected readonly seeking: Seeking;
   protected readonly status = h("p", { class: "jump-status muted", role: "status" });
   private readonly moved: Moved;
   private resume = false;
@@ -34,7 +37,8 @@ export abstract class Pane {
   constructor({ clock, videos, jumps, moved }: PaneParts) {
     this.clock = clock;
     this.moved = moved;
-    this.plot = new CurvePlot({ clock, seek: (to) => this.seek(to), hold: (held) => this.hold(held) });
+    this.seeking = { clock, seek: (to) => this.seek(to), hold: (held) => this.hold(held) };
+    this.plot = new CurvePlot(this.seeking);
     this.player = new Player(videos, clock, () => this.follow());
     this.transport = new Transport(this.player, clock, jumps, (kind) => this.jump(kind));
   }

@@ -1,5 +1,6 @@
 // The explorer: the list of episodes on one side, the chosen ones on the other, keyboard control of both.
 import "../styles/explorer.css";
+import "../styles/traces.css";
 import type { Context, View } from "../app";
 import type { Item } from "../data";
 import { fill, h } from "../dom";
@@ -11,6 +12,7 @@ import { filterControls } from "../explorer/list/controls";
 import { episodeList } from "../explorer/list/episode-list";
 import { NO_FILTER, readFilter, select, type Filter } from "../explorer/list/selection";
 import type { Pane } from "../explorer/pane";
+import { judged, sameIn, sameItem } from "../explorer/same-item";
 import { worstFailure } from "../explorer/worst";
 import { plural } from "../format";
 import { replaceRoute, routeHash } from "../route";
@@ -210,6 +212,33 @@ export function explorer(first: Context): View {
     else open(at, Number(frame) || 0, beside);
   }
 
+  /** Newer data: the list grows around the episode on screen, which stays as it is unless it was judged anew. */
+  function refresh(next: Context): boolean {
+    const before = context;
+    const kept = chosen < 0 ? [] : [items[chosen], ...others];
+    context = next;
+    items = select(context, filter);
+    if (!controls.contains(document.activeElement)) drawControls(false);
+    count();
+    const again = (item: Item): Item[] => sameIn(next.data, before.data, item);
+    const [main, ...beside] = kept.flatMap(again);
+    const at = main ? items.findIndex((item) => sameItem(item, main)) : -1;
+    if (at < 0) {
+      openWorst();
+      return true;
+    }
+    others = beside;
+    chosen = at;
+    list.keep(items.length, at);
+    const changed = kept.some((item) => judged(before.data, item) !== judged(next.data, again(item)[0]));
+    if (changed && pane) {
+      const { frame, playing } = pane.player;
+      open(at, frame, others);
+      if (playing) pane.player.play();
+    }
+    return true;
+  }
+
   const keys = (event: KeyboardEvent): void => onKey(event, pane, (by) => open(chosen + by, 0), controls);
   addEventListener("keydown", keys);
   requestAnimationFrame(() => list.show(items.length, chosen));
@@ -241,6 +270,7 @@ export function explorer(first: Context): View {
       follow();
       return true;
     },
+    refresh,
     repaint: () => pane?.repaint(),
     close: () => {
       clearTimeout(writing);
@@ -248,10 +278,6 @@ export function explorer(first: Context): View {
       pane?.close();
     },
   };
-}
-
-function sameItem(a: Item, b: Item): boolean {
-  return a.run === b.run && a.row === b.row;
 }
 
 function decode(text: string): string {

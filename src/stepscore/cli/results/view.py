@@ -26,7 +26,7 @@ def view(
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
 ) -> None:
-    """Serve the report page of runs until Ctrl+C; reload it to show episodes judged since then."""
+    """Serve the report page of runs until Ctrl+C; an open page follows a run that is still being judged."""
     from stepscore.server import LivePage, serve
 
     if source is not None and no_videos:

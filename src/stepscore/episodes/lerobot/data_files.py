@@ -48,11 +48,11 @@ def _label_columns(path: Path, _mtime_ns: int, columns: tuple[str, ...]) -> Mapp
     subtasks: dict[int, tuple[tuple[float, str], ...]] = {}
     with open_parquet(path, EpisodeError) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=["episode_index", *columns]):
-            episodes = _flat(batch.column("episode_index")).astype(np.int64)
+            episodes = flat_column(batch.column("episode_index")).astype(np.int64)
             firsts = np.unique(episodes, return_index=True)
             for episode, first in zip(*(array.tolist() for array in firsts), strict=True):
                 if SUCCESS in columns:
-                    stated = _flat(batch.column(SUCCESS))[episodes == episode]
+                    stated = flat_column(batch.column(SUCCESS))[episodes == episode]
                     stated = stated[~np.isnan(stated)]
                     best = float(stated.max() > 0) if len(stated) else math.nan
                     success[episode] = np.fmax(success.get(episode, math.nan), best)
@@ -65,7 +65,7 @@ def _label_columns(path: Path, _mtime_ns: int, columns: tuple[str, ...]) -> Mapp
     }
 
 
-def _flat(column: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+def flat_column(column: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return a column of scalars, or of lists of one, as numbers; NaN for null."""
     if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
         column = column.flatten()
@@ -115,7 +115,7 @@ class ParquetImages:
         mtime_ns = check_regular(self.path, VideoError).st_mtime_ns
         left = MAX_READ_BYTES
         with open_parquet(self.path, VideoError) as file:
-            groups = _groups(self.path, mtime_ns, self.episode)
+            groups = row_groups(self.path, mtime_ns, self.episode)
             if (rows := sum(group.rows for group in groups)) != self.n:
                 raise VideoError(f"{self.location()}: {rows} rows in the file instead of {self.n}.")
             for group in groups:
@@ -151,7 +151,7 @@ def _image_bytes(cell: object) -> bytes:
     return content if isinstance(content, bytes) else b""
 
 
-class _Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows of an episode in one row group: ``rows`` of them from ``row`` on, the first being ``frame``."""
 
     number: int
@@ -161,19 +161,29 @@ class _Group(NamedTuple):
 
     @property
     def frames(self) -> range:
+        """The frames of the episode that are in it."""
         return range(self.frame, self.frame + self.rows)
 
 
-@lru_cache(maxsize=1024)
-def _groups(path: Path, _mtime_ns: int, episode: int) -> tuple[_Group, ...]:
-    groups: list[_Group] = []
+def row_groups(path: Path, mtime_ns: int, episode: int) -> tuple[RowGroup, ...]:
+    """Return where in a data file the frames of an episode are."""
+    groups: list[RowGroup] = []
     frame = 0
+    for number, episodes in enumerate(_episodes_of_groups(path, mtime_ns)):
+        mine = np.flatnonzero(episodes == episode)
+        if len(mine):
+            groups.append(RowGroup(number, int(mine[0]), frame, len(mine)))
+            frame += len(mine)
+    return tuple(groups)
+
+
+@lru_cache(maxsize=8)
+def _episodes_of_groups(path: Path, _mtime_ns: int) -> tuple[np.ndarray[Any, np.dtype[np.float64]], ...]:
+    """Return the ``episode_index`` of every row, by row group; kept for the next episode of the file."""
     with open_parquet(path, VideoError) as file:
         check_size(file, ["episode_index"], path, VideoError)
-        for number in range(file.metadata.num_row_groups):
-            rows = file.read_row_group(number, columns=["episode_index"]).column(0)
-            mine = np.flatnonzero(_flat(rows.combine_chunks()) == episode)
-            if len(mine):
-                groups.append(_Group(number, int(mine[0]), frame, len(mine)))
-                frame += len(mine)
-    return tuple(groups)
+        columns = [
+            file.read_row_group(number, columns=["episode_index"]).column(0)
+            for number in range(file.metadata.num_row_groups)
+        ]
+        return tuple(flat_column(column.combine_chunks()) for column in columns)

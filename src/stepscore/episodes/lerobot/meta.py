@@ -25,6 +25,7 @@ from stepscore.episodes.cameras import main_first
 from stepscore.episodes.lerobot.path_templates import check_template
 from stepscore.episodes.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
 from stepscore.episodes.parquet_files import MAX_TABLE_BYTES, open_parquet, read_parquet
+from stepscore.episodes.signals import MAX_DIMENSIONS
 from stepscore.episodes.video.video_view import FileSpan
 from stepscore.errors import EpisodeError, SourceError, first_field_error
 
@@ -41,18 +42,38 @@ SUBTASKS = tuple(
 )
 POLICY_AND_PAIR = ("policy", "pair")
 """Our own columns in meta/: the policy that acted, and the scene it shares with other policies."""
+NUMBERS = (
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    *(f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)),
+)
+INDEXES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+"""Columns that every dataset has to find its frames by."""
 _OPTIONAL = (*SUBTASKS, *POLICY_AND_PAIR)
 
 
 class _Feature(BaseModel):
     dtype: str
     shape: list[int] = []
+    names: Any = None
     info: dict[str, Any] | None = None
     video_info: dict[str, Any] | None = None
 
     @property
     def is_camera(self) -> bool:
         return self.dtype in ("video", "image")
+
+    @property
+    def is_signal(self) -> bool:
+        """Whether it has one number or a short list of numbers for each frame."""
+        return self.dtype in NUMBERS and len(self.shape) <= 1 and 0 < self.width <= MAX_DIMENSIONS
+
+    @property
+    def width(self) -> int:
+        """How many numbers a frame has."""
+        return self.shape[0] if self.shape else 1
 
     @property
     def is_depth(self) -> bool:

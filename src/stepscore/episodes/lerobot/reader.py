@@ -24,6 +24,7 @@ from stepscore.episodes.lerobot.data_files import (
 )
 from stepscore.episodes.lerobot.hub import FetchedView, fetch, snapshot_of
 from stepscore.episodes.lerobot.meta import POLICY_AND_PAIR, Meta, read_meta
+from stepscore.episodes.lerobot.signals import DataFileSignals, signal_columns
 from stepscore.episodes.naming import policy_from
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.video.image_files import ImageSequenceView
@@ -60,6 +61,7 @@ class LeRobotEpisodes(Sequence[Episode]):
         self._source = snapshot.repo_id if snapshot else str(meta.root)
         self._on_hub = snapshot is not None
         self._recorded = tuple(sorted(meta.root.glob("*_progress.parquet")))
+        self._columns = signal_columns(meta)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -107,6 +109,7 @@ class LeRobotEpisodes(Sequence[Episode]):
             views={name: self._view(row, feature) for name, feature in meta.cameras.items()},
             labels=labels,
             recorded=self._recorded,
+            signal_reader=self._signals(row),
             metadata=metadata,
         )
 
@@ -121,6 +124,14 @@ class LeRobotEpisodes(Sequence[Episode]):
             images = ParquetImages(path, feature, meta.index(row), meta.length(row))
             view = ImageSequenceView(images, meta.info.fps)
         return FetchedView(path, view) if self._on_hub else view
+
+    def _signals(self, row: int) -> DataFileSignals | None:
+        meta = self._meta
+        if not self._columns:
+            return None
+        return DataFileSignals(
+            meta.data_file(row), meta.index(row), meta.length(row), meta.info.fps, self._columns
+        )
 
 
 def episode_id(index: int) -> str:
@@ -245,6 +256,9 @@ def _rules(meta: Meta) -> Iterator[str]:
     yield f"Views: features of type video or image by their short name: {named or 'none'}."
     if meta.depth:
         yield f"Not read, because they are depth maps: {', '.join(meta.depth)}."
+    signals = [column.name for column in signal_columns(meta)]
+    if signals:
+        yield f"Signals: {', '.join(signals[:6])}{' ...' if len(signals) > 6 else ''} of the data files."
     if SUCCESS in meta.info.features:
         yield f"Success: {SUCCESS} true in some frame."
     schemes = [scheme for scheme, prefix in _SCHEMES.items() if f"{prefix}names" in meta.columns]

@@ -234,7 +234,10 @@ def _with_timing(
 ) -> Episode:
     _main(episode)
     views = {view: timing.RetimedView(recorded, perturbation) for view, recorded in episode.views.items()}
-    return replace(_marked(episode, name, options, suffix), views=views, labels=labels)
+    reader = episode.signal_reader
+    signals = None if reader is None else timing.RetimedSignals(reader, perturbation)
+    marked = _marked(episode, name, options, suffix)
+    return replace(marked, views=views, labels=labels, signal_reader=signals)
 
 
 def _with_images(

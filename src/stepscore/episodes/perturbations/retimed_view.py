@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from stepscore.episodes.sampling import TIME_TOLERANCE_S, check_indices, first_frame_from, frame_at
+from stepscore.episodes.signals import Signal, SignalReader
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.types import FloatArray, Frames, IntArray
 
@@ -155,3 +157,32 @@ class RetimedView:
 
     def _schedule(self, recorded: ViewInfo) -> Schedule:
         return self.perturbation.schedule(self.view.timestamps(), 1.0 / recorded.fps)
+
+
+@dataclass(frozen=True)
+class RetimedSignals:
+    """The signals of an episode under a time perturbation: those of the frames shown, when they are shown.
+
+    Attributes:
+        reader: The signals as recorded.
+        perturbation: Which frames are shown when.
+    """
+
+    reader: SignalReader
+    perturbation: TimePerturbation
+
+    @property
+    def path(self) -> Path:
+        """The file they are in."""
+        return self.reader.path
+
+    def read(self) -> tuple[Signal, ...]:
+        """Read the signals and bring them in the order of the frames shown."""
+        return tuple(self._retimed(signal) for signal in self.reader.read())
+
+    def _retimed(self, signal: Signal) -> Signal:
+        if len(signal.times) < 2:
+            return signal
+        step = float(signal.times[-1] - signal.times[0]) / (len(signal.times) - 1)
+        schedule = self.perturbation.schedule(signal.times, step)
+        return signal.at(schedule.frames, schedule.times)

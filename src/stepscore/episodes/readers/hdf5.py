@@ -6,12 +6,15 @@ robomimic, LIBERO::
       demo_0                    attrs: RoboCasa: ep_meta
         obs/agentview_rgb       (T, H, W, 3) uint8; robomimic: agentview_image
         obs/eye_in_hand_rgb
+        obs/robot0_eef_pos      (T, 3), and other numbers
+        actions                 (T, A)
         rewards                 (T,)
 
 ACT, ALOHA::
 
     observations/images/cam_high    (T, H, W, 3) uint8, or JPEG bytes padded to a common length, (T, L)
-    action
+    observations/qpos               (T, D)
+    action                          (T, A)
 
 The orientation of LIBERO's images is in the file: robosuite renders with OpenGL, whose first row is the lowest, and
 LIBERO's create_dataset.py stores that as it is and notes ``macros_image_convention`` = "opengl". Where the attribute
@@ -35,6 +38,7 @@ from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
 from stepscore.episodes.naming import instruction_from, policy_from, policy_rule
+from stepscore.episodes.readers.hdf5_signals import Hdf5Signals
 from stepscore.episodes.readers.scan import Folder, first_file, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.video.hdf5_access import (
@@ -71,6 +75,7 @@ _RULES = (
     f"attribute fps, else {ACT_FPS:g} (its DT is 0.02 s).",
     "Images: rows reversed where macros_image_convention is opengl (LIBERO); otherwise as stored.",
     "Success: whether a reward is 1, where all rewards are 0 or 1; unknown otherwise.",
+    "Signals: arrays of numbers among the observations, and the actions.",
 )
 
 
@@ -184,7 +189,8 @@ def _robomimic(file: Any, path: Path, prefix: str) -> Iterator[Episode]:
             continue
         if text:
             episode = replace(episode, instruction=text, task=text)
-        yield replace(episode, views=views, labels=labels)
+        signals = Hdf5Signals(path, f"data/{key}/obs", f"data/{key}/actions", fps)
+        yield replace(episode, views=views, labels=labels, signal_reader=signals)
 
 
 def _cameras(observations: Any) -> dict[str, str]:
@@ -215,7 +221,13 @@ def _act(file: Any, path: Path, folder: Folder) -> Episode:
         {key: _scalar(member(file, key), f"{path}:{key}") for key in _INSTRUCTION_FIELDS},
     )
     instruction = text or instruction_from((path.resolve().parents[len(folder.parts)].name, *folder.parts))
-    return Episode(id=folder.id_of(path.stem), instruction=instruction, task=instruction, views=views)
+    return Episode(
+        id=folder.id_of(path.stem),
+        instruction=instruction,
+        task=instruction,
+        views=views,
+        signal_reader=Hdf5Signals(path, "observations", "action", fps),
+    )
 
 
 def _scalar(found: Any, where: str) -> object:

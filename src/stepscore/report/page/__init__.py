@@ -2,17 +2,21 @@
 
 :func:`page_data` assembles the data, whose type is ``web/src/contract.ts``, from one module per part of the page:
 ``overview`` (runs, warnings), ``boards`` (leaderboards, subgoals, failure modes, sentences, agreement of judges with
-labels), ``episodes``, ``videos`` and ``judgements`` (curves, verdicts, calls). None of them computes a metric of its
-own.
+labels), ``episodes``, ``videos``, ``judgements`` (curves, verdicts, calls) and ``signals`` (true progress, state and
+action). None of them computes a metric of its own.
 """
 
 from stepscore.report.page.data import page_data
 from stepscore.report.page.html import data_text, page_template, page_text, write_report
+from stepscore.report.page.signals import ServedTraces
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, ServedVideos, VideoHost
+from stepscore.report.run_sources import RunSources
 
 __all__ = [
     "CopiedVideos",
     "LinkedVideos",
+    "RunSources",
+    "ServedTraces",
     "ServedVideos",
     "VideoHost",
     "data_text",

@@ -22,18 +22,18 @@ from stepscore.report.page.boards import (
     open_boards,
     without_baselines,
 )
-from stepscore.report.page.episodes import episode_table, index_episodes
+from stepscore.report.page.episodes import EpisodeIndex, episode_table, index_episodes
 from stepscore.report.page.judgements import Prompts, judgement_tables
 from stepscore.report.page.overview import board_labels, metric_infos, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table
 from stepscore.report.page.posters import Posters
-from stepscore.report.page.signals import truth_table
+from stepscore.report.page.signals import ServedTraces, trace_table, truth_table
 from stepscore.report.page.video_hosting import VideoHost
 from stepscore.report.page.videos import video_tables
 from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run
 
-FORMAT = 5
+FORMAT = 6
 """Version of the data's layout, which the built page checks; raised together with that of contract.ts."""
 
 
@@ -45,6 +45,7 @@ def page_data(
     done_at: float | None = None,
     live: bool = False,
     source: str | None = None,
+    traces: ServedTraces | None = None,
 ) -> dict[str, Any]:
     """Return everything that the page shows of some runs, as JSON values.
 
@@ -55,6 +56,7 @@ def page_data(
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         live: Whether the page is served by ``stepscore view``.
         source: Where the videos are, instead of where the runs say; see :mod:`stepscore.report.run_sources`.
+        traces: Hands out state and action of an episode on demand; ``None`` for a page that holds them.
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
@@ -73,24 +75,32 @@ def page_data(
     sources = RunSources(runs, source)
     files, videos = video_tables(index, host, sources)
     posters = Posters(None if host is None else sources)
+    tables = [
+        board_data(board, label, pack) | {"findings": findings_data(board, index, pack, posters)}
+        for board, label in zip(boards, labels, strict=True)
+    ]
+    first = [
+        *(one["episode"] for table in tables for one in table["findings"]["worst"]),
+        *_failures(boards, index),
+    ]
+    drawn = trace_table(sources if host is not None else None, index, first, traces)
     data: dict[str, Any] = {
         "format": FORMAT,
         "written": {"stepscore": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")},
         "live": live,
+        "version": "",
         "title": ", ".join(row["name"] for row in rows),
         "revision": revision,
         "live_revisions": [revision, *(name for name in REVISIONS if name != revision)],
         "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
         "metrics": metric_infos(boards),
         "runs": rows,
-        "boards": [
-            board_data(board, label, pack) | {"findings": findings_data(board, index, pack, posters)}
-            for board, label in zip(boards, labels, strict=True)
-        ],
+        "boards": tables,
         "judge_agreement": agreement_rows(boards, runs, pack),
         "failure_mode_rules": failure_mode_rules(),
         "episodes": episode_table(index),
         "truth": truth_table(boards, index),
+        "traces": drawn,
         "files": files,
         "videos": videos,
         "posters": posters.images,
@@ -99,6 +109,21 @@ def page_data(
         "prompts": prompts.prompts,
     }
     return data | {"methods": methods.rows}
+
+
+def _failures(boards: Sequence[Board], index: EpisodeIndex) -> list[int]:
+    """Return the places of episodes that failed by label or by a judge, in their order."""
+    return sorted(
+        index.place(row)
+        for board in boards
+        for row, label, judge in zip(
+            board.metrics.episodes,
+            board.metrics.values["success_label"],
+            board.metrics.values["success_judge"],
+            strict=True,
+        )
+        if label == 0 or judge == 0
+    )
 
 
 def _left_out(

@@ -112,6 +112,7 @@ def _run(run: Run) -> dict[str, Any]:
         "baseline": run.judge in BASELINES,
         "source": info["source"],
         "status": info["status"],
+        "running": False,
         "created": info["created"],
         "updated": info["updated"],
         "versions": info["versions"],

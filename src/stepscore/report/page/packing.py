@@ -48,6 +48,11 @@ def pack_range(values: FloatArray) -> dict[str, Any]:
     return {**_packed("u16", _codes(values - low, "u16", scale), scale), "offset": low}
 
 
+def pack_codes(codes: FloatArray) -> dict[str, Any]:
+    """Pack whole numbers from 0 to 65,534, and NaN, in 2 bytes each."""
+    return _packed("u16", _codes(codes, "u16", 1.0))
+
+
 def pack_times(times: FloatArray, rates: FloatArray, lengths: Sequence[int]) -> tuple[dict[str, Any], Any]:
     """Pack the times of many concatenated curves, and per curve the rate that they are divided by.
 

@@ -14,6 +14,8 @@ import { shared } from "../list/episode-list";
 import { outcomeMarks, outcomesOf } from "../list/outcome";
 import { shortId } from "../list/short-id";
 import { Pane, type Moved } from "../pane";
+import { TraceSection } from "../traces/trace-section";
+import { compareTraces } from "../traces/compare-traces";
 import type { Jump } from "../transport";
 
 export const MAX_COMPARED = 6;
@@ -43,6 +45,7 @@ export class ComparePane extends Pane {
   readonly element: HTMLElement;
   private readonly columns: Column[];
   private readonly legend = h("div", { class: "judges", role: "group", "aria-label": "Curves shown" });
+  private readonly traces: TraceSection;
   private truthShown = false;
 
   constructor(
@@ -66,6 +69,8 @@ export class ComparePane extends Pane {
       moved: options.moved,
     });
     this.columns = columns;
+    this.traces = new TraceSection(this.seeking);
+    void compareTraces(this.traces, context.data.traces, columns);
     const views = [...new Set(items.flatMap(({ episode }) => context.data.videos(episode).map(({ view }) => view)))];
     this.element = h(
       "article",
@@ -89,6 +94,7 @@ export class ComparePane extends Pane {
       this.status,
       this.legend,
       this.plot.element,
+      this.traces.element,
       h(
         "section",
         { class: "details" },
@@ -125,6 +131,7 @@ export class ComparePane extends Pane {
   }
 
   protected at(time: number): void {
+    this.traces.at(time);
     for (const { curve, clock, now } of this.columns) {
       const end = clock.time(clock.frames - 1);
       const value = curve

@@ -7,7 +7,6 @@ kept as the few points between which it is straight, to within :data:`TOLERANCE`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import dictionary, pack_progress, pack_range
+from stepscore.report.page.signals.straight_lines import straight_points
 from stepscore.report.truth_curve import TRUTH_NAMES, truth_curve
 from stepscore.types import FloatArray
 
@@ -58,28 +58,3 @@ def _drawn(row: Any) -> tuple[FloatArray, FloatArray]:
     assert curve is not None  # only rows with a truth are drawn
     chosen = straight_points(*curve, TOLERANCE)
     return curve[0][chosen], curve[1][chosen]
-
-
-def straight_points(times: FloatArray, values: FloatArray, tolerance: float) -> list[int]:
-    """Return the indices of points such that straight lines between them are nowhere further off than ``tolerance``.
-
-    The method of Ramer (1972) and of Douglas and Peucker (1973), with the distance taken in ``values`` alone. First,
-    last and unknown points are always kept, and those next to unknown ones.
-    """
-    unknown = np.flatnonzero(~np.isfinite(values))
-    ends = {0, len(times) - 1, *(i + step for i in unknown.tolist() for step in (-1, 0, 1))}
-    kept = {i for i in ends if 0 <= i < len(times)}
-    fixed = sorted(kept)
-    spans = list(pairwise(fixed))
-    while spans:
-        first, last = spans.pop()
-        if last - first < 2:
-            continue
-        inside = slice(first + 1, last)
-        line = np.interp(times[inside], times[[first, last]], values[[first, last]])
-        away = np.abs(values[inside] - line)
-        furthest = first + 1 + int(np.argmax(away))
-        if away[furthest - first - 1] > tolerance:
-            kept.add(furthest)
-            spans += [(first, furthest), (furthest, last)]
-    return sorted(kept)

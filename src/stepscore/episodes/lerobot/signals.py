@@ -1,0 +1,109 @@
+"""State, action and other numbers of an episode, from the columns of a LeRobot dataset's data files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepscore._reading import check_regular, shown
+from stepscore.episodes.lerobot.data_files import flat_column, row_groups
+from stepscore.episodes.lerobot.hub import fetch
+from stepscore.episodes.lerobot.meta import INDEXES, Meta
+from stepscore.episodes.parquet_files import check_size, open_parquet
+from stepscore.episodes.signals import Signal, dimension_names
+from stepscore.errors import EpisodeError
+from stepscore.types import FloatArray
+
+FIRST = ("observation.state", "action")
+
+
+class SignalColumn(NamedTuple):
+    """A column of the data files, and the names of its dimensions."""
+
+    name: str
+    dimensions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DataFileSignals:
+    """The signals of one episode in a data file, which may hold other episodes, too.
+
+    Attributes:
+        path: The data file.
+        episode: The episode's ``episode_index``.
+        n: Number of frames.
+        fps: Frames per second: row i belongs to frame i, at i / fps seconds.
+        columns: The columns to read.
+    """
+
+    path: Path
+    episode: int
+    n: int
+    fps: float
+    columns: tuple[SignalColumn, ...]
+
+    def read(self) -> tuple[Signal, ...]:
+        """Read the columns, and only the row groups that hold the episode."""
+        mtime_ns = check_regular(fetch(self.path), EpisodeError).st_mtime_ns
+        groups = row_groups(self.path, mtime_ns, self.episode)
+        if (rows := sum(group.rows for group in groups)) != self.n:
+            raise EpisodeError(
+                f"{shown(self.path)}: episode {self.episode} has {rows} rows instead of {self.n}."
+            )
+        with open_parquet(self.path, EpisodeError) as file:
+            present = [column for column in self.columns if column.name in file.schema_arrow.names]
+            names = [column.name for column in present]
+            check_size(file, names, self.path, EpisodeError)
+            tables = [
+                file.read_row_group(group.number, columns=names, use_threads=False).slice(
+                    group.row, group.rows
+                )
+                for group in groups
+            ]
+            table = pa.concat_tables(tables)
+            times = np.arange(self.n) / self.fps
+            return tuple(
+                Signal(
+                    name, dimensions, times, _matrix(table.column(name), len(dimensions), self._where(name))
+                )
+                for name, dimensions in present
+            )
+
+    def _where(self, column: str) -> str:
+        return f"{shown(self.path)}, episode {self.episode}: {column}"
+
+
+def signal_columns(meta: Meta) -> tuple[SignalColumn, ...]:
+    """Return the numeric columns of a dataset, state and action first; those that index its frames are none."""
+    features = meta.info.features
+    names = [name for name, feature in features.items() if feature.is_signal and name not in INDEXES]
+    ordered = [name for name in FIRST if name in names] + [name for name in names if name not in FIRST]
+    return tuple(
+        SignalColumn(name, dimension_names(features[name].width, features[name].names)) for name in ordered
+    )
+
+
+def _matrix(column: Any, width: int, where: str) -> FloatArray:
+    """Return a column as (rows, width); a null row, and a null in a row, is NaN."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    known = array.is_valid().to_numpy(zero_copy_only=False)
+    values: FloatArray = np.full((len(array), width), np.nan)
+    # Lists that are null have no values.
+    nested = pa.types.is_nested(array.type)
+    try:
+        flat = flat_column(array if nested else array.drop_null())
+        lengths = pc.unique(pc.list_value_length(array.drop_null())).to_pylist() if nested else [1]
+        wrong = [n for n in lengths if n != width]
+        if wrong:
+            raise ValueError(f"a row has {wrong[0]}")
+        values[known] = flat.reshape(-1, width)
+    except (pa.ArrowException, ValueError) as error:
+        raise EpisodeError(f"{where} is not {width} numbers in every row ({error}).") from error
+    return values
