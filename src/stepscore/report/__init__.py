@@ -4,10 +4,10 @@
 where it opens without a network; :func:`page_data` returns the numbers on it. :func:`plot` writes figures,
 :func:`draw` returns one.
 :func:`export` writes episodes as files of other tools.
-Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video), ``export``.
+Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video), ``exports``.
 """
 
-from stepscore.report.export import TARGETS, ExportResult, export
+from stepscore.report.exports import TARGETS, ExportResult, export
 from stepscore.report.figures import KINDS, PlotResult, draw, plot
 from stepscore.report.page import page_data, page_text, write_report
 

@@ -37,8 +37,8 @@ def export(
 
     --to rerun writes a recording for Rerun's viewer, which opens on the worst failure: rerun FILE.rrd
     """
-    from stepscore.report.export import TARGETS, check_target
-    from stepscore.report.export import export as write
+    from stepscore.report.exports import TARGETS, check_target
+    from stepscore.report.exports import export as write
     from stepscore.runs import open_run
 
     path = check_target(to, out)

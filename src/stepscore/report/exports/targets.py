@@ -11,8 +11,8 @@ from stepscore._extras import check_extra
 from stepscore._files import atomic_path
 from stepscore.analysis import measure_episodes
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.report.export.content import EpisodeContent, episode_contents, worst_first
-from stepscore.report.export.rerun_file import write_rerun
+from stepscore.report.exports.content import EpisodeContent, episode_contents, worst_first
+from stepscore.report.exports.rerun_file import write_rerun
 from stepscore.runs import Run
 
 VideoMode = Literal["encoded", "images", "none"]

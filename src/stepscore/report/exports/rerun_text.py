@@ -7,7 +7,7 @@ from typing import Any
 
 from stepscore._tables import escape_markdown
 from stepscore.report.episode_data import EpisodeData
-from stepscore.report.export.content import EpisodeContent
+from stepscore.report.exports.content import EpisodeContent
 from stepscore.report.plots.episode_lanes import outcome
 from stepscore.types import Verdict
 

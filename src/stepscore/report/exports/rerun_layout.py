@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscore.report.export.content import EpisodeContent
+from stepscore.report.exports.content import EpisodeContent
 
 if TYPE_CHECKING:
     import rerun.blueprint as rrb
@@ -28,19 +28,16 @@ def blueprint(
 
     Args:
         contents: The episodes, in the order of their tabs.
-        first: Id of the episode that is open at first; by default the first one.
+        first: Id of the episode whose tab comes first, and is open.
         timeline: The timeline.
         with_videos: Whether videos were written.
     """
     import rerun.blueprint as rrb
 
-    ids = [content.data.id for content in contents]
-    start = ids.index(first) if first in ids else 0
-    kept = [*contents[:MAX_TABS], *(contents[start : start + 1] if start >= MAX_TABS else [])]
-    active = min(start, len(kept) - 1)
-    tabs = [_tab(content, with_videos=with_videos) for content in kept]
+    order = sorted(contents, key=lambda content: content.data.id != first)  # stable: the others stay in order
+    tabs = [_tab(content, with_videos=with_videos) for content in order[:MAX_TABS]]
     return rrb.Blueprint(
-        rrb.Tabs(*tabs, active_tab=active) if len(tabs) > 1 else tabs[0],
+        rrb.Tabs(*tabs, active_tab=0) if len(tabs) > 1 else tabs[0],
         rrb.TimePanel(timeline=timeline, state="collapsed"),
         rrb.SelectionPanel(state="collapsed"),
         rrb.BlueprintPanel(state="collapsed"),

@@ -25,10 +25,10 @@ import numpy as np
 
 from stepscore.errors import OptionError
 from stepscore.report.episode_data import EpisodeData, EpisodeJudgement
-from stepscore.report.export.content import EpisodeContent, Series
-from stepscore.report.export.rerun_layout import blueprint, entity_path
-from stepscore.report.export.rerun_text import description, verdict_states, verdict_values
-from stepscore.report.export.rerun_video import log_video
+from stepscore.report.exports.content import EpisodeContent, Series
+from stepscore.report.exports.rerun_layout import blueprint, entity_path
+from stepscore.report.exports.rerun_text import description, verdict_states, verdict_values
+from stepscore.report.exports.rerun_video import log_video
 from stepscore.report.plots.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
 from stepscore.types import Verdict
 
@@ -54,7 +54,7 @@ def write_rerun(
     Args:
         contents: The episodes.
         path: The file.
-        videos: See :func:`stepscore.report.export.export`.
+        videos: See :func:`stepscore.report.export`.
         first: Id of the episode that the viewer shows first.
 
     Returns:

@@ -3,6 +3,6 @@
 A target is a function that takes the episodes (``content.py``) and writes one file of them.
 """
 
-from stepscore.report.export.targets import TARGETS, VIDEO_MODES, ExportResult, check_target, export
+from stepscore.report.exports.targets import TARGETS, VIDEO_MODES, ExportResult, check_target, export
 
 __all__ = ["TARGETS", "VIDEO_MODES", "ExportResult", "check_target", "export"]
