@@ -19,6 +19,7 @@ import stepscore
 from stepscore.analysis import measure_episodes
 from stepscore.cli import data, judging, results, tools, training
 from stepscore.cli.app import app
+from stepscore.errors import UnknownNameError
 
 runner = CliRunner()
 
@@ -49,6 +50,19 @@ def test_ls_alone_lists_the_names_of_every_kind() -> None:
     printed = stdout_of("ls")
     assert all(name in printed for listed in names.values() for name in listed)
     assert "stepscore ls KIND" in printed
+
+
+def test_ls_shows_one_of_a_kind_by_its_name() -> None:
+    (judge,) = json.loads(stdout_of("ls", "judges", "topreward", "--json"))
+    assert "prefixes=16" in judge["options (-J)"]
+    (model,) = json.loads(stdout_of("ls", "models", "hf/Qwen/Qwen3-VL-8B-Instruct", "--json"))
+    assert model["name"] == "hf/..."
+    with pytest.raises(UnknownNameError, match="Did you mean 'topreward'"):
+        CliRunner().invoke(app, ["ls", "judges", "toprewrd"], catch_exceptions=False)
+
+
+def test_summaries_have_no_markup_of_docstrings() -> None:
+    assert "``" not in stdout_of("ls", "judges")
 
 
 class TestInspect:
@@ -246,8 +260,26 @@ class TestMetrics:
         assert result.returncode == 2
         assert "stepscore judge SOURCE" in result.stderr
 
+    def test_a_folder_of_recordings_is_not_named_as_the_run_to_write(self, toys: Path) -> None:
+        result = runner.invoke(app, ["metrics", str(toys)])
+        assert f"stepscore judge {toys} --judge J -o RUN" in str(result.exception)
+
 
 class TestCompare:
+    def test_nothing_in_common_is_said(self, toys: Path, toy_run: Path, tmp_path: Path) -> None:
+        (tmp_path / "mine.py").write_text(
+            "from stepscore.types import Judgement\n"
+            "class Silent:\n"
+            "    name, version, models = 'silent', 1, ()\n"
+            "    def options(self): return {}\n"
+            "    async def judge(self, episode, ask): return Judgement()\n"
+        )
+        source = stepscore.open_episodes(toys)
+        name = f"{tmp_path / 'mine.py'}:Silent"
+        assert run("judge", source.source, "--judge", name, "-o", tmp_path / "run").returncode == 0
+        printed = stdout_of("compare", toy_run, tmp_path / "run", "--by", "judge", "--metrics", "MP")
+        assert "Nothing can be compared" in printed
+
     def test_policies_are_paired_on_scene_and_corrected(self, toy_run: Path) -> None:
         rows = json.loads(stdout_of("compare", toy_run, "--by", "policy", "--json"))
         assert {(r["a"]["policy"], r["b"]["policy"]) for r in rows} == {

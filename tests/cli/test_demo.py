@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stepscore.cli.judging.demo import OWN_VIDEOS, POLICIES, ROLLOUTS, SIZE, TASKS
-from stepscore.cli.judging.story import BARS, sparkline
+from stepscore.cli.judging.story import BARS, sparkline, time_axis
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.models.embedded.model import FOLDER
 from stepscore.runs import open_run
@@ -113,6 +113,9 @@ def test_the_demo_tells_what_the_rollouts_show(tmp_path: Path) -> None:
     )
     start = stripped.index(printed[0])
     assert stripped[start : start + len(printed)] == printed
+    # Nothing is wider than a terminal of 80 columns but what is to be copied: commands and the link.
+    wide = [line for line in result.stdout.splitlines() if len(line) > 80]
+    assert all(line.strip().startswith(("stepscore ", "source ", "its video, ")) for line in wide)
     for policy, does in POLICIES.items():
         assert f"{policy} ({does})" in unfolded(result.stdout)
     assert "Run folders" in result.stderr
@@ -137,6 +140,21 @@ class TestSparkline:
 
     def test_one_sample_is_a_flat_line(self) -> None:
         assert sparkline([2.0], [1.0], width=3) == BARS[7] * 3
+
+
+class TestTimeAxis:
+    def test_an_arrow_stands_at_the_time_to_look_at(self) -> None:
+        line = time_axis(0.0, 4.0, 2.0, width=40)
+        assert line == "0.0 s               ↑ 2.0 s        4.0 s"
+        assert line.index("↑") == 20
+
+    def test_at_an_edge_it_takes_the_place_of_the_time_there(self) -> None:
+        assert time_axis(0.0, 4.0, 0.0, width=20) == "↑ 0.0 s        4.0 s"
+        assert time_axis(0.0, 4.0, 4.0, width=20) == "0.0 s        4.0 s ↑"
+        assert time_axis(0.0, 4.0, 3.4, width=20) == "0.0 s      3.4 s ↑"
+
+    def test_without_a_time_there_are_the_edges_alone(self) -> None:
+        assert time_axis(0.1, 3.4, None, width=20) == "0.1 s          3.4 s"
 
 
 @pytest.mark.skipif((FOLDER / "config.json").is_file(), reason="the embedded judge is there")

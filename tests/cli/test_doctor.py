@@ -37,10 +37,16 @@ def test_with_the_core_alone_it_says_what_runs_and_how_to_get_the_rest() -> None
     assert not any(row["ready"] for row in found["extras"].values())
     for name, row in found["extras"].items():
         assert f"pip install 'stepscore[{name}]'" in str(row["note"])
+    assert "PyTorch's install page" in str(found["extras"]["local"]["note"])
     assert {name for name, row in found["models"].items() if not row["ready"]} == {"hf", "sarm"}
     assert "stepscore[local]" in str(found["models"]["hf"]["note"])
     assert {name for name, row in found["judges"].items() if not row["ready"]} == {"sarm"}
     assert found["judges"]["topreward"]["note"] == "--model embedded, openai-api, sglang, vllm"
+
+
+def test_it_fits_a_few_screens_of_a_small_terminal() -> None:
+    printed = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "80"}).stdout
+    assert len(printed.splitlines()) < 72
 
 
 def test_everything_that_can_be_chosen_is_in_it() -> None:

@@ -133,3 +133,26 @@ def test_no_file_is_run_because_anything_but_the_command_line_names_it(toys: Pat
     assert run(["report", str(out), "-o", str(tmp_path / "page")]) in (0, 1)
     assert not ran.exists()
     assert name not in judge_registry.names()
+
+
+def test_an_option_of_the_wrong_type_is_refused_before_anything_is_judged(
+    mine: Path, toys: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = refusal(capfd, toys, f"{mine}:Brightness", tmp_path / "run", "-J", "frames=four")
+    assert "-J frames=four: it takes a whole number" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_judge_that_fails_everywhere_says_so_once_with_its_line(
+    mine: Path, toys: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = mine.read_text(encoding="utf-8").splitlines()
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith("clip = "))
+    lines[at] = "        raise KeyError('gone')"
+    mine.write_text("\n".join(lines), encoding="utf-8")
+    assert judge(toys, f"{mine}:Brightness", tmp_path / "run") == 1
+    said = capfd.readouterr().err
+    assert f"and 1 more: KeyError: 'gone' (mine.py, line {at + 1})" in said
+    assert said.count("KeyError") == 1
+    assert "stepscore metrics" not in said
+    assert "the same command judges them again" in said

@@ -5,7 +5,9 @@ from typing import Optional
 
 import pytest
 
-from stepscore.cli.options import open_model, read_pairs
+from stepscore.cli.key_values import read_pairs
+from stepscore.cli.main import run
+from stepscore.cli.options import open_model
 from stepscore.errors import OptionError
 from stepscore.judges import judge_registry
 from stepscore.judges.topreward import TopReward
@@ -69,3 +71,89 @@ def test_a_model_string_of_another_tool_or_a_slip_names_the_one_that_was_meant(
 ) -> None:
     with pytest.raises(OptionError, match=f"Did you mean '{meant}'\\?"):
         open_model(written, [], None)
+
+
+def test_an_id_of_the_hub_names_the_two_backends_that_run_it() -> None:
+    with pytest.raises(OptionError, match=r"Did you mean 'hf/Qwen/Qwen3-VL-8B-Instruct'.*'vllm/Qwen/Qwen3"):
+        open_model("Qwen/Qwen3-VL-8B-Instruct", [], None)
+
+
+def test_options_of_code_that_is_not_ours_are_checked_by_their_declared_type() -> None:
+    def make(frames: int = 4, scale: float | None = None, loud: bool = False, other: object = 1) -> None: ...
+
+    given = ["frames=8", "scale=2", "loud=true", "other=x"]
+    assert read_pairs(given, "-J", make) == {"frames": 8, "scale": 2, "loud": True, "other": "x"}
+    assert read_pairs(["scale=none"], "-J", make) == {"scale": None}
+    for wrong, takes in {
+        "frames=four": "a whole number",
+        "frames=1.5": "a whole number",
+        "frames=true": "a whole number",
+        "scale=x": "none or a number",
+        "loud=1": "true or false",
+    }.items():
+        with pytest.raises(OptionError, match=f"-J {wrong}: it takes {takes}"):
+            read_pairs([wrong], "-J", make)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["judge", "x", "--judge", "linear-time", "--limit", "two", "-o", "r"],
+            "'two' is not a whole number",
+        ),
+        (["metrics", "x", "--done-at", "all"], "'all' is not a number"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(
+    words: list[str], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert said in capfd.readouterr().err
+
+
+class TestWhereItWrites:
+    """What cannot be written is refused before a source is opened: none of these sources exists."""
+
+    @pytest.mark.parametrize("below", ["", "run"])
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["judge", "nowhere", "--judge", "linear-time"],
+            ["report", "nowhere"],
+            ["plot", "nowhere"],
+            ["demo"],
+            ["sim"],
+            ["train", "sarm", "nowhere"],
+        ],
+    )
+    def test_a_folder_that_is_a_file_or_below_one(
+        self, words: list[str], below: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "file"
+        file.touch()
+        assert run([*words, "-o", str(file / below)]) == 2
+        said = capfd.readouterr().err
+        assert f"{file} is a file, not a folder" in said
+        assert len(said.splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["plan", "lift it", "--model", "mock/x", "--force"],
+            ["calibrate", "nowhere"],
+            ["annotate", "nowhere", "--model", "mock/x"],
+            ["progress-labels", "nowhere"],
+            ["weights", "nowhere", "--method", "filter"],
+        ],
+    )
+    def test_a_file_that_is_a_folder(
+        self, words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run([*words, "-o", str(tmp_path)]) == 2
+        assert "that is a folder. Name the file to write." in capfd.readouterr().err
+
+
+def test_the_embedded_judge_does_not_plan(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "lift it", "--model", "embedded", "-o", str(tmp_path / "s.yaml")]) == 2
+    assert "trained to judge, not to plan" in capfd.readouterr().err

@@ -282,6 +282,12 @@ def test_a_source_without_numbers_is_counted_and_says_so(tmp_path: Path) -> None
     assert index == list(range(len(index)))
 
 
+def test_a_filter_that_keeps_everything_says_so(truth: Path, tmp_path: Path) -> None:
+    for more, warned in (((), True), (("--failures", "drop"), False), (("--drop-stalls", 0.5), False)):
+        shown = call(truth, "--method", "filter", "-o", tmp_path / "w.parquet", *more)
+        assert ("nothing is filtered" in shown.stderr) is warned, more
+
+
 class TestARunThatKnowsNothing:
     @pytest.mark.parametrize(
         "method",

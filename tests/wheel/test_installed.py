@@ -20,6 +20,7 @@ from stepscore import __version__
 from tests.paths import ROOT
 
 MAX_MEGABYTES = 700
+MAX_WHEEL_MEGABYTES = 20
 NOT_IN_THE_CORE = ("torch", "transformers", "matplotlib", "pandas", "pytest", "mypy", "mujoco")
 
 
@@ -85,6 +86,10 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             pytest.fail(f"the wheel could not be installed: {done.stderr[-2000:]}")
         pytest.skip(f"NO PACKAGE INDEX: the wheel was not installed, and is untested: {done.stderr[-500:]}")
     return made
+
+
+def test_the_wheel_is_small(request: pytest.FixtureRequest) -> None:
+    assert request.config.getoption("--wheel").stat().st_size / 1e6 < MAX_WHEEL_MEGABYTES
 
 
 def test_it_is_small_and_brings_neither_torch_nor_tools_of_ours(installed: Installed) -> None:

@@ -99,7 +99,14 @@ def compare_groups(
     """
     groups = list(episode_groups(metrics, by))
     if len(groups) < 2:
-        raise OptionError(f"There is one group by {', '.join(by) or 'nothing'}; a comparison needs two.")
+        hint = (
+            " No episode has a policy: state it with --policy-from of `stepscore judge`, or in a manifest."
+            if tuple(by) == ("policy",) and groups and groups[0][0]["policy"] is None
+            else ""
+        )
+        raise OptionError(
+            f"There is one group by {', '.join(by) or 'nothing'}; a comparison needs two.{hint}"
+        )
     wanted = metrics.select_columns(names)
     keys = pair_keys(metrics, by)
     tasks = [task_of(row) for row in metrics.episodes]

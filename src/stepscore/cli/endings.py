@@ -18,6 +18,7 @@ import sys
 import threading
 import traceback as tracebacks
 from collections.abc import Iterator
+from typing import Any
 
 from stepscore.cli.streams import one_line, print_message
 from stepscore.errors import StepScoreError
@@ -113,10 +114,25 @@ def _from_click(error: BaseException) -> tuple[int, str, str]:
     code = int(getattr(error, "exit_code", REFUSED))
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
         return code, "", ""  # the help is printed already
-    message = one_line(error.format_message(), limit=1000)
+    message = one_line(_plain_message(error), limit=1000)
     command = getattr(getattr(error, "ctx", None), "command_path", "stepscore")
     stop = "" if message.endswith((".", "?", ")")) else "."
     return code, "Error", f"{message}{stop} Run: {command} --help"
+
+
+_TYPES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def _plain_message(error: Any) -> str:
+    """Return the parser's message; of a value of the wrong type, with the value and without a validator's words."""
+    message: str = error.format_message()
+    found = getattr(error.__cause__, "errors", None)
+    wrong = found()[0] if callable(found) else {}
+    expected = _TYPES.get(str(wrong.get("type", "")).partition("_")[0])
+    said = getattr(error, "message", "")
+    if expected is None or not said:
+        return message
+    return message.replace(said, f"{wrong.get('input')!r} is not {expected}")
 
 
 def _os_error_text(error: OSError) -> str:

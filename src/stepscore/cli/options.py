@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepscore._defaults import DEFAULT_REVISION
-from stepscore._reading import parse_json
+from stepscore.cli.key_values import read_pairs
 from stepscore.cli.local_code import reader_name
 from stepscore.cli.numbers import MANY, MAX_PARALLEL, between
 from stepscore.errors import OptionError
@@ -194,52 +193,6 @@ def open_model(name: str, pairs: list[str], base_url: str | None) -> Model:
     if base_url is not None:
         given["base_url"] = base_url
     return get_model(name, **given)
-
-
-def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None = None) -> dict[str, object]:
-    """Parse ``["points=16", "path=x.csv"]`` into a mapping; values are read as JSON where they are JSON.
-
-    Args:
-        pairs: The texts given, each ``key=value``.
-        flag: The flag they were given with, for messages.
-        make: The function whose options they are. A value stays text where it declares text (``str``, ``Path``),
-            so that a file may be called ``True``; ``None`` is read as such only where it is allowed.
-    """
-    parameters = inspect.signature(make).parameters if make is not None else {}
-    parsed: dict[str, object] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise OptionError(f"{flag} {pair}: expected key=value, for example {flag} points=16.")
-        name = key.replace("-", "_")
-        kinds = _type_names(parameters[name].annotation) if name in parameters else set()
-        parsed[name] = text if _stays_text(text, kinds) else _parse_value(text)
-    return parsed
-
-
-def _parse_value(text: str) -> object:
-    literal = {"True": "true", "False": "false", "None": "null", "none": "null"}.get(text, text)
-    try:
-        return parse_json(literal, "value", _NotJsonError)
-    except _NotJsonError:
-        return text
-
-
-class _NotJsonError(OptionError):
-    """A value is a text, not JSON."""
-
-
-def _type_names(declared: object) -> set[str]:
-    """Return the names of the types a parameter takes; annotations may be types or their text."""
-    if isinstance(declared, str):
-        return {part.strip() for part in declared.split("|")}
-    return {getattr(part, "__name__", str(part)) for part in get_args(declared) or (declared,)}
-
-
-def _stays_text(text: str, kinds: set[str]) -> bool:
-    if _parse_value(text) is None and kinds & {"None", "NoneType"}:
-        return False
-    return bool(kinds & {"str", "Path"}) and not kinds & {"bool", "int", "float"}
 
 
 def published_revision_command(runs: Sequence[Run], revision: str = DEFAULT_REVISION) -> str | None:

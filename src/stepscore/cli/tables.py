@@ -128,7 +128,7 @@ def print_table(printed: PrintedTable) -> None:
     left = [index for index, column in enumerate(printed.columns) if column.left and index]
     # Above the table and not as its title, which would fold at the table's width.
     console.print(Text(safe_text(printed.title), style="italic"))
-    for part in tables("", heads, rows, width=console.width, left=left):
+    for part in tables("", heads, rows, width=console.width, left=left) if rows else ():
         console.print(part)
     # Below the last part and not as its caption: that part may be one narrow column.
     print_notes(printed.notes)

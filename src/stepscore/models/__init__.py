@@ -167,6 +167,9 @@ def get_model(name: str, **options: object) -> Model:
 def _closest_model_string(backend: str, rest: str) -> str:
     """Return the model string that may have been meant, as a question; empty where none is close."""
     close = ALIASES.get(backend) or next(iter(get_close_matches(backend, model_registry.names(), n=1)), None)
+    if close is None and backend and rest and "/" not in rest:  # an id of the Hub, as other tools take it
+        name = shown(f"{backend}/{rest}")
+        return f" Did you mean {f'hf/{name}'!r}, in this process, or {f'vllm/{name}'!r}, on a server?"
     if close is None or close == backend:
         return ""
     return f" Did you mean {close if close in SINGLE_MODEL_BACKENDS else f'{close}/{shown(rest) or chr(8230)}'!r}?"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -197,7 +198,20 @@ class _LocalRun:
                 raise TypeError(f"{self.judge.name} returned {type(judgement).__name__}, not a Judgement")
             return judgement
         except Exception as error:  # a judge is anyone's code
-            return Judgement(error=error_text(error))
+            return Judgement(error=error_text(error) + _place_in_local_code(self.judge, error))
+
+
+def _place_in_local_code(judge: Judge, error: Exception) -> str:
+    """Return where a judge in a user's own file failed, `` (mine.py, line 7)``; empty for other judges."""
+    code = getattr(judge, "local_code", None)
+    if code is None or isinstance(error, StepScoreError):
+        return ""
+    steps = [
+        line
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") == type(judge).__module__
+    ]
+    return f" ({code['file']}, line {steps[-1]})" if steps else ""
 
 
 class _Described(NamedTuple):

@@ -132,6 +132,13 @@ class Run:
         return f"<table>{''.join(rows)}</table>"
 
 
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.is_file() or next(path.iterdir(), None) is not None
+    except OSError:
+        return False
+
+
 def open_run(path: str | Path) -> Run:
     """Open the run in a folder. Its tables are made anew if the journal has grown since they were written.
 
@@ -145,9 +152,11 @@ def open_run(path: str | Path) -> Run:
     folder = Path(path)
     info = read_info(folder)
     if info is None:
+        # What is there may be the recordings themselves: nothing is to be written among them.
+        source, out = (shown(folder), "RUN") if _holds_something(folder) else ("SOURCE", shown(folder))
         raise RunError(
             f"{shown(folder)} is not a run folder (it has no run.json). "
-            f"Make one: stepscore judge SOURCE --judge J -o {shown(folder)}"
+            f"Make one: stepscore judge {source} --judge J -o {out}"
         )
     if not (folder / "journal.jsonl").exists():
         raise RunError(f"{shown(folder)} has no journal.jsonl: nothing has been judged there yet.")

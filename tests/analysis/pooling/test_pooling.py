@@ -246,5 +246,11 @@ class TestNothingKnown:
             == ""
         )
 
+    def test_labels_alone_are_not_the_judges_answers(self) -> None:
+        values = {"MP": self.unknown, "success_label": np.ones(3), "coverage": np.zeros(3)}
+        assert "unknown for these 3 episodes (coverage 0 %)" in nothing_known_note(values, 3)
+        assert nothing_known_note({**values, "coverage": self.unknown}, 3) == ""  # a run of verdicts
+        assert nothing_known_note({**values, "MP": np.ones(3)}, 3) == ""
+
     def test_no_episodes_are_not_unknown_ones(self) -> None:
         assert nothing_known_note({}, 0) == ""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,6 +247,35 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transf
         with one_blas_thread():
             assert threads() == {1}
         assert threads() == before
+
+    def test_a_request_limits_them_and_gives_them_back(
+        self, models: tuple[EmbeddedModel, Model], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from threadpoolctl import threadpool_info, threadpool_limits
+
+        from stepscore.models.embedded import engine
+
+        def threads() -> set[int]:
+            return {library["num_threads"] for library in threadpool_info() if "numpy" in library["filepath"]}
+
+        seen: list[set[int]] = []
+        compute = engine.prefix_scoring.score_prefixes
+
+        def watched(*arguments: Any) -> Any:
+            seen.append(threads())
+            return compute(*arguments)
+
+        monkeypatch.setattr(engine.prefix_scoring, "score_prefixes", watched)
+        # By a thread that ends: as long as it lives, threadpoolctl lets no other thread change what one has set.
+        usual = max(threads())
+        with ThreadPoolExecutor(1) as ended:
+            ended.submit(threadpool_limits, 2, user_api="blas").result()
+        before = threads()
+        scored(models[0], prefixes(2, (2,)))
+        after = threads()
+        with ThreadPoolExecutor(1) as ended:
+            ended.submit(threadpool_limits, usual, user_api="blas").result()
+        assert (before, seen, after) == ({2}, [{1}], {2})
 
 
 class TestCheckpointsItDoesNotCompute:

@@ -43,16 +43,26 @@ def coverage_note(coverages: Mapping[str, Mapping[str, float]], *, paired: bool 
 
 
 def nothing_known_note(values: Mapping[str, FloatArray], n: int) -> str:
-    """Return a sentence where no metric of any episode is known, so that an empty table is not a riddle.
+    """Return a sentence where no metric of any episode is known, or none but labels: no table is to be a riddle.
 
     Args:
         values: Metric to its value in each episode; NaN where unknown.
         n: Episodes.
     """
-    known = any(np.any(~np.isnan(found)) for name, found in values.items() if name != "coverage")
-    if known or not n:
+    known = {
+        name for name, found in values.items() if name != "coverage" and not bool(np.all(np.isnan(found)))
+    }
+    these = "this episode" if n == 1 else f"these {n} episodes"
+    if not n or known - {"success_label"}:
         return ""
+    if not known:
+        return (
+            f"No metric of {these} is known: no success and no point of a curve. Where the judge could not answer, "
+            "the warnings of `stepscore judge` say why."
+        )
+    if not np.any(values.get("coverage", np.empty(0)) == 0):
+        return ""  # the run holds no curves, and verdicts may be known
     return (
-        f"No metric of {'this episode' if n == 1 else f'these {n} episodes'} is known: no success and no point of a "
-        "curve. Where the judge could not answer, the warnings of `stepscore judge` say why."
+        f"The judge answered unknown for {these} (coverage 0 %), so that nothing but labels is shown; the warnings "
+        "of `stepscore judge` say why."
     )

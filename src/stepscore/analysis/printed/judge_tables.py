@@ -32,12 +32,17 @@ RANKS = (
     "Length-matched: failures cut to the length of a success of their task, so that the clock has 50."
 )
 
+NO_LABELS = (
+    "How far the judge may be believed is unknown: no episode has a label of success or of a subgoal. Add labels by "
+    "judging again with --labels FILE: answers come from the cache, and nothing is paid twice."
+)
+
 
 def judge_tables(agreement: JudgeAgreement) -> list[PrintedTable]:
     """Return the judge's agreement with labels beside that of baselines, its ranking, and its cost."""
     tables = [_questions(agreement.agreements)] if agreement.agreements else []
     tables += [_ranking(agreement.ranking)] if agreement.ranking else []
-    return [*tables, _costs(agreement.costs)]
+    return [*tables, _costs(agreement.costs, () if tables else (NO_LABELS,))]
 
 
 def judge_records(agreement: JudgeAgreement) -> list[dict[str, Any]]:
@@ -128,7 +133,9 @@ def _spent(cost: Cost) -> list[tuple[str, float]]:
     ]
 
 
-def _costs(costs: Sequence[Cost]) -> PrintedTable:
+def _costs(costs: Sequence[Cost], notes: tuple[str, ...]) -> PrintedTable:
+    """Return a row per judge; what a cascade saved only where there is one."""
+    cascades = any(cost.escalated.n for cost in costs)
     forms = {"calls": ".1f", "images": ".1f", "tokens": ".0f", "p50 s": ".2f", "p95 s": ".2f"}
     rows = []
     for cost in costs:
@@ -136,11 +143,13 @@ def _costs(costs: Sequence[Cost]) -> PrintedTable:
         cells: list[Cell] = [number_cell(spent[name], form, f"cost:{name}") for name, form in forms.items()]
         unknown = "unknown" if cost.calls else "–"
         cells.append(number_cell(spent["cost"], ".4f", "cost:cost", unknown=unknown))
-        cells.append(estimate_cell(cost.escalated, None, "cost:escalated"))
-        cells.append(percent_cell(cost.saved, 0, metric="cost:saved"))
+        if cascades:
+            cells.append(estimate_cell(cost.escalated, None, "cost:escalated"))
+            cells.append(percent_cell(cost.saved, 0, metric="cost:saved"))
         rows.append(
             TableRow((text_cell(cost.judge), count_cell(cost.episodes), *cells), {"judge": cost.judge})
         )
-    heads = ("calls", "images", "tokens", "p50 s", "p95 s", "cost", "escalated\n%", "saved\n%")
+    heads = ("calls", "images", "tokens", "p50 s", "p95 s", "cost")
+    heads += ("escalated\n%", "saved\n%") if cascades else ()
     columns = (Column("judge", left=True), Column("n"), *(Column(head) for head in heads))
-    return PrintedTable("Calls and cost per episode", columns, tuple(rows))
+    return PrintedTable("Calls and cost per episode", columns, tuple(rows), notes)

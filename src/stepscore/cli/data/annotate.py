@@ -12,6 +12,7 @@ from stepscore._tables import Column, PrintedTable, TableRow, count_cell, text_c
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
+from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err, out, print_result
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def annotate(
         str, typer.Option("--model", metavar="MODEL", help="Model that annotates; see `stepscore ls models`.")
     ],
     file: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The labels file (Parquet) to write.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_file, metavar="FILE", help="The labels file (Parquet) to write."
+        ),
     ],
     vocabulary: Annotated[
         Path | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepscore.cli import options
+from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err
 from stepscore.errors import ModelError, OptionError
 
@@ -34,7 +35,10 @@ def plan(
         typer.Option("--model", metavar="MODEL", help="Model that drafts them; see `stepscore ls models`."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The subgoals file (YAML) to write.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_file, metavar="FILE", help="The subgoals file (YAML) to write."
+        ),
     ],
     video: Annotated[
         str | None,
@@ -59,6 +63,11 @@ def plan(
     if out.exists() and not force:
         raise OptionError(f"{out} exists and may hold a person's work. Overwrite it with --force.")
     chosen = options.open_model(model, model_options, base_url)
+    if chosen.name == "embedded":
+        raise OptionError(
+            "The embedded judge was trained to judge, not to plan. Choose a larger model: --model hf/PATH-OR-ID, "
+            "vllm/... or openai-api/...; or write the file by hand, as docs/judges/stepeval.md shows."
+        )
     call_options = CallOptions(cache=not no_cache)
     call_options.check([chosen])
     if _is_source(subject):
@@ -109,8 +118,9 @@ def _plan_source(
             episodes, model, Path(folder), call_options=call_options, on_done=_print_draft
         )
     if not drafts:
-        why = "; ".join(failures.values()) or "no episode has an instruction"
-        raise ModelError(f"No task of {source} could be drafted: {why}")
+        why = list(dict.fromkeys(failures.values())) or ["no episode has an instruction"]
+        others = f" ({len(why) - 1} other errors)" if len(why) > 1 else ""
+        raise ModelError(f"None of {len(failures)} tasks of {source} could be drafted: {why[0]}{others}")
     return drafts, failures
 
 

@@ -13,6 +13,7 @@ from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percen
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_FPS, between
+from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def progress_labels(
         ),
     ],
     file: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The labels file (Parquet) to write.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_file, metavar="FILE", help="The labels file (Parquet) to write."
+        ),
     ],
     fps: Annotated[
         float | None,

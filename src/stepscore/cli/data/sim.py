@@ -13,6 +13,7 @@ from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percen
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
+from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ POLICIES = "expert,noisy:0.5,drop,freeze,wrong-target,undo"
 
 
 def sim(
-    root: Annotated[Path, typer.Option("--out", "-o", metavar="DATASET", help="Folder of the new dataset.")],
+    root: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_folder, metavar="DATASET", help="Folder of the new dataset."
+        ),
+    ],
     tasks: Annotated[
         str, typer.Option("--tasks", metavar="A,B", help="Tasks such as drawer-open, or all.")
     ] = "all",

@@ -22,6 +22,7 @@ from stepscore._tables import (
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
+from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ class SuccessModeName(StrEnum):
 def calibrate(
     run: options.RunFolder,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The calibration map (JSON) to write.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_file, metavar="FILE", help="The calibration map (JSON) to write."
+        ),
     ],
     labels: options.TruthFile = None,
     channel: Annotated[

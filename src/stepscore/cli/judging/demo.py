@@ -15,6 +15,7 @@ import typer
 
 from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.story import print_next_steps, print_story
+from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 ROLLOUTS = Path(__file__).parents[1] / "demo_data"
 """32 simulated rollouts: four policies on the same two scenes of four tasks."""
 TASKS = ("bin-picking", "basketball", "box-close", "assembly")
-"""Tasks of five steps each: reach, hold, lift, bring, place."""
+"""Tasks of five subgoals each."""
+STEPS = "reach, hold, lift, bring, place"
+"""What the subgoals of every task are about, in their order."""
 POLICIES = {
     "expert": "does the task",
     "hesitate": "stops again and again on the way",
@@ -43,7 +46,9 @@ OWN_VIDEOS = (
     (
         "stepscore judge rollouts --policy-from 1 --judge topreward --model hf/Qwen/Qwen3-VL-8B-Instruct "
         "-o runs/mine",
-        "judges every video; `stepscore doctor` shows which models can run here, and what others need",
+        "judges every video; this model needs a GPU and pip install 'stepscore[local]'. On a server: --model "
+        "vllm/...; a hosted one: --judge gvl --model openai-api/...; none yet, to try it out: --judge linear-time "
+        "in place of judge and model",
     ),
     ("stepscore report runs/mine -o report", "writes the same page about them"),
 )
@@ -52,7 +57,10 @@ OWN_VIDEOS = (
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the runs and the report.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_folder, metavar="DIR", help="Folder for the runs and the report."
+        ),
     ] = Path("demo"),
 ) -> None:
     """Score every step of 32 bundled rollouts with the embedded judge, and compare their four policies."""
@@ -65,7 +73,8 @@ def demo(
     episodes = open_episodes(ROLLOUTS, labels=labels, subgoals=subgoals)
     err().print(
         f"{len(episodes)} rollouts of {len(POLICIES)} simulated policies, on the same scenes of {len(TASKS)} tasks "
-        "of five steps. What each policy does wrong is known to us, not to the judge, a small model in the package."
+        f"of five steps ({STEPS}). What each policy does wrong is known to us, not to the judge, a small model in "
+        "the package."
     )
     runs = []
     for judge, asks in zip(demo_judges(), ("progress", "subgoals"), strict=True):

@@ -11,12 +11,14 @@ from rich.markup import escape
 from stepscore.cli import options
 from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.usage import print_usage
+from stepscore.cli.key_values import read_pairs
 from stepscore.cli.local_code import judge_name
 from stepscore.cli.numbers import MAX_PARALLEL, between
+from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from stepscore.episodes import Episodes
     from stepscore.judges import Judge
@@ -34,7 +36,10 @@ def judge(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="RUN", help="Run folder; an existing one is resumed.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
+        ),
     ],
     judge_options: Annotated[
         list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
@@ -194,7 +199,7 @@ def _open_judge(
     from stepscore.judges import get_judge, judge_registry
 
     name = judge_name(name)
-    given = options.read_pairs(judge_options, "-J", judge_registry.get(name))
+    given = read_pairs(judge_options, "-J", judge_registry.get(name))
     if calibration is not None:
         given["calibration"] = str(calibration)
     if model is not None:
@@ -276,15 +281,33 @@ def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None =
         console.print(
             f"{problems} items of the source could not be read; list them: stepscore inspect {run.info['source']}"
         )
-    console.print(f"Run: {run.path}\nNext: stepscore metrics {run.path}", soft_wrap=True)
+    console.print(
+        f"Run: {run.path}\n{_next_step(run, len(rows) - len(all_failures), coverage)}", soft_wrap=True
+    )
     if command := options.published_revision_command([run]):
         console.print(f"As PRM-as-a-Judge publishes it: {command}", soft_wrap=True)
     return len(failures)
 
 
+def _next_step(run: Run, judged: int, coverage: Sequence[float]) -> str:
+    """Return what to do next; a run of which nothing is known has no metrics to look at."""
+    if not judged:
+        return "Next: mend the cause; the same command judges them again."
+    if coverage and not any(coverage):
+        return "Nothing is known of these episodes. Next: judge them by another judge or model, into another folder."
+    return f"Next: stepscore metrics {run.path}"
+
+
 def _print_failures(failures: Mapping[str, str], where: str = "", *, limit: int = 5) -> None:
-    """Print the first errors by episode, the number of the others, and where they are."""
-    for episode_id, error in list(failures.items())[:limit]:
-        err().print(f"  [red]failed[/red] {escape(episode_id)}: {escape(error)}", soft_wrap=True, markup=True)
-    if len(failures) > limit:
-        err().print(f"  … and {len(failures) - limit} more{where}")
+    """Print the first errors, each once for all of its episodes, the number of the others, and where they are."""
+    alike: dict[str, list[str]] = {}
+    for episode_id, error in failures.items():
+        alike.setdefault(error, []).append(episode_id)
+    shown = list(alike.items())[:limit]
+    for error, ids in shown:
+        more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+        err().print(
+            f"  [red]failed[/red] {escape(ids[0])}{more}: {escape(error)}", soft_wrap=True, markup=True
+        )
+    if left := len(failures) - sum(len(ids) for _, ids in shown):
+        err().print(f"  … and {left} more{where}", soft_wrap=True)

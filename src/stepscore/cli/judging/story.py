@@ -76,7 +76,9 @@ def print_next_steps(commands: Sequence[tuple[str, str]]) -> None:
             soft_wrap=True,
         )
     for command, what in commands:
-        out().print(f"   {command}\n      {what}", soft_wrap=True)
+        # A command stays one line, to be copied; what it does is folded.
+        out().print(f"   {command}", soft_wrap=True)
+        out().print(Padding(Text(what), (0, 0, 0, 6), expand=False))
 
 
 def sparkline(times: Sequence[float], values: Sequence[float], width: int = WIDTH) -> str:
@@ -96,6 +98,32 @@ def sparkline(times: Sequence[float], values: Sequence[float], width: int = WIDT
     return "".join(bars)
 
 
+def time_axis(first: float, last: float, mark: float | None, width: int = WIDTH) -> str:
+    """Return the line below a sparkline: its first and last time, and an arrow at the time to look at.
+
+    Args:
+        first: Seconds.
+        last: Seconds.
+        mark: Seconds; ``None`` for no arrow.
+        width: Characters.
+    """
+    end = f"{last:.1f} s"
+    labels = [(0, f"{first:.1f} s"), (width - len(end), end)]
+    if mark is not None:
+        text = f"↑ {mark:.1f} s"
+        place = min(int((mark - first) / ((last - first) or 1.0) * width), width - 1)
+        if place + len(text) > width:  # the arrow stays at its time; the seconds go before it
+            text = f"{mark:.1f} s ↑"
+            place -= len(text) - 1
+        # A time at an edge gives way to the arrow's.
+        labels = [(at, label) for at, label in labels if at + len(label) < place or at > place + len(text)]
+        labels = sorted([*labels, (place, text)])
+    line = ""
+    for at, label in labels:
+        line = line.ljust(at) + label
+    return line
+
+
 def _print_failure(failure: WorstFailure, metrics: EpisodeMetrics, page: Path) -> None:
     """Print the curve of a failure, and the address of its worst frame in the report."""
     index = next(
@@ -107,8 +135,8 @@ def _print_failure(failure: WorstFailure, metrics: EpisodeMetrics, page: Path) -
     _sentences([f"{failure.policy}, “{failure.task}” ({failure.episode_id}): {failure.text}."])
     seconds = [float(time) for time in times]
     out().print(f"   progress {sparkline(seconds, [float(v) for v in values])}")
-    marks = f"{seconds[0]:.1f} s".ljust(WIDTH - 6) + f"{seconds[-1]:.1f} s"
-    out().print(f"            {marks}")
+    at = None if failure.worst is None else failure.worst.time_s
+    out().print(f"            {time_axis(seconds[0], seconds[-1], at)}")
     frame = "" if failure.worst is None else f"/{round(failure.worst.time_s * row['fps'])}"
     address = (
         f"#/explorer/{quote(Path(failure.run).name, safe='')}/{quote(failure.episode_id, safe='')}{frame}"
@@ -146,4 +174,4 @@ def _heading(number: int, text: str) -> None:
 
 def _sentences(sentences: Sequence[str]) -> None:
     for sentence in sentences:
-        out().print(Padding(Text(safe_text(sentence)), (0, 0, 0, 3)))
+        out().print(Padding(Text(safe_text(sentence)), (0, 0, 0, 3), expand=False))

@@ -10,8 +10,8 @@ import typer
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._tables import group_name
 from stepscore.cli import options
-from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
-from stepscore.cli.tables import print_result
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.tables import print_notes, print_result
 
 
 def compare(
@@ -45,3 +45,5 @@ def compare(
     rows = compared.to_dicts()
     flat = [{**row, "a": group_name(row["a"]), "b": group_name(row["b"])} for row in rows]
     print_result(chosen, comparison_tables(compared, compared.notes), rows, csv_rows=flat)
+    if chosen is Format.TABLE and not rows:
+        print_notes(("Nothing can be compared: no metric is known in two of the groups.", *compared.notes))

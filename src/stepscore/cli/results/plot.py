@@ -10,12 +10,15 @@ import typer
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
+from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err
 
 
 def plot(
     runs: options.RunFolders,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the files.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", callback=new_folder, metavar="DIR", help="Folder for the files.")
+    ],
     kind: Annotated[
         str,
         typer.Option(

@@ -9,6 +9,7 @@ import typer
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
+from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err
 from stepscore.errors import OptionError
 
@@ -16,7 +17,10 @@ from stepscore.errors import OptionError
 def report(
     runs: options.RunFolders,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for index.html (and videos/).")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_folder, metavar="DIR", help="Folder for index.html (and videos/)."
+        ),
     ],
     copy_videos: Annotated[
         bool,

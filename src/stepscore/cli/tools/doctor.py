@@ -18,8 +18,14 @@ from stepscore.errors import install_command
 
 CORE = ("numpy", "scipy", "pyarrow", "av", "tokenizers", "safetensors", "pydantic", "starlette")
 """Packages of the core whose versions matter most to a report of a bug."""
-SERVED = ("openai-api", "sglang", "vllm")
-"""Backends that ask a server."""
+NOTES = {
+    "embedded": "in the package, for scenes of `stepscore sim` alone",
+    "mock": "for tests",
+    "openai-api": "asks a server: OpenAI's, with the key in OPENAI_API_KEY, or --base-url URL",
+    "sglang": "asks a server on this machine, or --base-url URL",
+    "vllm": "asks a server on this machine, or --base-url URL",
+}
+"""What a backend that can run here still asks for."""
 
 Row = dict[str, Any]
 
@@ -76,9 +82,12 @@ def _models() -> list[Row]:
 def _model(name: str, make: Callable[..., object]) -> Row:
     extra = getattr(make, "extra", None)
     if extra is not None and missing_modules(extra):
-        return {"name": name, "ready": False, "note": install_command(extra)}
-    served = "asks a server: --base-url URL, or the usual one of the backend" if name in SERVED else ""
-    return {"name": name, "ready": True, "note": served}
+        return {"name": name, "ready": False, "note": _needs(extra)}
+    return {"name": name, "ready": True, "note": NOTES.get(name, "")}
+
+
+def _needs(extra: str) -> str:
+    return f"needs the extra {extra}: pip install 'stepscore[{extra}]'"
 
 
 def _judges(ready: set[str]) -> list[Row]:
@@ -95,7 +104,7 @@ def _judges(ready: set[str]) -> list[Row]:
         usable = [
             model for model in sorted(ready) if (model == "sarm") == (name == "sarm") and model != "mock"
         ]
-        note = f"--model {', '.join(usable)}" if usable else install_command("local")
+        note = f"--model {', '.join(usable)}" if usable else _needs("local")
         return {"name": name, "ready": bool(usable), "note": note}
 
     return [_examined(name, judge_registry.get, row) for name in judge_registry.names()]

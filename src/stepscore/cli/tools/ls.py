@@ -12,7 +12,7 @@ from rich.markup import escape
 from stepscore._tables import Column, PrintedTable, TableRow, text_cell
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import out, print_result, table
-from stepscore.errors import OptionError
+from stepscore.errors import OptionError, UnknownNameError
 
 
 class Kind(StrEnum):
@@ -28,6 +28,9 @@ def ls(
     kind: Annotated[
         Kind | None,
         typer.Argument(metavar="[KIND]", help="Kind of thing to list; default: the names of all."),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one of them; default: all.")
     ] = None,
     published: Annotated[
         bool,
@@ -47,7 +50,7 @@ def ls(
     if kind is None:
         _print_names({each.value: [row["name"] for row in rows()] for each, rows in lists.items()}, chosen)
         return
-    rows = _published() if published else lists[kind]()
+    rows = _published() if published else _only(lists[kind](), kind, only)
     if chosen is not Format.TABLE:
         print_result(chosen, [_table(kind.value.capitalize(), rows)], rows)
         return
@@ -59,6 +62,16 @@ def ls(
     for index, column in enumerate(listing.columns):
         column.justify, column.no_wrap = "left", index == 0
     out().print(listing)
+
+
+def _only(rows: list[dict[str, str]], kind: Kind, name: str | None) -> list[dict[str, str]]:
+    """Return the row of one name, all without one; a model is found with and without the text after its slash."""
+    if name is None:
+        return rows
+    found = [row for row in rows if row["name"].partition("/")[0] == name.partition("/")[0]]
+    if not found:
+        raise UnknownNameError(kind.value.removesuffix("s"), name, [row["name"] for row in rows])
+    return found
 
 
 def _table(title: str, rows: list[dict[str, str]]) -> PrintedTable:
@@ -154,7 +167,7 @@ def _metrics() -> list[dict[str, str]]:
 
 
 def _first_line(thing: object) -> str:
-    return (inspect.getdoc(thing) or "").split("\n")[0]
+    return (inspect.getdoc(thing) or "").split("\n")[0].replace("``", "`")
 
 
 def _option(parameter: inspect.Parameter) -> str:

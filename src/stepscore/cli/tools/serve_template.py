@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stepscore._files import write_text
+from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err
 
 
@@ -18,7 +19,10 @@ def serve_template(
         typer.Argument(metavar="MODEL", help="A checkpoint folder or a hub id, as `vllm serve` takes it."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The template file to write (.jinja).")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_file, metavar="FILE", help="The template file to write (.jinja)."
+        ),
     ],
 ) -> None:
     """Write a chat template for `vllm serve`: the model's own, and a branch that writes a prompt as it is.

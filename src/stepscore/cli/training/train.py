@@ -10,6 +10,7 @@ import typer
 from stepscore._extras import check_extra
 from stepscore.cli import options
 from stepscore.cli.numbers import MANY, MAX_SEED, between
+from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, out, print_json
 from stepscore.cli.training import sarm_options
 from stepscore.training.sarm import SarmJob, SarmTrainConfig
@@ -18,7 +19,14 @@ from stepscore.training.vlm import VlmJob
 app = typer.Typer(help="Train a judge on labelled rollouts.", no_args_is_help=True)
 
 Folder = Annotated[
-    Path, typer.Option("--out", "-o", metavar="CHECKPOINT", help="Folder of the checkpoint and its state.")
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        callback=new_folder,
+        metavar="CHECKPOINT",
+        help="Folder of the checkpoint and its state.",
+    ),
 ]
 EvalDatasets = Annotated[
     list[Path] | None,

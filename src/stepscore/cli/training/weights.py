@@ -122,6 +122,13 @@ def weights(
     else:
         record = as_row(weighting, distribution, chosen, files, command)
         print_result(output, weight_tables(weighting, distribution), record)
+    if form == "filter" and not (chosen.dropped or stall or top is not None or failures is Failures.DROP):
+        err().print(
+            "Warning: nothing is filtered: every frame has weight 1. Choose episodes by --top SHARE --by METRIC or "
+            "--failures drop, frames by --drop-stalls SECONDS.",
+            style="yellow",
+            soft_wrap=True,
+        )
     for warning in distribution.warnings:
         err().print(f"Warning: {warning}", style="yellow", soft_wrap=True, markup=False)
     for name in files:

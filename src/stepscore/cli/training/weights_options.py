@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stepscore.cli.numbers import MANY, between
+from stepscore.cli.outputs import new_file
 
 
 class Method(StrEnum):
@@ -34,7 +35,10 @@ class SuccessBy(StrEnum):
 
 
 Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FILE", help="Parquet: progress for LeRobot, or weights.")
+    Path,
+    typer.Option(
+        "--out", "-o", callback=new_file, metavar="FILE", help="Parquet: progress for LeRobot, or weights."
+    ),
 ]
 MethodOption = Annotated[Method, typer.Option("--method", help="How frames are weighted.")]
 Form = Annotated[

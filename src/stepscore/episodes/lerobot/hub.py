@@ -59,7 +59,7 @@ def dataset_folder(repo_id: str, revision: str | None = None) -> Path:
         )
     except Exception as error:  # the Hub's errors share no base with those of its HTTP library
         raise SourceError(
-            f"Cannot fetch dataset {repo_id!r} from the Hub: {error}. "
+            f"Cannot fetch dataset {repo_id!r} from the Hub: {str(error).rstrip('. ')}. "
             "A local dataset is given by the path of the folder that holds meta/info.json."
         ) from error
     return Path(folder)

@@ -1,0 +1,78 @@
+"""Options of a judge or a model on the command line, ``-J KEY=VALUE``: values read by what the option declares."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import get_args
+
+from stepscore._reading import parse_json
+from stepscore.errors import OptionError
+
+
+def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None = None) -> dict[str, object]:
+    """Parse ``["points=16", "path=x.csv"]`` into a mapping; values are read as JSON where they are JSON.
+
+    Args:
+        pairs: The texts given, each ``key=value``.
+        flag: The flag they were given with, for messages.
+        make: The function whose options they are. A value stays text where it declares text (``str``, ``Path``),
+            so that a file may be called ``True``; ``None`` is read as such only where it is allowed.
+    """
+    parameters = inspect.signature(make).parameters if make is not None else {}
+    ours = make is None or make.__module__.startswith("stepscore.")
+    parsed: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise OptionError(f"{flag} {pair}: expected key=value, for example {flag} points=16.")
+        name = key.replace("-", "_")
+        kinds = _type_names(parameters[name].annotation) if name in parameters else set()
+        parsed[name] = text if _stays_text(text, kinds) else _parse_value(text)
+        if not ours:  # ours check more than the type
+            _check_type(parsed[name], kinds, f"{flag} {pair}")
+    return parsed
+
+
+_NUMBERS = {"int": "a whole number", "float": "a number", "bool": "true or false", "None": "none"}
+
+
+def _check_type(value: object, kinds: set[str], where: str) -> None:
+    """Refuse a value that is none of the declared types, where these are numbers, flags and none alone."""
+    declared = {"None" if kind == "NoneType" else kind for kind in kinds}
+    if not declared or not declared <= set(_NUMBERS):
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = (
+        ("None" in declared and value is None)
+        or ("bool" in declared and isinstance(value, bool))
+        or ("float" in declared and is_number)
+        or ("int" in declared and is_number and isinstance(value, int))
+    )
+    if not fits:
+        raise OptionError(f"{where}: it takes {' or '.join(_NUMBERS[kind] for kind in sorted(declared))}.")
+
+
+def _parse_value(text: str) -> object:
+    literal = {"True": "true", "False": "false", "None": "null", "none": "null"}.get(text, text)
+    try:
+        return parse_json(literal, "value", _NotJsonError)
+    except _NotJsonError:
+        return text
+
+
+class _NotJsonError(OptionError):
+    """A value is a text, not JSON."""
+
+
+def _type_names(declared: object) -> set[str]:
+    """Return the names of the types a parameter takes; annotations may be types or their text."""
+    if isinstance(declared, str):
+        return {part.strip() for part in declared.split("|")}
+    return {getattr(part, "__name__", str(part)) for part in get_args(declared) or (declared,)}
+
+
+def _stays_text(text: str, kinds: set[str]) -> bool:
+    if _parse_value(text) is None and kinds & {"None", "NoneType"}:
+        return False
+    return bool(kinds & {"str", "Path"}) and not kinds & {"bool", "int", "float"}

@@ -1,0 +1,49 @@
+"""Where a command writes: a path that cannot be written is refused before anything is read, asked or measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from stepscore.errors import OptionError
+
+
+def new_folder(context: typer.Context, folder: Path | None) -> Path | None:
+    """Return the folder of ``-o``; a callback of the option.
+
+    Raises:
+        OptionError: It is a file, or would lie below one.
+    """
+    if folder is not None and not context.resilient_parsing:  # a shell that completes a word refuses nothing
+        _refuse_below_a_file(folder, folder)
+    return folder
+
+
+def new_file(context: typer.Context, file: Path | None) -> Path | None:
+    """Return the file of ``-o``; a callback of the option.
+
+    Raises:
+        OptionError: It is a folder, or would lie below a file.
+    """
+    if file is not None and not context.resilient_parsing:
+        if _is_folder(file):
+            raise OptionError(f"-o {file}: that is a folder. Name the file to write.")
+        _refuse_below_a_file(file, file.parent)
+    return file
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long, a NUL: writing says so
+        return False
+
+
+def _refuse_below_a_file(path: Path, folder: Path) -> None:
+    try:
+        there = next((each for each in (folder, *folder.parents) if each.exists()), None)
+    except (OSError, ValueError):
+        return
+    if there is not None and not there.is_dir():
+        raise OptionError(f"-o {path}: {there} is a file, not a folder. Name another place.")
