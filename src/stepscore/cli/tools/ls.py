@@ -43,8 +43,8 @@ def ls(
     csv: Csv = False,
 ) -> None:
     """List the judges, models, readers or metrics, each with a summary and its options."""
-    if published and kind is not Kind.MODELS:
-        raise OptionError("--published is about models: stepscore ls models --published")
+    if published and (kind is not Kind.MODELS or only is not None):
+        raise OptionError("--published lists all published models: stepscore ls models --published")
     chosen = chosen_format(output_format, json=json, csv=csv)
     lists = {Kind.JUDGES: _judges, Kind.MODELS: _models, Kind.READERS: _readers, Kind.METRICS: _metrics}
     if kind is None:
