@@ -253,19 +253,19 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transf
     ) -> None:
         from threadpoolctl import threadpool_info, threadpool_limits
 
-        from stepscore.models.embedded import engine
+        from stepscore.models.embedded.runtime import prefix_scoring
 
         def threads() -> set[int]:
             return {library["num_threads"] for library in threadpool_info() if "numpy" in library["filepath"]}
 
         seen: list[set[int]] = []
-        compute = engine.prefix_scoring.score_prefixes
+        compute = prefix_scoring.score_prefixes
 
         def watched(*arguments: Any) -> Any:
             seen.append(threads())
             return compute(*arguments)
 
-        monkeypatch.setattr(engine.prefix_scoring, "score_prefixes", watched)
+        monkeypatch.setattr(prefix_scoring, "score_prefixes", watched)
         # By a thread that ends: as long as it lives, threadpoolctl lets no other thread change what one has set.
         usual = max(threads())
         with ThreadPoolExecutor(1) as ended:

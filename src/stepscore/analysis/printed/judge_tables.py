@@ -149,7 +149,7 @@ def _costs(costs: Sequence[Cost], notes: tuple[str, ...]) -> PrintedTable:
         rows.append(
             TableRow((text_cell(cost.judge), count_cell(cost.episodes), *cells), {"judge": cost.judge})
         )
-    heads = ("calls", "images", "tokens", "p50 s", "p95 s", "cost")
-    heads += ("escalated\n%", "saved\n%") if cascades else ()
+    saved = ("escalated\n%", "saved\n%") if cascades else ()
+    heads = ("calls", "images", "tokens", "p50 s", "p95 s", "cost", *saved)
     columns = (Column("judge", left=True), Column("n"), *(Column(head) for head in heads))
     return PrintedTable("Calls and cost per episode", columns, tuple(rows), notes)
