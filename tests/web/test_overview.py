@@ -333,9 +333,10 @@ class TestWarningsAndDetails:
             assert all(text.startswith(("coverage", "points", "duration")) for text in undirected), undirected
         assert any("CRA\u00a0↓" in text for text in heads)
         page = seen.goto(f"{showcase.address}#/subgoals")
-        assert texts(page, "section.task:first-of-type [data-source=judge] h4")[0].startswith(
-            "Reached\u00a0↑"
-        )
+        page.locator("details.intervals > summary").first.click()
+        heads = texts(page, ".source[data-source=judge] >> nth=0 >> h4")
+        assert [head.split("\u00a0")[1][0] for head in heads] == ["↑", "↑", "↓"]
+        assert all("↑" in text for text in texts(page, ".matrix tr.group th"))
 
 
 class TestSubgoals:
@@ -354,15 +355,46 @@ class TestSubgoals:
         ]
         page = watched().goto(f"{made(tmp_path, runs)}#/subgoals")
         assert page.locator("select[name=judge] option:checked").inner_text().startswith("verdicts")
-        assert page.locator("[data-source=judge]").count() == 1
+        assert page.locator("table.matrix [data-source=judge]").count() == 1
         # The other views stay with the first judge.
         page.get_by_role("link", name="Leaderboard").click()
         page.wait_for_selector("main.view-leaderboard")
         assert page.locator("select[name=judge] option:checked").inner_text().startswith("curves")
 
+    def test_the_matrix_has_the_share_that_reaches_each_subgoal_with_n_once_a_row(
+        self, showcase: Report, watched: Opened
+    ) -> None:
+        page = watched().goto(f"{showcase.address}#/subgoals")
+        data = elsewhere(lambda: page_data([open_run(showcase.runs[0])]))
+        expected = {
+            (table["task"], table["source"], table["policy"]): [cell[:4] for cell in table["reached"]]
+            for table in data["boards"][0]["subgoals"]
+        }
+        shown = page.locator("table.matrix tbody tr[data-policy]").evaluate_all(
+            """rows => rows.map((row) => [
+                 row.closest("section").dataset.task, row.closest("tbody").dataset.source, row.dataset.policy,
+                 [...row.querySelectorAll("td.est")].map(({ dataset: { value, lo, hi, n } }) =>
+                   [value, lo, hi, n].map((text) => (text === undefined ? null : Number(text)))),
+                 row.cells[1].textContent,
+               ])"""
+        )
+        assert {(task, source, policy): cells for task, source, policy, cells, _ in shown} == expected
+        for *_, cells, n in shown:
+            assert int(n) == max(cell[3] for cell in cells)
+        row = page.locator("table.matrix tr[data-policy=timid]").first
+        row.locator("td.est a").first.click()
+        page.wait_for_selector("main.view-explorer .list-row")
+        assert all(
+            name.startswith("timid/")
+            for name in page.locator(".list-row").evaluate_all(
+                "rows => rows.map((row) => row.dataset.episode)"
+            )
+        )
+
     def test_n_stands_once_beside_the_policy(self, showcase: Report, watched: Opened) -> None:
         page = watched().goto(f"{showcase.address}#/subgoals")
-        first = page.locator("section.task").first.locator("[data-source=label]")
+        page.locator("details.intervals > summary").first.click()
+        first = page.locator("section.task").first.locator(".source[data-source=label]")
         assert {text.strip() for text in first.locator(".legend small").all_inner_texts()} == {"n 2"}
         assert first.locator("[data-part=reached] .dots-value small").count() == 0
 

@@ -207,6 +207,8 @@ class TestSubgoalsAndProcess:
         self, showcase: Report, watched: Callable[..., Watched]
     ) -> None:
         page = watched().goto(f"{showcase.address}#/subgoals")
+        for summary in page.locator("details.intervals > summary").all():
+            summary.click()
         dots = page.locator("[data-part=fails_first] a.dots-line").all()
         dot = next(dot for dot in dots if float(dot.get_attribute("data-value") or 0) > 0)
         share, n = float(dot.get_attribute("data-value") or 0), int(dot.get_attribute("data-n") or 0)

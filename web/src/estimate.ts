@@ -6,8 +6,8 @@ import { count, decimal, known, NONE, percent } from "./format";
 
 type Shape = Pick<MetricInfo, "percent"> | undefined;
 
-export function number(value: number | null, metric: Shape): string {
-  return metric?.percent === false ? decimal(value) : percent(value);
+export function number(value: number | null, metric: Shape, digits = 1): string {
+  return metric?.percent === false ? decimal(value) : percent(value, digits);
 }
 
 export function interval(estimate: Est, metric: Shape): string {
@@ -37,17 +37,17 @@ export function estimateCell(
   estimate: Est | undefined,
   metric: Shape,
   href: string | null,
-  { marked = false, rowN }: { marked?: boolean; rowN?: number } = {},
+  { marked = false, rowN, digits = 1 }: { marked?: boolean; rowN?: number; digits?: number } = {},
 ): HTMLTableCellElement {
   if (!estimate) return h("td", { class: "est none", "data-label": label }, NONE);
   const [value, lo, hi, n] = estimate;
   const content = [
     n !== rowN && h("span", { class: "n" }, `n ${count(n)}`),
-    h("span", { class: "value" }, number(value, metric)),
+    h("span", { class: "value" }, number(value, metric, digits)),
     h(
       "span",
       { class: "range" },
-      known(lo) && known(hi) ? `${number(lo, metric)}–${number(hi, metric)}` : "no interval",
+      known(lo) && known(hi) ? `${number(lo, metric, digits)}–${number(hi, metric, digits)}` : "no interval",
     ),
   ];
   const text = sentence(data, label, estimate, metric);

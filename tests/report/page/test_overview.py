@@ -40,3 +40,21 @@ def test_two_protocols_of_one_judge_differ_by_their_hash() -> None:
         "topreward embedded (aaaaaa)",
         "topreward embedded (bbbbbb, success uncalibrated)",
     ]
+
+
+def test_many_differences_under_one_option_are_one_line() -> None:
+    from stepscore.report.page.overview import warnings_of
+    from stepscore.runs.protocol import Protocol
+
+    maps: list[dict[str, Any]] = [{"x": [0.5]}, {}]
+    maps[0] |= {f"task {i}. of many": i / 10 for i in range(9)}
+    protocols = [
+        Protocol({"judge": {"name": name, "options": {"calibration": fitted, "fps": 2.0}}})
+        for name, fitted in zip(("one", "other"), maps, strict=True)
+    ]
+    boards: Any = [SimpleNamespace(runs=[SimpleNamespace(protocol=protocol)]) for protocol in protocols]
+    (found,) = warnings_of(boards, ["one", "other"], [])
+    assert found["details"] == [
+        'judge.name is "one", not "other"',
+        "judge.options.calibration: 10 values differ",
+    ]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepscore.analysis import curves_by_episode
-from stepscore.errors import OptionError, RunError
+from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS, opd_prefixes
 from stepscore.report.page.boards import CURVE_METRICS
 from stepscore.report.page.data import page_data
@@ -206,9 +206,21 @@ def test_runs_of_one_protocol_are_one_board(tmp_path: Path, metrics_json: Metric
     assert [len(judged["episode"]) for judged in page["judgements"]] == [12, 9]
 
 
-def test_an_episode_does_not_count_twice(tmp_path: Path) -> None:
-    runs = [write_run(tmp_path / name, 3, steps=4) for name in ("a", "b")]
-    with pytest.raises(RunError, match="would count twice"):
+def test_an_episode_that_two_runs_hold_counts_once(tmp_path: Path, metrics_json: Metrics) -> None:
+    runs = [write_run(tmp_path / name, 30, steps=9) for name in ("a", "b")]
+    page = page_data(runs)
+    expected = metrics_json(*(str(run.path) for run in runs), "--by", "policy", "--show", "conditioned")
+    assert cells(page, page["boards"][0]["overall"]) == rows(expected, conditioned=True)
+    assert page["episodes"]["n"] == sum(group["episodes"] for group in page["boards"][0]["overall"]) == 30
+    assert [len(judged["repeated"]) for judged in page["judgements"]] == [0, 30]
+
+
+def test_an_episode_judged_differently_under_one_protocol_is_refused(tmp_path: Path) -> None:
+    def other(number: int, record: dict[str, Any]) -> None:
+        record["judgement"]["curve"]["progress"] = [0.5] * 4
+
+    runs = [write_run(tmp_path / "a", 3, steps=4), write_run(tmp_path / "b", 3, steps=4, change=other)]
+    with pytest.raises(OptionError, match="One episode cannot count as two"):
         page_data(runs)
 
 

@@ -1,4 +1,5 @@
 // Which subgoal fails: per task the success vector, conditional success and where episodes fail first.
+import "../styles/subgoals.css";
 import type { Context, View } from "../app";
 import type { Est, MetricInfo, SubgoalTable } from "../contract";
 import { choice, fill, h } from "../dom";
@@ -7,6 +8,7 @@ import { percent } from "../format";
 import { metricName } from "../metric-name";
 import { colourVariable, distinct, packName, displayName, unpackName } from "../names";
 import { replaceRoute, routeHash } from "../route";
+import { episodesOf, subgoalMatrix } from "../subgoal-matrix";
 
 type Part = "reached" | "given_previous" | "fails_first";
 
@@ -40,9 +42,10 @@ export function subgoals(context: Context): View {
   const body = h("div", { class: "stack" });
   function draw(wanted: string): void {
     const only = unpackName(wanted);
+    const shown = only === undefined ? tasks : tasks.filter((task) => task === only);
     fill(
       body,
-      (only === undefined ? tasks : tasks.filter((task) => task === only)).map((task) => taskRow(context, task)),
+      shown.map((task) => taskRow(context, task, shown.length === 1)),
     );
   }
   if (!tasks.length) {
@@ -68,7 +71,7 @@ export function subgoals(context: Context): View {
       h(
         "p",
         { class: "muted" },
-        `Verdicts by ${board.label} and labels, in separate panels. Dots with 95 % intervals, percent; n is stated where it is not that of the policy. Click a dot to list its episodes.`,
+        `Verdicts by ${board.label} and labels, apart from each other. Percent, 95 % intervals below; a number leads to its episodes.`,
       ),
       tasks.length > 1 &&
         h(
@@ -89,22 +92,41 @@ export function subgoals(context: Context): View {
   };
 }
 
-function taskRow(context: Context, task: string | null): HTMLElement {
+function taskRow(context: Context, task: string | null, alone: boolean): HTMLElement {
   const tables = context.board.subgoals.filter((table) => table.task === task);
   const sources = distinct(tables.map((table) => table.source));
   return h(
     "section",
     { class: "task", "data-task": displayName(task) },
     h("h2", {}, displayName(task)),
-    sources.map((source) =>
-      sourceRow(
-        context,
-        source,
-        tables.filter((table) => table.source === source),
-        sources.length > 1,
+    !tables.every((table) => table.reviewed) && h("span", { class: "tag" }, "subgoals not reviewed by a person"),
+    subgoalMatrix(context, tables, (table, row) => episodesHref(context, table, row, "yes")),
+    h(
+      "details",
+      { class: "intervals", open: alone },
+      h("summary", {}, "With intervals, given the previous subgoal, and where episodes fail first"),
+      sources.map((source) =>
+        sourceRow(
+          context,
+          source,
+          tables.filter((table) => table.source === source),
+          sources.length > 1,
+        ),
       ),
     ),
   );
+}
+
+/** The explorer with the episodes whose verdict on a subgoal is this. */
+function episodesHref({ board }: Context, table: SubgoalTable, row: number, answer: string): string {
+  return routeHash("explorer", [], {
+    judge: board.id,
+    policy: packName(table.policy),
+    task: packName(table.task),
+    subgoal: table.names[row],
+    answer,
+    source: table.source,
+  });
 }
 
 function sourceRow(context: Context, source: string, tables: SubgoalTable[], named: boolean): HTMLElement {
@@ -125,10 +147,9 @@ function sourceRow(context: Context, source: string, tables: SubgoalTable[], nam
         tables.map((table) => ({
           name: displayName(table.policy),
           colour: colour(table),
-          count: `n ${episodes(table)}`,
+          count: `n ${episodesOf(table)}`,
         })),
       ),
-      !tables.every((table) => table.reviewed) && h("span", { class: "tag" }, "subgoals not reviewed by a person"),
     ),
     h(
       "div",
@@ -145,16 +166,8 @@ function sourceRow(context: Context, source: string, tables: SubgoalTable[], nam
               name: displayName(table.policy),
               colour: colour(table),
               estimates: table[part],
-              n: episodes(table),
-              href: (row: number) =>
-                routeHash("explorer", [], {
-                  judge: context.board.id,
-                  policy: packName(table.policy),
-                  task: packName(table.task),
-                  subgoal: table.names[row],
-                  answer,
-                  source,
-                }),
+              n: episodesOf(table),
+              href: (row: number) => episodesHref(context, table, row, answer),
             })),
             part === "fails_first" ? "bar" : "dot",
           ),
@@ -163,11 +176,6 @@ function sourceRow(context: Context, source: string, tables: SubgoalTable[], nam
     ),
     violations(tables),
   );
-}
-
-/** Episodes with a known verdict on some subgoal. */
-function episodes(table: SubgoalTable): number {
-  return Math.max(...table.reached.map(([, , , n]) => n));
 }
 
 function violations(tables: SubgoalTable[]): HTMLElement | null {

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.errors import RunError
 from stepscore.report.page.packing import Table, dictionary, pack_floats
 from stepscore.runs import Run, finite_or_none
 
@@ -34,23 +33,11 @@ class EpisodeIndex:
 
 
 def index_episodes(runs: Sequence[Run]) -> EpisodeIndex:
-    """Collect the episodes of all runs; the row of each is that of the first run that has it.
-
-    Raises:
-        RunError: Two runs of one protocol have judged the same episode: it would count twice.
-    """
+    """Collect the episodes of all runs; the row of each is that of the first run that has it."""
     rows: dict[Key, Mapping[str, Any]] = {}
-    judged: dict[tuple[str, Key], Run] = {}
     for run in runs:
         for row in run.episodes().to_pylist():
-            key = _key(row)
-            other = judged.setdefault((run.protocol.hash, key), run)
-            if other is not run:
-                raise RunError(
-                    f"{other.path} and {run.path} hold the same judgement (protocol {run.protocol.hash}) of "
-                    f"episode {row['episode_id']}, which would count twice. Give one of them."
-                )
-            rows.setdefault(key, row)
+            rows.setdefault(_key(row), row)
     order = sorted(rows)
     return EpisodeIndex(tuple(rows[key] for key in order), {key: place for place, key in enumerate(order)})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -29,6 +30,8 @@ MAIN_METRICS = (*list(METRIC_LABELS)[:6], "MP", "PPL", "CRA", "STR")
 CORRELATIONS = ("VOC", "stage_CCC")
 LOW_COVERAGE = 0.9
 """Share of known points below which the page warns about a run."""
+MANY_DIFFERENCES = 4
+"""Values of one option in which two protocols differ, above which they are counted and not listed."""
 
 
 def metric_infos(boards: Sequence[Board]) -> list[dict[str, Any]]:
@@ -175,13 +178,25 @@ def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[Any]:
         return []
     details = []
     for (a, name_a), (b, name_b) in combinations(zip(boards, labels, strict=True), 2):
-        differences = a.runs[0].protocol.differences(b.runs[0].protocol)
-        details += [f"{name_a} and {name_b}: {difference}" for difference in differences]
+        differences = _summarised(a.runs[0].protocol.differences(b.runs[0].protocol))
+        pair = f"{name_a} and {name_b}: " if len(boards) > 2 else ""
+        details += [f"{pair}{difference}" for difference in differences]
     text = (
         f"The runs follow {len(boards)} protocols. Each has a table of its own; a difference between tables "
         "may come from the protocol, not from the policies."
     )
     return [warning("protocols", text, details)]
+
+
+def _summarised(differences: Sequence[str]) -> list[str]:
+    """Return the differences; many under one option (the numbers of a calibration map) become one line."""
+    options = [".".join(line.split(".")[:3]) for line in differences]
+    counts = Counter(options)
+    lines = [
+        f"{option}: {counts[option]} values differ" if counts[option] > MANY_DIFFERENCES else line
+        for option, line in zip(options, differences, strict=True)
+    ]
+    return list(dict.fromkeys(lines))
 
 
 def warning(kind: str, text: str, details: Sequence[str] = ()) -> dict[str, Any]:
