@@ -40,7 +40,7 @@ def test_with_the_core_alone_it_says_what_runs_and_how_to_get_the_rest() -> None
     assert "PyTorch's install page" in str(found["extras"]["local"]["note"])
     assert {name for name, row in found["models"].items() if not row["ready"]} == {"hf", "sarm"}
     assert "stepscore[local]" in str(found["models"]["hf"]["note"])
-    assert {name for name, row in found["judges"].items() if not row["ready"]} == {"sarm"}
+    assert {name for name, row in found["judges"].items() if not row["ready"]} == {"robometer", "sarm"}
     assert found["judges"]["topreward"]["note"] == "--model embedded, openai-api, sglang, vllm"
 
 

@@ -24,6 +24,7 @@ from stepscore.judges.base import (
 )
 from stepscore.judges.baselines import BASELINES
 from stepscore.judges.common import calibration_mismatch, read_calibration
+from stepscore.judges.common.pairs import PairJudge, PairPreference, prefer
 from stepscore.judges.hop import Hop, HopMode
 from stepscore.judges.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
@@ -37,6 +38,8 @@ __all__ = [
     "Hop",
     "HopMode",
     "Judge",
+    "PairJudge",
+    "PairPreference",
     "ProcVlm",
     "SingleModelJudge",
     "StepEval",
@@ -47,6 +50,7 @@ __all__ = [
     "get_judge",
     "judge_registry",
     "only_model",
+    "prefer",
     "prepare",
     "subgoal_prompt_text",
 ]
@@ -63,6 +67,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
         "procvlm": "stepscore.judges.procvlm:ProcVlm",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",
         "recorded": "stepscore.judges.recorded.judge:Recorded",
+        "robometer": "stepscore.judges.published.robometer:Robometer",
         "sarm": "stepscore.judges.sarm.judge:Sarm",
         "stepeval": "stepscore.judges.stepeval:StepEval",
         "topreward": "stepscore.judges.topreward:TopReward",

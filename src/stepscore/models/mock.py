@@ -39,6 +39,7 @@ class MockModel(SyncMethods):
         scores: As in :class:`Capabilities`, to try a judge on a model that scores less.
         served: Whether to behave like a server.
         prefix_sharing: As in :class:`Capabilities`.
+        heads: Whether to have the heads of a reward model.
         requests: Every request answered so far.
     """
 
@@ -47,6 +48,7 @@ class MockModel(SyncMethods):
     scores: str = "exact"
     served: bool = False
     prefix_sharing: str = "exact"
+    heads: bool = False
     requests: list[Request] = field(default_factory=list, repr=False)
 
     @property
@@ -62,6 +64,7 @@ class MockModel(SyncMethods):
             videos=True,
             prefix_sharing=self.prefix_sharing,  # type: ignore[arg-type]
             served=self.served,
+            heads=self.heads,
         )
 
     def describe(self) -> Mapping[str, object]:

@@ -19,6 +19,8 @@ TWICE = "a"
 TWICE = "b"
 COMPUTED = "a".upper()
 FSTRING = f"{PLAIN} x"
+ROUNDED = f"{3.14:.1f}"
+QUOTED = f"{PLAIN!r}"
 
 class Client:
     def __init__(self):
@@ -29,6 +31,13 @@ class Client:
     def build(self, task):
         prompt = """Task: {task}""".format(task=task)
         return prompt
+
+    def parts(self, task):
+        prompt = f"Do '{task.text}', "
+        found = [{"type": "text", "text": prompt}, {"type": "text", "text": "first"}]
+        found.append({"text": 3})
+        found.extend([{"text": "second"}, {"other": "no"}])
+        return found
 
     def choose(self, text=None):
         if text is not None:
@@ -49,6 +58,10 @@ class Client:
         ("Client.__init__ > self.prompts > done", "done {}"),
         ("Client.build > prompt", "Task: {task}"),
         ("Client.choose > self.system", "chosen"),
+        ("FSTRING", "{PLAIN} x"),
+        ("Client.parts > prompt", "Do '{task.text}', "),
+        ("Client.parts > {text} > 1", "first"),
+        ("Client.parts > {text} > 2", "second"),
     ],
 )
 def test_a_string_is_found_where_it_is_assigned(path: str, text: str) -> None:
@@ -61,7 +74,11 @@ def test_a_string_is_found_where_it_is_assigned(path: str, text: str) -> None:
         "MISSING",
         "TWICE",
         "COMPUTED",
-        "FSTRING",
+        "ROUNDED",
+        "QUOTED",
+        "Client.parts > {text} > 0",
+        "Client.parts > {text} > 3",
+        "Client.parts > {nothing} > 1",
         "Client.__init__ > self.prompts > missing",
         "Nobody.f > x",
         "prompt",

@@ -33,8 +33,15 @@ def test_a_profile_is_whole(name: str) -> None:
         assert all(slot.view <= profile.views for slot in question.images)
 
 
-def test_no_two_checkpoints_have_one_name() -> None:
-    names = [checkpoint.short_name.casefold() for _, checkpoint in published_checkpoints()]
+def test_a_name_means_one_profile_and_one_licence() -> None:
+    """Two owners may publish one checkpoint under one name; what it is then known as is the same."""
+    ids = [checkpoint.id for _, checkpoint in published_checkpoints()]
+    assert len(ids) == len(set(ids))
+    known = {
+        (checkpoint.short_name.casefold(), profile.name, checkpoint.licence, checkpoint.non_commercial)
+        for profile, checkpoint in published_checkpoints()
+    }
+    names = [name for name, *_ in known]
     assert len(names) == len(set(names))
 
 

@@ -101,9 +101,8 @@ def _judges(ready: set[str]) -> list[Row]:
                 "ready": True,
                 "note": "" if name != "cascade" else "by the judges it is given",
             }
-        usable = [
-            model for model in sorted(ready) if (model == "sarm") == (name == "sarm") and model != "mock"
-        ]
+        own = {"robometer": {"hf"}, "sarm": {"sarm"}}.get(name)
+        usable = sorted(ready & own if own is not None else ready - {"sarm", "mock"})
         note = f"--model {', '.join(usable)}" if usable else _needs("local")
         return {"name": name, "ready": bool(usable), "note": note}
 

@@ -8,16 +8,32 @@ from typing import TypeVar
 
 from stepscore.errors import CapabilityError, ModelError
 from stepscore.judges.base import Ask
-from stepscore.models import Answer, Generate, Model, Request, Response, Score, Scores
+from stepscore.models import (
+    Answer,
+    Generate,
+    Model,
+    PredictProgress,
+    ProgressPredictions,
+    Request,
+    Response,
+    Score,
+    Scores,
+)
 
 MAX_CONCURRENT_REQUESTS = 8
 """Requests of one episode under way: enough to keep a server busy, few enough decoded frames in memory."""
 
-R = TypeVar("R", Answer, Scores)
+R = TypeVar("R", Answer, Scores, ProgressPredictions)
 
 
 def require(
-    model: Model, judge: str, *, text: bool = False, scores: bool = False, stages: bool = False
+    model: Model,
+    judge: str,
+    *,
+    text: bool = False,
+    scores: bool = False,
+    stages: bool = False,
+    heads: bool = False,
 ) -> None:
     """Raise CapabilityError where the model cannot answer as the judge needs.
 
@@ -27,11 +43,17 @@ def require(
         text: It must generate text.
         scores: It must return log-probabilities of chosen tokens.
         stages: It must predict stages.
+        heads: It must have the heads of a reward model.
     """
     can = model.capabilities
     if stages and not can.stages:
         raise CapabilityError(
             f"{judge} needs a trained checkpoint, not {model.name}: --model sarm/CHECKPOINT"
+        )
+    if heads and not can.heads:
+        raise CapabilityError(
+            f"{judge} reads the heads of a Robometer checkpoint, which {model.name} has not: "
+            "--model hf/robometer/Robometer-4B, or hf/FOLDER"
         )
     if not can.images:
         raise CapabilityError(f"{judge} shows images; {model.name} reads none. Choose a vision model.")
@@ -55,6 +77,11 @@ async def ask_texts(ask: Ask, requests: Sequence[Generate]) -> list[str]:
 async def ask_scores(ask: Ask, requests: Sequence[Score]) -> list[Scores]:
     """Return the candidates' log-probabilities, in the order of the requests."""
     return await _ask_all(ask, requests, Scores)
+
+
+async def ask_progress(ask: Ask, requests: Sequence[PredictProgress]) -> list[ProgressPredictions]:
+    """Return what heads predict after each frame, in the order of the requests."""
+    return await _ask_all(ask, requests, ProgressPredictions)
 
 
 async def _ask_all(ask: Ask, requests: Sequence[Request], kind: type[R]) -> list[R]:

@@ -5,8 +5,10 @@ Where a text stands is written as a path, its parts separated by ``" > "``::
     SYSTEM_PROMPT                                     an assignment in the module
     Model.__init__ > self.templates['pair']           the one string assigned to that target in a method
     Model.__init__ > self.templates > done            the value of a key in a dictionary that is assigned there
+    Model.build > {text} > 2                          the second literal under that key of a method's dictionaries
 
-A string is a literal, a sum of literals, or a literal whose ``.format`` is called: then the literal itself.
+A string is a literal, a sum of literals, a literal whose ``.format`` is called (then the literal itself) or an
+f-string (then its text with each expression in braces, as it is written).
 """
 
 from __future__ import annotations
@@ -33,10 +35,28 @@ def string_literal(source: bytes, path: str) -> str:
         scope, last, key = scope[:1], scope[1], last
     for name in scope[0].split(".") if scope else ():
         tree = _definition(tree, name)
+    if key is not None and last[:1] + last[-1:] == "{}" and key.isdecimal():
+        under = _under_key(tree, last[1:-1])
+        if not 0 < int(key) <= len(under):
+            raise ModelError(f"{path}: there are {len(under)} strings under that key.")
+        return under[int(key) - 1]
     found = {text for value in _assigned(tree, last, inside=bool(scope)) for text in _texts(value, key)}
     if len(found) != 1:
         raise ModelError(f"{path}: {len(found)} strings there; one was expected.")
     return found.pop()
+
+
+def _under_key(tree: ast.AST, key: str) -> list[str]:
+    """Return the plain literals under a key of all dictionaries in a function, in the order of the file."""
+    found = [
+        (value.lineno, value.col_offset, value.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for name, value in zip(node.keys, node.values, strict=True)
+        if isinstance(name, ast.Constant) and name.value == key
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+    ]
+    return [text for _, _, text in sorted(found)]
 
 
 def _definition(tree: ast.AST, name: str) -> ast.AST:
@@ -73,6 +93,10 @@ def _folded(value: ast.expr) -> str | None:
             waiting += [node.right, node.left]  # the left one is taken next
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             parts.append(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            waiting += reversed(node.values)
+        elif isinstance(node, ast.FormattedValue) and node.conversion == -1 and node.format_spec is None:
+            parts.append(f"{{{ast.unparse(node.value)}}}")
         elif (
             isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
         ):
