@@ -16,9 +16,12 @@ from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.perturbations.image_perturbations import Darker, Recompressed, Shifted, Zoomed
 from stepscore.episodes.perturbations.perturb import (
     PERTURBATIONS,
+    add_noise,
+    blank,
     cut,
     darken,
     freeze,
+    lower_resolution,
     other_instruction,
     pause,
     perturb,
@@ -28,6 +31,7 @@ from stepscore.episodes.perturbations.perturb import (
     slow_down,
     zoom,
 )
+from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
 from stepscore.episodes.perturbations.retimed_view import Cut, Frozen, Paused, Reversed, Slowed
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
@@ -48,6 +52,13 @@ EVERY: dict[str, Callable[[Episode], Episode]] = {
     "zoomed": lambda e: zoom(e, 1.15),
     "darker": lambda e: darken(e, 0.5),
     "recompressed": lambda e: recompress(e, 40),
+    "noisy": lambda e: add_noise(e, 12.0),
+    "low-resolution": lambda e: lower_resolution(e, 2.0),
+    "blank": blank,
+    "round-trip": round_trip,
+    "retry": retry,
+    "repeated": repeat,
+    "shuffled": shuffle,
 }
 
 
@@ -182,6 +193,10 @@ def test_times_start_at_0_and_rise_whatever_the_recorded_ones(
     end = recorded.info.duration_s
     for made in (
         reverse(recorded),
+        round_trip(recorded),
+        retry(recorded),
+        repeat(recorded),
+        shuffle(recorded),
         cut(recorded, share=1 - at),
         pause(recorded, at * end, seconds),
         slow_down(recorded, factor),

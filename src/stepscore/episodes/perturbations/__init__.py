@@ -1,6 +1,7 @@
 """Perturbed episodes: what a judge must answer about them is known beforehand."""
 
 from stepscore.episodes.perturbations.antonyms import opposite_instruction_of
+from stepscore.episodes.perturbations.cameras import blank, swap_cameras
 from stepscore.episodes.perturbations.image_perturbations import (
     Darker,
     ImagePerturbation,
@@ -9,9 +10,11 @@ from stepscore.episodes.perturbations.image_perturbations import (
     Zoomed,
 )
 from stepscore.episodes.perturbations.perturb import (
+    add_noise,
     cut,
     darken,
     freeze,
+    lower_resolution,
     opposite_instruction,
     other_instruction,
     pause,
@@ -21,7 +24,9 @@ from stepscore.episodes.perturbations.perturb import (
     slow_down,
     zoom,
 )
+from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
 from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView
+from stepscore.episodes.perturbations.rewording import negate, paraphrase
 
 __all__ = [
     "Cut",
@@ -31,16 +36,26 @@ __all__ = [
     "RetimedView",
     "Shifted",
     "Zoomed",
+    "add_noise",
+    "blank",
     "cut",
     "darken",
     "freeze",
+    "lower_resolution",
+    "negate",
     "opposite_instruction",
     "opposite_instruction_of",
     "other_instruction",
+    "paraphrase",
     "pause",
     "recompress",
+    "repeat",
+    "retry",
     "reverse",
+    "round_trip",
     "shift",
+    "shuffle",
     "slow_down",
+    "swap_cameras",
     "zoom",
 ]

@@ -114,6 +114,51 @@ class Recompressed:
 
 
 @dataclass(frozen=True)
+class Noisy:
+    """Gaussian noise of ``sigma`` of 255 levels on every value; the same image gets the same noise each time."""
+
+    sigma: float
+    seed: int = 0
+    pointwise: ClassVar[bool] = False
+
+    def apply(self, image: Frames) -> Frames:
+        """Draw the noise from a generator seeded by ``seed`` and the image's bytes."""
+        content = hashlib.sha256(np.ascontiguousarray(image).tobytes()).digest()
+        rng = np.random.default_rng([self.seed, int.from_bytes(content[:8], "big")])
+        noisy = image + rng.normal(0.0, self.sigma, image.shape)
+        return np.asarray(np.clip(np.round(noisy), 0, 255).astype(np.uint8))
+
+
+@dataclass(frozen=True)
+class LowResolution:
+    """The image with ``factor`` times fewer pixels along each side, enlarged to its size again (bicubic)."""
+
+    factor: float
+    pointwise: ClassVar[bool] = False
+
+    def apply(self, image: Frames) -> Frames:
+        """Shrink by the mean of areas and enlarge."""
+        from PIL import Image
+
+        height, width = image.shape[:2]
+        small = (max(1, round(width / self.factor)), max(1, round(height / self.factor)))
+        source = Image.fromarray(np.ascontiguousarray(image))
+        shrunk = source.resize(small, Image.Resampling.BOX)
+        return np.asarray(shrunk.resize((width, height), Image.Resampling.BICUBIC))
+
+
+@dataclass(frozen=True)
+class Blank:
+    """Black."""
+
+    pointwise: ClassVar[bool] = True
+
+    def apply(self, image: Frames) -> Frames:
+        """Return an image of zeros."""
+        return np.zeros_like(image)
+
+
+@dataclass(frozen=True)
 class PerturbedImageView:
     """A view with every image perturbed. Holds no frames and opens nothing until it is read.
 

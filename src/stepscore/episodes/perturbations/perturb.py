@@ -26,7 +26,16 @@ from stepscore.episodes.perturbations import image_perturbations as images
 from stepscore.episodes.perturbations import perturbed_labels as relabel
 from stepscore.episodes.perturbations import retimed_view as timing
 from stepscore.episodes.perturbations.antonyms import OPPOSITES, opposite_instruction_of
-from stepscore.episodes.view import View
+from stepscore.episodes.perturbations.cameras import blank, swap_cameras
+from stepscore.episodes.perturbations.changed_episode import (
+    episode_labels,
+    main_view_of,
+    with_images,
+    with_instruction,
+    with_timing,
+)
+from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
+from stepscore.episodes.perturbations.rewording import negate, paraphrase
 from stepscore.errors import OptionError, UnknownNameError
 
 
@@ -36,15 +45,15 @@ def freeze(episode: Episode, at: Literal["first", "last"] = "first") -> Episode:
         raise OptionError(f"at is {at!r}; allowed are 'first' and 'last'.")
     labels = episode.labels
     if labels.rows:
-        labelled = _episode_labels(episode)
+        labelled = episode_labels(episode)
         labels = relabel.frozen_labels(labelled, 0.0 if at == "first" else labelled.last_s)
-    return _with_timing(episode, timing.Frozen(at == "last"), labels, "frozen", {"at": at}, at)
+    return with_timing(episode, timing.Frozen(at == "last"), labels, "frozen", {"at": at}, at)
 
 
 def reverse(episode: Episode) -> Episode:
     """Play the episode backwards, from its last frame to its first."""
-    labels = relabel.reversed_labels(_episode_labels(episode)) if episode.labels.rows else episode.labels
-    return _with_timing(episode, timing.Reversed(), labels, "reversed", {}, "")
+    labels = relabel.reversed_labels(episode_labels(episode)) if episode.labels.rows else episode.labels
+    return with_timing(episode, timing.Reversed(), labels, "reversed", {}, "")
 
 
 def cut(episode: Episode, to_s: float | None = None, *, share: float | None = None) -> Episode:
@@ -57,7 +66,7 @@ def cut(episode: Episode, to_s: float | None = None, *, share: float | None = No
     """
     if (to_s is None) == (share is None):
         raise OptionError("Give exactly one of to_s and share.")
-    labelled = _episode_labels(episode)
+    labelled = episode_labels(episode)
     if share is not None and not 0 < share <= 1:
         raise OptionError(f"share is {share}; it must be above 0 and at most 1.")
     end = float(to_s) if to_s is not None else float(share or 0.0) * labelled.duration_s
@@ -66,13 +75,13 @@ def cut(episode: Episode, to_s: float | None = None, *, share: float | None = No
             f"Episode {episode.id} cannot be cut to {end:g} s: it runs from 0 to {labelled.duration_s:g} s."
         )
     perturbation = timing.Cut(end)
-    main = timing.RetimedView(_main(episode), perturbation)
+    main = timing.RetimedView(main_view_of(episode), perturbation)
     last_s, info = float(main.timestamps()[-1]), main.info()
     labels = episode.labels
     if last_s < labelled.last_s:
         labels = relabel.cut_labels(labelled, last_s, info.duration_s)
     options = {"to_s": end} if share is None else {"share": float(share)}
-    return _with_timing(
+    return with_timing(
         episode, perturbation, labels, "cut", options, f"{end:g}s" if share is None else f"{share:g}"
     )
 
@@ -83,12 +92,12 @@ def slow_down(episode: Episode, factor: float = 2.0) -> Episode:
         raise OptionError(f"factor is {factor}; it must be above 0 and finite (2 is half as fast).")
     labels = relabel.slowed_labels(episode.labels, factor)
     perturbation = timing.Slowed(float(factor))
-    return _with_timing(episode, perturbation, labels, "slowed", {"factor": float(factor)}, f"{factor:g}")
+    return with_timing(episode, perturbation, labels, "slowed", {"factor": float(factor)}, f"{factor:g}")
 
 
 def pause(episode: Episode, at_s: float, seconds: float = 1.0) -> Episode:
     """Hold the frame shown at ``at_s`` for ``seconds`` longer; all that follows comes later."""
-    end = _episode_labels(episode).duration_s
+    end = episode_labels(episode).duration_s
     if not 0 <= at_s < end:
         raise OptionError(f"at_s is {at_s:g}; episode {episode.id} runs from 0 to {end:g} s.")
     if not 0 < seconds < math.inf:
@@ -96,7 +105,7 @@ def pause(episode: Episode, at_s: float, seconds: float = 1.0) -> Episode:
     perturbation = timing.Paused(float(at_s), float(seconds))
     labels = relabel.paused_labels(episode.labels, float(at_s), float(seconds))
     options = {"at_s": perturbation.at_s, "seconds": perturbation.seconds}
-    return _with_timing(episode, perturbation, labels, "paused", options, f"{at_s:g}s-{seconds:g}s")
+    return with_timing(episode, perturbation, labels, "paused", options, f"{at_s:g}s-{seconds:g}s")
 
 
 def shift(episode: Episode, dx: int = 0, dy: int = 0, *, fill: images.Fill = "edge") -> Episode:
@@ -114,7 +123,7 @@ def shift(episode: Episode, dx: int = 0, dy: int = 0, *, fill: images.Fill = "ed
         raise OptionError(f"fill is {fill!r}; allowed are 'edge' and 'black'.")
     options = {"dx": int(dx), "dy": int(dy), "fill": fill}
     suffix = f"{int(dx)}x{int(dy)}" + ("" if fill == "edge" else f"-{fill}")
-    return _with_images(episode, images.Shifted(int(dx), int(dy), fill), "shifted", options, suffix)
+    return with_images(episode, images.Shifted(int(dx), int(dy), fill), "shifted", options, suffix)
 
 
 def zoom(episode: Episode, factor: float = 1.15) -> Episode:
@@ -122,7 +131,7 @@ def zoom(episode: Episode, factor: float = 1.15) -> Episode:
     if not 1 < factor < math.inf:
         raise OptionError(f"factor is {factor}; it must be above 1 and finite.")
     perturbation = images.Zoomed(float(factor))
-    return _with_images(episode, perturbation, "zoomed", {"factor": perturbation.factor}, f"{factor:g}")
+    return with_images(episode, perturbation, "zoomed", {"factor": perturbation.factor}, f"{factor:g}")
 
 
 def darken(episode: Episode, factor: float = 0.5) -> Episode:
@@ -130,7 +139,7 @@ def darken(episode: Episode, factor: float = 0.5) -> Episode:
     if not 0 < factor < 1:
         raise OptionError(f"factor is {factor}; it must be between 0 and 1.")
     perturbation = images.Darker(float(factor))
-    return _with_images(episode, perturbation, "darker", {"factor": perturbation.factor}, f"{factor:g}")
+    return with_images(episode, perturbation, "darker", {"factor": perturbation.factor}, f"{factor:g}")
 
 
 def recompress(episode: Episode, quality: int = 40) -> Episode:
@@ -138,8 +147,27 @@ def recompress(episode: Episode, quality: int = 40) -> Episode:
     if int(quality) != quality or not 1 <= quality <= 95:
         raise OptionError(f"quality is {quality}; it must be a whole number from 1 to 95.")
     perturbation = images.Recompressed(int(quality))
-    return _with_images(
+    return with_images(
         episode, perturbation, "recompressed", {"quality": perturbation.quality}, str(perturbation.quality)
+    )
+
+
+def add_noise(episode: Episode, sigma: float = 12.0, *, seed: int = 0) -> Episode:
+    """Add Gaussian noise of ``sigma`` of 255 levels to every value of every pixel."""
+    if not 0 < sigma < math.inf:
+        raise OptionError(f"sigma is {sigma}; it must be above 0 and finite.")
+    perturbation = images.Noisy(float(sigma), int(seed))
+    options = {"sigma": perturbation.sigma, "seed": perturbation.seed}
+    return with_images(episode, perturbation, "noisy", options, f"{sigma:g}" + (f"-{seed}" if seed else ""))
+
+
+def lower_resolution(episode: Episode, factor: float = 2.0) -> Episode:
+    """Record every image with ``factor`` times fewer pixels along each side, enlarged to its size again."""
+    if not 1 < factor < math.inf:
+        raise OptionError(f"factor is {factor}; it must be above 1 and finite.")
+    perturbation = images.LowResolution(float(factor))
+    return with_images(
+        episode, perturbation, "low-resolution", {"factor": perturbation.factor}, f"{factor:g}"
     )
 
 
@@ -165,7 +193,7 @@ def other_instruction(
         text, subgoals = drawn.instruction, drawn.subgoals
     if text.strip().lower() == episode.instruction.strip().lower():
         raise OptionError(f"The other instruction is episode {episode.id}'s own: {text!r}.")
-    return _with_instruction(episode, text, subgoals, Labels(), "other-instruction")
+    return with_instruction(episode, text, subgoals, Labels(), "other-instruction")
 
 
 def opposite_instruction(episode: Episode, opposites: Mapping[str, str] = OPPOSITES) -> Episode:
@@ -182,7 +210,7 @@ def opposite_instruction(episode: Episode, opposites: Mapping[str, str] = OPPOSI
     holds = next((row for row in reversed(verdicts) if row.name != "ever"), None)
     rows = (replace(holds, value=0.0),) if holds is not None and holds.value >= 0.5 else ()
     text = opposite_instruction_of(episode.instruction, opposites)
-    return _with_instruction(episode, text, (), Labels(rows), "opposite-instruction")
+    return with_instruction(episode, text, (), Labels(rows), "opposite-instruction")
 
 
 PERTURBATIONS: Mapping[str, Callable[..., Episode]] = {
@@ -195,6 +223,16 @@ PERTURBATIONS: Mapping[str, Callable[..., Episode]] = {
     "zoomed": zoom,
     "darker": darken,
     "recompressed": recompress,
+    "noisy": add_noise,
+    "low-resolution": lower_resolution,
+    "blank": blank,
+    "swapped-cameras": swap_cameras,
+    "round-trip": round_trip,
+    "retry": retry,
+    "repeated": repeat,
+    "shuffled": shuffle,
+    "paraphrase": paraphrase,
+    "negated": negate,
     "other-instruction": other_instruction,
     "opposite-instruction": opposite_instruction,
 }
@@ -210,67 +248,6 @@ def perturb(episode: Episode, name: str, **options: Any) -> Episode:
         if option not in valid:
             raise UnknownNameError("option", option, valid, where=f"the perturbation {name!r}")
     return PERTURBATIONS[name](episode, **options)
-
-
-def _main(episode: Episode) -> View:
-    """Return the main view; raise an EpisodeError where there is none."""
-    return episode.view(episode.main_view)
-
-
-def _episode_labels(episode: Episode) -> relabel.EpisodeLabels:
-    """Return the labels with the main view's times, which are read from its headers."""
-    main = _main(episode)
-    last_s, duration_s = float(main.timestamps()[-1]), main.info().duration_s
-    return relabel.EpisodeLabels(episode.labels, episode.subgoals, last_s, duration_s)
-
-
-def _with_timing(
-    episode: Episode,
-    perturbation: timing.TimePerturbation,
-    labels: Labels,
-    name: str,
-    options: Mapping[str, object],
-    suffix: str,
-) -> Episode:
-    _main(episode)
-    views = {view: timing.RetimedView(recorded, perturbation) for view, recorded in episode.views.items()}
-    reader = episode.signal_reader
-    signals = None if reader is None else timing.RetimedSignals(reader, perturbation)
-    marked = _marked(episode, name, options, suffix)
-    return replace(marked, views=views, labels=labels, signal_reader=signals)
-
-
-def _with_images(
-    episode: Episode,
-    perturbation: images.ImagePerturbation,
-    name: str,
-    options: Mapping[str, object],
-    suffix: str,
-) -> Episode:
-    """Perturb the images. What is true of the scene stays true however it looks, so labels are kept."""
-    _main(episode)
-    views = {
-        view: images.PerturbedImageView(recorded, perturbation) for view, recorded in episode.views.items()
-    }
-    return replace(_marked(episode, name, options, suffix), views=views)
-
-
-def _with_instruction(
-    episode: Episode, text: str, subgoals: tuple[Subgoal, ...], labels: Labels, name: str
-) -> Episode:
-    suffix = hashlib.sha256(text.encode()).hexdigest()[:8]
-    marked = _marked(episode, name, {"instruction": text}, suffix)
-    return replace(marked, instruction=text, subgoals=subgoals, labels=labels, goals={})
-
-
-def _marked(episode: Episode, name: str, options: Mapping[str, object], suffix: str) -> Episode:
-    """Return the episode under its new id, with the perturbation noted and without recorded curves."""
-    earlier = episode.metadata.get("changed", ())
-    changed = (*(earlier if isinstance(earlier, tuple) else ()), {"change": name, **options})
-    metadata = {"changed_from": episode.id, **episode.metadata, "changed": changed}
-    return replace(
-        episode, id=f"{episode.id}~{name}" + (f"-{suffix}" if suffix else ""), metadata=metadata, recorded=()
-    )
 
 
 def _draw_other(episode: Episode, among: Sequence[Episode], seed: int) -> Episode:

@@ -121,6 +121,46 @@ def cut_labels(given: EpisodeLabels, last_s: float, duration_s: float) -> Labels
     return Labels(tuple(rows))
 
 
+def replayed_labels(given: EpisodeLabels, recorded: FloatArray, shown: FloatArray, frame_s: float) -> Labels:
+    """Return the labels of an episode that shows recorded frames in another order.
+
+    What was true of a frame is true of it whenever it is shown: ``holds`` is what was true at the last frame shown,
+    ``ever`` whether it was true at any frame shown. Progress is that of the frame shown. Stages are dropped: an
+    action played backwards, or cut in two, is another action.
+
+    Args:
+        given: The labels as recorded.
+        recorded: Recorded timestamp of each frame shown.
+        shown: The timestamp it is shown at now.
+        frame_s: Length of a frame.
+    """
+
+    def perturbed(truth: Truth, spans: list[Interval]) -> PerturbedTruth:
+        held = [truth.held(float(time_s)) for time_s in recorded]
+        moved = []
+        if spans:
+            ends = [*shown[1:].tolist(), float(shown[-1]) + frame_s]
+            for start, end, true in zip(shown.tolist(), ends, held, strict=True):
+                if true and moved and moved[-1][1] == start:
+                    moved[-1] = (moved[-1][0], end)
+                elif true:
+                    moved.append((start, end))
+        ever = True if True in held else (None if None in held else False)
+        return PerturbedTruth(moved, ever, held[-1])
+
+    rows = _verdict_rows(given, perturbed)
+    for name in given.labels.potentials:
+        first, (times, values) = _first_of(given.labels, name), given.labels.progress(name)
+        inside = (recorded >= times[0] - LABEL_TOLERANCE_S) & (recorded <= times[-1] + LABEL_TOLERANCE_S)
+        at_frames = np.interp(recorded, times, values)
+        rows += [
+            replace(first, start_s=at, value=value)
+            for at, value, known in zip(shown.tolist(), at_frames.tolist(), inside.tolist(), strict=True)
+            if known and not math.isnan(value)
+        ]
+    return Labels(tuple(rows))
+
+
 def slowed_labels(labels: Labels, factor: float) -> Labels:
     """Return the same labels at stretched times."""
     return Labels(tuple(replace(r, start_s=r.start_s * factor, end_s=r.end_s * factor) for r in labels.rows))

@@ -111,6 +111,33 @@ class Paused(_SameRate):
 
 
 @dataclass(frozen=True)
+class Replayed(_SameRate):
+    """The recording played along ``segments``, one after another, forwards or backwards.
+
+    Attributes:
+        segments: Where each begins and ends, as shares of the time from the first frame to the last: ``(0, 1)`` is
+            the whole recording, ``(1, 0)`` the whole backwards.
+    """
+
+    segments: tuple[tuple[float, float], ...]
+
+    def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
+        """Return the frames of each segment, at the gaps they were recorded with; a cut takes one frame."""
+        frames: list[int] = []
+        for begin, end in self.segments:
+            first, last = (int(frame_at(times, share * times[-1])) for share in (begin, end))
+            step = 1 if last >= first else -1
+            part = list(range(first, last + step, step))
+            # A frame that ends one segment and begins the next is shown once.
+            frames += part[1:] if frames and frames[-1] == part[0] else part
+        order = np.array(frames, dtype=np.int64)
+        gaps = np.abs(np.diff(times[order]))
+        neighbours = np.abs(np.diff(order)) == 1
+        shown = np.concatenate([[0.0], np.cumsum(np.where(neighbours, gaps, frame_s))])
+        return Schedule(order, shown)
+
+
+@dataclass(frozen=True)
 class RetimedView:
     """A view under a time perturbation. Holds no frames and opens nothing until it is read.
 

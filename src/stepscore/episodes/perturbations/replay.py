@@ -1,0 +1,75 @@
+"""Episodes that play their recording along another path: forth and back, again, in another order.
+
+What is true of a frame's state stays true of it whenever it is shown, so progress follows the frames. A judge that
+counts seconds sees a video that goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from stepscore.episodes.episode import Episode
+from stepscore.episodes.perturbations import perturbed_labels as relabel
+from stepscore.episodes.perturbations.changed_episode import episode_labels, main_view_of, with_timing
+from stepscore.episodes.perturbations.retimed_view import Replayed
+from stepscore.errors import OptionError
+
+Segments = tuple[tuple[float, float], ...]
+
+
+def round_trip(episode: Episode) -> Episode:
+    """Play the whole episode forwards, then backwards to its first frame, in one video."""
+    return _replayed(episode, ((0.0, 1.0), (1.0, 0.0)), "round-trip", {}, "")
+
+
+def retry(episode: Episode, to: float = 0.6, back_to: float = 0.2) -> Episode:
+    """Play up to the share ``to`` of the episode, rewind to ``back_to``, then play to the end."""
+    if not 0 <= back_to < to <= 1:
+        raise OptionError(f"to and back_to are {to} and {back_to}; they must be 0 <= back_to < to <= 1.")
+    options = {"to": float(to), "back_to": float(back_to)}
+    segments = ((0.0, float(to)), (float(to), float(back_to)), (float(back_to), 1.0))
+    return _replayed(episode, segments, "retry", options, f"{to:g}-{back_to:g}")
+
+
+def repeat(episode: Episode, times: int = 2) -> Episode:
+    """Play the whole episode ``times`` times over, each time from its first frame."""
+    if int(times) != times or not 2 <= times <= 16:
+        raise OptionError(f"times is {times}; it must be a whole number from 2 to 16.")
+    return _replayed(episode, ((0.0, 1.0),) * int(times), "repeated", {"times": int(times)}, str(int(times)))
+
+
+def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
+    """Cut the episode into ``blocks`` of equal length and play them in another order.
+
+    Args:
+        episode: The episode to perturb.
+        blocks: Number of blocks, from 2 to 256.
+        seed: Random seed; the order depends on it and the episode's id alone, and is never the recorded one.
+    """
+    if int(blocks) != blocks or not 2 <= blocks <= 256:
+        raise OptionError(f"blocks is {blocks}; it must be a whole number from 2 to 256.")
+    number = hashlib.sha256(f"shuffle\0{seed}\0{episode.id}".encode()).digest()[:8]
+    order = np.random.default_rng(int.from_bytes(number, "big")).permutation(int(blocks))
+    if np.all(order == np.arange(blocks)):
+        order = order[::-1]
+    edges = np.linspace(0.0, 1.0, int(blocks) + 1)
+    segments = tuple((float(edges[block]), float(edges[block + 1])) for block in order)
+    options = {"blocks": int(blocks), "seed": int(seed)}
+    return _replayed(episode, segments, "shuffled", options, f"{blocks}" + (f"-{seed}" if seed else ""))
+
+
+def _replayed(
+    episode: Episode, segments: Segments, name: str, options: dict[str, object], suffix: str
+) -> Episode:
+    perturbation = Replayed(segments)
+    main = main_view_of(episode)
+    labels = episode.labels
+    if labels.rows:
+        times, info = main.timestamps(), main.info()
+        schedule = perturbation.schedule(times, 1.0 / info.fps)
+        labels = relabel.replayed_labels(
+            episode_labels(episode), times[schedule.frames], schedule.times, 1.0 / info.fps
+        )
+    return with_timing(episode, perturbation, labels, name, options, suffix)
