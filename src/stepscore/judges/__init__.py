@@ -63,6 +63,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
         "grm": "stepscore.judges.published.grm:Grm",
         "gvl": "stepscore.judges.gvl:Gvl",
         "hop": "stepscore.judges.hop:Hop",
+        "image-difference": "stepscore.judges.image_difference:ImageDifference",
         "linear-time": "stepscore.judges.baselines:LinearTime",
         "procvlm": "stepscore.judges.procvlm:ProcVlm",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",

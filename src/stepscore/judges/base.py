@@ -27,7 +27,10 @@ class Ask(Protocol):
 
 
 class Judge(Protocol):
-    """Scores an episode. ``version`` rises when the same input may score differently."""
+    """Scores an episode. ``version`` rises when the same input may score differently.
+
+    A judge whose points depend on nothing that comes after them may state it: ``causal = True``.
+    """
 
     name: str
     version: int

@@ -86,6 +86,7 @@ class TopReward(SingleModelJudge):
     fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "topreward"
     version = 1
+    causal = True
 
     def __post_init__(self) -> None:
         check_options(self, prefixes=whole(1), min_first=whole(1), max_frames=whole(2), fps=frame_rate())

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscore.episodes import Episode, Subgoal
+from stepscore.episodes.perturbations.cameras import blank
 from stepscore.episodes.perturbations.image_perturbations import Darker, Recompressed, Shifted, Zoomed
 from stepscore.episodes.perturbations.perturb import (
     PERTURBATIONS,
     add_noise,
-    blank,
     cut,
     darken,
     freeze,
@@ -29,6 +29,7 @@ from stepscore.episodes.perturbations.perturb import (
     reverse,
     shift,
     slow_down,
+    thin,
     zoom,
 )
 from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
@@ -55,6 +56,7 @@ EVERY: dict[str, Callable[[Episode], Episode]] = {
     "noisy": lambda e: add_noise(e, 12.0),
     "low-resolution": lambda e: lower_resolution(e, 2.0),
     "blank": blank,
+    "thinned": thin,
     "round-trip": round_trip,
     "retry": retry,
     "repeated": repeat,
@@ -126,6 +128,12 @@ def test_paused_repeats_the_frame_then_shown_and_delays_the_rest() -> None:
     assert shown(rested) == [0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8, 9]
     assert times(rested) == pytest.approx(np.arange(12) / 10)
     assert shown(pause(ten(), 0.95, 0.2))[-3:] == [9, 9, 9]
+
+
+def test_thinned_keeps_every_second_frame_at_its_time() -> None:
+    assert shown(thin(ten())) == [0, 2, 4, 6, 8]
+    assert times(thin(ten(), 3)) == pytest.approx([0, 0.3, 0.6, 0.9])
+    assert thin(ten()).info.fps == 5.0  # type: ignore[union-attr]
 
 
 def test_cameras_of_different_rates_stay_together() -> None:

@@ -124,7 +124,7 @@ def judge(
     from stepscore.models.calls import Budget
     from stepscore.runs import CallOptions, open_run, score
 
-    chosen = _open_judge(name, judge_options, model, model_options, base_url, calibration)
+    chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
     call_options = CallOptions(
         Budget(max_calls, max_cost),
         price_in,
@@ -132,7 +132,7 @@ def judge(
         cache=not no_cache,
         connections=connections,
         patience_s=patience,
-        on_wait=_print_wait,
+        on_wait=print_wait,
     )
     if not dry_run:  # which sends nothing, and asks for nothing that is not installed
         call_options.check(chosen.models)
@@ -186,7 +186,7 @@ def judge(
         raise typer.Exit(1)
 
 
-def _open_judge(
+def open_judge(
     name: str,
     judge_options: list[str],
     model: str | None,
@@ -243,7 +243,8 @@ def _print_licences(chosen: Judge) -> None:
         err().print(f"Licence of {escape(model.name)}: {escape(licence.name)}{forbids}", soft_wrap=True)
 
 
-def _print_wait(line: str) -> None:
+def print_wait(line: str) -> None:
+    """Print that a call waits."""
     err().print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True, markup=True)
 
 

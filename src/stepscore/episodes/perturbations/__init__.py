@@ -22,6 +22,7 @@ from stepscore.episodes.perturbations.perturb import (
     reverse,
     shift,
     slow_down,
+    thin,
     zoom,
 )
 from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
@@ -57,5 +58,6 @@ __all__ = [
     "shuffle",
     "slow_down",
     "swap_cameras",
+    "thin",
     "zoom",
 ]

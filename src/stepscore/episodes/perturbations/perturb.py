@@ -95,6 +95,18 @@ def slow_down(episode: Episode, factor: float = 2.0) -> Episode:
     return with_timing(episode, perturbation, labels, "slowed", {"factor": float(factor)}, f"{factor:g}")
 
 
+def thin(episode: Episode, every: int = 2) -> Episode:
+    """Keep every ``every``-th frame, as a camera of a lower frame rate records it."""
+    if int(every) != every or every < 2:
+        raise OptionError(f"every is {every}; it must be a whole number of at least 2.")
+    perturbation = timing.Thinned(int(every))
+    main = timing.RetimedView(main_view_of(episode), perturbation)
+    labels, last_s = episode.labels, float(main.timestamps()[-1])
+    if labels.rows and last_s < (given := episode_labels(episode)).last_s:
+        labels = relabel.cut_labels(given, last_s, main.info().duration_s)
+    return with_timing(episode, perturbation, labels, "thinned", {"every": int(every)}, str(int(every)))
+
+
 def pause(episode: Episode, at_s: float, seconds: float = 1.0) -> Episode:
     """Hold the frame shown at ``at_s`` for ``seconds`` longer; all that follows comes later."""
     end = episode_labels(episode).duration_s
@@ -219,6 +231,7 @@ PERTURBATIONS: Mapping[str, Callable[..., Episode]] = {
     "cut": cut,
     "slowed": slow_down,
     "paused": pause,
+    "thinned": thin,
     "shifted": shift,
     "zoomed": zoom,
     "darker": darken,

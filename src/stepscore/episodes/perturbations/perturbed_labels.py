@@ -137,7 +137,7 @@ def replayed_labels(given: EpisodeLabels, recorded: FloatArray, shown: FloatArra
 
     def perturbed(truth: Truth, spans: list[Interval]) -> PerturbedTruth:
         held = [truth.held(float(time_s)) for time_s in recorded]
-        moved = []
+        moved: list[Interval] = []
         if spans:
             ends = [*shown[1:].tolist(), float(shown[-1]) + frame_s]
             for start, end, true in zip(shown.tolist(), ends, held, strict=True):

@@ -7,6 +7,7 @@ counts seconds sees a video that goes on.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
 
 
 def _replayed(
-    episode: Episode, segments: Segments, name: str, options: dict[str, object], suffix: str
+    episode: Episode, segments: Segments, name: str, options: Mapping[str, object], suffix: str
 ) -> Episode:
     perturbation = Replayed(segments)
     main = main_view_of(episode)

@@ -111,6 +111,22 @@ class Paused(_SameRate):
 
 
 @dataclass(frozen=True)
+class Thinned:
+    """Every ``every``-th frame, from the first, at its recorded time."""
+
+    every: int
+
+    def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
+        """Return the frames that are left."""
+        kept = np.arange(0, len(times), self.every)
+        return Schedule(kept, times[kept])
+
+    def frame_s(self, frame_s: float) -> float:
+        """Return the time between frames that are left."""
+        return frame_s * self.every
+
+
+@dataclass(frozen=True)
 class Replayed(_SameRate):
     """The recording played along ``segments``, one after another, forwards or backwards.
 

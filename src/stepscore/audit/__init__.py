@@ -1,0 +1,38 @@
+"""Judge the judge: probes whose right answer is known, beside judges that know nothing.
+
+:func:`audit` probes a judge on episodes of one's own; ``stepscore audit`` is the command.
+"""
+
+from stepscore.audit.audit import TRIVIAL_JUDGES, AuditOptions, audit, probe_result
+from stepscore.audit.judged import Judged, judged_episodes
+from stepscore.audit.plan import AuditPlan, make_plan
+from stepscore.audit.probe import MIN_EPISODES, Bound, Case, Context, Outcome, Probe
+from stepscore.audit.probes import PROBES, choose_probes
+from stepscore.audit.results import HEADLINE, Audit, ProbeResult
+from stepscore.audit.tables import audit_tables, headline_sentences
+from stepscore.audit.texts import read_texts
+
+__all__ = [
+    "HEADLINE",
+    "MIN_EPISODES",
+    "PROBES",
+    "TRIVIAL_JUDGES",
+    "Audit",
+    "AuditOptions",
+    "AuditPlan",
+    "Bound",
+    "Case",
+    "Context",
+    "Judged",
+    "Outcome",
+    "Probe",
+    "ProbeResult",
+    "audit",
+    "audit_tables",
+    "choose_probes",
+    "headline_sentences",
+    "judged_episodes",
+    "make_plan",
+    "probe_result",
+    "read_texts",
+]

@@ -1,0 +1,262 @@
+"""Audit a judge: probe it with episodes whose right answer is known, beside judges that look at nothing.
+
+Everything is judged into run folders inside of the audit's, so that a killed audit goes on where it was, nothing is
+asked twice, and every curve behind a number can be opened:
+
+=====================  =====================================================================
+folder                 what is in it
+=====================  =====================================================================
+``judge``              the judge on the episodes and on every changed one
+``trivial/NAME``       the clock, the constant and the image difference on the same
+``again``, ``denser``  the judge asked once more, and with the video sampled twice as densely
+``audit.json``         the result
+=====================  =====================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from stepscore.audit.again import repeated, resampled
+from stepscore.audit.frame_cache import FrameCache, with_frame_cache
+from stepscore.audit.judged import Judged, judged_episodes
+from stepscore.audit.plan import AuditPlan, make_plan
+from stepscore.audit.probe import Bound, Case, Context, Probe
+from stepscore.audit.probes import choose_probes
+from stepscore.audit.probes.images import distance
+from stepscore.audit.results import Audit, ProbeResult
+from stepscore.episodes import Episode, Episodes
+from stepscore.errors import StepScoreError
+from stepscore.judges import Judge, get_judge
+from stepscore.metrics.stats import mean_estimate, rate_estimate
+from stepscore.runs import CallOptions, FinishedEpisode, Run, score
+from stepscore.types import Estimate, FloatArray
+
+TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
+"""Judges that know nothing of a task; what they pass, a judge passes without knowing anything."""
+
+AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
+AGAIN_SHARE = 0.5
+"""Share of the episodes, of which at most 40 are taken, that are judged again and with denser sampling."""
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """How an audit is made.
+
+    Attributes:
+        probes: Names of the probes; ``None`` for all.
+        full: Probe every episode with everything, whatever it costs.
+        seed: Random seed of the subsets, other instructions and orders.
+        counterfactuals: By task or instruction: other instructions for the same scene and objects.
+        paraphrases: By task or instruction: the same in other words; by default a sentence around it.
+        trivial: Whether to audit the trivial judges beside it.
+        views: Give the judge only these views.
+        workers: As in :func:`stepscore.score`.
+        call_options: As in :func:`stepscore.score`.
+    """
+
+    probes: Sequence[str] | None = None
+    full: bool = False
+    seed: int = 0
+    counterfactuals: Mapping[str, Sequence[str]] | None = None
+    paraphrases: Mapping[str, Sequence[str]] | None = None
+    trivial: bool = True
+    views: Sequence[str] | None = None
+    workers: int | None = None
+    call_options: CallOptions | None = None
+
+
+def audit(
+    episodes: Episodes | Sequence[Episode],
+    judge: Judge,
+    out: str | Path,
+    options: AuditOptions | None = None,
+    *,
+    on_start: Callable[[str, int], None] | None = None,
+    on_done: Callable[[FinishedEpisode], None] | None = None,
+) -> Audit:
+    """Probe a judge and return what every probe showed.
+
+    Args:
+        episodes: The episodes to probe it with; labels of success decide which probes apply to which.
+        judge: The judge.
+        out: The audit's folder; an existing one is gone on with.
+        options: Probes, subsets, seed.
+        on_start: Called before each run with its name and number of episodes.
+        on_done: Called after each judged episode.
+    """
+    options, folder = options or AuditOptions(), Path(out)
+    probes = choose_probes(options.probes)
+    runner = _Runner(folder, options, on_start, on_done)
+    cache = FrameCache()
+    recorded = [_chosen_views(with_frame_cache(episode, cache), options.views) for episode in episodes]
+    context = Context(
+        recorded, dict(options.counterfactuals or {}), dict(options.paraphrases or {}), options.seed
+    )
+    plan = make_plan(recorded, probes, context, full=options.full)
+    results = runner.results(plan, probes, judge, "judge")
+    main = judged_episodes(runner.runs["judge"])
+    results += runner.asked_again(plan, judge, main)
+    trivial: list[ProbeResult] = []
+    for name in TRIVIAL_JUDGES if options.trivial else ():
+        trivial += runner.results(plan, probes, get_judge(name), f"trivial/{name}")
+    return Audit.of(
+        runner.runs["judge"],
+        plan,
+        results,
+        trivial,
+        source=episodes.source if isinstance(episodes, Episodes) else "",
+        seed=options.seed,
+        full=options.full,
+        runs=runner.runs,
+        decoded=cache.decoded,
+    )
+
+
+def _chosen_views(episode: Episode, views: Sequence[str] | None) -> Episode:
+    try:
+        return episode if views is None or episode.error is not None else episode.with_views(views)
+    except StepScoreError:
+        return episode  # judging it says why
+
+
+@dataclass
+class _Runner:
+    folder: Path
+    options: AuditOptions
+    on_start: Callable[[str, int], None] | None
+    on_done: Callable[[FinishedEpisode], None] | None
+
+    def __post_init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+
+    def results(self, plan: AuditPlan, probes: Sequence[Probe], judge: Judge, name: str) -> list[ProbeResult]:
+        """Judge what the plan asks for, and return what each probe showed."""
+        causal = bool(getattr(judge, "causal", False))
+        judged = judged_episodes(self._score(plan.to_judge(causal=causal, probes=probes), judge, name))
+        return [probe_result(probe, judge.name, plan, judged, causal=causal) for probe in probes]
+
+    def asked_again(self, plan: AuditPlan, judge: Judge, main: Mapping[str, Judged]) -> list[ProbeResult]:
+        """Return how far the judge's answers move when it is asked again, and when it samples more densely."""
+        if not judge.models or (self.options.probes is not None and "again" not in self.options.probes):
+            return []
+        some = plan.episodes if self.options.full else plan.episodes[: _again_count(len(plan.episodes))]
+        found = [self._again(some, repeated(judge), main, "again", AGAIN_BOUND, AGAIN_EXPECTED)]
+        try:
+            denser, option = resampled(judge)
+        except StepScoreError as error:
+            missing = ProbeResult.missing(
+                "denser", "again", judge.name, DENSER_BOUND, DENSER_EXPECTED, str(error)
+            )
+            return [*found, missing]
+        expected = f"{DENSER_EXPECTED} ({option})"
+        return [*found, self._again(some, denser, main, "denser", DENSER_BOUND, expected)]
+
+    def _again(
+        self,
+        episodes: Sequence[Episode],
+        judge: Judge,
+        main: Mapping[str, Judged],
+        name: str,
+        bound: Bound,
+        expectation: str,
+    ) -> ProbeResult:
+        other = judged_episodes(self._score(list(episodes), judge, name))
+        cases = [Case(e, e, main[e.id], other[e.id]) for e in episodes if e.id in main and e.id in other]
+        effects = np.array([distance(case) for case in cases], dtype=np.float64)
+        estimate = _estimate(effects, [case.episode for case in cases], rate=False)
+        return ProbeResult(
+            name,
+            "again",
+            judge.name,
+            estimate,
+            bound.decide(estimate),
+            bound,
+            expectation,
+            DISTANCE_NAME,
+            len(episodes),
+        )
+
+    def _score(self, episodes: list[Episode], judge: Judge, name: str) -> Run:
+        if self.on_start is not None:
+            self.on_start(name, len(episodes))
+        run = score(
+            episodes,
+            judge,
+            self.folder / name,
+            workers=self.options.workers,
+            call_options=self.options.call_options,
+            on_done=self.on_done,
+        )
+        self.runs[name] = run
+        return run
+
+
+AGAIN_EXPECTED = "asked once more, it answers the same"
+DENSER_EXPECTED = "sampled twice as densely, the curve is the same"
+DISTANCE_NAME = "distance of the curves"
+
+
+def _again_count(n: int) -> int:
+    return min(40, max(1, round(AGAIN_SHARE * n)))
+
+
+def probe_result(
+    probe: Probe, judge: str, plan: AuditPlan, judged: Mapping[str, Judged], *, causal: bool = False
+) -> ProbeResult:
+    """Return what one probe showed.
+
+    Args:
+        probe: The probe.
+        judge: The judge's name.
+        plan: Which episodes it takes.
+        judged: The judge's answers, by id of recorded and changed episodes.
+        causal: Whether answers on truncated videos are read off the curve.
+    """
+    if probe.name in plan.not_applicable:
+        why = plan.not_applicable[probe.name]
+        return ProbeResult.missing(probe.name, probe.family, judge, probe.bound, probe.expectation, why)
+    by_id = {episode.id: episode for episode in plan.episodes}
+    cases = []
+    for each in plan.probed:
+        if each.probe != probe.name:
+            continue
+        plain = judged.get(each.episode, Judged())
+        if causal and probe.truncates:
+            ends = float(each.changed.view(each.changed.main_view).timestamps()[-1])
+            probed = plain.up_to(ends)
+        else:
+            probed = judged.get(each.changed.id, Judged())
+        cases.append(Case(by_id[each.episode], each.changed, plain, probed))
+    effects = np.array([probe.effect(case) for case in cases], dtype=np.float64)
+    estimate = _estimate(effects, [case.episode for case in cases], rate=probe.rate)
+    return ProbeResult(
+        probe.name,
+        probe.family,
+        judge,
+        estimate,
+        probe.bound.decide(estimate),
+        probe.bound,
+        probe.expectation,
+        probe.effect_name,
+        plan.eligible[probe.name],
+    )
+
+
+def _estimate(effects: FloatArray, episodes: Sequence[Episode], *, rate: bool) -> Estimate:
+    make = rate_estimate if rate else mean_estimate
+    estimate = make(
+        effects,
+        clusters=[episode.pair for episode in episodes],
+        strata=[episode.task or episode.instruction for episode in episodes],
+    )
+    if not rate and estimate.n and not np.any(np.nan_to_num(effects)):
+        # Effects of 0 are no rate of 0: a level curve gains nothing, however many episodes there are.
+        estimate = replace(estimate, lo=math.nan, hi=math.nan, method="no variation")
+    return estimate

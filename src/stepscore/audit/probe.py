@@ -1,0 +1,131 @@
+"""A probe: one change of an episode, what a sound judge does under it, and the bound beyond which it fails.
+
+The effect of a probe is one number an episode, its mean an :class:`Estimate` with an interval. The outcome follows
+from where the interval stands:
+
+=========  =======================================================================
+outcome    when
+=========  =======================================================================
+pass       the interval lies wholly on the good side of the bound
+fail       it lies wholly beyond it
+warn       it holds the bound: this sample does not decide
+undecided  fewer than :data:`MIN_EPISODES` episodes have a known effect, or no interval
+=========  =======================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from stepscore.audit.judged import Judged
+from stepscore.episodes import Episode
+from stepscore.types import Estimate
+
+Outcome = Literal["pass", "warn", "fail", "undecided"]
+Family = Literal["no motion", "time", "instruction", "camera", "image", "again"]
+MIN_EPISODES = 8
+"""Fewest episodes with a known effect from which a probe decides."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where an effect is good.
+
+    Attributes:
+        limit: The bound.
+        good: Whether effects ``"above"`` or ``"below"`` it are good.
+    """
+
+    limit: float
+    good: Literal["above", "below"]
+
+    def decide(self, estimate: Estimate) -> Outcome:
+        """Return the outcome for an estimated effect.
+
+        Where all effects are equal there is no interval, and their value decides: that is how a clock or a constant
+        answers.
+        """
+        if estimate.n < MIN_EPISODES:
+            return "undecided"
+        lo, hi = estimate.lo, estimate.hi
+        if math.isnan(lo) or math.isnan(hi):
+            if estimate.method != "no variation":
+                return "undecided"
+            lo = hi = estimate.value
+        if self.good == "above":
+            lo, hi, limit = -hi, -lo, -self.limit
+        else:
+            limit = self.limit
+        return "pass" if hi <= limit else "fail" if lo > limit else "warn"
+
+    def __str__(self) -> str:
+        return f"{'>' if self.good == 'above' else '<'} {self.limit:g}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One episode under one probe.
+
+    Attributes:
+        episode: The episode as recorded.
+        changed: The episode under the probe.
+        plain: What the judge said of the recorded episode.
+        probed: What it said of the changed one.
+    """
+
+    episode: Episode
+    changed: Episode
+    plain: Judged
+    probed: Judged
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a probe may use to change an episode.
+
+    Attributes:
+        episodes: All episodes of the audit, to draw other instructions from.
+        counterfactuals: By task or instruction: other instructions for the same scene and objects.
+        paraphrases: By task or instruction: the same instruction in other words.
+        seed: Random seed.
+    """
+
+    episodes: Sequence[Episode] = ()
+    counterfactuals: dict[str, Sequence[str]] = field(default_factory=dict)
+    paraphrases: dict[str, Sequence[str]] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A change of an episode whose right answer is known.
+
+    Attributes:
+        name: Its name, as ``--probes`` takes it.
+        family: What is changed.
+        change: Returns the changed episode; an OptionError or EpisodeError where it does not apply to this episode.
+        effect: Returns the effect on one episode; NaN where it is unknown.
+        bound: Where effects are good.
+        expectation: What a sound judge does, in words.
+        effect_name: What the effect is, in words.
+        successes: Whether only episodes that succeed are probed: on others the right answer is not known.
+        headline: Whether it is one of the first that people look at; these get their episodes first.
+        rate: Whether the effect is 0 or 1 for each episode.
+        truncates: Whether it only ends the video earlier. A judge that never looks ahead (``causal``) is not asked
+            again: its curve up to there is its answer.
+    """
+
+    name: str
+    family: Family
+    change: Callable[[Episode, Context], Episode]
+    effect: Callable[[Case], float]
+    bound: Bound
+    expectation: str
+    effect_name: str
+    successes: bool = False
+    headline: bool = False
+    rate: bool = False
+    truncates: bool = False

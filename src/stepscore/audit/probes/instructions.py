@@ -1,0 +1,99 @@
+"""Probes of the instruction: the same video under another goal, and under the same goal in other words."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+
+from stepscore.audit.probe import Bound, Case, Context, Probe
+from stepscore.audit.probes.time import DISTANCE
+from stepscore.episodes import Episode, perturb
+from stepscore.errors import OptionError
+
+WINS = 0.75
+"""Share of episodes in which the right instruction must win: halfway between chance and always."""
+
+
+def wins(case: Case) -> float:
+    """Return 1 where progress ends higher under the right instruction, 0 where lower, one half for a tie."""
+    right, other = case.plain.last, case.probed.last
+    if math.isnan(right) or math.isnan(other):
+        return math.nan
+    return 0.5 if right == other else float(right > other)
+
+
+def _of_task(texts: Mapping[str, Sequence[str]], episode: Episode, what: str, seed: int) -> str:
+    found = texts.get(episode.task or "") or texts.get(episode.instruction) or ()
+    own = episode.instruction.strip().lower()
+    usable = [text for text in found if text.strip().lower() != own]
+    if not usable:
+        raise OptionError(f"No {what} is given for the task of episode {episode.id}.")
+    number = hashlib.sha256(f"{what}\0{seed}\0{episode.id}".encode()).digest()[:8]
+    return usable[int.from_bytes(number, "big") % len(usable)]
+
+
+def _other_task(episode: Episode, context: Context) -> Episode:
+    return perturb(episode, "other-instruction", among=context.episodes, seed=context.seed)
+
+
+def _counterfactual(episode: Episode, context: Context) -> Episode:
+    text = _of_task(context.counterfactuals, episode, "counterfactual instruction", context.seed)
+    return perturb(episode, "other-instruction", text=text)
+
+
+def _paraphrase(episode: Episode, context: Context) -> Episode:
+    if context.paraphrases:
+        text = _of_task(context.paraphrases, episode, "paraphrase", context.seed)
+        return perturb(episode, "paraphrase", paraphrases=(text.replace("{0}", "{ 0}"),))
+    number = int.from_bytes(hashlib.sha256(f"{context.seed}\0{episode.id}".encode()).digest()[:2], "big")
+    return perturb(episode, "paraphrase", number=number)
+
+
+def _grounding(name: str, change: object, expectation: str, *, headline: bool = False) -> Probe:
+    assert callable(change)
+    return Probe(
+        name=name,
+        family="instruction",
+        change=change,
+        effect=wins,
+        bound=Bound(WINS, "above"),
+        expectation=expectation,
+        effect_name="share in which the right instruction wins",
+        successes=True,
+        headline=headline,
+    )
+
+
+INSTRUCTION_PROBES = (
+    _grounding(
+        "other-task",
+        _other_task,
+        "a success ends higher under its own instruction than under another task's",
+        headline=True,
+    ),
+    _grounding(
+        "opposite",
+        lambda episode, context: perturb(episode, "opposite-instruction"),
+        "a success ends higher under its own instruction than under the opposite",
+    ),
+    _grounding(
+        "counterfactual",
+        _counterfactual,
+        "a success ends higher under its own instruction than under another goal for the same objects",
+    ),
+    _grounding(
+        "negated",
+        lambda episode, context: perturb(episode, "negated"),
+        "a success ends higher under its own instruction than under its negation",
+    ),
+    Probe(
+        name="paraphrase",
+        family="instruction",
+        change=_paraphrase,
+        effect=lambda case: abs(case.probed.last - case.plain.last),
+        bound=Bound(DISTANCE, "below"),
+        expectation="the same goal in other words is scored alike",
+        effect_name="distance at the end",
+    ),
+)

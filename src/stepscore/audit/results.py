@@ -1,0 +1,218 @@
+"""What an audit showed: a result for every probe and judge, the headline, and the whole as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stepscore import __version__
+from stepscore._files import write_json
+from stepscore.audit.plan import AuditPlan
+from stepscore.audit.probe import Bound, Outcome
+from stepscore.runs import Run, finite_or_none
+from stepscore.types import Estimate
+
+FORMAT = 1
+HEADLINE: Mapping[str, str] = {
+    "beyond-length": "progress beyond length",
+    "other-task": "grounding",
+    "round-trip": "return",
+    "still-success": "false positives on still videos",
+    "blank-success": "false positives on black videos",
+}
+"""The probes that people look at first, and what their effect is called."""
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What one probe showed of one judge.
+
+    Attributes:
+        probe: The probe's name.
+        family: What it changes.
+        judge: The judge's name.
+        effect: The mean effect, with its interval and n.
+        outcome: What follows from it.
+        bound: Where effects are good.
+        expectation: What a sound judge does.
+        effect_name: What the effect is.
+        eligible: Episodes it could have taken.
+        reason: Why it takes none, where it takes none.
+    """
+
+    probe: str
+    family: str
+    judge: str
+    effect: Estimate
+    outcome: Outcome
+    bound: Bound
+    expectation: str
+    effect_name: str
+    eligible: int
+    reason: str = ""
+
+    @classmethod
+    def missing(
+        cls, probe: str, family: str, judge: str, bound: Bound, expectation: str, reason: str
+    ) -> ProbeResult:
+        """Return the result of a probe that could not be applied."""
+        nothing = Estimate(math.nan, math.nan, math.nan, 0, 0, math.nan, "not applied")
+        return cls(probe, family, judge, nothing, "undecided", bound, expectation, "", 0, reason)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON values; unknown is null."""
+        effect = self.effect
+        return {
+            "probe": self.probe,
+            "family": self.family,
+            "judge": self.judge,
+            "outcome": self.outcome,
+            "value": finite_or_none(effect.value),
+            "lo": finite_or_none(effect.lo),
+            "hi": finite_or_none(effect.hi),
+            "n": effect.n,
+            "clusters": effect.clusters,
+            "coverage": finite_or_none(effect.coverage),
+            "method": effect.method,
+            "bound": self.bound.limit,
+            "good": self.bound.good,
+            "effect": self.effect_name,
+            "expectation": self.expectation,
+            "eligible": self.eligible,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of an audit.
+
+    Attributes:
+        judge: The judge's name.
+        model: Its model string; ``None`` for a judge without one.
+        protocol: Hash of its protocol.
+        source: Where the episodes are from.
+        episodes: Number of episodes.
+        tasks: Their tasks.
+        cameras: Their views.
+        labelled: Whether any has a success label.
+        seed: Random seed.
+        full: Whether every probe took every episode.
+        cost: What the audit cost, as a multiple of judging the episodes once: tokens where they are counted, else
+            episodes judged.
+        decoded: Frames decoded for the judge's own run and the trivial judges'.
+        results: Of the judge.
+        trivial: Of the trivial judges.
+        runs: Run folders, by name.
+        created: When.
+    """
+
+    judge: str
+    model: str | None
+    protocol: str
+    source: str
+    episodes: int
+    tasks: tuple[str, ...]
+    cameras: tuple[str, ...]
+    labelled: bool
+    seed: int
+    full: bool
+    cost: float
+    decoded: int
+    results: tuple[ProbeResult, ...]
+    trivial: tuple[ProbeResult, ...]
+    runs: Mapping[str, Path] = field(default_factory=dict)
+    created: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        run: Run,
+        plan: AuditPlan,
+        results: Sequence[ProbeResult],
+        trivial: Sequence[ProbeResult],
+        *,
+        source: str,
+        seed: int,
+        full: bool,
+        runs: Mapping[str, Run],
+        decoded: int,
+    ) -> Audit:
+        """Return the result of the judge's run under a plan."""
+        episodes = plan.episodes
+        return cls(
+            judge=run.judge,
+            model=run.model,
+            protocol=run.protocol.hash,
+            source=source,
+            episodes=len(episodes),
+            tasks=tuple(sorted({episode.task or episode.instruction for episode in episodes})),
+            cameras=tuple(sorted({view for episode in episodes for view in episode.views})),
+            labelled=plan.labelled,
+            seed=seed,
+            full=full,
+            cost=_cost(plan, {name: one for name, one in runs.items() if not name.startswith("trivial/")}),
+            decoded=decoded,
+            results=tuple(results),
+            trivial=tuple(trivial),
+            runs={name: one.path for name, one in runs.items()},
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def result(self, probe: str, judge: str | None = None) -> ProbeResult | None:
+        """Return the result of a probe, of the judge or of a trivial one; ``None`` where it was not asked for."""
+        found = self.results if judge is None else self.trivial
+        return next((r for r in found if r.probe == probe and judge in (None, r.judge)), None)
+
+    def counts(self) -> dict[Outcome, int]:
+        """Return how many probes had each outcome."""
+        outcomes: tuple[Outcome, ...] = ("pass", "warn", "fail", "undecided")
+        return {outcome: sum(r.outcome == outcome for r in self.results) for outcome in outcomes}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the audit as JSON values."""
+        return {
+            "format": FORMAT,
+            "stepscore": __version__,
+            "created": self.created,
+            "judge": self.judge,
+            "model": self.model,
+            "protocol_hash": self.protocol,
+            "source": self.source,
+            "episodes": self.episodes,
+            "tasks": list(self.tasks),
+            "cameras": list(self.cameras),
+            "labelled": self.labelled,
+            "seed": self.seed,
+            "full": self.full,
+            "cost": finite_or_none(self.cost),
+            "decoded": self.decoded,
+            "counts": self.counts(),
+            "results": [result.to_dict() for result in self.results],
+            "trivial": [result.to_dict() for result in self.trivial],
+            "runs": {name: path.name if name == "judge" else name for name, path in self.runs.items()},
+        }
+
+    def write(self, folder: Path) -> Path:
+        """Write ``audit.json`` into a folder; return its path."""
+        path = folder / "audit.json"
+        write_json(path, self.to_dict())
+        return path
+
+
+def _cost(plan: AuditPlan, runs: Mapping[str, Run]) -> float:
+    """Return the cost of these runs over that of judging the episodes once."""
+    plain = {episode.id for episode in plan.episodes}
+    whole = once = 0.0
+    counted = {name: run.usage().to_pylist() for name, run in runs.items()}
+    tokens = any(row["tokens_in"] for rows in counted.values() for row in rows)
+    for name, rows in counted.items():
+        for row in rows:
+            amount = float(row["tokens_in"] + row["tokens_out"]) if tokens else 1.0
+            whole += amount
+            once += amount if name == "judge" and row["episode_id"] in plain else 0.0
+    return whole / once if once else math.nan

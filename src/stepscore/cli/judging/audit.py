@@ -1,0 +1,200 @@
+"""``stepscore audit``: probe a judge with episodes whose right answer is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepscore.cli import options
+from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.judging.judge import open_judge, print_wait
+from stepscore.cli.judging.progress_bar import EpisodesBar
+from stepscore.cli.numbers import MAX_PARALLEL, MAX_SEED, between
+from stepscore.cli.tables import err, print_result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscore.runs import FinishedEpisode
+
+Texts = Annotated[
+    Path | None,
+    typer.Option(
+        "--counterfactuals",
+        metavar="FILE",
+        help="Other instructions for the same scene and objects, by task or instruction (YAML).",
+    ),
+]
+
+
+def audit(
+    source: options.Source,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--judge", metavar="JUDGE", help="Judge to audit, see `stepscore ls judges`; or FILE.py:CLASS."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="AUDIT", help="Folder of the audit; an existing one goes on."),
+    ],
+    judge_options: Annotated[
+        list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="Model that answers the judge, as in `judge`."),
+    ] = None,
+    model_options: options.ModelOptions = [],  # noqa: B006
+    base_url: options.BaseUrl = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option("--calibration", metavar="FILE", help="Calibration map of `stepscore calibrate`."),
+    ] = None,
+    probes: Annotated[
+        str,
+        typer.Option(
+            "--probes", metavar="A,B", help="Only these probes; all by default. See docs/methods/audit.md."
+        ),
+    ] = "all",
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="Take every episode for every probe, not a subset of about 10 times the cost."
+        ),
+    ] = False,
+    counterfactuals: Texts = None,
+    paraphrases: Annotated[
+        Path | None,
+        typer.Option("--paraphrases", metavar="FILE", help="The same instructions in other words (YAML)."),
+    ] = None,
+    trivial: Annotated[
+        bool,
+        typer.Option("--trivial/--no-trivial", help="Audit clock, constant and image difference beside it."),
+    ] = True,
+    seed: Annotated[
+        int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the subsets.")
+    ] = 0,
+    views: Annotated[
+        str | None, typer.Option("--views", metavar="A,B", help="Only these cameras, in this order.")
+    ] = None,
+    task: options.Task = None,
+    limit: options.Limit = None,
+    subgoals: options.SubgoalsFile = None,
+    labels: options.LabelsFile = None,
+    reader: options.ReaderName = None,
+    policy_from: options.PolicyFrom = None,
+    instruction: options.Instruction = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", callback=between(1, MAX_PARALLEL), metavar="N", help="Episodes judged at a time."
+        ),
+    ] = None,
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    price_in: options.PriceIn = None,
+    price_out: options.PriceOut = None,
+    connections: options.Connections = 8,
+    no_cache: options.NoCache = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Probe a judge: still videos, reversed ones, wrong instructions, and what a sound judge does with them.
+
+    Every probe has an effect with an interval and passes, warns or fails; the clock, the constant and the image
+    difference stand beside it. The same command goes on with an audit that was stopped.
+    """
+    from stepscore.audit import AuditOptions, audit_tables, choose_probes, headline_sentences
+    from stepscore.audit import audit as run_audit
+    from stepscore.episodes import open_episodes
+    from stepscore.judges import check_subgoals
+    from stepscore.models.calls import Budget
+    from stepscore.runs import CallOptions
+
+    chosen_form = chosen_format(output_format, json=json, csv=csv)
+    names = options.split_names(probes)
+    choose_probes(names)
+    chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
+    call_options = CallOptions(
+        Budget(max_calls, max_cost),
+        price_in,
+        price_out,
+        cache=not no_cache,
+        connections=connections,
+        on_wait=print_wait,
+    )
+    call_options.check(chosen.models)
+    episodes = open_episodes(
+        source,
+        labels=labels,
+        subgoals=subgoals,
+        task=task,
+        limit=limit,
+        reader=reader,
+        policy_from=policy_from,
+        instruction=instruction,
+    )
+    check_subgoals(chosen, episodes)
+    with _Bars() as bars:
+        result = run_audit(
+            episodes,
+            chosen,
+            out,
+            AuditOptions(
+                probes=names,
+                full=full,
+                seed=seed,
+                counterfactuals=_texts(counterfactuals),
+                paraphrases=_texts(paraphrases),
+                trivial=trivial,
+                views=options.split_names(views),
+                workers=workers,
+                call_options=call_options,
+            ),
+            on_start=bars.start,
+            on_done=bars.advance,
+        )
+    written = result.write(out)
+    rows = [one.to_dict() for one in (*result.results, *result.trivial)]
+    print_result(
+        chosen_form, audit_tables(result), result.to_dict(), csv_rows=rows, notes=headline_sentences(result)
+    )
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in result.counts().items())
+    err().print(f"{counts}; protocol {result.protocol}\nAudit: {written}", soft_wrap=True)
+
+
+def _texts(path: Path | None) -> Mapping[str, Sequence[str]] | None:
+    """Return the texts of each task of a YAML file."""
+    from stepscore.audit import read_texts
+
+    return None if path is None else read_texts(path)
+
+
+class _Bars:
+    """A progress bar for each run of the audit, one after another."""
+
+    def __init__(self) -> None:
+        self._bar: EpisodesBar | None = None
+
+    def __enter__(self) -> _Bars:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(*details)
+
+    def start(self, title: str, total: int) -> None:
+        """Begin the bar of a run."""
+        self.__exit__()
+        self._bar = EpisodesBar(total, title)
+        self._bar.__enter__()
+
+    def advance(self, done: FinishedEpisode) -> None:
+        """Count a finished episode."""
+        if self._bar is not None:
+            self._bar.advance(done)

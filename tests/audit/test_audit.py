@@ -1,0 +1,201 @@
+"""An audit: which episodes its probes take, what its outcomes mean, and how it is told."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stepscore.audit import (
+    PROBES,
+    AuditOptions,
+    Bound,
+    Context,
+    Judged,
+    audit,
+    audit_tables,
+    choose_probes,
+    headline_sentences,
+    make_plan,
+    read_texts,
+)
+from stepscore.audit.frame_cache import FrameCache, with_frame_cache
+from stepscore.cli.app import app
+from stepscore.episodes import Labels, open_episodes
+from stepscore.errors import ManifestError, UnknownNameError
+from stepscore.judges import get_judge
+from stepscore.testing import write_toy_rollouts
+from stepscore.types import Estimate
+from tests.audit.planted_judges import COUNTERFACTUALS, scripted_episodes
+from tests.fakes import FakeView, episode
+
+EVERY_PROBE = tuple(PROBES.values())
+
+
+def estimate(value: float, lo: float, hi: float, n: int = 20, method: str = "t") -> Estimate:
+    return Estimate(value, lo, hi, n, n, 1.0, method)
+
+
+@pytest.mark.parametrize(
+    ("good", "lo", "hi", "n", "outcome"),
+    [
+        ("below", -0.1, 0.05, 20, "pass"),
+        ("below", 0.05, 0.15, 20, "warn"),
+        ("below", 0.11, 0.3, 20, "fail"),
+        ("above", 0.11, 0.3, 20, "pass"),
+        ("above", 0.05, 0.15, 20, "warn"),
+        ("above", -0.1, 0.05, 20, "fail"),
+        ("below", 0.5, 0.9, 7, "undecided"),
+        ("below", math.nan, math.nan, 20, "undecided"),
+    ],
+)
+def test_the_outcome_follows_from_where_the_interval_is(
+    good: str, lo: float, hi: float, n: int, outcome: str
+) -> None:
+    assert Bound(0.1, good).decide(estimate((lo + hi) / 2, lo, hi, n)) == outcome  # type: ignore[arg-type]
+
+
+def test_where_all_effects_are_equal_their_value_decides() -> None:
+    level = estimate(1.0, math.nan, math.nan, method="no variation")
+    assert Bound(0.1, "below").decide(level) == "fail"
+    assert Bound(0.1, "above").decide(level) == "pass"
+
+
+def test_by_default_an_audit_judges_at_most_ten_times_the_episodes() -> None:
+    for scenes in (1, 3, 10):
+        episodes = scripted_episodes(scenes)
+        plan = make_plan(episodes, EVERY_PROBE, Context(episodes, dict(COUNTERFACTUALS)))
+        assert len(plan.to_judge(causal=False, probes=EVERY_PROBE)) <= 10 * len(episodes)
+        whole = make_plan(episodes, EVERY_PROBE, Context(episodes, dict(COUNTERFACTUALS)), full=True)
+        assert len(whole.to_judge(causal=False, probes=EVERY_PROBE)) > 15 * len(episodes)
+
+
+def test_a_subset_is_spread_over_tasks_and_policies_and_depends_on_the_seed_alone() -> None:
+    episodes = scripted_episodes(10)
+    plan = make_plan(episodes, choose_probes(["frozen-first"]), Context(episodes))
+    by_id = {one.id: one for one in episodes}
+    taken = [by_id[one.episode] for one in plan.probed]
+    assert len(taken) == 40
+    assert set(Counter((one.task, one.policy) for one in taken).values()) == {5}
+    again = make_plan(episodes[::-1], choose_probes(["frozen-first"]), Context(episodes))
+    assert {one.episode for one in again.probed} == {one.episode for one in plan.probed}
+    other = make_plan(episodes, choose_probes(["frozen-first"]), Context(episodes, seed=1))
+    assert {one.episode for one in other.probed} != {one.episode for one in plan.probed}
+
+
+def test_probes_of_successes_take_successes_and_all_where_none_is_labelled() -> None:
+    episodes = scripted_episodes(2)
+    plan = make_plan(episodes, choose_probes(["round-trip"]), Context(episodes), full=True)
+    won = {one.id for one in episodes if one.labels.success}
+    assert {one.episode for one in plan.probed} == won
+    bare = [replace(one, labels=Labels()) for one in episodes]
+    unlabelled = make_plan(bare, choose_probes(["round-trip"]), Context(bare), full=True)
+    assert len(unlabelled.probed) == len(bare)
+    assert not unlabelled.labelled
+
+
+def test_a_probe_that_fits_no_episode_says_why() -> None:
+    one = [episode(instruction="tidy up")]
+    plan = make_plan(one, EVERY_PROBE, Context(one), full=True)
+    assert "verb" in plan.not_applicable["opposite"]
+    assert "one camera" in plan.not_applicable["swapped-cameras"]
+    assert "another task" in plan.not_applicable["other-task"]
+    with pytest.raises(UnknownNameError, match="frozen-first"):
+        choose_probes(["frozen-frist"])
+
+
+def test_a_changed_episode_that_two_probes_use_is_judged_once() -> None:
+    episodes = scripted_episodes(2)
+    probes = choose_probes(["frozen-first", "still-success", "beyond-length"])
+    plan = make_plan(episodes, probes, Context(episodes), full=True)
+    assert len(plan.to_judge(causal=False, probes=probes)) == 2 * len(episodes)
+
+
+def test_a_judge_that_never_looks_ahead_is_not_asked_about_truncated_videos() -> None:
+    episodes = scripted_episodes(1)
+    probes = choose_probes(["truncated-50", "early-success"])
+    plan = make_plan(episodes, probes, Context(episodes), full=True)
+    assert len(plan.to_judge(causal=True, probes=probes)) == len(episodes)
+    said = Judged(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.5, 0.9]), 1.0, np.array([0.0, 0.2, 0.8]))
+    assert said.up_to(1.5).last == 0.5
+    assert said.up_to(1.5).success == 0.0
+    assert said.up_to(2.0).success == 1.0
+
+
+def test_a_level_curve_has_no_order_and_an_unknown_one_none_at_all() -> None:
+    level = Judged(np.arange(4.0), np.full(4, 0.3))
+    assert level.order() == 0.0
+    assert math.isnan(Judged(np.arange(4.0), np.full(4, np.nan)).order())
+    assert Judged(np.arange(4.0), np.array([0.1, 0.2, 0.3, 0.4])).order() == pytest.approx(1.0)
+    assert math.isnan(Judged().gain)
+
+
+def test_frames_are_decoded_once_a_size_and_memory_is_bounded() -> None:
+    cache = FrameCache(max_bytes=6 * 8 * 3 * 10)
+    view = with_frame_cache(episode(views={"top": FakeView(n=50)}), cache).view()
+    assert [int(frame[0, 0, 0]) for frame in view.read([3, 5, 3])] == [3, 5, 3]
+    view.read([5, 3])
+    assert cache.decoded == 2
+    view.read(range(20))
+    assert len(cache._frames) == 10
+    assert view.digest() == FakeView(n=50).digest()
+
+
+def test_the_clock_fails_an_audit_and_says_so(tmp_path: Path) -> None:
+    episodes = scripted_episodes(3)
+    options = AuditOptions(probes=["beyond-length", "round-trip", "slowed"], full=True, trivial=False)
+    found = audit(episodes, get_judge("linear-time"), tmp_path / "audit", options)
+    assert {one.probe: one.outcome for one in found.results} == {
+        "beyond-length": "fail",
+        "round-trip": "fail",
+        "slowed": "pass",
+    }
+    assert found.counts() == {"pass": 1, "warn": 0, "fail": 2, "undecided": 0}
+    said = headline_sentences(found)
+    assert any("its progress is a clock" in one for one in said)
+    assert any("does not notice what is undone" in one for one in said)
+    written = json.loads(found.write(tmp_path / "audit").read_text(encoding="utf-8"))
+    assert written["results"][0]["outcome"] == "fail"
+    assert written["episodes"] == len(episodes)
+    tables = audit_tables(found)
+    assert tables[1].rows[0].cells[1].text == "fail"
+
+
+def test_the_command_prints_every_probe_and_goes_on_with_what_is_there(tmp_path: Path) -> None:
+    source = write_toy_rollouts(tmp_path / "toys", scenes=2)
+    command = ["audit", str(source), "--judge", "linear-time", "-o", str(tmp_path / "a"), "--probes"]
+    runner = CliRunner()
+    asked = runner.invoke(app, [*command, "frozen-first,other-task", "--json"])
+    first = json.loads(asked.stdout)
+    assert {one["probe"] for one in first["results"]} == {"frozen-first", "other-task"}
+    assert {one["judge"] for one in first["trivial"]} == {"linear-time", "constant", "image-difference"}
+    assert "frozen-first" in runner.invoke(app, [*command, "frozen-first,other-task"]).stdout
+    assert json.loads((tmp_path / "a/judge/run.json").read_text(encoding="utf-8"))["last"]["judged"] == 0
+    wrong = runner.invoke(app, [*command, "frozen-frist"])
+    assert isinstance(wrong.exception, UnknownNameError)
+
+
+def test_files_of_texts_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
+    file = tmp_path / "texts.yaml"
+    file.write_text("open the drawer: [close it, push it]\npress: pull\n", encoding="utf-8")
+    assert read_texts(file) == {"open the drawer": ("close it", "push it"), "press": ("pull",)}
+    for wrong in ("[]", "a: 3", "a: []", "a: ['']"):
+        file.write_text(wrong, encoding="utf-8")
+        with pytest.raises(ManifestError, match="text"):
+            read_texts(file)
+
+
+def test_an_audit_of_real_files_reads_their_labels(tmp_path: Path) -> None:
+    episodes = open_episodes(write_toy_rollouts(tmp_path / "toys", scenes=4))
+    options = AuditOptions(probes=["frozen-first", "reversed"], full=True, trivial=False)
+    found = audit(episodes, get_judge("image-difference"), tmp_path / "a", options)
+    by_name = {one.probe: one for one in found.results}
+    assert by_name["frozen-first"].outcome == "pass"
+    assert by_name["reversed"].outcome == "fail"
+    assert by_name["reversed"].eligible == sum(bool(one.labels.success) for one in episodes)
