@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,28 @@ class TestPrefixes:
         whole = scored(models[0], request).logprobs
         monkeypatch.setattr("stepscore.models.embedded.runtime.prefix_scoring.ROWS_PER_PASS", 40)
         np.testing.assert_allclose(scored(models[0], request).logprobs, whole, atol=1e-5)
+
+    def test_another_question_about_the_last_video_reads_its_text_alone(
+        self, models: tuple[EmbeddedModel, Model]
+    ) -> None:
+        first, other = tiny.statements("open the drawer"), tiny.statements("close the window")
+        request = replace(prefixes(8, (2, 4, 8)), prompts=first)
+        changed = prefixes(9, (2, 4, 8))
+        fresh = {
+            "first": scored(models[0], request),
+            "video": scored(models[0], replace(changed, prompts=first)),
+        }
+        question = replace(request, prompts=other)
+        alone = scored(models[0], question)
+        scored(models[0], request)
+        after = scored(models[0], question)
+        assert np.array_equal(after.logprobs, alone.logprobs)
+        assert 0 < after.tokens_in < alone.tokens_in
+        # The video is compared by its pixels and times, not by its place in memory.
+        assert np.array_equal(
+            scored(models[0], replace(changed, prompts=first)).logprobs, fresh["video"].logprobs
+        )
+        assert np.array_equal(scored(models[0], request).logprobs, fresh["first"].logprobs)
 
     def test_a_stream_gives_the_whole_videos_scores(self, models: tuple[EmbeddedModel, Model]) -> None:
         lengths = (1, 2, 3, 6, 11)

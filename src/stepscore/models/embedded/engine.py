@@ -75,6 +75,11 @@ class EmbeddedEngine:
             raise self._loaded
         return self._loaded
 
+    @cached_property
+    def _prefixes(self) -> prefix_scoring.PrefixScorer:
+        """Used on the engine's thread alone."""
+        return prefix_scoring.PrefixScorer(self.network)
+
     async def answer(self, request: Request) -> Response:
         """Return the response, computed on the engine's thread."""
         return await asyncio.wrap_future(self._thread.submit(request))
@@ -113,7 +118,7 @@ class EmbeddedEngine:
     def _answer(self, request: Request) -> Response | Exception:
         try:
             if isinstance(request, ScorePrefixes):
-                return prefix_scoring.score_prefixes(self.network, render_prefixes(request))
+                return self._prefixes.score(render_prefixes(request))
             if isinstance(request, Generate):
                 return chat.generate(self.network, request)
             if isinstance(request, Score):

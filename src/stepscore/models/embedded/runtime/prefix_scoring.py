@@ -7,6 +7,7 @@ together, a segment each; a stem that several texts share is read once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,17 +62,64 @@ class Features:
         return [layer[chosen].reshape(-1, layer.shape[-1]) for layer in self._layers]
 
 
-def score_prefixes(network: NumpyNetwork, request: RenderedPrefixes) -> PrefixScores:
-    """Return log-probabilities (S, K, C) of a request."""
-    clip = request.clip
-    frames, layout = _fit(network, clip, request.head)
-    plan = plan_shared_prefixes(layout, clip.timestamps, request.lengths, request.tails, request.candidates)
-    check_length(plan.branches[-1], network.max_positions)
+@dataclass(frozen=True, eq=False)
+class ReadVideo:
+    """A video that was read: its frames, its blocks' features and the KV cache of the plan's base."""
+
+    frames: Frames
+    plan: PrefixPlan
+    features: Features
+    cache: KVCache
+
+    def serves(self, frames: Frames, plan: PrefixPlan) -> bool:
+        """Return whether another question about a video can go on from it: the same tokens before the text."""
+        mine, base = self.plan.base, plan.base
+        return (
+            plan.encoded_blocks == self.plan.encoded_blocks
+            and plan.blocks == self.plan.blocks
+            and np.array_equal(base.ids, mine.ids)
+            and np.array_equal(base.positions, mine.positions)
+            and np.array_equal(frames, self.frames)
+        )
+
+
+class PrefixScorer:
+    """Scores prefixes of videos. The last video is kept: another question about it reads its own text alone.
+
+    Args:
+        network: The model.
+    """
+
+    def __init__(self, network: NumpyNetwork) -> None:
+        self._network = network
+        self._last: ReadVideo | None = None
+
+    def score(self, request: RenderedPrefixes) -> PrefixScores:
+        """Return log-probabilities (S, K, C) of a request, and the tokens that were read for it."""
+        network, clip = self._network, request.clip
+        frames, layout = _fit(network, clip, request.head)
+        plan = plan_shared_prefixes(
+            layout, clip.timestamps, request.lengths, request.tails, request.candidates
+        )
+        check_length(plan.branches[-1], network.max_positions)
+        tokens = plan.tokens
+        last, self._last = self._last, None  # a failure leaves nothing behind
+        if last is not None and last.serves(frames, plan):
+            video = last
+            tokens -= len(plan.base)
+        else:
+            video = _read(network, frames, plan)
+        logprobs = score_branches(network, video.cache, plan, video.features)
+        self._last = video
+        return PrefixScores(logprobs[:, list(plan.which)], tokens)
+
+
+def _read(network: NumpyNetwork, frames: Frames, plan: PrefixPlan) -> ReadVideo:
+    """Encode the blocks of a video, and read it into a KV cache."""
     features = Features(network, frames, plan.encoded_blocks)
     cache = network.text.kv_cache()
     network.text.prefill(plan.base, network.image_rows(plan.base.ids), features.select(plan.blocks), cache)
-    logprobs = score_branches(network, cache, plan, features)
-    return PrefixScores(logprobs[:, list(plan.which)], plan.tokens)
+    return ReadVideo(frames, plan, features, cache)
 
 
 def score_branches(network: NumpyNetwork, cache: KVCache, plan: PrefixPlan, features: Features) -> FloatArray:
