@@ -107,7 +107,7 @@ def test_a_probe_that_fits_no_episode_says_why() -> None:
     assert "one camera" in plan.not_applicable["swapped-cameras"]
     assert "another task" in plan.not_applicable["other-task"]
     with pytest.raises(UnknownNameError, match="frozen-first"):
-        choose_probes(["frozen-frist"])
+        choose_probes(["frozen-firs"])
 
 
 def test_a_changed_episode_that_two_probes_use_is_judged_once() -> None:
@@ -177,7 +177,7 @@ def test_the_command_prints_every_probe_and_goes_on_with_what_is_there(tmp_path:
     assert {one["judge"] for one in first["trivial"]} == {"linear-time", "constant", "image-difference"}
     assert "frozen-first" in runner.invoke(app, [*command, "frozen-first,other-task"]).stdout
     assert json.loads((tmp_path / "a/judge/run.json").read_text(encoding="utf-8"))["last"]["judged"] == 0
-    wrong = runner.invoke(app, [*command, "frozen-frist"])
+    wrong = runner.invoke(app, [*command, "frozen-firs"])
     assert isinstance(wrong.exception, UnknownNameError)
 
 
