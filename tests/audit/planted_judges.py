@@ -15,6 +15,7 @@ import numpy as np
 from stepscore.audit import PROBES
 from stepscore.episodes import Episode, Label, Labels
 from stepscore.judges import Ask
+from stepscore.models import Model
 from stepscore.types import Curve, FloatArray, Judgement
 from tests.fakes import FakeView
 
@@ -68,25 +69,20 @@ class PlantedJudge:
     """The truth, spoilt.
 
     Attributes:
-        fault: What is wrong with it.
+        name: What is wrong with it.
         spoil: Takes true progress and times of the points, the episode and a random generator; returns progress.
         recorded: Recorded episodes by id, for a judge that sees the task done whatever the instruction.
     """
 
-    fault: str
+    name: str
     spoil: Spoil
     recorded: Mapping[str, Episode] = field(default_factory=dict)
-    version = 1
-    models = ()
-
-    @property
-    def name(self) -> str:
-        """Its fault."""
-        return self.fault
+    version: int = 1
+    models: tuple[Model, ...] = ()
 
     def options(self) -> Mapping[str, object]:
         """Return its fault."""
-        return {"fault": self.fault}
+        return {"fault": self.name}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return what :meth:`judge_now` does."""
@@ -96,7 +92,7 @@ class PlantedJudge:
         """Return the spoilt truth; unknown where the truth is, or where all cameras are black."""
         times = episode.view(episode.main_view).timestamps()
         at = times[np.round(np.linspace(0, len(times) - 1, min(POINTS, len(times)))).astype(int)]
-        digest = hashlib.sha256(f"{self.fault} {episode.id}".encode()).digest()
+        digest = hashlib.sha256(f"{self.name} {episode.id}".encode()).digest()
         rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
         progress = np.clip(self.spoil(self._truth(episode, at), at, episode, rng), 0.0, 1.0)
         last = progress[-1]

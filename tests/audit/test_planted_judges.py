@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from stepscore.audit import (
     make_plan,
     probe_result,
 )
+from stepscore.judges import Judge
 from stepscore.runs import open_run
 from tests.audit.planted_judges import (
     COUNTERFACTUALS,
@@ -91,7 +93,7 @@ def test_an_audit_through_run_folders_gives_the_same_effects(tmp_path: Path) -> 
     judge = planted_judges(list(plan.episodes))["noisy"]
     names = ["beyond-length", "round-trip", "other-task", "early-success"]
     options = AuditOptions(probes=names, full=True, trivial=False, counterfactuals=COUNTERFACTUALS)
-    found = audit(episodes, judge, tmp_path / "audit", options)
+    found = audit(episodes, cast(Judge, judge), tmp_path / "audit", options)
     smaller = make_plan(episodes, EVERY_PROBE, Context(episodes, dict(COUNTERFACTUALS)), full=True)
     judged = answers(judge, smaller)
     assert [one.probe for one in found.results] == [

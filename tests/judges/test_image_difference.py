@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,7 +15,7 @@ from stepscore.episodes import Episode
 from stepscore.episodes.perturbations import freeze, reverse
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges import Ask
-from stepscore.types import Judgement
+from stepscore.types import Frames, Judgement
 from tests.fakes import FakeView, episode
 
 
@@ -45,7 +46,7 @@ def test_backwards_it_rises_as_forwards() -> None:
 def test_views_are_averaged() -> None:
     @dataclass(frozen=True)
     class Still(FakeView):
-        def read(self, indices, size=None):  # type: ignore[no-untyped-def]
+        def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
             return super().read([0] * len(indices), size)
 
     curve = judged(episode(views={"top": FakeView(), "wrist": Still()}), points=2).curve
