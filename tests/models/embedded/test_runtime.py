@@ -282,13 +282,13 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transf
             return {library["num_threads"] for library in threadpool_info() if "numpy" in library["filepath"]}
 
         seen: list[set[int]] = []
-        compute = prefix_scoring.score_prefixes
+        compute = prefix_scoring.score_branches
 
         def watched(*arguments: Any) -> Any:
             seen.append(threads())
             return compute(*arguments)
 
-        monkeypatch.setattr(prefix_scoring, "score_prefixes", watched)
+        monkeypatch.setattr(prefix_scoring, "score_branches", watched)
         # By a thread that ends: as long as it lives, threadpoolctl lets no other thread change what one has set.
         usual = max(threads())
         with ThreadPoolExecutor(1) as ended:
