@@ -17,9 +17,10 @@ import pytest
 import uvicorn
 
 from stepscore.episodes import open_episodes
-from stepscore.errors import OptionError
+from stepscore.errors import OptionError, RunError
 from stepscore.judges import get_judge
 from stepscore.runs import score
+from stepscore.runs.journal import Journal
 from stepscore.server import LivePage, make_app, serve
 from stepscore.server.app import _bind
 from tests.media import write_video
@@ -244,3 +245,66 @@ def test_the_page_grows_with_its_run_and_videos_keep_their_numbers(tmp_path: Pat
     assert b'"n":2' in live.page()
     found = [live.media(number) for number in range(3)]
     assert [media and media.path.name for media in found] == ["b.mp4", "a.mp4", None]
+
+
+def test_newer_data_come_once_and_only_if_the_run_has_changed(tmp_path: Path) -> None:
+    write_video(tmp_path / "in" / "b.mp4", 4)
+    score(open_episodes(tmp_path / "in"), get_judge("linear-time"), tmp_path / "run")
+    live = LivePage([tmp_path / "run"], template=TEMPLATE)
+    first = json.loads(live.page().decode().split('id="stepscore-data">')[1].split("</script>")[0])
+    assert first["version"]
+    assert live.data(first["version"]) is None
+    write_video(tmp_path / "in" / "a.mp4", 4)
+    score(open_episodes(tmp_path / "in"), get_judge("linear-time"), tmp_path / "run")
+    # A page that is open is not answered with new numbers while the pause after the last ones goes on.
+    live._next_s = time.monotonic() + 1000
+    assert live.data(first["version"]) is None
+    live._next_s = 0.0
+    newer = json.loads(live.data(first["version"]) or b"null")
+    assert newer["runs"][0]["n"] == 2
+    assert newer["version"] != first["version"]
+    assert live.data(newer["version"]) is None
+    # Another server's version, or none, is not current.
+    assert json.loads(live.data("") or b"null")["version"] == newer["version"]
+
+
+def test_a_run_is_running_while_a_process_writes_to_it(tmp_path: Path) -> None:
+    write_video(tmp_path / "in" / "a.mp4", 4)
+    score(open_episodes(tmp_path / "in"), get_judge("linear-time"), tmp_path / "run")
+    live = LivePage([tmp_path / "run"], template=TEMPLATE)
+    assert b'"running":false' in live.page()
+    with Journal(tmp_path / "run" / "journal.jsonl"):
+        assert b'"running":true' in live.page()
+    assert b'"running":false' in live.page()
+
+
+def test_traces_come_by_number_and_nothing_else_does(site: Site) -> None:
+    data = json.loads(site.ask("/data").body)
+    assert data["traces"]["served"] == [0, 1]
+    answer = site.ask("/traces/0")
+    assert (answer.status, json.loads(answer.body)["episode"]) == (200, [])  # videos alone have no signals
+    for target in (
+        "/traces/2",
+        "/traces/-1",
+        "/traces/00",
+        "/traces/",
+        "/traces/x",
+        "/traces/0/..",
+        "/data/",
+    ):
+        assert site.ask(target).status == 404, target
+    assert site.ask(f"/data?version={data['version']}").status == 204
+    assert site.ask("/data", host="evil.example").status == 404
+    assert site.ask("/data", "Content-Length: 0", method="POST").status == 404
+
+
+def test_a_run_that_cannot_be_read_is_a_line_that_the_browser_asks_for_again(tmp_path: Path) -> None:
+    write_video(tmp_path / "in" / "a.mp4", 4)
+    score(open_episodes(tmp_path / "in"), get_judge("linear-time"), tmp_path / "run")
+    live = LivePage([tmp_path / "run"], template=TEMPLATE)
+    live.page()
+    with (tmp_path / "run" / "journal.jsonl").open("a") as journal:
+        journal.write("{damaged}\n")
+    live._next_s = 0.0
+    with pytest.raises(RunError, match="line 2"):
+        live.data("old")

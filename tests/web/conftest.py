@@ -137,3 +137,11 @@ def showcase(tmp_path_factory: pytest.TempPathFactory) -> Report:
         return Report(write_report([open_run(run) for run in runs], folder / "page"), runs)
 
     return elsewhere(make)
+
+
+@pytest.fixture(scope="session")
+def arm_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over a LeRobot dataset that records state and action."""
+    from tests.web.arm import write_run
+
+    return elsewhere(write_run, tmp_path_factory.mktemp("arm"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.web.conftest import WEB, Report, Watched
+from tests.web.videos import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -49,6 +51,24 @@ def test_no_view_has_a_serious_fault(
     for tab in TABS:
         page.get_by_role("tab", name=tab).click()
         assert faults(page, axe) == [], tab
+
+
+@pytest.mark.parametrize(("colours", "width"), [("dark", 1280), ("light", 390)])
+def test_no_state_of_the_explorer_has_a_serious_fault(
+    colours: str, width: int, arm_run: Path, watched: Callable[..., Watched], axe: str
+) -> None:
+    """Lanes of state and action, one episode and three side by side, on a page that follows its run."""
+    with served(arm_run) as address:
+        seen = watched(viewport={"width": width, "height": 844}, color_scheme=colours)
+        for state in ("20", "20?with=episode_000001%7Cepisode_000002"):
+            page = seen.goto(f"{address}#/explorer/run/episode_000000/{state}")
+            page.wait_for_selector(".trace-lane")
+            page.wait_for_selector(".live-runs")
+            assert faults(page, axe) == [], state
+            assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), state
+        page.goto(f"{address}#/explorer?text=nothing")
+        page.wait_for_selector(".empty")
+        assert faults(page, axe) == []
 
 
 def test_a_fault_would_be_found(showcase: Report, watched: Callable[..., Watched], axe: str) -> None:

@@ -87,6 +87,16 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
     made.process.wait()
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a run that has judged nothing yet."""
+    made = Writer(tmp_path_factory.mktemp("begun"))
+    with served(made.run) as address:
+        yield address
+    made.process.kill()
+    made.process.wait()
+
+
 def test_new_episodes_come_without_a_reload_and_the_place_is_kept(
     writer: Writer, watched: Callable[..., Watched]
 ) -> None:
@@ -125,6 +135,27 @@ def test_new_episodes_come_without_a_reload_and_the_place_is_kept(
         assert page.evaluate("() => window.loaded") == "once"
         assert seen.errors == []
         assert seen.hosts() == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("view", ["overview", "leaderboard", "subgoals", "process", "explorer"])
+def test_a_run_that_has_judged_nothing_yet_has_every_view(
+    view: str, begun: str, watched: Callable[..., Watched]
+) -> None:
+    seen = watched()
+    page = seen.goto(f"{begun}#/{view}")
+    expect(page.locator(".live-runs")).to_have_text("0 of 4 judged, running")
+    assert page.locator("main").inner_text()
+    assert seen.errors == []
+
+
+def test_the_first_episode_of_a_run_opens_by_itself(writer: Writer, watched: Callable[..., Watched]) -> None:
+    with served(writer.run) as address:
+        seen = watched()
+        page = seen.goto(f"{address}#/explorer")
+        expect(page.locator(".pane")).to_have_text("No episode is judged yet.")
+        writer.judge()
+        expect(page.locator("article")).to_have_attribute("data-episode", "a")
+        assert seen.errors == []
 
 
 def test_tables_follow_and_a_killed_run_is_not_called_running(

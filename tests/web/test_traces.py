@@ -11,24 +11,19 @@ from playwright.sync_api import Page, expect
 from stepscore.report import write_report
 from stepscore.report.page.signals import traces
 from stepscore.runs import open_run
-from tests.web.arm import FPS, recorded, write_run
+from tests.web.arm import FPS, recorded
 from tests.web.conftest import Watched, elsewhere
 from tests.web.videos import served
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return elsewhere(write_run, tmp_path_factory.mktemp("arm"))
+def on_disk(arm_run: Path) -> str:
+    return elsewhere(lambda: write_report([open_run(arm_run)], arm_run.parent / "page")).as_uri()
 
 
 @pytest.fixture(scope="module")
-def on_disk(run: Path) -> str:
-    return elsewhere(lambda: write_report([open_run(run)], run.parent / "page")).as_uri()
-
-
-@pytest.fixture(scope="module")
-def address(run: Path) -> Iterator[str]:
-    with served(run) as found:
+def address(arm_run: Path) -> Iterator[str]:
+    with served(arm_run) as found:
         yield found
 
 
@@ -117,11 +112,30 @@ def test_episodes_side_by_side_share_the_lanes_of_a_signal(
 
 
 def test_what_is_left_out_is_said(
-    run: Path, watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+    arm_run: Path, watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(traces, "MAX_BYTES", 1)
-    small = elsewhere(lambda: write_report([open_run(run)], run.parent / "small"))
+    small = elsewhere(lambda: write_report([open_run(arm_run)], arm_run.parent / "small"))
     page = watched().goto(f"{small.as_uri()}#/explorer/run/episode_000000")
     expect(page.locator(".trace-lane")).to_have_count(4)  # the worst failure comes first
     page.keyboard.press("n")
     expect(page.locator(".traces")).to_contain_text("not on this page because of its size")
+
+
+def test_on_a_phone_a_served_page_keeps_video_play_and_curve_on_the_first_screen(
+    address: str, watched: Callable[..., Watched]
+) -> None:
+    page = watched(viewport={"width": 390, "height": 844}).goto(f"{address}#/explorer")
+    page.wait_for_function("() => document.querySelector('video').readyState >= 1")
+    expect(page.locator(".trace-lane").first).to_be_attached()
+    boxes = [
+        page.locator(part).first.bounding_box() for part in (".live-runs", "video", "button.play", ".curve")
+    ]
+    tops = [box["y"] for box in boxes if box is not None]
+    assert tops == sorted(tops)
+    assert boxes[-1] is not None
+    assert boxes[-1]["y"] + boxes[-1]["height"] <= 844
+    below = page.locator(".trace-lanes").bounding_box()
+    assert below is not None
+    assert below["y"] > tops[-1]
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

@@ -37,22 +37,28 @@ export class LiveRuns {
     if (this.asking || document.hidden) return;
     this.asking = true;
     try {
-      const answer = await fetch(`data?version=${encodeURIComponent(this.page.version)}`);
-      if (answer.ok) {
+      const address = `data?version=${encodeURIComponent(this.page.version)}`;
+      const answer = await fetch(address).catch(() => null);
+      if (!answer) this.complain("The server does not answer; these are the last numbers it gave.");
+      else if (!answer.ok) this.complain((await answer.text()).trim() || `The server answered ${answer.status}.`);
+      else {
+        this.complain("");
         if (answer.status === 200) this.take((await answer.json()) as PageData);
-        this.problem.textContent = "";
-      } else this.problem.textContent = (await answer.text()).trim() || `The server answered ${answer.status}.`;
-    } catch {
-      this.problem.textContent = "The server does not answer; these are the last numbers it gave.";
+      }
     } finally {
       this.asking = false;
       this.later();
     }
   }
 
+  private complain(text: string): void {
+    this.problem.textContent = text;
+    this.problem.title = text;
+  }
+
   private take(page: PageData): void {
     if (page.format !== this.page.format) {
-      this.problem.textContent = "The server is of another version now; load the page again.";
+      this.complain("The server is of another version now; load the page again.");
       return;
     }
     this.renewed(new Data(page));
@@ -68,7 +74,8 @@ export class LiveRuns {
     const state = running(runs) ? "running" : runs.every(finished) ? "finished" : "stopped";
     this.element.dataset.state = state;
     this.element.title = runs.map(sentence).join("\n");
-    this.counts.textContent = `${count(judged)} of ${count(selected)} judged, `;
+    const where = runs.length > 1 ? ` in ${count(runs.length)} runs` : "";
+    this.counts.textContent = `${count(judged)} of ${count(selected)} judged${where}, `;
     // Said aloud only when it changes.
     if (this.state.textContent !== state) this.state.textContent = state;
   }

@@ -6,6 +6,7 @@ import { largestDisagreement, largestDrop, longestStall, type CurveEvent } from 
 import type { Item } from "../data";
 import { choice, css, fill, h } from "../dom";
 import { colourVariable } from "../names";
+import { worstTime as lookAt } from "../worst";
 import { curveToggle, trendKey } from "./curve-legend";
 import { details } from "./details";
 import { episodeHead } from "./head";
@@ -101,6 +102,13 @@ export class EpisodePane extends Pane {
     const at = worst ? [this.clock.at(worst.event.from), this.clock.at(worst.event.to)] : [];
     this.seek(frame ?? at[0] ?? (curve ? this.clock.at(curve.times[0]) : 0));
     if (worst && this.player.frame > 0 && at.includes(this.player.frame)) this.explain(worst.event);
+    else if (frame !== null && curve) this.sayShown(lookAt(curve.times, curve.progress));
+  }
+
+  /** Say what the overview shows of this episode, where its frame is the one on screen. */
+  private sayShown(shown: ReturnType<typeof lookAt>): void {
+    if (!shown || this.player.frame === 0 || this.clock.at(shown.time) !== this.player.frame) return;
+    this.status.textContent = shown.text[0].toUpperCase() + shown.text.slice(1);
   }
 
   protected find(kind: Jump): CurveEvent | null {

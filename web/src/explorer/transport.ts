@@ -15,6 +15,8 @@ const JUMPS: Record<Jump, [text: string, title: string]> = {
 
 export class Transport {
   readonly element: HTMLElement;
+  /** Speed and jumps, to which others may be added. */
+  readonly more: HTMLElement;
   private readonly position = h("output", { class: "position" });
   private readonly playButton: HTMLButtonElement;
   private readonly select: HTMLElement;
@@ -35,6 +37,19 @@ export class Transport {
       String(SPEEDS[this.speed]),
       (value) => this.changeSpeed(SPEEDS.indexOf(Number(value)) - this.speed),
     );
+    this.more = h(
+      "div",
+      { class: "transport-more" },
+      this.select,
+      h("span", { class: "gap" }),
+      jumps.map((kind) =>
+        h(
+          "button",
+          { type: "button", "data-jump": kind, title: JUMPS[kind][1], onclick: () => jump(kind) },
+          JUMPS[kind][0],
+        ),
+      ),
+    );
     this.element = h(
       "div",
       { class: "transport", role: "group", "aria-label": "Playback" },
@@ -48,19 +63,7 @@ export class Transport {
         button("M11 2h2v12h-2zM2 2v12l8-6z", "Last frame (End)", () => player.seek(clock.frames - 1)),
         this.position,
       ),
-      h(
-        "div",
-        { class: "transport-more" },
-        this.select,
-        h("span", { class: "gap" }),
-        jumps.map((kind) =>
-          h(
-            "button",
-            { type: "button", "data-jump": kind, title: JUMPS[kind][1], onclick: () => jump(kind) },
-            JUMPS[kind][0],
-          ),
-        ),
-      ),
+      this.more,
     );
   }
 

@@ -19,9 +19,13 @@ export function worstTime(samples: { times: ArrayLike<number>; values: ArrayLike
   return stall ? { kind: "stall", event: stall } : drop && { kind: "drop", event: drop };
 }
 
-/** The number of the worst failure in a list: the one that falls furthest, else the one that stalls for longest;
- *  the first failure where no curve shows either; 0 where none failed. */
-export function worstFailure({ data }: Context, items: Item[]): number {
+/** The number of the worst failure in a list: the first of those that the overview shows; among others the one that falls
+ *  furthest, else the one that stalls for longest; the first failure where no curve shows either; 0 where none failed. */
+export function worstFailure({ data, board }: Context, items: Item[]): number {
+  for (const { run, episode } of board.findings.worst) {
+    const at = items.findIndex((item) => item.run === run && item.episode === episode);
+    if (at >= 0) return at;
+  }
   const found = items.flatMap((item, i) => {
     if (!failed(data, item)) return [];
     const curve = data.runs[item.run].curve(item.row);

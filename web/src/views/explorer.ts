@@ -116,12 +116,17 @@ export function explorer(first: Context): View {
     pane?.close();
     pane = null;
     list.show(items.length, chosen);
-    if (chosen < 0) fill(place, h("p", { class: "empty" }, "No episode matches these filters."));
+    if (chosen < 0) fill(place, h("p", { class: "empty" }, nothing()));
     else {
       pane = makePane(items[chosen], frame);
       fill(place, pane.element);
     }
     remember();
+  }
+
+  function nothing(): string {
+    const some = context.data.items(context.board).length > 0;
+    return some ? "No episode matches these filters." : "No episode is judged yet.";
   }
 
   function makePane(item: Item, frame: number | null): Pane {

@@ -102,7 +102,7 @@ export class ComparePane extends Pane {
       ),
     );
     if (views.length > 1)
-      this.transport.element.append(
+      this.transport.more.prepend(
         choice(
           "Camera",
           views.map((name): [string, string] => [name, name]),

@@ -63,7 +63,7 @@ function orderButton({ sort, order }: Filter, reverse: () => void): HTMLElement 
 /** Filters that came with a link and have no control of their own. */
 function hidden(filter: Filter): [string, Partial<Filter>][] {
   const found: [string, Partial<Filter>][] = [];
-  if (filter.mode) found.push([filter.mode, { mode: "" }]);
+  if (filter.mode) found.push([`failure mode: ${filter.mode}`, { mode: "" }]);
   if (filter.subgoal) {
     const what = filter.answer === "first" ? "fails first" : filter.answer || "any verdict";
     found.push([
