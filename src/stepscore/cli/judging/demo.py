@@ -38,8 +38,9 @@ VIEW, SIZE, FPS = "close", 448, 40
 REVISION = "robust"
 """OPD revision of its tables and page: the task counts as done where it is, and what follows does not count."""
 LIMITS = (
-    "(A clock takes time for progress: the baseline that a judge has to beat.) Both ask one model, which was trained on other scenes of these tasks and 21 more of this simulator, and answers "
-    "unknown on videos of anything else (its figures: docs/models/embedded.md)."
+    "(A clock takes time for progress: the baseline that a judge has to beat.) Both ask one model, which was trained "
+    "on other scenes of these tasks and 21 more of this simulator, and answers unknown on videos of anything else "
+    "(its figures: docs/models/embedded.md)."
 )
 OWN_VIDEOS = (
     ("stepscore inspect rollouts --policy-from 1", "what is there, and what cannot be read"),
