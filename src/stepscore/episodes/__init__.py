@@ -9,7 +9,14 @@ failures to the lengths of successes.
 from stepscore.episodes.clip import Clip
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.goals.goal_frame import GoalFrame
-from stepscore.episodes.image_ops import fit_size, read_image, resize_frames, resize_image, tile_images
+from stepscore.episodes.image_ops import (
+    fit_size,
+    read_image,
+    resize_frames,
+    resize_image,
+    square_image,
+    tile_images,
+)
 from stepscore.episodes.labels.labels import Label, Labels, Stage
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.perturbations.length_matching import length_auc, match_lengths
@@ -62,5 +69,6 @@ __all__ = [
     "sample_by_time",
     "sample_frames",
     "sample_indices",
+    "square_image",
     "tile_images",
 ]

@@ -62,12 +62,29 @@ def read_image(path: Path, size: int | None = None) -> Frames:
     return resize_image(rgb, (height, width))
 
 
-def tile_images(images: Sequence[Frames], columns: int) -> Frames:
-    """Lay images (h, w, 3) out row by row, ``columns`` to a row, in cells as large as the largest, padded black."""
+def square_image(image: Frames, side: int, *, stretch: bool = False) -> Frames:
+    """Put an image (h, w, 3) into a square: scaled to fit and centred on black, or stretched."""
+    if stretch:
+        return resize_image(image, (side, side))
+    width, height = fit_size(image.shape[1], image.shape[0], side)
+    square = np.zeros((side, side, 3), np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    square[top : top + height, left : left + width] = resize_image(image, (height, width))
+    return square
+
+
+def tile_images(images: Sequence[Frames], columns: int, *, gap: int = 0) -> Frames:
+    """Lay images (h, w, 3) out row by row, ``columns`` to a row, in cells as large as the largest, padded black.
+
+    Args:
+        images: The images.
+        columns: Images in a row.
+        gap: Black pixels between cells.
+    """
     height, width = max(i.shape[0] for i in images), max(i.shape[1] for i in images)
     rows = -(-len(images) // columns)
-    sheet = np.zeros((rows * height, columns * width, 3), np.uint8)
+    sheet = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap, 3), np.uint8)
     for number, image in enumerate(images):
-        top, left = number // columns * height, number % columns * width
+        top, left = number // columns * (height + gap), number % columns * (width + gap)
         sheet[top : top + image.shape[0], left : left + image.shape[1]] = image
     return sheet

@@ -65,13 +65,17 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
         "hop": "stepscore.judges.hop:Hop",
         "image-difference": "stepscore.judges.image_difference:ImageDifference",
         "linear-time": "stepscore.judges.baselines:LinearTime",
+        "progresslm": "stepscore.judges.published.progresslm:ProgressLm",
         "procvlm": "stepscore.judges.procvlm:ProcVlm",
         "random-monotone": "stepscore.judges.baselines:RandomMonotone",
         "recorded": "stepscore.judges.recorded.judge:Recorded",
         "robometer": "stepscore.judges.published.robometer:Robometer",
+        "roboreward": "stepscore.judges.published.roboreward:RoboReward",
         "sarm": "stepscore.judges.sarm.judge:Sarm",
+        "sole-r1": "stepscore.judges.published.sole_r1:SoleR1",
         "stepeval": "stepscore.judges.stepeval:StepEval",
         "topreward": "stepscore.judges.topreward:TopReward",
+        "vlac": "stepscore.judges.published.vlac:Vlac",
     },
     group="stepscore.judges",
 )
@@ -106,6 +110,14 @@ def get_judge(name: str, **options: object) -> Judge:
         raise OptionError(f"Judge {name!r}: {error}.") from error
 
 
+def _published_defaults(name: str, model: object) -> Mapping[str, object]:
+    """Return the options with which the judge of this name asks a published model as it was published."""
+    from stepscore.models.profiles import find_checkpoint
+
+    found = find_checkpoint(str(getattr(model, "name", "")))
+    return found[0].options if found is not None and found[0].judge == name else {}
+
+
 def _with_defaults_of_model(
     name: str, factory: Callable[..., Judge], options: Mapping[str, object]
 ) -> dict[str, object]:
@@ -114,6 +126,7 @@ def _with_defaults_of_model(
     Options of the user go first. Where the model's map does not hold under them, one line says so.
     """
     model = options.get("model")
+    options = {**_published_defaults(name, model), **options}
     if not isinstance(model, JudgeDefaults):
         return dict(options)
     defaults = dict(model.judge_defaults(name))

@@ -21,6 +21,7 @@ from stepscore.episodes import Episode, SampledFrames, resize_image, sample_fram
 from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_texts, require
+from stepscore.judges.common.curves import progress_curve, success_at_end
 from stepscore.judges.common.framing import frame_refs
 from stepscore.judges.common.option_checks import (
     at_least,
@@ -37,7 +38,7 @@ from stepscore.judges.common.option_checks import (
 from stepscore.judges.common.parsing import parse_tagged_percent
 from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
-from stepscore.types import Curve, FloatArray, Frames, Judgement
+from stepscore.types import FloatArray, Frames, Judgement
 
 HopMode = Literal["incremental", "forward", "backward", "fused"]
 Fusion = Literal["mean", "confident"]
@@ -149,12 +150,9 @@ class Hop(SingleModelJudge):
         pairs = _Pairs(self, HopScene(episode, sampled, goals), ask)
         series = await self._series(pairs, mode)
         raw = series[mode] if mode != "fused" else self._fused(series)
-        inside = np.clip(raw, 0, 1) if self.clip else np.where((raw >= 0) & (raw <= 1), raw, np.nan)
-        if np.any((raw < 0) | (raw > 1)):
-            series["raw"] = raw
-        success = math.nan if math.isnan(inside[-1]) else float(inside[-1] >= self.success_at)
+        curve = progress_curve(sampled.times[1:], raw, series, clip=self.clip)
         facts = {"goal_used": float(bool(goals)), "goal_change": change, "unread": float(pairs.unread)}
-        return Judgement(Curve(sampled.times[1:], inside, series), success_score=success, facts=facts)
+        return Judgement(curve, success_score=success_at_end(curve, self.success_at), facts=facts)
 
     def usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
         """Return the mode that can be judged and the views with a usable goal image; warn where the mode changes."""

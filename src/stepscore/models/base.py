@@ -55,16 +55,26 @@ class Capabilities:
 
 
 @dataclass(frozen=True)
+class TokenChoice:
+    """A generated token, and the most likely ones at its place with their log-probabilities, likeliest first."""
+
+    token: str
+    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
 class Answer:
     """Generated text. ``finish`` is ``"stop"``, or ``"length"`` where it was cut off.
 
-    A count of tokens is 0 where it is not known, here as in all responses.
+    A count of tokens is 0 where it is not known, here as in all responses. ``choices`` are the tokens of the text,
+    without the one that ends it, where the request asks for their log-probabilities and the model returns them.
     """
 
     text: str
     finish: str = "stop"
     tokens_in: int = 0
     tokens_out: int = 0
+    choices: tuple[TokenChoice, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Clip, Episode, read_image, tile_images
+from stepscore.episodes import Clip, Episode, read_image, square_image, tile_images
 from stepscore.errors import EpisodeError
 
 
@@ -37,10 +37,21 @@ class GoalImage:
 
 @dataclass(frozen=True, slots=True)
 class TiledFrames:
-    """Several frames side by side in one image, row by row, ``columns`` to a row."""
+    """Several frames side by side in one image, row by row, ``columns`` to a row.
+
+    Attributes:
+        frames: The frames.
+        columns: Number of frames in a row.
+        cell: Side in pixels of the square that each frame is put into; ``None`` for cells as large as the largest.
+        stretch: Stretch a frame to its cell, instead of fitting it in with black around it.
+        gap: Black pixels between cells.
+    """
 
     frames: tuple[FrameRef, ...]
     columns: int
+    cell: int | None = None
+    stretch: bool = False
+    gap: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,7 @@ class Generate:
         temperature: 0 for greedy decoding.
         top_p: Share of probability to sample from.
         top_k: Number of most likely tokens to sample from; ``None`` for all.
+        top_logprobs: Number of most likely tokens whose log-probabilities are returned at every token of the answer.
         seed: For servers that take one.
         json: Ask for a JSON object where the model supports it.
         repeat: Number among several equal requests; each is asked, and cached, on its own.
@@ -122,6 +134,7 @@ class Generate:
     json: bool = False
     repeat: int = 0
     top_k: int | None = None
+    top_logprobs: int = 0
 
 
 @dataclass(frozen=True)
@@ -249,15 +262,18 @@ def media_decoder(episode: Episode) -> Callable[[MediaRef], DecodedMedia]:
         if isinstance(part, FrameRef):
             return DecodedMedia(episode.clip(part.view, indices=[part.index], size=part.size))
         if isinstance(part, TiledFrames):
-            return DecodedMedia(_tiled([decode(frame).clip for frame in part.frames], part.columns))
+            return DecodedMedia(_tiled([decode(frame).clip for frame in part.frames], part))
         return DecodedMedia(_goal(episode, part))
 
     return decode
 
 
-def _tiled(clips: list[Clip], columns: int) -> Clip:
+def _tiled(clips: list[Clip], tiles: TiledFrames) -> Clip:
     """Tile several frames into one image."""
-    sheet = tile_images([clip.frames[0] for clip in clips], columns)
+    frames = [clip.frames[0] for clip in clips]
+    if tiles.cell is not None:
+        frames = [square_image(frame, tiles.cell, stretch=tiles.stretch) for frame in frames]
+    sheet = tile_images(frames, tiles.columns, gap=tiles.gap)
     return Clip(sheet[None], clips[0].timestamps[:1], clips[0].indices[:1])
 
 

@@ -62,6 +62,14 @@ class Run:
         model = self.info["protocol"].get("model")
         return None if model is None else str(model["name"])
 
+    @property
+    def non_commercial(self) -> dict[str, str]:
+        """Models that were asked and whose licence forbids commercial use, with the name of the licence."""
+        licences = self.info.get("licences", {})
+        return {
+            model: licence["name"] for model, licence in licences.items() if licence.get("non_commercial")
+        }
+
     def episodes(self) -> pa.Table:
         """Return a row per episode: source, frames, instruction, task, policy, labels, stages and subgoals."""
         return self._table("episodes")

@@ -66,6 +66,14 @@ class _Last(TypedDict):
 
 
 @with_config(_STRICT)
+class _Licence(TypedDict):
+    """Licence of a model."""
+
+    name: str
+    non_commercial: NotRequired[bool]
+
+
+@with_config(_STRICT)
 class _Info(TypedDict):
     protocol: _Protocol
     source: NotRequired[str]
@@ -76,6 +84,7 @@ class _Info(TypedDict):
     selected: NotRequired[int]
     versions: NotRequired[dict[str, str]]
     last: NotRequired[_Last]
+    licences: NotRequired[dict[str, _Licence]]
 
 
 _INFO = TypeAdapter(_Info)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,13 @@ import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
 from stepscore.judges.published.grm import Grm
-from stepscore.models import FrameRef, Generate, GoalImage, Request, Response, unknown_response
-from stepscore.models.base import Answer, run_blocking
+from stepscore.models import Request
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import MediaRef, media_refs
 from stepscore.runs import CallOptions, dry_run
 from tests.fakes import FakeView, episode
 from tests.judges.asked import frames_of, one_row, run_judge, text_of
+from tests.judges.published.asking import asked, shown
+from tests.judges.published.asking import subject as any_subject
 
 GRM = MockModel("tanhuajie2001/Robo-Dopamine-GRM-3B")
 
@@ -34,32 +33,7 @@ def goal(tmp_path: Path) -> Path:
 
 
 def subject(goal: Path | None, views: int = 1, frames: int = 5) -> Episode:
-    names = ("top", "left", "right", "fourth")[:views]
-    goals = {} if goal is None else {"top": goal}
-    return episode(views={name: FakeView(frames, mark=name) for name in names}, goals=goals)
-
-
-def asked(judge: Grm, one: Episode, said: Callable[[Generate], str] | None = None) -> list[Generate]:
-    """The requests of a judge for one episode, as they name their images."""
-    requests: list[Generate] = []
-
-    async def ask(request: Request, model: object = None) -> Response:
-        assert isinstance(request, Generate)
-        requests.append(request)
-        return unknown_response(request) if said is None else Answer(said(request))
-
-    run_blocking(judge.judge(one, ask))
-    return requests
-
-
-def shown(request: Generate) -> list[str]:
-    def named(part: MediaRef) -> str:
-        if isinstance(part, GoalImage):
-            return f"goal {part.view}"
-        assert isinstance(part, FrameRef)
-        return f"{part.view} {part.index}"
-
-    return [named(part) for part in media_refs(request)]
+    return any_subject(views, frames, goals={} if goal is None else {"top": goal})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepscore.episodes import Clip
 from stepscore.errors import OptionError, TransientModelError
-from stepscore.models import Answer, DecodedMedia, Prompt, Turn
+from stepscore.models import Answer, DecodedMedia, Prompt, TokenChoice, Turn
 from stepscore.models.api.chat import ImageCodec, chat_messages, read_answer, read_logprobs, scores_of
 from stepscore.types import Frames
 from tests.models.api.servers import shown
@@ -92,6 +92,34 @@ def test_answers_are_read_in_the_forms_servers_write() -> None:
     assert read_answer(reply(None, "length"), "m") == Answer("", "length")
     counted = reply("yes") | {"usage": {"prompt_tokens": 9, "completion_tokens": 2}}
     assert read_answer(counted, "m") == Answer("yes", "stop", 9, 2)
+
+
+def test_the_likeliest_tokens_of_an_answer_are_read_as_far_as_they_are_its_own() -> None:
+    def listed(*content: object) -> dict[str, Any]:
+        whole = reply("+5")
+        whole["choices"][0]["logprobs"] = {"content": list(content)}
+        return whole
+
+    plus = {"token": "+", "logprob": -0.1, "top_logprobs": [{"token": "+", "logprob": -0.1}]}
+    five = {
+        "token": "5",
+        "logprob": -0.1,
+        "top_logprobs": [{"token": "5", "logprob": -0.1}, {"token": "6", "logprob": -2}],
+    }
+    end = {"token": "<|im_end|>", "logprob": 0.0, "top_logprobs": []}
+    choices = (TokenChoice("+", (("+", -0.1),)), TokenChoice("5", (("5", -0.1), ("6", -2.0))))
+    assert read_answer(listed(plus, five, end), "m").choices == choices
+    assert read_answer(listed(plus, {"token": "5"}), "m").choices[1] == TokenChoice("5", ())
+    malformed: list[object] = [
+        "5",
+        [],
+        {"logprob": 1},
+        {"token": "5", "top_logprobs": [{"token": "5"}]},
+        {"token": "5", "top_logprobs": 3},
+    ]
+    for wrong in malformed:
+        assert read_answer(listed(wrong), "m") == Answer("+5")
+    assert read_answer(reply("+5"), "m").choices == ()
 
 
 def joined_texts(value: Any) -> set[str]:

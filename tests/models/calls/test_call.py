@@ -26,6 +26,7 @@ from stepscore.models import (
     ScorePrefixes,
     Scores,
     TiledFrames,
+    TokenChoice,
     Turn,
     VideoFrames,
     VideoPrefix,
@@ -119,6 +120,9 @@ def test_prefix_scores_come_back_as_they_were(tails: int, lengths: int, data: st
 def test_texts_come_back_as_they_were(text: str, finish: str) -> None:
     answer = Answer(text, finish, 3, 4)
     assert unpack(json.loads(json.dumps(pack(answer)))) == answer
+    assert "choices" not in pack(answer)
+    scored = replace(answer, choices=(TokenChoice("5", (("5", -0.1), ("6", -2.5))),))
+    assert unpack(json.loads(json.dumps(pack(scored)))) == scored
 
 
 def test_half_a_surrogate_pair_in_a_question_is_a_question() -> None:

@@ -92,3 +92,10 @@ def test_a_field_that_came_later_changes_the_key_only_where_it_is_used() -> None
     plain = Generate(PROMPT)
     assert call_key("f", dataclasses.replace(plain, top_k=None), {}) == call_key("f", plain, {})
     assert call_key("f", dataclasses.replace(plain, top_k=50), {}) != call_key("f", plain, {})
+    assert call_key("f", dataclasses.replace(plain, top_logprobs=10), {}) != call_key("f", plain, {})
+
+    def tiled(tile: TiledFrames) -> str:
+        return call_key("f", Generate(Prompt((Turn("user", (tile,)),))), {})
+
+    for field in ({"cell": 64}, {"stretch": True}, {"gap": 5}):
+        assert tiled(dataclasses.replace(TILE, **field)) != tiled(TILE)

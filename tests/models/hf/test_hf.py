@@ -7,6 +7,7 @@ import json
 import pickle
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,19 @@ def test_an_answer_in_words(model: HfModel) -> None:
     assert answer.tokens_in > 30
     assert "<|" not in answer.text
     assert model.generate(Generate(PROMPT, max_tokens=5)) == answer
+
+
+def test_the_likeliest_tokens_of_an_answer_have_the_scores_of_a_full_pass(model: HfModel) -> None:
+    whole = len(tiny.tokenizer().get_vocab())
+    answer = model.generate(Generate(PROMPT, max_tokens=3, top_logprobs=whole))
+    assert replace(answer, choices=()) == model.generate(Generate(PROMPT, max_tokens=3))
+    assert len(answer.choices) <= 3
+    for choice in answer.choices:
+        assert choice.top[0][0] == choice.token
+        assert [value for _, value in choice.top] == sorted((v for _, v in choice.top), reverse=True)
+    first = dict(answer.choices[0].top)
+    scored = model.score(PROMPT, tiny.CANDIDATES)
+    assert scored.logprobs == pytest.approx([first[word] for word in tiny.CANDIDATES], abs=1e-4)
 
 
 def test_drawn_answers_follow_seed_and_repeat(model: HfModel) -> None:

@@ -38,8 +38,9 @@ def test_a_name_means_one_profile_and_one_licence() -> None:
     ids = [checkpoint.id for _, checkpoint in published_checkpoints()]
     assert len(ids) == len(set(ids))
     known = {
-        (checkpoint.short_name.casefold(), profile.name, checkpoint.licence, checkpoint.non_commercial)
+        (name.casefold(), profile.name, checkpoint.licence, checkpoint.non_commercial)
         for profile, checkpoint in published_checkpoints()
+        for name in (checkpoint.short_name, *checkpoint.names)
     }
     names = [name for name, *_ in known]
     assert len(names) == len(set(names))

@@ -127,7 +127,8 @@ def _published() -> list[dict[str, str]]:
 
     return [
         {
-            "name": checkpoint.id,
+            "name": checkpoint.short_name,
+            "id": checkpoint.id,
             "judge": profile.judge,
             "profile": profile.name,
             "licence": checkpoint.licence + (" (non-commercial)" if checkpoint.non_commercial else ""),

@@ -131,6 +131,13 @@ def weights(
         )
     for warning in distribution.warnings:
         err().print(f"Warning: {warning}", style="yellow", soft_wrap=True, markup=False)
+    for model, licence in opened.non_commercial.items():
+        err().print(
+            f"Licence: the progress is by {model}, whose licence {licence} forbids commercial use.",
+            style="yellow",
+            soft_wrap=True,
+            markup=False,
+        )
     for name in files:
         err().print(f"Wrote {name}", soft_wrap=True, markup=False)
     err().print(how_to_train(weighting, command, out), soft_wrap=True, markup=False)

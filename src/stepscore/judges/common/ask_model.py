@@ -71,7 +71,12 @@ def require(
 
 async def ask_texts(ask: Ask, requests: Sequence[Generate]) -> list[str]:
     """Return the generated texts, in the order of the requests."""
-    return [answer.text for answer in await _ask_all(ask, requests, Answer)]
+    return [answer.text for answer in await ask_answers(ask, requests)]
+
+
+async def ask_answers(ask: Ask, requests: Sequence[Generate]) -> list[Answer]:
+    """Return the answers, in the order of the requests."""
+    return await _ask_all(ask, requests, Answer)
 
 
 async def ask_scores(ask: Ask, requests: Sequence[Score]) -> list[Scores]:

@@ -16,9 +16,9 @@ from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.common.option_checks import check_options, one_of, seed, text
 from stepscore.judges.hop import GOAL, Hop, HopMode, HopScene
-from stepscore.judges.published.prompting import PUBLISHED, with_images
+from stepscore.judges.published.prompting import PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
-from stepscore.models import FrameRef, Generate, GoalImage, Part, Prompt, Turn
+from stepscore.models import FrameRef, Generate, GoalImage, Part
 from stepscore.models.profiles import Slot
 
 ReferenceEnd = Literal["goal", "last"]
@@ -79,8 +79,8 @@ class Grm(PublishedJudge, Hop):
         goals = tuple(view for view in episode.views if view in episode.goals)
         if not goals:
             raise EpisodeError(
-                f"Episode {episode.id} has no goal image, which GRM is shown as REFERENCE END. Give one, or show the "
-                "episode's own last frame: -J end=last"
+                f"Episode {episode.id} has no goal image, which GRM is shown as REFERENCE END. Give one: "
+                "--goal FILE. Or show the episode's own last frame: -J end=last"
             )
         if change < self.alike:
             warnings.warn(
@@ -93,18 +93,9 @@ class Grm(PublishedJudge, Hop):
 
     def pair_request(self, scene: HopScene, before: int, after: int) -> Generate:
         """Return the published question about two points; BEFORE may be ``GOAL``."""
-        rules, question = self.rules, self.question("pair")
-        images = [self._image(scene, slot, before, after) for slot in question.images]
+        images = [self._image(scene, slot, before, after) for slot in self.question("pair").images]
         values = {"instruction": scene.episode.instruction}
-        parts = with_images(self.texts("pair")["user"], images, question.texts["user"].fields, values)
-        return Generate(
-            Prompt((Turn("user", parts),)),
-            max_tokens=self.max_tokens,
-            temperature=rules.sampling.temperature,
-            top_p=rules.sampling.top_p,
-            top_k=rules.sampling.top_k,
-            seed=self.sampling_seed,
-        )
+        return self.request("pair", images, values, max_tokens=self.max_tokens, seed=self.sampling_seed)
 
     def read_hop(self, text: str) -> float:
         """Return the hop that an answer states in the published form, NaN where none is."""

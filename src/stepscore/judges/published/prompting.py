@@ -44,7 +44,7 @@ def question_texts(profile: Profile, name: str, choice: str) -> dict[str, str]:
     if choice == PUBLISHED:
         texts = {role: _published(profile, text) for role, text in question.texts.items()}
     elif choice == OWN:
-        texts = _sections(load_prompt(f"own_{profile.name}_{name}"), question, "own wording")
+        texts = _sections(load_prompt(f"own_{profile.name}_{name}"), profile, question, "own wording")
     else:
         texts = _from_path(profile, question, Path(choice).expanduser())
     return texts
@@ -114,7 +114,7 @@ def _from_path(profile: Profile, question: Question, path: Path) -> dict[str, st
         if path.is_dir():
             raise OptionError(f"{shown(path)} holds none of the published files of {profile.name}.")
         template = PromptTemplate(path.name, read_text(path, OptionError, max_bytes=MAX_PROMPT_BYTES))
-        return _sections(template, question, shown(path))
+        return _sections(template, profile, question, shown(path))
     texts = {}
     for role, text in question.texts.items():
         if text.source not in known:
@@ -124,7 +124,7 @@ def _from_path(profile: Profile, question: Question, path: Path) -> dict[str, st
     return texts
 
 
-def _sections(template: PromptTemplate, question: Question, where: str) -> dict[str, str]:
+def _sections(template: PromptTemplate, profile: Profile, question: Question, where: str) -> dict[str, str]:
     """Return the sections of a text file by role, which are those of the question."""
     sections = {role: part.text for role, part in template.sections().items()}
     texts = sections or {"user": template.text}
@@ -133,7 +133,8 @@ def _sections(template: PromptTemplate, question: Question, where: str) -> dict[
             f"{where}: there is no section [{missing[0]}]; it has {', '.join(sorted(texts))}. "
             f"Needed: {', '.join(f'[{role}]' for role in question.texts)}."
         )
-    marks, images = sum(text.count(IMAGE_MARK) for text in texts.values()), len(question.images)
+    marks = sum(text.count(IMAGE_MARK) for text in texts.values())
+    images = 1 if profile.images.cell is not None else len(question.images)
     if marks not in (0, images):
         raise OptionError(f"{where} has {marks} marks {IMAGE_MARK}; the question has {images} images.")
     return {role: texts[role] for role in question.texts}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any, cast
@@ -11,8 +11,8 @@ from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import SingleModelJudge
 from stepscore.judges.common.parsing import parse_stated_number
-from stepscore.judges.published.prompting import OWN, PUBLISHED, question_texts, text_digests
-from stepscore.models import Model
+from stepscore.judges.published.prompting import OWN, PUBLISHED, question_texts, text_digests, with_images
+from stepscore.models import FrameRef, Generate, Model, Part, Prompt, TiledFrames, Turn
 from stepscore.models.profiles import (
     Profile,
     Question,
@@ -86,6 +86,56 @@ class PublishedJudge(SingleModelJudge):
             "sampling": rules.sampling.model_dump(),
         }
 
+    def request(
+        self,
+        name: str,
+        images: Sequence[Part],
+        values: Mapping[str, object],
+        *,
+        max_tokens: int | None = None,
+        seed: int = 0,
+        top_logprobs: int = 0,
+    ) -> Generate:
+        """Return a question of the profile: the system's turn where it has one, then the user's.
+
+        Args:
+            name: The question.
+            images: Its images, in the order of its slots.
+            values: What fills the fields of its texts.
+            max_tokens: Length at which an answer is cut; ``None`` for the published one.
+            seed: Seed of a sampled answer.
+            top_logprobs: Number of log-probabilities to return at every token of the answer.
+        """
+        question, texts, sampling = self.question(name), self.texts(name), self.rules.sampling
+        user = with_images(texts["user"], images, question.texts["user"].fields, values)
+        system = [Turn("system", (texts["system"],))] if "system" in texts else []
+        return self.sampled(
+            Prompt((*system, Turn("user", user))),
+            max_tokens=max_tokens or sampling.max_tokens,
+            seed=seed,
+            top_logprobs=top_logprobs,
+        )
+
+    def sampled(self, prompt: Prompt, *, max_tokens: int, seed: int, top_logprobs: int = 0) -> Generate:
+        """Return a request with the published sampling."""
+        sampling = self.rules.sampling
+        return Generate(
+            prompt,
+            max_tokens=max_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            seed=seed if sampling.temperature else None,
+            top_logprobs=top_logprobs,
+        )
+
+    def frame(self, episode: Episode, view: str, index: int) -> Part:
+        """Return a frame as the profile shows it: at its size, or stretched to its square."""
+        images = self.rules.images
+        if images.square is not None:
+            return TiledFrames((FrameRef(view, index),), 1, images.square, stretch=True)
+        return FrameRef(view, index, self.image_size(episode, view))
+
     def read_number(self, name: str, text: str) -> float:
         """Return what an answer to a question states, over its unit; NaN where that is unknown."""
         rule = self.question(name).answer
@@ -94,8 +144,13 @@ class PublishedJudge(SingleModelJudge):
         return value / rule.per if rule.lowest <= value <= rule.highest else float("nan")
 
     def view_names(self, episode: Episode) -> tuple[str, ...]:
-        """Return the episode's views, as many as the model takes; the last is repeated where there are fewer."""
+        """Return the episode's views, as many as the model takes; the last is repeated where there are fewer.
+
+        A model of one camera is shown the main one.
+        """
         names, most = tuple(episode.views), self.rules.views
+        if most == 1:
+            return names[:1]
         if len(names) > most:
             raise EpisodeError(
                 f"Episode {episode.id} has {len(names)} cameras; {self.name} shows at most {most}. Choose and order "

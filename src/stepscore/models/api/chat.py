@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from stepscore.episodes import fit_size
 from stepscore.errors import OptionError, TransientModelError
-from stepscore.models.base import Answer, Scores
+from stepscore.models.base import Answer, Scores, TokenChoice
 from stepscore.models.calls.response_checks import count_of, logprob_of
 from stepscore.models.requests import DecodedMedia, Part, Prompt, Turn
 from stepscore.types import Frames
@@ -113,7 +113,29 @@ def read_answer(reply: Mapping[str, Any], where: str) -> Answer:
     if not isinstance(content, str):
         raise TransientModelError(f"{where} returned a message whose content is not text.")
     read, written = read_usage(reply)
-    return Answer(content, str(choice.get("finish_reason") or "stop"), read, written)
+    finish = str(choice.get("finish_reason") or "stop")
+    return Answer(content, finish, read, written, _token_choices(choice, content))
+
+
+def _token_choices(choice: Mapping[str, Any], content: str) -> tuple[TokenChoice, ...]:
+    """Return the log-probabilities at every token of an answer; none where they are not those of its text."""
+    logprobs = choice.get("logprobs")
+    listed = logprobs.get("content") if isinstance(logprobs, dict) else None
+    try:
+        choices = [
+            TokenChoice(
+                str(item["token"]),
+                tuple(
+                    (str(top["token"]), logprob_of(top["logprob"])) for top in item.get("top_logprobs") or ()
+                ),
+            )
+            for item in listed or ()
+        ]
+    except (AttributeError, KeyError, TypeError):
+        return ()
+    while choices and choices[-1].token not in content:  # the token that ends an answer is not of its text
+        choices.pop()
+    return tuple(choices)
 
 
 def read_logprobs(reply: Mapping[str, Any], where: str) -> dict[str, float]:

@@ -224,6 +224,8 @@ class OpenAIModel(SyncMethods):
             body["top_p"] = request.top_p
         if request.top_k is not None:
             body["top_k"] = request.top_k  # not OpenAI's own, but of the servers that have such models
+        if request.top_logprobs:
+            body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
         if request.seed is not None:
             body["seed"] = request.seed
         if request.json and self.json_mode:

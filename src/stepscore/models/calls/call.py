@@ -21,6 +21,7 @@ from stepscore.models.base import (
     Scores,
     StagePrediction,
     StagePredictions,
+    TokenChoice,
 )
 from stepscore.models.calls.keys import plain, tag_of
 from stepscore.models.requests import (
@@ -100,7 +101,9 @@ def _conversation(prompt: Prompt, prefix: str = "") -> str:
 def pack(response: Response | None) -> dict[str, Any]:
     """Return a response as JSON values."""
     if isinstance(response, Answer):
-        return {"kind": "answer", **dataclasses.asdict(response)}
+        fields = dataclasses.asdict(response)
+        choices = [[choice.token, choice.top] for choice in response.choices]
+        return {"kind": "answer", **fields, "choices": choices} if choices else _plain_answer(fields)
     if isinstance(response, Scores):
         values = [_packed(value) for value in response.logprobs]
         return {"kind": "scores", **_without_zero(dataclasses.asdict(response)), "logprobs": values}
@@ -135,7 +138,11 @@ def unpack(value: Mapping[str, Any]) -> Response:
 def _unpacked_response(value: Mapping[str, Any]) -> Response:
     fields = {name: item for name, item in value.items() if name != "kind"}
     if value["kind"] == "answer":
-        return Answer(**fields)
+        choices = tuple(
+            TokenChoice(str(token), tuple((str(word), float(value)) for word, value in top))
+            for token, top in fields.pop("choices", ())
+        )
+        return Answer(**fields, choices=choices)
     if value["kind"] == "scores":
         values = tuple(map(_unpacked, fields["logprobs"]))
         return Scores(values, tuple(fields["censored"]), fields["tokens_in"], fields.get("tokens_out", 0))
@@ -152,6 +159,11 @@ def _unpacked_response(value: Mapping[str, Any]) -> Response:
     if value["kind"] == "preference":
         return Preference(_unpacked(fields["first"]), fields["tokens_in"])
     raise ModelError(f"The call cache holds an answer of an unknown kind {str(value['kind'])[:40]!r}.")
+
+
+def _plain_answer(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer without the log-probabilities that it does not have."""
+    return {"kind": "answer", **{name: item for name, item in fields.items() if name != "choices"}}
 
 
 def _without_zero(fields: dict[str, Any]) -> dict[str, Any]:

@@ -50,14 +50,16 @@ def _same(tag: str, *names: str) -> Tag:
 TAGS: Mapping[type, Tag] = {
     FrameRef: _same("frame", "view", "index", "size"),
     GoalImage: _same("goal-image", "view", "size"),
-    TiledFrames: _same("tiled-frames", "frames", "columns"),
+    TiledFrames: _same("tiled-frames", "frames", "columns")._replace(
+        later={"cell": None, "stretch": False, "gap": 0}
+    ),
     VideoFrames: _same("video", "view", "indices", "size"),
     VideoPrefix: _same("video-prefix"),
     Turn: _same("turn", "role", "parts"),
     Prompt: _same("prompt", "turns", "prefill", "template"),
     Generate: _same(
         "generate", "prompt", "max_tokens", "temperature", "top_p", "seed", "json", "repeat"
-    )._replace(later={"top_k": None}),
+    )._replace(later={"top_k": None, "top_logprobs": 0}),
     Score: _same("score", "prompt", "candidates", "repeat"),
     ScorePrefixes: _same("score-prefixes", "video", "lengths", "prompts", "candidates", "repeat"),
     PredictStages: _same("predict-stages", "videos", "instruction", "task", "frames", "decode", "state"),

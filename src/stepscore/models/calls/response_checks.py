@@ -22,6 +22,7 @@ from stepscore.models.base import (
     Scores,
     StagePrediction,
     StagePredictions,
+    TokenChoice,
 )
 from stepscore.models.calls.prices import max_request_tokens
 from stepscore.models.requests import (
@@ -149,7 +150,20 @@ def _checked_answer(response: Answer, request: Generate) -> Answer | None:
         return None
     finish = response.finish if isinstance(response.finish, str) else "stop"
     counts = count_of(response.tokens_in), count_of(response.tokens_out)
-    return Answer(response.text, finish[:40], *counts)
+    return Answer(response.text, finish[:40], *counts, choices=_checked_choices(response, request))
+
+
+def _checked_choices(response: Answer, request: Generate) -> tuple[TokenChoice, ...]:
+    """Return the log-probabilities of an answer's tokens; none where there are more tokens than were requested."""
+    if not request.top_logprobs or len(response.choices) > request.max_tokens:
+        return ()
+    return tuple(
+        TokenChoice(
+            choice.token,
+            tuple(pair for pair in choice.top[: request.top_logprobs] if not math.isnan(logprob_of(pair[1]))),
+        )
+        for choice in response.choices
+    )
 
 
 def _checked_scores(response: Scores, request: Score) -> Scores | None:

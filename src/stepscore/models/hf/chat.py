@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from stepscore.errors import ModelError
-from stepscore.models.base import Answer, Scores
+from stepscore.models.base import Answer, Scores, TokenChoice
 from stepscore.models.chatml import chatml_parts
 from stepscore.models.checkpoints.folder import brief
 from stepscore.models.checkpoints.network_size import MAX_NUMBER
@@ -116,6 +116,8 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
             max_new_tokens=request.max_tokens,
             eos_token_id=stops or None,
             pad_token_id=stops[0] if stops else 0,
+            return_dict_in_generate=True,
+            output_logits=bool(request.top_logprobs),
             **(
                 sampling
                 if sampled
@@ -123,10 +125,25 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
             ),
         )
     read = moved["input_ids"].shape[1]
-    written = out[0, read:].tolist()
+    written = out.sequences[0, read:].tolist()
     finish = "stop" if written and written[-1] in stops else "length"
     text = tokenizer.decode(written, skip_special_tokens=True)
-    return Answer(text, finish, tokens_in=read, tokens_out=len(written))
+    answered = [token for token in written if token not in stops]
+    logits = out.logits[: len(answered)] if request.top_logprobs else ()
+    choices = tuple(
+        _token_choice(tokenizer, token, values[0], request.top_logprobs)
+        for token, values in zip(answered, logits, strict=False)
+    )
+    return Answer(text, finish, tokens_in=read, tokens_out=len(written), choices=choices)
+
+
+def _token_choice(tokenizer: Any, token: int, logits: Tensor, n: int) -> TokenChoice:
+    """Return a generated token with the n most likely ones at its place."""
+    values, ids = torch.log_softmax(logits.float(), dim=-1).topk(min(n, logits.shape[-1]))
+    pairs = zip(ids.tolist(), values.tolist(), strict=True)
+    return TokenChoice(
+        tokenizer.decode([token]), tuple((tokenizer.decode([one]), value) for one, value in pairs)
+    )
 
 
 def stop_tokens(model: Any, tokenizer: Any) -> list[int]:

@@ -48,6 +48,4 @@ def published_checkpoints() -> Iterator[tuple[Profile, Checkpoint]]:
 
 def find_checkpoint(model: str) -> tuple[Profile, Checkpoint] | None:
     """Return the profile and checkpoint of a model string, by the last part of its name; ``None`` for others."""
-    last = model.rstrip("/").rpartition("/")[2].casefold()
-    found = (pair for pair in published_checkpoints() if pair[1].short_name.casefold() == last)
-    return next(found, None)
+    return next((pair for pair in published_checkpoints() if pair[1].is_called(model)), None)

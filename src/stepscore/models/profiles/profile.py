@@ -7,7 +7,7 @@ lists them. A new one is a new file::
     judge: grm                         # the judge that asks as it says
     title: Robo-Dopamine GRM
     checkpoints:                       # a model is recognised by the last part of its name (GRM-3B of hf/me/GRM-3B)
-      - id: owner/GRM-3B
+      - id: owner/GRM-3B               # names: [...] has others that it goes by
         licence: Apache-2.0            # as its card states; left out: unknown
         non_commercial: false
     citation: Tan et al. 2025, arXiv 2512.23703
@@ -16,6 +16,7 @@ lists them. A new one is a new file::
     images: {min_pixels: 12544, max_pixels: 76800}      # or side, cell, gap: see Images
     sampling: {temperature: 0.1, top_p: 0.9, top_k: 50, max_tokens: 1024}
     special_tokens: []                 # tokens added to the vocabulary, in order
+    options: {points: 16}              # options that the judge has by default for these checkpoints
     progress: hop                      # how answers become progress: see ProgressRule
     sources:                           # files with published prompts, by a name of ours
       inference: {repository: owner/name, commit: 40 hex digits, path: a.py, sha256: ..., bytes: 27831, licence: MIT}
@@ -77,16 +78,22 @@ def _slot(value: object) -> object:
 
 
 class Checkpoint(_Frozen):
-    """A published checkpoint: its hub id, and the licence that its card states."""
+    """A published checkpoint: its hub id, other names that it goes by, and the licence that its card states."""
 
     id: str
+    names: tuple[str, ...] = ()
     licence: str = "unknown"
     non_commercial: bool = False
 
     @property
     def short_name(self) -> str:
-        """The last part of its id, by which a model of any backend is recognised."""
+        """The last part of its id."""
         return self.id.rpartition("/")[2]
+
+    def is_called(self, name: str) -> bool:
+        """Return whether the last part of a model's name is one of its own."""
+        last = name.rstrip("/").rpartition("/")[2].casefold()
+        return last in {known.casefold() for known in (self.short_name, *self.names)}
 
 
 class Images(_Frozen):
@@ -238,6 +245,7 @@ class Profile(_Frozen):
     sampling: Sampling = Sampling()
     special_tokens: tuple[str, ...] = ()
     progress: ProgressRule
+    options: dict[str, bool | int | float | str | None] = {}
     sources: dict[str, SourceFile] = {}
     questions: dict[str, Question] = Field(min_length=1)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscore.errors import ModelError
+from stepscore.errors import CapabilityError, ModelError
 from stepscore.models.base import Answer, Scores
 from stepscore.models.chatml import chatml_parts
 from stepscore.models.embedded.runtime.language_model import KVCache
@@ -41,6 +41,10 @@ class _Read:
 
 def generate(network: NumpyNetwork, request: Generate) -> Answer:
     """Generate text. With a temperature, it is sampled with the request's seed (0 if none) and repeat number."""
+    if request.top_logprobs:
+        raise CapabilityError(
+            "embedded returns no log-probabilities of its answers; hf/ and vllm/ models do."
+        )
     cache = network.text.kv_cache()
     prompt = _read(network, request.prompt, cache, room=request.max_tokens)
     rng = np.random.default_rng([abs(request.seed or 0), request.repeat])
