@@ -4,13 +4,15 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import stepscore
+from stepscore._locks import try_lock
 from stepscore.errors import RunError
-from stepscore.runs.journal import Journal, index
+from stepscore.runs.journal import Journal, index, is_being_written
 from stepscore.runs.protocol import protocol_of
 from stepscore.runs.stored_tables import tables_are_current
 from stepscore.runs.tables import TABLES
@@ -116,3 +118,21 @@ def test_opening_what_is_no_run_names_the_command(tmp_path: Path) -> None:
 def test_the_journal_is_locked_while_open(tmp_path: Path) -> None:
     with Journal(tmp_path / "j"), pytest.raises(RunError, match="Another process"), Journal(tmp_path / "j"):
         pass
+
+
+def test_whoever_asks_whether_a_journal_is_written_keeps_no_writer_out(tmp_path: Path) -> None:
+    journal = tmp_path / "j"
+    assert not is_being_written(journal)
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_being_written(tmp_path / "pipe")
+    with Journal(journal):
+        assert is_being_written(journal)
+    assert not is_being_written(journal)
+    # Held for a part of a second, as by many who ask at once, the lock is waited for.
+    with journal.open("rb") as asking:
+        assert try_lock(asking)
+        timer = threading.Timer(0.08, asking.close)
+        timer.start()
+        with Journal(journal):
+            pass
+        timer.join()

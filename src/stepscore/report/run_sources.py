@@ -98,7 +98,14 @@ class RunSources:
             episode = self.episode(row)
             if episode.signal_reader is not None and self._given is None:
                 _check_file(episode.signal_reader.path, source)
-            return episode.signals()
+            try:
+                return episode.signals()
+            except StepScoreError:
+                raise
+            except (
+                Exception
+            ) as error:  # a reader is anyone's code, and one bad episode must not hide the others
+                raise EpisodeError(f"{type(error).__name__}: {error}") from error
 
     def _usable_or_reason(self, view: View, source: Episodes) -> View | str:
         try:

@@ -105,6 +105,8 @@ def test_a_long_episode_is_thinned_out_where_it_is_straight(seed: int) -> None:
     assert trace is not None
     assert (len(trace.times), trace.steps) == (traces.MAX_POINTS, 3000)
     assert 400.0 in trace.values[:, 0]
+    # The budget of a page is kept by these bytes.
+    assert len(json.dumps(packed_traces([trace] * 20))) <= 20 * trace.bytes * 1.05 + 1000
     ramp = Signal("action", ("a",), np.arange(3000) / 30, np.linspace(0, 1, 3000)[:, None])
     short = trace_of(0, [ramp])
     assert short is not None

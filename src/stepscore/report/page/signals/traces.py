@@ -38,6 +38,9 @@ MAX_BYTES = 1_500_000
 MAX_REASONS = 200
 """Episodes for which the page says why they have no traces."""
 
+MAX_NAME = 100
+"""Characters of a signal's name that are kept."""
+
 _CODES = 65_534
 _BYTES_PER_POINT = 2 * 4 / 3
 
@@ -150,7 +153,7 @@ def trace_of(
     for signal in signals:
         n = min(room, len(signal.dimensions))
         room -= n
-        layout.append((signal.name, signal.dimensions[:n], len(signal.dimensions) - n))
+        layout.append((signal.name[:MAX_NAME], signal.dimensions[:n], len(signal.dimensions) - n))
         columns.append(signal.values[:, :n])
     if not columns or not len(signals[0].times):
         return None
