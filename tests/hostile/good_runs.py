@@ -126,7 +126,7 @@ def make_checkpoints(root: Path) -> None:
     from tests.models import hostile_checkpoints
     from tests.models.sarm import tiny_sarm
 
-    for kind in ("hf", "embedded"):
+    for kind in ("hf", "embedded", "robometer"):
         hostile_checkpoints.write(kind, root / kind)
     clip = tiny_sarm.clip_folder(root / "clip")
     tiny_sarm.checkpoint(root / "sarm", f"hf/{clip}", views=("main",), tasks=(INSTRUCTION,))

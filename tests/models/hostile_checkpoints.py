@@ -26,13 +26,17 @@ from typing import Any
 Make = Callable[[Path], None]
 Change = Callable[[Path], object]
 
-HEADERS = {"hf": "model.safetensors", "sarm": "sarm.safetensors", "embedded": "gate.safetensors"}
+HEADERS = {
+    "hf": "model.safetensors", "sarm": "sarm.safetensors", "embedded": "gate.safetensors",
+    "robometer": "model.safetensors",
+}  # fmt: skip
 """The safetensors file of each kind that is damaged; the name before the colon of a variant is its kind."""
 TEXTS = {
     "hf": ("config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json",
            "generation_config.json", "chat_template.jinja"),
     "sarm": ("sarm.json",),
     "embedded": ("config.json",),
+    "robometer": ("config.json", "config.yaml", "tokenizer.json"),
 }  # fmt: skip
 ODD_VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 1, 3, 10**9, 10**12, 2**63 - 1, 10**30, 1e308, 0.5, "", "9", "../..", [], [1], {}, {"a": 1},
@@ -43,12 +47,15 @@ ODD_VALUES: tuple[Any, ...] = (
 def base(kind: str) -> dict[str, bytes]:
     """Return the files of a sound checkpoint."""
     from tests.models import tiny
+    from tests.models.robometer import tiny_robometer
     from tests.models.sarm import tiny_sarm
 
     with TemporaryDirectory() as made:
         folder = Path(made)
         if kind == "sarm":
             tiny_sarm.checkpoint(folder, f"hf/{tiny_sarm.clip_folder(_clip_folder())}")
+        elif kind == "robometer":
+            tiny_robometer.save(folder)
         else:
             tokens = tiny.tokenizer()
             tiny.save(folder, tiny.qwen3vl(tokens), tokens)
@@ -98,7 +105,7 @@ def write(kind: str, folder: Path) -> Path:
     return folder
 
 
-def variants(seed: int, kinds: tuple[str, ...] = ("hf", "sarm", "embedded")) -> Iterator[tuple[str, Make]]:
+def variants(seed: int, kinds: tuple[str, ...] = tuple(HEADERS)) -> Iterator[tuple[str, Make]]:
     """Yield names and makers of hostile checkpoints, without end; the same ones for the same seed."""
     rng = random.Random(seed)
     fixed = [(f"{kind}:{name}", _maker(kind, change)) for kind in kinds for name, change in written(kind)]
@@ -131,6 +138,12 @@ def exercise(name: str, folder: Path) -> object:
         model: Any = get_model(f"sarm/{folder}")
         model.describe()
         return run_blocking(model.answer(PredictStages((clip,), "open the drawer", "open the drawer")))
+    if kind == "robometer":
+        from stepscore.models import PredictProgress, run_blocking
+
+        model = get_model(f"hf/{folder}")
+        model.describe()
+        return run_blocking(model.answer(PredictProgress(Prompt((Turn("user", ("How far?", clip)),)))))
     model = get_model("embedded", checkpoint=str(folder)) if kind == "embedded" else get_model(f"hf/{folder}")
     model.describe()
     assert model.capabilities.videos
@@ -152,7 +165,7 @@ def written(kind: str) -> list[tuple[str, Change]]:
         (f"{HEADERS[kind]} {fault}", _replaced(HEADERS[kind], content)) for fault, content in RAW_FAULTS
     ]
     extra = {"hf": _hf_faults, "sarm": _sarm_faults, "embedded": _embedded_faults}
-    return faults + extra[kind]()
+    return faults + (extra[kind]() if kind in extra else [])
 
 
 TEXT_FAULTS: tuple[tuple[str, bytes], ...] = (

@@ -10,7 +10,7 @@ import pytest
 from stepscore.errors import StepScoreError
 from tests.models import hostile_checkpoints
 
-TRIES = {"hf": 16, "sarm": 40, "embedded": 20}
+TRIES = {"hf": 16, "sarm": 40, "embedded": 20, "robometer": 16}
 
 
 @pytest.mark.filterwarnings("ignore")

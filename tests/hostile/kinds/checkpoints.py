@@ -10,10 +10,10 @@ from tests.hostile.case import Case
 
 
 def make_checkpoint(rng: Random, here: Path, good: Path) -> Case:
-    """Damage a checkpoint of one of three kinds and judge with it."""
+    """Damage a checkpoint of one of four kinds and judge with it."""
     from tests.models import hostile_checkpoints as hostile
 
-    kind = rng.choice(("hf", "hf", "sarm", "embedded"))
+    kind = rng.choice(("hf", "hf", "sarm", "embedded", "robometer"))
     folder = Path(shutil.copytree(good / "made" / "checkpoints" / kind, here / "checkpoint"))
     name, change = rng.choice(hostile.written(kind)) if rng.random() < 0.6 else hostile.drawn(kind, rng)
     change(folder)
@@ -22,8 +22,12 @@ def make_checkpoint(rng: Random, here: Path, good: Path) -> Case:
 
 def checkpoint_command(kind: str, folder: Path, here: Path, good: Path) -> list[str]:
     """Return the arguments that judge with a checkpoint."""
-    model = {"hf": f"hf/{folder}", "sarm": f"sarm/{folder}", "embedded": "embedded"}[kind]
+    model = {"sarm": f"sarm/{folder}", "embedded": "embedded"}.get(kind, f"hf/{folder}")
     options = ["-M", f"checkpoint={folder}"] if kind == "embedded" else []
-    judge = ["sarm"] if kind == "sarm" else ["topreward", "-J", "prefixes=2", "-J", "size=64"]
+    own = {
+        "sarm": ["sarm"],
+        "robometer": ["robometer", "-J", "prompt=own", "-J", "frames=2", "-J", "size=64"],
+    }
+    judge = own.get(kind, ["topreward", "-J", "prefixes=2", "-J", "size=64"])
     line = ["judge", str(good / "jsonl" / "list.jsonl"), "--judge", *judge, "--model", model, *options]
     return [*line, "-o", str(here / "run"), "--no-cache", "--limit", "2"]

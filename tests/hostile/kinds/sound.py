@@ -51,7 +51,7 @@ def make_extras(rng: Random, here: Path, good: Path) -> Case:
 
 def make_torch(rng: Random, here: Path, good: Path) -> Case:
     """Judge with a sound checkpoint."""
-    kind = rng.choice(("hf", "sarm", "embedded"))
+    kind = rng.choice(("hf", "sarm", "embedded", "robometer"))
     folder = good / "made" / "checkpoints" / kind
     return Case(f"sound checkpoint {kind}", [checkpoint_command(kind, folder, here, good)], codes=[0])
 
