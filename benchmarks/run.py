@@ -14,6 +14,7 @@ SLOW = {"benchmarks.tables.interval_coverage", "benchmarks.tables.sim_tasks"}
 BY_HAND = {
     "benchmarks.embedded_judge",
     "benchmarks.sarm_quality",
+    "benchmarks.similarity",
     "benchmarks.tables.demo_policies",
     "benchmarks.tables.opd_policy_ranking",
     "benchmarks.tables.sim_sheets",

@@ -65,6 +65,20 @@ def made(*arguments: object) -> dict[str, Any]:
 
 
 class TestForLeRobot:
+    def test_static_weights_name_frames_and_leave_unknown_ones_out(self, truth: Path, tmp_path: Path) -> None:
+        out, static = tmp_path / "w.parquet", tmp_path / "static.parquet"
+        result = call(truth, "--method", "awr", "-o", out, "--static", static)
+        assert result.exit_code == 0, result.output
+        assert "--sample_weighting.type=static" in result.stderr
+        table = pq.read_table(static)
+        assert table.schema.names == ["index", "weight"]
+        assert [str(kind) for kind in table.schema.types] == ["int64", "float"]
+        own = pq.read_table(out)
+        known = [row for row in own.to_pylist() if row["weight"] is not None]
+        assert len(known) < own.num_rows  # half of an episode is not known
+        assert table.to_pylist() == [{name: row[name] for name in ("index", "weight")} for row in known]
+        assert min(table.column("weight").to_pylist()) >= 0
+
     def test_the_file_has_the_columns_that_lerobot_reads(self, truth: Path, tmp_path: Path) -> None:
         made(truth, "--method", "rabc", "--chunk-size", 8, "-o", tmp_path / "p.parquet")
         table = pq.read_table(tmp_path / "p.parquet")

@@ -10,12 +10,19 @@
 ================================ ==========================================================================
 
 :func:`select_episodes`, :func:`keep_all` and :func:`without_stalls` filter; :func:`weight_distribution` reports
-how the weights spread before anything is trained; :func:`write_lerobot_progress`, :func:`write_weights` and
-:func:`write_episode_list` write files; :class:`FrameWeights` reads a table back in a PyTorch training loop.
+how the weights spread before anything is trained; :func:`write_lerobot_progress`, :func:`write_weights`,
+:func:`write_static_weights` and :func:`write_episode_list` write files; :class:`FrameWeights` reads a table back in a
+PyTorch training loop.
 """
 
 from stepscore.curation.distribution import WeightDistribution, weight_distribution
-from stepscore.curation.files import read_weights, write_episode_list, write_lerobot_progress, write_weights
+from stepscore.curation.files import (
+    read_weights,
+    write_episode_list,
+    write_lerobot_progress,
+    write_static_weights,
+    write_weights,
+)
 from stepscore.curation.frames import EpisodeFrames, RunFrames, run_frames
 from stepscore.curation.lerobot_command import lerobot_train_command
 from stepscore.curation.sampler import FrameWeights, WeightedSampler
@@ -51,5 +58,6 @@ __all__ = [
     "without_stalls",
     "write_episode_list",
     "write_lerobot_progress",
+    "write_static_weights",
     "write_weights",
 ]

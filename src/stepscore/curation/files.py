@@ -61,6 +61,29 @@ def write_weights(path: Path, weighting: Weighting, *, provenance: Mapping[str, 
     _write_table(path, columns, provenance)
 
 
+def write_static_weights(path: Path, weighting: Weighting, *, provenance: Mapping[str, object]) -> None:
+    """Write weights as LeRobot's ``static`` sample weighting reads them (lerobot pull request 4222).
+
+    Columns ``index`` (int64), the frame's number in the whole dataset, and ``weight`` (float32, 0 or more). Frames
+    whose weight is unknown are left out: LeRobot gives them its ``fallback_weight``.
+
+    Args:
+        path: Ends in ``.parquet``.
+        weighting: The weights and their frames.
+        provenance: Run, judge, protocol and options, kept as JSON in the file's metadata.
+    """
+    if not weighting.frames.numbered:
+        raise OptionError(
+            "LeRobot's static weights name frames by their number in a LeRobot dataset; the run's source is none."
+        )
+    known = np.isfinite(weighting.weights)
+    columns = {
+        "index": pa.array(weighting.frames.index()[known]),
+        "weight": pa.array(weighting.weights[known].astype(np.float32), pa.float32()),
+    }
+    _write_table(path, columns, provenance)
+
+
 def write_episode_list(path: Path, frames: RunFrames) -> None:
     """Write the numbers of the chosen episodes as a JSON list, as ``--dataset.episodes`` takes it."""
     write_text(path, episode_list(frames) + "\n", make_folder=True)

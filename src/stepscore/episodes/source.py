@@ -67,6 +67,8 @@ reader_registry: Registry[Callable[[], Reader]] = Registry(
         # In the order in which they are tried: the most specific layout first, plain videos last.
         "lerobot": "stepscore.episodes.lerobot.reader:LeRobotReader",
         "lerobot-eval": "stepscore.episodes.lerobot.eval_output:LeRobotEvalReader",
+        "vla-eval": "stepscore.episodes.eval_logs.vla_eval:VlaEvalReader",
+        "inspect-robots": "stepscore.episodes.eval_logs.inspect_robots:InspectRobotsReader",
         "hdf5": "stepscore.episodes.readers.hdf5:Hdf5Reader",
         "curves": "stepscore.episodes.readers.curves:CurvesReader",
         "prm": "stepscore.episodes.readers.prm:PrmReader",
@@ -74,7 +76,7 @@ reader_registry: Registry[Callable[[], Reader]] = Registry(
     },
     group="stepscore.readers",
 )
-_ORDER = ("lerobot", "lerobot-eval", "hdf5", "curves", "prm")
+_ORDER = ("lerobot", "lerobot-eval", "vla-eval", "inspect-robots", "hdf5", "curves", "prm")
 
 
 class Episodes(Sequence[Episode]):

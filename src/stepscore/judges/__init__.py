@@ -72,6 +72,7 @@ judge_registry: Registry[Callable[..., Judge]] = Registry(
         "robometer": "stepscore.judges.published.robometer:Robometer",
         "roboreward": "stepscore.judges.published.roboreward:RoboReward",
         "sarm": "stepscore.judges.sarm.judge:Sarm",
+        "similarity": "stepscore.judges.similarity:Similarity",
         "sole-r1": "stepscore.judges.published.sole_r1:SoleR1",
         "stepeval": "stepscore.judges.stepeval:StepEval",
         "topreward": "stepscore.judges.topreward:TopReward",

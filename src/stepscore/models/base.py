@@ -21,6 +21,7 @@ from stepscore.models.requests import (
     Request,
     Score,
     ScorePrefixes,
+    ScoreSimilarity,
     frame_count,
 )
 from stepscore.types import FloatArray
@@ -39,6 +40,8 @@ class Capabilities:
         stages: Predict stages and progress (:class:`stepscore.models.PredictStages`).
         heads: Predict progress, success and preferences by heads of its own
             (:class:`stepscore.models.PredictProgress`, :class:`stepscore.models.PreferVideo`).
+        similarity: Score the similarity of images (:class:`stepscore.models.ScoreSimilarity`) with each other,
+            ``"images"``, or with texts as well, ``"texts"``; ``"none"``.
         prefix_sharing: Whether growing prefixes of a video can share work and give the same numbers:
             ``"exact"``, ``"vision-only"`` (only what is computed per frame) or ``"none"``.
         served: It answers over HTTP; calls may cost money, can fail, and can be made concurrently.
@@ -50,6 +53,7 @@ class Capabilities:
     videos: bool = False
     stages: bool = False
     heads: bool = False
+    similarity: Literal["none", "images", "texts"] = "none"
     prefix_sharing: Literal["exact", "vision-only", "none"] = "none"
     served: bool = False
 
@@ -150,7 +154,21 @@ class Preference:
     tokens_in: int = 0
 
 
-Response = Answer | Scores | PrefixScores | StagePredictions | ProgressPredictions | Preference
+@dataclass(frozen=True, eq=False)
+class Similarities:
+    """Cosine similarities of n frames with r references, and of the references with each other; NaN where unknown.
+
+    Attributes:
+        frames: In -1..1, (n, r).
+        references: In -1..1, (r, r).
+    """
+
+    frames: FloatArray
+    references: FloatArray
+    tokens_in: int = 0
+
+
+Response = Answer | Scores | PrefixScores | StagePredictions | ProgressPredictions | Preference | Similarities
 
 
 class Model(Protocol):
@@ -190,7 +208,9 @@ def check_model_extra(model: Model) -> None:
 
 
 T = TypeVar("T")
-R = TypeVar("R", Answer, Scores, PrefixScores, StagePredictions, ProgressPredictions, Preference)
+R = TypeVar(
+    "R", Answer, Scores, PrefixScores, StagePredictions, ProgressPredictions, Preference, Similarities
+)
 
 
 @runtime_checkable
@@ -250,6 +270,9 @@ def unknown_response(request: Request, text: str = "") -> Response:
         return ProgressPredictions(unknown, unknown, unknown)
     if isinstance(request, PreferVideo):
         return Preference(math.nan)
+    if isinstance(request, ScoreSimilarity):
+        n, r = request.shape
+        return Similarities(np.full((n, r), np.nan), np.full((r, r), np.nan))
     return PrefixScores(
         np.full((len(request.prompts), len(request.lengths), len(request.candidates)), np.nan)
     )
@@ -267,4 +290,6 @@ def is_unknown(response: Response, text: str = "") -> bool:
         return bool(np.isnan(response.progress).all() and np.isnan(response.success).all())
     if isinstance(response, Preference):
         return math.isnan(response.first)
+    if isinstance(response, Similarities):
+        return bool(np.isnan(response.frames).all())
     return bool(np.isnan(response.logprobs).all())

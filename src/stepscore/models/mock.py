@@ -10,12 +10,10 @@ import numpy as np
 from stepscore.models.base import (
     Answer,
     Capabilities,
-    Preference,
     PrefixScores,
-    ProgressPredictions,
     Response,
     Scores,
-    StagePredictions,
+    Similarities,
     SyncMethods,
     unknown_response,
 )
@@ -26,6 +24,7 @@ from stepscore.models.requests import (
     PreferVideo,
     Request,
     Score,
+    ScoreSimilarity,
 )
 
 
@@ -62,6 +61,7 @@ class MockModel(SyncMethods):
         return Capabilities(
             scores=self.scores,  # type: ignore[arg-type]
             videos=True,
+            similarity="texts",
             prefix_sharing=self.prefix_sharing,  # type: ignore[arg-type]
             served=self.served,
             heads=self.heads,
@@ -75,9 +75,7 @@ class MockModel(SyncMethods):
         """Return the scripted answer and keep the request in ``requests``."""
         self.requests.append(request)
         answer = self.text if self.script is None else self.script(request)
-        if isinstance(
-            answer, Answer | Scores | PrefixScores | StagePredictions | ProgressPredictions | Preference
-        ):
+        if isinstance(answer, Response):
             return answer
         if isinstance(request, Generate):
             return Answer(str(answer), tokens_in=100, tokens_out=max(1, len(str(answer)) // 4))
@@ -88,6 +86,10 @@ class MockModel(SyncMethods):
             return Scores(values, (False,) * len(values), tokens_in=100)
         if isinstance(request, PredictStages | PredictProgress | PreferVideo):
             return unknown_response(request)
+        if isinstance(request, ScoreSimilarity):
+            n, r = request.shape
+            alike = np.broadcast_to(np.asarray(answer, dtype=np.float64), (n, r)).copy()
+            return Similarities(alike, np.eye(r), tokens_in=100)
         shape = (len(request.prompts), len(request.lengths), len(request.candidates))
         return PrefixScores(
             np.broadcast_to(np.asarray(answer, dtype=np.float64), shape).copy(), tokens_in=100

@@ -1,4 +1,4 @@
-"""Requests of a judge to a model: text, token scores, scores of growing prefixes, stages, progress, a preference.
+"""Requests of a judge to a model: text, token scores, scores of growing prefixes, stages, heads, similarity.
 
 A request names its images (view, frame, size) instead of holding them. The engine looks the request up in the
 cache by those names, and decodes only what was never asked before. A model gets the resolved request, in which
@@ -7,7 +7,7 @@ every :data:`MediaRef` has become :class:`DecodedMedia`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -212,18 +212,43 @@ class PreferVideo:
     prompt: Prompt
 
 
+@dataclass(frozen=True)
+class ScoreSimilarity:
+    """Cosine similarity of every frame of a video with some images and texts, by a model's encoders.
+
+    Attributes:
+        video: The frames; each is encoded once.
+        images: Images to compare them with.
+        texts: Texts to compare them with, where the model has a text encoder of the same space.
+    """
+
+    video: VideoFrames | DecodedMedia
+    images: tuple[FrameRef | GoalImage | DecodedMedia, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of frames, and of references: images, then texts."""
+        n = len(self.video.indices) if isinstance(self.video, VideoFrames) else len(self.video.clip)
+        return n, len(self.images) + len(self.texts)
+
+
 HeadRequest = PredictProgress | PreferVideo
-Request = Generate | Score | ScorePrefixes | PredictStages | PredictProgress | PreferVideo
+Request = Generate | Score | ScorePrefixes | PredictStages | PredictProgress | PreferVideo | ScoreSimilarity
 
 
 def media_refs(request: Request) -> Iterator[MediaRef]:
     """Yield the images and videos a request names, in order."""
-    parts = _media(request) if isinstance(request, ScorePrefixes | PredictStages) else _parts(request.prompt)
+    parts: Iterable[object]
+    if isinstance(request, ScorePrefixes):
+        parts = (request.video,)
+    elif isinstance(request, PredictStages):
+        parts = request.videos
+    elif isinstance(request, ScoreSimilarity):
+        parts = (request.video, *request.images)
+    else:
+        parts = _parts(request.prompt)
     yield from (part for part in parts if isinstance(part, MediaRef))
-
-
-def _media(request: ScorePrefixes | PredictStages) -> tuple[VideoFrames | DecodedMedia, ...]:
-    return (request.video,) if isinstance(request, ScorePrefixes) else request.videos
 
 
 def _parts(prompt: Prompt) -> Iterator[Part]:
@@ -239,13 +264,15 @@ def frame_count(prompt: Prompt) -> int:
 def resolve(request: Request, decode: Callable[[MediaRef], DecodedMedia]) -> Request:
     """Return the request with every reference replaced by decoded frames."""
 
-    def decoded(media: VideoFrames | DecodedMedia) -> DecodedMedia:
+    def decoded(media: MediaRef | DecodedMedia) -> DecodedMedia:
         return media if isinstance(media, DecodedMedia) else decode(media)
 
     if isinstance(request, ScorePrefixes):
         return replace(request, video=decoded(request.video))
     if isinstance(request, PredictStages):
         return replace(request, videos=tuple(map(decoded, request.videos)))
+    if isinstance(request, ScoreSimilarity):
+        return replace(request, video=decoded(request.video), images=tuple(map(decoded, request.images)))
     turns = tuple(
         Turn(turn.role, tuple(decode(part) if isinstance(part, MediaRef) else part for part in turn.parts))
         for turn in request.prompt.turns

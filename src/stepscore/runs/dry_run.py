@@ -24,6 +24,7 @@ from stepscore.models import (
     Request,
     Response,
     ScorePrefixes,
+    ScoreSimilarity,
     TiledFrames,
     media_refs,
     run_blocking,
@@ -278,7 +279,7 @@ def estimate_tokens(
             blocks = -(-frames // frames_per_block)
             image_tokens = image_tokens * blocks // frames + BLOCK_MARKUP * blocks
         return image_tokens + text // 4, 0
-    if isinstance(request, PredictStages):
+    if isinstance(request, PredictStages | ScoreSimilarity):
         return image_tokens, 0
     return image_tokens + _text_bytes(request.prompt) // 4, max_request_tokens(request)[1]
 

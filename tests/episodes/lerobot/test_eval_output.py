@@ -66,6 +66,16 @@ def test_labels_follow_the_episodes_number_and_not_its_place_in_the_listing(tmp_
     ]
 
 
+def test_the_files_own_count_of_successes_is_compared_with_its_list(tmp_path: Path) -> None:
+    counted = {"n_episodes": 2, "n_success": 1, "pc_success": 50.0, "pc_success_ci95": [9.45, 90.55]}
+    good = task("pusht", 0, [True, False], 2) | counted
+    assert open_episodes(evaluation(tmp_path / "good", good)).problems == ()
+    wrong = task("pusht", 0, [True, True], 2) | counted
+    episodes = open_episodes(evaluation(tmp_path / "wrong", wrong))
+    assert [episode.labels.success for episode in episodes] == [True, True]
+    assert "n_success is 1, and metrics.successes has 2" in episodes.problems[0].why
+
+
 def test_how_many_have_no_video_is_said(tmp_path: Path) -> None:
     root = evaluation(tmp_path / "run", task("pusht", 0, [True] * 50, 10))
     episodes = open_episodes(root)

@@ -25,6 +25,7 @@ from stepscore.models import (
     Score,
     ScorePrefixes,
     Scores,
+    Similarities,
     TiledFrames,
     TokenChoice,
     Turn,
@@ -186,3 +187,13 @@ def test_predictions_of_heads_are_stored_and_read_again() -> None:
         np.testing.assert_array_equal(again.first, first)
     with pytest.raises(ModelError, match="malformed"):
         unpack({"kind": "progress", "progress": [0.5]})
+
+
+def test_similarities_are_stored_and_read_again() -> None:
+    frames, references = np.array([[0.25, math.nan], [-1.0, 1.0]]), np.eye(2)
+    found = unpack(json.loads(json.dumps(pack(Similarities(frames, references)))))
+    assert isinstance(found, Similarities)
+    np.testing.assert_array_equal(found.frames, frames)
+    np.testing.assert_array_equal(found.references, references)
+    with pytest.raises(ModelError, match="malformed"):
+        unpack({"kind": "similarities", "frames": [[1.0], [1.0, 2.0]], "references": [], "tokens_in": 0})

@@ -20,6 +20,7 @@ from stepscore.models import (
     Request,
     Score,
     ScorePrefixes,
+    ScoreSimilarity,
     TiledFrames,
     Turn,
     VideoFrames,
@@ -68,13 +69,17 @@ GOLDEN: list[tuple[Request, str]] = [
         PreferVideo(Prompt((Turn("user", ("A: ", VIDEO, "B: ", DecodedMedia(CLIP, video=True), "?")),))),
         "119e0bafb4e6f5efc65e0095673f5fa9608d5138715dd4d6bffa57cc7413c552",
     ),
+    (
+        ScoreSimilarity(VIDEO, (GOAL, STILL), ("open the drawer",)),
+        "3d264fa7818dfb12fb7ec99744790b3788bac0ba31762c06d19d6f2f9343ece7",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("request_", "golden"),
     GOLDEN,
-    ids=["generate", "score", "prefixes", "decoded", "stages", "progress", "preference"],
+    ids=["generate", "score", "prefixes", "decoded", "stages", "progress", "preference", "similarity"],
 )
 def test_a_key_is_what_it_always_was(request_: Request, golden: str) -> None:
     assert call_key("fingerprint", request_, {"name": "mock/x", "weights": "abc"}) == golden

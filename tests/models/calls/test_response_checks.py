@@ -19,6 +19,8 @@ from stepscore.models import (
     Score,
     ScorePrefixes,
     Scores,
+    ScoreSimilarity,
+    Similarities,
     Turn,
     VideoFrames,
 )
@@ -165,3 +167,14 @@ def test_a_preference_is_a_probability_or_unknown(value: float, kept: float) -> 
 def test_another_kind_or_number_of_predictions_is_an_error(response: Any, request_: Any) -> None:
     with pytest.raises(TransientModelError, match="something other"):
         check_response(response, request_, "m")
+
+
+def test_a_cosine_outside_of_its_range_is_unknown_and_another_shape_an_error() -> None:
+    request = ScoreSimilarity(VIDEO, texts=("open",))
+    frames = np.array([[1.0000001], [-1.5], [math.nan]])
+    found = check_response(Similarities(frames, np.eye(1)), request, "m")
+    assert isinstance(found, Similarities)
+    np.testing.assert_array_equal(found.frames, [[1.0], [math.nan], [math.nan]])
+    for wrong in (Similarities(frames[:2], np.eye(1)), Similarities(frames, np.eye(2)), Answer("0.5")):
+        with pytest.raises(TransientModelError, match="something other"):
+            check_response(wrong, request, "m")

@@ -13,7 +13,13 @@ from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.training import weights_options as flags
 from stepscore.cli.training.weights_options import Failures, Method, SuccessBy
-from stepscore.cli.training.weights_tables import as_row, how_to_train, print_weights, weight_tables
+from stepscore.cli.training.weights_tables import (
+    as_row,
+    how_to_train,
+    how_to_train_static,
+    print_weights,
+    weight_tables,
+)
 from stepscore.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -61,6 +67,7 @@ def weights(
     dense: flags.Dense = None,
     revision: flags.Revision = DEFAULT_REVISION,
     policy_type: flags.PolicyType = "smolvla",
+    static: flags.Static = None,
     plot: flags.Plot = None,
     output_format: FormatName = None,
     json: Json = False,
@@ -112,6 +119,11 @@ def weights(
     weighting = _weigh(form, frames, form_options, stall)
     distribution = weight_distribution(weighting)
     files = _write(opened, weighting, chosen, out, dense)
+    if static is not None:
+        from stepscore.curation import write_static_weights
+
+        write_static_weights(static, weighting, provenance=_provenance(opened, weighting, chosen))
+        files.append(static)
     if plot is not None:
         from stepscore.report.plots import plot_weights
 
@@ -141,6 +153,8 @@ def weights(
     for name in files:
         err().print(f"Wrote {name}", soft_wrap=True, markup=False)
     err().print(how_to_train(weighting, command, out), soft_wrap=True, markup=False)
+    if static is not None:
+        err().print(how_to_train_static(static), soft_wrap=True, markup=False)
 
 
 def _refuse_unknown(run: Run, frames: RunFrames) -> None:

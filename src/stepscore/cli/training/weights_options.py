@@ -40,6 +40,14 @@ Out = Annotated[
         "--out", "-o", callback=new_file, metavar="FILE", help="Parquet: progress for LeRobot, or weights."
     ),
 ]
+Static = Annotated[
+    Path | None,
+    typer.Option(
+        "--static",
+        metavar="FILE",
+        help="Also write the weights as LeRobot's static sample weighting reads them (Parquet: index, weight).",
+    ),
+]
 MethodOption = Annotated[Method, typer.Option("--method", help="How frames are weighted.")]
 Form = Annotated[
     str | None,

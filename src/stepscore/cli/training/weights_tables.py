@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,14 @@ def how_to_train(weighting: Weighting, command: str | None, file: Path) -> str:
     return (
         "LeRobot cannot read these weights. In a PyTorch loop:\n"
         f"from stepscore.curation import FrameWeights\nweights = FrameWeights.read({str(file)!r}, unknown=0.0)"
+    )
+
+
+def how_to_train_static(file: Path) -> str:
+    """Return the options that make LeRobot read static weights, where its version has them."""
+    return (
+        "Static weights, for a LeRobot with sample_weighting.type=static (pull request 4222): "
+        f"--sample_weighting.type=static --sample_weighting.weights_path={shlex.quote(str(file.resolve()))}"
     )
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    eval_info.json                              {"per_task": [{"task_group", "task_id", "metrics"}], ...}
+    eval_info.json                              {"per_task": [{"task_group", "task_id", "metrics", "n_success"}], ...}
     videos/<group>_<id>/eval_episode_<i>.mp4    the first 10 episodes of a task
     recordings/<group>_<id>/[env_<k>/]          LeRobot datasets, with --eval.recording=true
 
@@ -46,6 +46,8 @@ class _Task:
     folder: str
     group: str
     metrics: Mapping[str, list[Any]]
+    n_success: int | None = None
+    """Successes that the file counts itself, from LeRobot of September 2026 on."""
 
     def value(self, name: str, index: int) -> Any:
         """Return the metric of one episode; ``None`` where it is missing."""
@@ -99,6 +101,7 @@ def _tasks(path: Path) -> list[_Task]:
                     f"{task['task_group']}_{task['task_id']}",
                     str(task["task_group"]),
                     _lists(task["metrics"]),
+                    n_success=_count(task.get("n_success")),
                 )
                 for task in content["per_task"]
             ]
@@ -121,6 +124,21 @@ def _lists(metrics: Mapping[str, Any]) -> dict[str, list[Any]]:
     return dict(metrics)
 
 
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _miscounted(task: _Task) -> str | None:
+    """Return in which way the file's own count of successes is not that of its list; ``None`` where it is."""
+    successes = task.metrics.get("successes")
+    if task.n_success is None or successes is None:
+        return None
+    listed = sum(bool(success) for success in successes)
+    if listed == task.n_success:
+        return None
+    return f"n_success is {task.n_success}, and metrics.successes has {listed}; labels are of the list"
+
+
 def _videos(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Iterator[Episode]:
     """Yield the episodes of a task that have a video, each with its index in the task's lists."""
     folder = run / "videos" / task.folder
@@ -140,6 +158,8 @@ def _videos(task: _Task, run: Path, prefix: str, problems: list[Problem]) -> Ite
                     f"{prefix}{where}/eval_episode_{index}", f"its video {shown(str(text))} does not exist"
                 )
             )
+    if (wrong := _miscounted(task)) is not None:
+        problems.append(Problem(f"{prefix}{INFO}, {task.folder}", wrong))
     n = len(task.metrics.get("successes", ()))
     if len(videos) < n and not os.path.isdir(run / "recordings" / task.folder):
         why = f"{n - len(videos)} of {n} episodes have no video; lerobot-eval keeps at most 10 of a task"

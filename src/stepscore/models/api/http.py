@@ -265,6 +265,8 @@ def _message(text: str, key: str) -> tuple[str, str]:
         found = parse_json(text, "", ModelError, huge_integers=True)
     except ModelError:
         return _quoted(" ".join(text.split()), key) or "(no message)", ""
+    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict):  # as Gemini sends it
+        found = found[0]
     error = found.get("error", found) if isinstance(found, dict) else found
     if isinstance(error, dict):
         message = error.get("message") or error.get("detail") or json.dumps(error)

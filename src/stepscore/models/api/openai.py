@@ -1,6 +1,7 @@
 """Models behind any server with OpenAI's chat completions: hosted APIs, gateways, local servers.
 
-``openai-api/gpt-4o`` is OpenAI's, with ``OPENAI_API_KEY``. ``openai-api/PROVIDER/MODEL`` is another provider's, with
+``openai-api/gpt-4o`` is OpenAI's, with ``OPENAI_API_KEY``; ``openai-api/gemini/gemini-2.5-flash`` is Google's, with
+``GEMINI_API_KEY``. ``openai-api/PROVIDER/MODEL`` is another provider's, with
 ``PROVIDER_API_KEY`` at ``PROVIDER_BASE_URL``, or at the option ``base_url``.
 
 Scores come from ``top_logprobs``: the server returns its most likely tokens, at most 20, and a word that is not
@@ -52,9 +53,15 @@ from stepscore.models.requests import (
     Request,
     Score,
     ScorePrefixes,
+    ScoreSimilarity,
 )
 
-OPENAI = "https://api.openai.com/v1"
+PROVIDERS = {
+    "openai": "https://api.openai.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+}
+"""Addresses of providers that need no ``base_url``; Gemini's is its OpenAI-compatible endpoint."""
+EFFORTS = ("none", "minimal", "low", "medium", "high")
 MAX_TOP_LOGPROBS = 20
 """The most tokens for which OpenAI, and vLLM by default, return log-probabilities."""
 
@@ -89,6 +96,8 @@ class OpenAIModel(SyncMethods):
         json_mode: Whether ``response_format`` may be sent; ``False`` for servers that refuse it.
         limit_field: The server's name for the limit of output tokens; OpenAI's newer models take only
             ``"max_completion_tokens"``.
+        reasoning_effort: How much a reasoning model thinks before it answers, where the server takes it; thoughts
+            count as output tokens, so that a score of the first one needs ``"none"``. ``None`` sends nothing.
     """
 
     model: str
@@ -100,6 +109,7 @@ class OpenAIModel(SyncMethods):
     top_logprobs: int = MAX_TOP_LOGPROBS
     json_mode: bool = True
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
 
     backend: ClassVar[str] = "openai-api"
     prefill: ClassVar[bool] = False
@@ -113,6 +123,10 @@ class OpenAIModel(SyncMethods):
         if self.limit_field not in ("max_tokens", "max_completion_tokens"):
             raise OptionError(
                 f"limit_field is {self.limit_field!r}; it must be max_tokens or max_completion_tokens."
+            )
+        if self.reasoning_effort is not None and self.reasoning_effort not in EFFORTS:
+            raise OptionError(
+                f"reasoning_effort is {self.reasoning_effort!r}; it must be one of {', '.join(EFFORTS)}."
             )
         if not self.served_name:
             raise OptionError(
@@ -159,7 +173,7 @@ class OpenAIModel(SyncMethods):
         return Server(url, f"{prefix}_API_KEY", self.timeout_s)
 
     def _default_url(self) -> str | None:
-        return OPENAI if self.provider == "openai" else None
+        return PROVIDERS.get(self.provider)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -175,6 +189,8 @@ class OpenAIModel(SyncMethods):
             "images": self.codec.describe(),
             "top_logprobs": self.top_logprobs,
             "json_mode": self.json_mode,
+            # Not stated where nothing is sent, so that cached answers of earlier versions are found.
+            **({"reasoning_effort": self.reasoning_effort} if self.reasoning_effort is not None else {}),
         }
 
     @cached_property
@@ -210,6 +226,8 @@ class OpenAIModel(SyncMethods):
             raise CapabilityError(f"{self.name} predicts no stages; a checkpoint under sarm/ does.")
         if isinstance(request, HeadRequest):
             raise CapabilityError(f"{self.name} has no reward heads; a Robometer checkpoint under hf/ has.")
+        if isinstance(request, ScoreSimilarity):
+            raise CapabilityError(f"{self.name} scores no similarity; embedded and encoders under hf/ do.")
         if self.capabilities.scores == "none":
             raise CapabilityError(f"{self.name} gives no token scores; hf/, vllm/ and sglang/ give them.")
         if isinstance(request, Score):
@@ -239,7 +257,14 @@ class OpenAIModel(SyncMethods):
             "logprobs": True,
             "top_logprobs": self.top_logprobs,
         }
-        reply = await self._chat(prompt, body)
+        try:
+            reply = await self._chat(prompt, body)
+        except StatusError as error:
+            if error.status == 400 and "logprobs" in str(error).lower():
+                raise CapabilityError(
+                    f"{self.name} gives no log-probabilities: {error} Use a judge that reads text, or another model."
+                ) from error
+            raise
         read, written = read_usage(reply)
         return scores_of(read_logprobs(reply, self.name), candidates, read, self.name, written)
 
@@ -253,6 +278,8 @@ class OpenAIModel(SyncMethods):
                 f"{self.name} cannot leave a turn open; hf/ and sglang/ take text as it is."
             )
         body |= self._continuing(prompt)
+        if self.reasoning_effort is not None:
+            body["reasoning_effort"] = self.reasoning_effort
         messages = await asyncio.to_thread(chat_messages, prompt, self.codec)
         return await self.server.post(
             "chat/completions", {"model": self.served_name, "messages": messages} | body

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from stepscore.models.base import (
     ProgressPredictions,
     Response,
     Scores,
+    Similarities,
     StagePrediction,
     StagePredictions,
     TokenChoice,
@@ -30,10 +31,12 @@ from stepscore.models.requests import (
     Prompt,
     Request,
     ScorePrefixes,
+    ScoreSimilarity,
     TiledFrames,
     VideoPrefix,
     media_refs,
 )
+from stepscore.types import FloatArray
 
 PREDICTED = ("progress", "success", "spread")
 """Arrays of :class:`ProgressPredictions`, in their order."""
@@ -76,6 +79,9 @@ def prompt_text(request: Request) -> str:
     if isinstance(request, PredictStages):
         videos = "".join(f"[{_label(video)}]" for video in request.videos)
         return f"{videos}task: {request.task}\ninstruction: {request.instruction}"
+    if isinstance(request, ScoreSimilarity):
+        images = "".join(f"[{_label(image)}]" for image in request.images)
+        return "\n".join([f"[{_label(request.video)}] similar to {images}", *request.texts])
     if isinstance(request, ScorePrefixes):
         prefixes = f"{_label(request.video)}, prefixes of {list(request.lengths)} frames"
         return "\n".join(_conversation(prompt, prefixes) for prompt in request.prompts)
@@ -120,6 +126,9 @@ def pack(response: Response | None) -> dict[str, Any]:
         return {"kind": "progress", **arrays, "tokens_in": response.tokens_in}
     if isinstance(response, Preference):
         return {"kind": "preference", "first": _packed(response.first), "tokens_in": response.tokens_in}
+    if isinstance(response, Similarities):
+        rows = {name: _packed_rows(getattr(response, name)) for name in ("frames", "references")}
+        return {"kind": "similarities", **rows, "tokens_in": response.tokens_in}
     return {"kind": "nothing"}
 
 
@@ -158,6 +167,9 @@ def _unpacked_response(value: Mapping[str, Any]) -> Response:
         return ProgressPredictions(progress, success, spread, fields["tokens_in"])
     if value["kind"] == "preference":
         return Preference(_unpacked(fields["first"]), fields["tokens_in"])
+    if value["kind"] == "similarities":
+        frames, references = (_unpacked_rows(fields[name]) for name in ("frames", "references"))
+        return Similarities(frames, references, fields["tokens_in"])
     raise ModelError(f"The call cache holds an answer of an unknown kind {str(value['kind'])[:40]!r}.")
 
 
@@ -178,6 +190,14 @@ def _packed(value: float) -> float | str | None:
 
 def _unpacked(value: float | str | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def _packed_rows(values: FloatArray) -> list[list[float | str | None]]:
+    return [[_packed(float(value)) for value in row] for row in values]
+
+
+def _unpacked_rows(rows: Sequence[Sequence[float | str | None]]) -> FloatArray:
+    return np.array([[_unpacked(value) for value in row] for row in rows], dtype=np.float64)
 
 
 def _packed_head(head: StagePrediction) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from stepscore.models.requests import (
     Request,
     Score,
     ScorePrefixes,
+    ScoreSimilarity,
     TiledFrames,
     Turn,
     VideoFrames,
@@ -65,6 +66,7 @@ TAGS: Mapping[type, Tag] = {
     PredictStages: _same("predict-stages", "videos", "instruction", "task", "frames", "decode", "state"),
     PredictProgress: _same("predict-progress", "prompt"),
     PreferVideo: _same("prefer-video", "prompt"),
+    ScoreSimilarity: _same("score-similarity", "video", "images", "texts"),
 }
 
 

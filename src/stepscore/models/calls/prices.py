@@ -21,6 +21,7 @@ from stepscore.models.requests import (
     Request,
     Score,
     ScorePrefixes,
+    ScoreSimilarity,
     VideoFrames,
 )
 
@@ -137,7 +138,7 @@ def max_request_tokens(request: Request) -> tuple[int, int]:
         asked = len(request.lengths) * len(request.prompts)
         frames = sum(request.lengths) * len(request.prompts)
         return len(request.lengths) * text + frames * MAX_TOKENS_PER_IMAGE, asked
-    if isinstance(request, PredictStages):
+    if isinstance(request, PredictStages | ScoreSimilarity):
         return 0, 0
     images = sum(
         _frames(part) for turn in request.prompt.turns for part in turn.parts if not isinstance(part, str)

@@ -20,6 +20,7 @@ from stepscore.models.base import (
     ProgressPredictions,
     Response,
     Scores,
+    Similarities,
     StagePrediction,
     StagePredictions,
     TokenChoice,
@@ -32,6 +33,7 @@ from stepscore.models.requests import (
     PreferVideo,
     Request,
     Score,
+    ScoreSimilarity,
     frame_count,
 )
 from stepscore.types import FloatArray
@@ -46,6 +48,9 @@ reasoning that the server does not count towards the limit of output tokens."""
 
 MAX_LOGPROB = 1e-6
 """Largest log-probability that rounding explains; it counts as 0, and a larger one is unknown."""
+
+MAX_COSINE_ERROR = 1e-5
+"""By how much rounding explains a cosine outside of -1..1; beyond it, it is unknown."""
 
 MIN_ANSWER_CHARS = 65_536
 CHARS_PER_TOKEN = 16
@@ -88,7 +93,7 @@ def check_response(response: Response, request: Request, where: str) -> Response
 
 def _with_possible_counts(response: Response, request: Request) -> Response:
     """Return a response without a count of tokens that is more than its request can have."""
-    if isinstance(response, StagePredictions | ProgressPredictions | Preference):
+    if isinstance(response, StagePredictions | ProgressPredictions | Preference | Similarities):
         return response  # no server counts these
     most_in, most_out = max_request_tokens(request)
     if response.tokens_in > most_in + MAX_ADDED_IN:
@@ -114,6 +119,8 @@ def _checked(response: Response, request: Request) -> Response | None:
         if not isinstance(response, Preference):
             return None
         return Preference(float(_probabilities(np.float64(response.first))), count_of(response.tokens_in))
+    if isinstance(request, ScoreSimilarity):
+        return _checked_similarities(response, request) if isinstance(response, Similarities) else None
     if not isinstance(response, PrefixScores):
         return None
     shape = (len(request.prompts), len(request.lengths), len(request.candidates))
@@ -137,6 +144,19 @@ def _checked_progress(response: ProgressPredictions, n: int) -> ProgressPredicti
         return None
     progress, success, spread = map(_probabilities, arrays)
     return ProgressPredictions(progress, success, spread, count_of(response.tokens_in))
+
+
+def _checked_similarities(response: Similarities, request: ScoreSimilarity) -> Similarities | None:
+    n, r = request.shape
+    frames, references = (np.asarray(a, dtype=np.float64) for a in (response.frames, response.references))
+    if frames.shape != (n, r) or references.shape != (r, r):
+        return None
+    return Similarities(_cosines(frames), _cosines(references), count_of(response.tokens_in))
+
+
+def _cosines(values: FloatArray) -> FloatArray:
+    """Return values with NaN in place of those outside of -1..1 by more than rounding."""
+    return np.where(np.abs(values) <= 1 + MAX_COSINE_ERROR, np.clip(values, -1, 1), np.nan)
 
 
 def _probabilities(values: FloatArray | np.float64) -> FloatArray:

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from stepscore._reading import shown
 from stepscore.errors import ModelError
 from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, load_gate
-from stepscore.models.requests import DecodedMedia, PredictStages, Prompt, Request, ScorePrefixes
+from stepscore.models.requests import (
+    DecodedMedia,
+    PredictStages,
+    Prompt,
+    Request,
+    ScorePrefixes,
+    ScoreSimilarity,
+)
 from stepscore.types import FloatArray, Frames
 
 MAX_CACHED_IMAGES = 4096
@@ -27,7 +34,7 @@ def decisive_images(request: Request) -> list[Frames]:
 
     Of a video only the first frame counts, so that a prefix is answered the same whatever follows it.
     """
-    if isinstance(request, ScorePrefixes):
+    if isinstance(request, ScorePrefixes | ScoreSimilarity):
         assert isinstance(request.video, DecodedMedia)
         return [request.video.clip.frames[0]]
     parts = [part for prompt in prompts_of(request) for turn in prompt.turns for part in turn.parts]
@@ -36,12 +43,14 @@ def decisive_images(request: Request) -> list[Frames]:
 
 def request_text(request: Request) -> str:
     """Return all words of a request; the instruction is among them."""
+    if isinstance(request, ScoreSimilarity):
+        return " ".join(request.texts)
     return " ".join(text for prompt in prompts_of(request) for text in prompt_texts(prompt))
 
 
 def prompts_of(request: Request) -> tuple[Prompt, ...]:
     """Return the prompts of a request."""
-    if isinstance(request, PredictStages):
+    if isinstance(request, PredictStages | ScoreSimilarity):
         return ()
     return request.prompts if isinstance(request, ScorePrefixes) else (request.prompt,)
 

@@ -20,6 +20,7 @@ from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
 from stepscore.models.embedded.runtime import chat, prefix_scoring
 from stepscore.models.embedded.runtime.layers import Array
 from stepscore.models.embedded.runtime.network import NumpyNetwork, load_network
+from stepscore.models.encoders.similarity import score_similarity
 from stepscore.models.hf.files import config_digest, weights_digest
 from stepscore.models.hf.worker_thread import WorkerThread
 from stepscore.models.requests import (
@@ -30,6 +31,7 @@ from stepscore.models.requests import (
     Request,
     Score,
     ScorePrefixes,
+    ScoreSimilarity,
 )
 from stepscore.types import FloatArray, Frames
 
@@ -127,6 +129,8 @@ class EmbeddedEngine:
                 return CapabilityError(
                     f"{self._name} has no reward heads; a Robometer checkpoint under hf/ has."
                 )
+            if isinstance(request, ScoreSimilarity):
+                return score_similarity(request, self.network.image_features, self._name)
             assert isinstance(request, PredictStages)
             return CapabilityError(f"{self._name} predicts no stages; a checkpoint under sarm/ does.")
         except StepScoreError as error:

@@ -111,7 +111,7 @@ class EmbeddedModel(SyncMethods):
     @property
     def capabilities(self) -> Capabilities:
         """Its capabilities."""
-        return Capabilities(scores="exact", videos=True, prefix_sharing="exact")
+        return Capabilities(scores="exact", videos=True, similarity="images", prefix_sharing="exact")
 
     def describe(self) -> Mapping[str, object]:
         """Return all that can change a number, the gate included."""

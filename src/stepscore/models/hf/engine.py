@@ -13,7 +13,10 @@ from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
 from stepscore.models.base import PrefixScores, Response
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
-from stepscore.models.checkpoints.folder import brief
+from stepscore.models.checkpoints.folder import brief, named_folder
+from stepscore.models.encoders.similarity import score_similarity
+from stepscore.models.encoders.vision_encoder import VisionEncoder
+from stepscore.models.hf.families import NAMED_ENCODERS, PREFIX_SHARING_FAMILIES
 from stepscore.models.hf.files import (
     checkpoint_folder,
     config_digest,
@@ -35,6 +38,7 @@ from stepscore.models.requests import (
     Request,
     Score,
     ScorePrefixes,
+    ScoreSimilarity,
 )
 from stepscore.models.robometer.config import RobometerConfig, read_config
 from stepscore.types import FloatArray
@@ -60,7 +64,10 @@ class HfEngine:
     @cached_property
     def folder(self) -> Path:
         """The checkpoint's folder."""
-        return checkpoint_folder(self.options.checkpoint, remote_code=self.options.trust_remote_code)
+        named = self.options.checkpoint
+        if named in NAMED_ENCODERS and not named_folder(named).is_dir():
+            named = NAMED_ENCODERS[named]
+        return checkpoint_folder(named, remote_code=self.options.trust_remote_code)
 
     @cached_property
     def robometer(self) -> RobometerConfig | None:
@@ -182,7 +189,33 @@ class HfEngine:
             return self.robometer is not None
         return False
 
+    def _similarities(self, request: ScoreSimilarity) -> Response | Exception:
+        """Return similarities by the vision encoder alone; what a library raises becomes a ModelError."""
+        try:
+            from stepscore.models.hf.network_loading import library_errors
+        except ImportError:
+            return MissingExtraError(f"The model {self.options.name}", "local")
+        from stepscore.models.qwen3vl.vision_features import image_features
+
+        try:
+            with library_errors(f"{self.options.name}: the encoder failed"):
+                if self.family not in PREFIX_SHARING_FAMILIES:
+                    return self._encoder.similarities(request)
+                network = self.loaded.network
+                assert network is not None
+                return score_similarity(
+                    request, lambda images: image_features(network, images), self.options.name
+                )
+        except StepScoreError as error:
+            return error
+
+    @cached_property
+    def _encoder(self) -> VisionEncoder:
+        return VisionEncoder(self.options.name, str(self.folder), self.options.device)
+
     def _answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+        if isinstance(requests[0], ScoreSimilarity):  # never with others in a batch
+            return [self._similarities(requests[0])]
         in_memory = self._in_memory()
         from stepscore.models.hf.network_loading import is_out_of_memory
 

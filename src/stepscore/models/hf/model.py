@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stepscore.errors import ModelError
 from stepscore.models.base import Capabilities, Response, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
-from stepscore.models.hf.families import PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
+from stepscore.models.hf.families import ENCODER_FAMILIES, PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.options import HfOptions
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
@@ -52,8 +52,16 @@ class HfModel(HfOptions, SyncMethods):
         """Capabilities of its family; reads the configuration and the names of the weights, not the weights."""
         if self._engine.robometer is not None:
             return Capabilities(generate=False, scores="none", videos=True, heads=True)
+        encoder = ENCODER_FAMILIES.get(self._engine.family)
+        if encoder is not None:
+            return Capabilities(generate=False, similarity=encoder)
         shares = self._engine.family in PREFIX_SHARING_FAMILIES and self.scoring != "naive"
-        return Capabilities(scores="exact", videos=True, prefix_sharing="exact" if shares else "none")
+        return Capabilities(
+            scores="exact",
+            videos=True,
+            similarity="images" if self._engine.family in PREFIX_SHARING_FAMILIES else "none",
+            prefix_sharing="exact" if shares else "none",
+        )
 
     def describe(self) -> Mapping[str, object]:
         """Return all that can change a number. Device, batch and memory limit change the last digits alone."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from stepscore._lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from stepscore.models.encoders.vision_encoder import Float32 as Float32
+    from stepscore.models.encoders.vision_encoder import Half as Half
     from stepscore.models.sarm.checkpoint import save_checkpoint as save_checkpoint
     from stepscore.models.sarm.config import Decode as Decode
     from stepscore.models.sarm.config import Procedure as Procedure
     from stepscore.models.sarm.config import SarmConfig as SarmConfig
     from stepscore.models.sarm.config import SarmMode as SarmMode
-    from stepscore.models.sarm.encoders import Float32 as Float32
     from stepscore.models.sarm.encoders import FrameEncoder as FrameEncoder
-    from stepscore.models.sarm.encoders import Half as Half
     from stepscore.models.sarm.encoders import get_encoder as get_encoder
     from stepscore.models.sarm.model import DIGITS as DIGITS
     from stepscore.models.sarm.model import SarmModel as SarmModel

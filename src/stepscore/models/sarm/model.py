@@ -27,7 +27,8 @@ from stepscore.models.sarm.config import Decode, SarmConfig
 from stepscore.types import FloatArray, Frames, IntArray
 
 if TYPE_CHECKING:
-    from stepscore.models.sarm.encoders import Float32, FrameEncoder, Half
+    from stepscore.models.encoders.vision_encoder import Float32, Half
+    from stepscore.models.sarm.encoders import FrameEncoder
     from stepscore.models.sarm.network import SarmNetwork
 
 DIGITS = 6

@@ -1,0 +1,1 @@
+"""Encoders of images and texts, and the similarity of what they encode."""
