@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pytest
 
+from stepscore.errors import EpisodeError
 from stepscore.judges import get_judge
 from stepscore.judges.common.parsing import parse_stated_number, parse_tagged_percent
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models.mock import MockModel
 from stepscore.models.profiles import load_profile, profile_names
 from tests.judges.published.answers import FORMS, answers
+from tests.judges.published.asking import subject
 
 QUESTIONS = [
     (name, question)
@@ -69,3 +71,12 @@ def test_statements_that_differ_or_are_cut_off_are_unknown(text: str, value: flo
 def test_a_statement_may_be_the_whole_answer() -> None:
     assert parse_stated_number(" +5\n", r"([+-]?[0-9])") == 5
     assert math.isnan(parse_stated_number("+5 or so", r"([+-]?[0-9])"))
+
+
+@pytest.mark.parametrize("name", ["roboreward", "vlac", "progresslm", "sole-r1", "grm"])
+def test_more_cameras_than_a_model_was_trained_with_must_be_chosen(name: str) -> None:
+    profile = load_profile(name)
+    judge = get_judge(profile.judge, model=MockModel(profile.checkpoints[0].short_name), prompt="own")
+    assert isinstance(judge, PublishedJudge)
+    with pytest.raises(EpisodeError, match=f"shows at most {profile.views}. Choose: --views top"):
+        judge.view_names(subject(views=profile.views + 1))

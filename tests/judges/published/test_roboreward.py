@@ -35,7 +35,7 @@ def test_the_frames_of_a_video_are_counted_as_published(
 
 
 def test_every_question_is_one_video_and_then_the_words() -> None:
-    one = episode(views={"top": FakeView(101, 10.0), "left": FakeView(101, 10.0)})
+    one = episode(views={"top": FakeView(101, 10.0)})
     requests = asked(RoboReward(MODEL, points=2, prompt="own"), one)
     assert [shown(request) for request in requests] == [
         [f"top {'-'.join(map(str, video_indices(50, 10.0, RULE)))}"],

@@ -19,7 +19,7 @@ MODEL = MockModel("VLAC-2B")
 
 
 def test_a_question_has_the_two_images_in_order_and_the_last_is_asked_for_done() -> None:
-    requests = asked(Vlac(MODEL, points=4, prompt="own"), subject(views=2))
+    requests = asked(Vlac(MODEL, points=4, prompt="own"), subject())
     assert [shown(request) for request in requests] == [
         *([f"[top {t}]", f"[top {t + 1}]"] for t in range(4)),
         ["[top 4]"],

@@ -38,7 +38,7 @@ _DECLINED = re.compile(r"<score>\s*n/?a\s*</score>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ProgressLm(PublishedJudge):
-    """Progress of single images of the main camera, each placed in a demonstration by ProgressLM.
+    """Progress of single images of one camera, each placed in a demonstration by ProgressLM.
 
     The demonstration is the list of the episode's subgoals (the k-th of K is at k / K), or a video of the task being
     done (``demo``), of which evenly spread images are shown with their percentages. The answer is a percentage, or

@@ -144,17 +144,12 @@ class PublishedJudge(SingleModelJudge):
         return value / rule.per if rule.lowest <= value <= rule.highest else float("nan")
 
     def view_names(self, episode: Episode) -> tuple[str, ...]:
-        """Return the episode's views, as many as the model takes; the last is repeated where there are fewer.
-
-        A model of one camera is shown the main one.
-        """
+        """Return the episode's views, as many as the model takes; the last is repeated where there are fewer."""
         names, most = tuple(episode.views), self.rules.views
-        if most == 1:
-            return names[:1]
         if len(names) > most:
             raise EpisodeError(
-                f"Episode {episode.id} has {len(names)} cameras; {self.name} shows at most {most}. Choose and order "
-                f"them: --views {','.join(names[:most])}"
+                f"Episode {episode.id} has {len(names)} cameras; {self.name} shows at most {most}. Choose: "
+                f"--views {','.join(names[:most])}"
             )
         return names + names[-1:] * (most - len(names))
 

@@ -36,7 +36,7 @@ DoneAt = Literal["last", "all", "none"]
 
 @dataclass(frozen=True)
 class Vlac(PublishedJudge):
-    """Progress from VLAC's comparisons of two images of the main camera, and success from its question "done?".
+    """Progress from VLAC's comparisons of two images of one camera, and success from its question "done?".
 
     The model states c, by how many percent of what remains the second image is closer. Progress follows by
     v + (1 - v) c / 100 for any sign of c, from v = 0 at the first frame. An answer that is not a number in -100..100
