@@ -90,6 +90,7 @@ ELSEWHERE = {
     "annotate": "tests/procedures/test_annotate.py",
     "choose-template": "tests/cli/test_no_run.py",
     "judge --judge sarm": "tests/judges/sarm/test_sarm.py",
+    "judge --judge robometer": "tests/models/robometer",
     "judge --judge grm": "tests/judges/published/test_grm.py",
     "judge --calibration": "tests/hostile/kinds/added_files.py",
     "judge --goal": "tests/cli/test_commands.py",
@@ -126,7 +127,7 @@ def with_stand_ins(words: list[str]) -> list[str]:
     if kept[0] == "plan":
         kept[kept.index("-o") + 1] = "planned.yaml"
         kept += ["--force"]
-    if kept[1] == str(TINY_SIM) and "path=curves.parquet" in kept:
+    if "path=curves.parquet" in kept and kept[1] == str(TINY_SIM):
         kept[1], kept[kept.index("--labels") + 1] = "rollouts", "labels.csv"
     if "--views" in kept:
         kept[1], kept[kept.index("--views") + 1] = str(TINY_SIM), "corner,gripper"
