@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -74,12 +75,12 @@ def _false_success(case: Case) -> float:
     return math.nan if case.changed.labels.success else case.probed.success
 
 
-def _null_success(name: str, perturbation: str, expectation: str) -> Probe:
+def _null_success(name: str, perturbation: str, expectation: str, effect: Callable[[Case], float]) -> Probe:
     return Probe(
         name=name,
         family="no motion",
         change=lambda episode, context: perturb(episode, perturbation),
-        effect=_false_success,
+        effect=effect,
         bound=Bound(GAIN, "below"),
         expectation=expectation,
         effect_name="false positives: share called a success",
@@ -257,8 +258,8 @@ TIME_PROBES = (
     frozen("first"),
     frozen("last"),
     BLANK,
-    _null_success("still-success", "frozen", "a still first frame is no success"),
-    _null_success("blank-success", "blank", "black images are no success"),
+    _null_success("still-success", "frozen", "a still first frame is no success", _false_success),
+    _null_success("blank-success", "blank", "black images show no success", lambda case: case.probed.success),
     ROUND_TRIP,
     REVERSED,
     SHUFFLED,

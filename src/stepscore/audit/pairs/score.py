@@ -1,0 +1,181 @@
+"""A judge on pairs: the share of right signs by span, with intervals, ties and the smallest span resolved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscore.audit.judged import Judged
+from stepscore.audit.pairs.pair import SPANS, Pair
+from stepscore.episodes import Episode, perturb
+from stepscore.errors import ManifestError
+from stepscore.judges import BASELINES
+from stepscore.metrics import roc_auc
+from stepscore.metrics.stats import mean_estimate, statistic_estimate
+from stepscore.runs import finite_or_none
+from stepscore.types import Estimate, FloatArray
+
+RESOLVED = 0.75
+"""Accuracy from which a span counts as resolved, by the lower end of its interval."""
+
+
+@dataclass(frozen=True)
+class SpanScore:
+    """A judge on the pairs of one span.
+
+    Attributes:
+        span: The span, or ``"all"``.
+        accuracy: Share of right signs, a tie one half.
+        advances: The same on pairs that advance.
+        regressions: The same on pairs that fall back.
+        auroc: How often an advance is judged higher than a regression.
+        ties: Share of pairs judged as no change.
+    """
+
+    span: str
+    accuracy: Estimate
+    advances: Estimate
+    regressions: Estimate
+    auroc: Estimate
+    ties: float
+
+    def named(self) -> Mapping[str, Estimate]:
+        """Return its estimates by the names that tables and JSON have."""
+        return {
+            "accuracy": self.accuracy,
+            "advances": self.advances,
+            "regressions": self.regressions,
+            "AUROC": self.auroc,
+        }
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """A judge on a file of pairs.
+
+    Attributes:
+        judge: The judge's name.
+        spans: One for each span, and one for all.
+        resolved: The smallest span that is resolved; ``None`` where none is.
+    """
+
+    judge: str
+    spans: tuple[SpanScore, ...]
+    resolved: str | None
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a row for each span and number."""
+        rows = []
+        for score in self.spans:
+            for name, e in score.named().items():
+                rows.append(
+                    {
+                        "group": {"judge": self.judge, "span": score.span},
+                        "metric": f"pairs:{name}",
+                        "value": finite_or_none(e.value),
+                        "lo": finite_or_none(e.lo),
+                        "hi": finite_or_none(e.hi),
+                        "n": e.n,
+                        "clusters": e.clusters,
+                        "coverage": finite_or_none(e.coverage),
+                        "method": e.method,
+                    }
+                )
+        return rows
+
+
+def pair_videos(pairs: Sequence[Pair], episodes: Mapping[str, Episode]) -> dict[str, Episode]:
+    """Return the video of every pair, by the pair's id: the episode as recorded, or backwards.
+
+    Raises:
+        ManifestError: A pair is of an episode that is not there.
+    """
+    backwards: dict[str, Episode] = {}
+    videos = {}
+    for pair in pairs:
+        if pair.episode not in episodes:
+            raise ManifestError(
+                f"Pair {pair.id} is of episode {pair.episode!r}, which the source does not have. "
+                "Give the source that the pairs were made from."
+            )
+        episode = episodes[pair.episode]
+        if pair.played == "backwards":
+            episode = backwards.setdefault(pair.episode, perturb(episode, "reversed"))
+        videos[pair.id] = episode
+    return videos
+
+
+def score_pairs(
+    judge: str, pairs: Sequence[Pair], videos: Mapping[str, Episode], judged: Mapping[str, Judged]
+) -> PairResult:
+    """Compare the judged change of every pair with the true one.
+
+    Args:
+        judge: The judge's name.
+        pairs: The pairs.
+        videos: The video of each pair, by its id.
+        judged: The judge's answers, by id of the videos' episodes.
+    """
+    change = np.array([_judged_change(pair, judged.get(videos[pair.id].id)) for pair in pairs])
+    spans = [_span(name, pairs, change, [p.span == name for p in pairs]) for name in SPANS]
+    spans.append(_span("all", pairs, change, [True] * len(pairs)))
+    resolved = next(
+        (one.span for one in spans[:-1] if not math.isnan(one.accuracy.lo) and one.accuracy.lo >= RESOLVED),
+        None,
+    )
+    return PairResult(judge, tuple(spans), resolved)
+
+
+def trivial_results(pairs: Sequence[Pair], videos: Mapping[str, Episode]) -> list[PairResult]:
+    """Return how the clock and the constant do on the same pairs; they look at no frame."""
+    results = []
+    for name in ("linear-time", "constant"):
+        judged: dict[str, Judged] = {}
+        for video in videos.values():
+            if video.id not in judged:
+                times = video.view(video.main_view).timestamps()
+                curve = BASELINES[name].judge_at(video, times).curve
+                judged[video.id] = Judged() if curve is None else Judged(curve.times, curve.progress)
+        results.append(score_pairs(name, pairs, videos, judged))
+    return results
+
+
+def _judged_change(pair: Pair, judged: Judged | None) -> float:
+    if judged is None:
+        return math.nan
+    return float(judged.at(pair.after_s) - judged.at(pair.before_s))
+
+
+def _span(name: str, pairs: Sequence[Pair], change: FloatArray, chosen: Sequence[bool]) -> SpanScore:
+    inside = [pair for pair, one in zip(pairs, chosen, strict=True) if one]
+    judged = change[np.array(chosen, dtype=bool)] if len(pairs) else change
+    advances = np.array([pair.change > 0 for pair in inside], dtype=bool)
+    right = np.where(judged == 0, 0.5, (judged > 0) == advances)
+    right = np.where(np.isnan(judged), np.nan, right)
+    known = ~np.isnan(judged)
+    return SpanScore(
+        name,
+        _mean(right, inside),
+        _mean(right[advances], [p for p in inside if p.change > 0]),
+        _mean(right[~advances], [p for p in inside if p.change < 0]),
+        statistic_estimate(
+            lambda j, a: roc_auc(j, a.astype(bool)), (judged, advances.astype(float)), **_resampling(inside)
+        ),
+        float(np.mean(judged[known] == 0)) if known.any() else math.nan,
+    )
+
+
+def _mean(values: FloatArray, pairs: Sequence[Pair]) -> Estimate:
+    return mean_estimate(values, **_resampling(pairs))
+
+
+def _resampling(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return what is resampled: scenes, else episodes, within tasks. Pairs of one episode are not independent."""
+    return {
+        "clusters": [pair.scene or pair.episode for pair in pairs],
+        "strata": [pair.task for pair in pairs],
+    }
