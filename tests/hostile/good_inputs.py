@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
+from tests.episodes.eval_logs.written import COLUMNS, SCHEMA, insert
 from tests.episodes.lerobot.datasets import dataset
 from tests.hostile.tables import png
 from tests.media import numbered, write_video
@@ -143,6 +145,61 @@ def _eval(root: Path) -> None:
         (root / run / "eval_info.json").write_text(json.dumps(info))
 
 
+def _vla_eval(root: Path) -> None:
+    connection = sqlite3.connect(root / "recording-abc.sqlite")
+    connection.executescript(SCHEMA)
+    connection.execute(
+        "INSERT INTO eval_metadata VALUES ('abc-l', 'l', ?)", (json.dumps({"benchmark": "b:L"}),)
+    )
+    rows = []
+    for number, status in enumerate(("success", "success", "fail")):
+        stem = f"episodes/l/task0000_ep000{number}_{status}"
+        video(root / f"{stem}.mp4", 10 + number)
+        given: dict[str, object] = dict.fromkeys(COLUMNS)
+        given |= {"sid": "s", "eid": f"e{number}", "eval_id": "abc-l", "task_name": "open_the_drawer"}
+        given |= {
+            "status": status,
+            "context": json.dumps({"episode_idx": number}),
+            "jsonl_path": f"{stem}.jsonl",
+        }
+        given |= {"metrics": json.dumps({"success": status == "success"}), "steps": 10, "elapsed_sec": 1.5}
+        rows.append(given)
+    insert(connection, rows)
+    connection.commit()
+    connection.close()
+
+
+def _inspect_robots(root: Path) -> None:
+    frames = root / "frames" / "stamp"
+    frames.mkdir(parents=True)
+    samples = []
+    for scene in "abz":
+        for step in range(6):
+            np.save(frames / f"{scene}-e0_front_{step:06d}.npy", numbered(step, 48, 32))
+        samples.append(
+            {
+                "scene_id": scene,
+                "status": "success",
+                "instruction": INSTRUCTION,
+                "epochs": [{"success_at_end": 1.0}],
+                "operator_judgements": ["yes"],
+                "operator_notes": [None],
+                "termination_reasons": ["success"],
+            }
+        )
+    spec = {"task": "t", "policy": "p", "embodiment": "r", "created": "", "inspect_robots_version": "1"}
+    spec_more = {"embodiment_info": {"control_hz": 10}, "seed": 1, "max_steps": 9}
+    log = {
+        "version": 1,
+        "status": "success",
+        "eval": {**spec, **spec_more},
+        "results": {"total_scenes": 3, "total_trials": 3, "metrics": {}},
+        "stats": {"duration_s": 1.0, "total_steps": 9, "frames_dir": "logs/frames/stamp"},
+        "samples": samples,
+    }
+    (root / "log.json").write_text(json.dumps(log))
+
+
 def _prm(root: Path) -> None:
     (root / "tasks").mkdir()
     (root / "tasks" / "demo.json").write_text(
@@ -253,6 +310,19 @@ SOURCES = {
         _eval,
         tuple(f"first/videos/push_0/eval_episode_{n}" for n in "01"),
         ("second/videos/push_0/eval_episode_0.mp4", "second/eval_info.json"),
+    ),
+    "vla-eval": Source(
+        _vla_eval,
+        tuple(f"episodes/l/task0000_ep000{n}_success" for n in "01"),
+        ("episodes/l/task0000_ep0002_fail.mp4",),
+        ("recording-abc.sqlite",),
+    ),
+    "inspect-robots": Source(
+        _inspect_robots,
+        ("a-e0", "b-e0"),
+        tuple(f"frames/stamp/z-e0_front_00000{n}.npy" for n in (0, 3, 5)),
+        ("log.json",),
+        "log.json",
     ),
     "prm": Source(
         _prm,

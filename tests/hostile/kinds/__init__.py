@@ -30,6 +30,7 @@ KINDS: dict[str, Kind] = {
     "names": Kind(sources.make_names, 6),
     "labels": Kind(added_files.make_labels, 12),
     "subgoals": Kind(added_files.make_subgoals, 10),
+    "goal": Kind(added_files.make_goal, 10),
     "calibration": Kind(added_files.make_calibration, 10),
     "answers": Kind(added_files.make_answers, 14),
     "run-tables": Kind(run_folders.make_tables, 16),

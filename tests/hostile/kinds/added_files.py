@@ -50,6 +50,46 @@ def make_subgoals(rng: Random, here: Path, good: Path) -> Case:
     return Case(f"subgoals {what}", commands, unprivileged=what.endswith("unreadable"))
 
 
+def make_goal(rng: Random, here: Path, good: Path) -> Case:
+    """Make an odd goal image, an odd folder of them, or a choice that no label supports."""
+    folder = here / "goals"
+    folder.mkdir()
+    image = Path(shutil.copy(good / "videos" / "close_the_box" / "goal.png", folder / "drawer.png"))
+    how = rng.choice(("file", "file", "folder", "names", "last-success", "odd"))
+    goal, what = str(folder), how
+    if how in ("file", "folder"):
+        what, goal = damage(image, rng), str(image if how == "file" else folder)
+    elif how == "names":
+        for name in ("Drawer.jpg", "....png", "x" * 200 + ".png", ".png", "open_the_drawer.PNG"):
+            shutil.copy(image, folder / name)
+        if rng.random() < 0.5:
+            image.unlink()
+    elif how == "last-success":
+        goal = how
+    else:
+        goal = rng.choice(
+            ("/dev/zero", "/etc/passwd", "", " ", "x" * 5000, "~nobody/x.png", "a/../..", "last_success")
+        )
+    judge = rng.choice(
+        (
+            [
+                "--judge",
+                "hop",
+                "--model",
+                "mock/<score>+10%</score>",
+                "-J",
+                "mode=backward",
+                "-J",
+                "points=2",
+            ],
+            ["--judge", "similarity", "--model", "mock/0.5", "-J", "frames=3"],
+        )
+    )
+    arguments = ["judge", str(good / "jsonl" / "list.jsonl"), *judge, "--no-cache", "--goal", goal]
+    commands = [[*arguments, "-o", str(here / "run")], ["metrics", str(here / "run")]]
+    return Case(f"goal {what}", commands, unprivileged=what.endswith("unreadable"))
+
+
 def make_calibration(rng: Random, here: Path, good: Path) -> Case:
     """Make an odd calibration map."""
     name = rng.choice(("linear", "topreward"))

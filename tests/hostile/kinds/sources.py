@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+
+import numpy as np
 
 from tests.hostile import mutations as m
 from tests.hostile.case import Case
@@ -77,6 +80,75 @@ def damage_image(path: Path, rng: Random) -> str:
     return how
 
 
+SCHEMAS = (
+    "CREATE VIEW episode_results AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
+    "SELECT x AS sid, x AS jsonl_path FROM n",
+    "CREATE TABLE episode_results (sid, jsonl_path AS (hex(zeroblob(500000000))))",
+    "CREATE TABLE episode_results (sid)",
+    "CREATE TABLE episode_results (jsonl_path TEXT)",
+    "CREATE VIRTUAL TABLE episode_results USING fts5(sid, jsonl_path)",
+)
+"""Other things called as the table that is read."""
+
+
+def damage_sqlite(path: Path, rng: Random) -> str:
+    """Put odd values in the rows of a SQLite file, something else in a table's place, or damage its bytes."""
+    how = rng.choice(("cell", "cell", "cell", "schema", "rows", "bytes"))
+    if how == "bytes":
+        path.write_bytes(m.damage_bytes(path.read_bytes(), rng))
+        return how
+    connection = sqlite3.connect(path)
+    if how == "cell":
+        columns = (
+            "eval_id",
+            "task_name",
+            "episode_id",
+            "status",
+            "metrics",
+            "steps",
+            "context",
+            "jsonl_path",
+        )
+        column = rng.choice(columns)
+        value = rng.choice(
+            (*(t.encode("utf-8", "replace") for t in m.ODD_TEXTS), -1, 2**63 - 1, 1e308, None, b"\xff")
+        )
+        kept = value.decode("utf-8", "replace") if isinstance(value, bytes) and rng.random() < 0.7 else value
+        connection.execute(f"UPDATE episode_results SET {column} = ? WHERE eid = 'e2'", (kept,))
+        how = f"{column} = {str(value)[:30]}"
+    elif how == "rows":
+        connection.execute("DELETE FROM eval_metadata")
+        connection.executemany(
+            "INSERT INTO episode_results (sid, eid, eval_id, jsonl_path) VALUES ('x', ?, 'y', '../../etc/passwd')",
+            [(f"r{number}",) for number in range(20_000)],
+        )
+    else:
+        connection.execute("DROP TABLE episode_results")
+        connection.execute(rng.choice(SCHEMAS))
+    connection.commit()
+    connection.close()
+    return how
+
+
+def damage_array(path: Path, rng: Random) -> str:
+    """Make a frame an array of another kind or size, one that lies, a pickle, or none."""
+    how = rng.choice(("array", "array", "header", "bytes", "text"))
+    if how == "array":
+        shape, kind = rng.choice(
+            (((0, 0, 3), "u1"), ((5, 5), "u1"), ((4, 4, 3), "f8"), ((9, 9, 3), "u1"), ((2, 2, 3), "O"))
+        )
+        np.save(path, np.zeros(shape, kind), allow_pickle=True)
+        how = f"array {shape} {kind}"
+    elif how == "header":
+        lie = rng.choice((b"(99999, 99999, 3)", b"(-1, 48, 3)", b"(32, 48, 3, 1, 1)", b"(" * 40 + b")" * 40))
+        path.write_bytes(path.read_bytes().replace(b"(32, 48, 3)", lie))
+    elif how == "bytes":
+        path.write_bytes(m.damage_bytes(path.read_bytes(), rng))
+    else:
+        path.write_text("not an array")
+    return how
+
+
 STRUCTURED: dict[str, Callable[[Path, Random], str]] = {
     ".mp4": damage_video,
     ".png": damage_image,
@@ -85,6 +157,8 @@ STRUCTURED: dict[str, Callable[[Path, Random], str]] = {
     ".csv": m.damage_csv,
     ".yaml": m.damage_yaml,
     ".parquet": damage_parquet,
+    ".sqlite": damage_sqlite,
+    ".npy": damage_array,
 }
 
 
