@@ -30,25 +30,26 @@ export function sentence(data: Data, label: string, estimate: Est, metric: Shape
   return parts.join(", ");
 }
 
-/** A table cell; `href` leads to its episodes. Its n is shown where it is not that of the row. */
+/** A table cell; `href` leads to its episodes. Its n is shown where it is not that of the row; `bare` has no interval. */
 export function estimateCell(
   data: Data,
   label: string,
   estimate: Est | undefined,
   metric: Shape,
   href: string | null,
-  { marked = false, rowN, digits = 1 }: { marked?: boolean; rowN?: number; digits?: number } = {},
+  { marked, rowN, digits = 1, bare }: { marked?: boolean; rowN?: number; digits?: number; bare?: boolean } = {},
 ): HTMLTableCellElement {
   if (!estimate) return h("td", { class: "est none", "data-label": label }, NONE);
   const [value, lo, hi, n] = estimate;
   const content = [
     n !== rowN && h("span", { class: "n" }, `n ${count(n)}`),
     h("span", { class: "value" }, number(value, metric, digits)),
-    h(
-      "span",
-      { class: "range" },
-      known(lo) && known(hi) ? `${number(lo, metric, digits)}–${number(hi, metric, digits)}` : "no interval",
-    ),
+    !bare &&
+      h(
+        "span",
+        { class: "range" },
+        known(lo) && known(hi) ? `${number(lo, metric, digits)}–${number(hi, metric, digits)}` : "no interval",
+      ),
   ];
   const text = sentence(data, label, estimate, metric);
   return h(

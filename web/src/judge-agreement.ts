@@ -96,13 +96,26 @@ function table(
   heads: [label: string, better: MetricInfo["better"]][],
   lines: Line[],
 ): HTMLElement {
+  const estimates = lines.flatMap(({ cells }) =>
+    cells.flatMap(({ name, row }) => (row.cells[name] ? [row.cells[name]] : [])),
+  );
+  // Where no number has an interval, the reason stands once above them.
+  const bare = estimates.every(([, lo]) => lo === null);
+  const reasons = bare
+    ? distinct(estimates.filter(([value]) => value !== null).map((e) => context.data.method(e)))
+    : [];
   return h(
     "div",
     { class: "scroll", tabindex: 0 },
     h(
       "table",
       { class: "numbers" },
-      title && h("caption", {}, title),
+      h(
+        "caption",
+        {},
+        title,
+        reasons.length > 0 && h("small", { class: "muted" }, ` no intervals: ${reasons.join("; ")}`),
+      ),
       h(
         "thead",
         {},
@@ -124,7 +137,7 @@ function table(
             { class: baseline ? "baseline" : "" },
             h("th", { scope: "row" }, ...heading),
             h("td", { class: "num" }, count(rowN)),
-            cells.map(({ name, row }) => agreementCell(context, name, row, rowN)),
+            cells.map(({ name, row }) => agreementCell(context, name, row, { rowN, bare })),
           );
         }),
       ),
@@ -159,10 +172,15 @@ function judgeHeading({ data }: Context, row: JudgeAgreement): (string | Node)[]
   return [judgeName(row), ...tag, ...compared];
 }
 
-function agreementCell({ data }: Context, name: string, row: JudgeAgreement, rowN: number): HTMLElement {
+function agreementCell(
+  { data }: Context,
+  name: string,
+  row: JudgeAgreement,
+  options: { rowN: number; bare: boolean },
+): HTMLElement {
   const estimate: Est | undefined = row.cells[name];
   const shape = data.metric(name) ?? { percent: !CORRELATIONS.some((ending) => name.endsWith(ending)) };
-  const cell = estimateCell(data, name, estimate, shape, null, { rowN });
+  const cell = estimateCell(data, name, estimate, shape, null, options);
   const counts = row.confusion[questionOf(name)];
   if (counts && estimate) {
     const [tp, fp, fn, tn, unknown] = counts;

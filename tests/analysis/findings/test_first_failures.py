@@ -59,6 +59,13 @@ def test_subgoals_of_several_tasks_are_named_by_their_place(tmp_path: Path) -> N
     assert [e.value for e in funnel.reached] == [1.0, 1.0, pytest.approx(2 / 6)]
 
 
+def test_a_subgoal_in_the_middle_is_named_by_its_place_in_words(tmp_path: Path) -> None:
+    rows = [(1, 0, 0)] * 4 + [(1, 1, 0)] * 2
+    names = lambda i: tuple(f"{goal} {i % 2}" for goal in GOALS)  # noqa: E731
+    run = planted(tmp_path / "run", {"a": [0] * 6}, tasks=2, change=with_subgoals(rows, names=names))
+    assert phrase(run) == "misses the second subgoal in 4 of 6, the last subgoal in 2"
+
+
 def test_a_policy_that_reaches_everything_is_said_to(tmp_path: Path) -> None:
     run = planted(tmp_path / "run", {"a": [1] * 4}, change=with_subgoals([(1, 1, 1)] * 4))
     assert phrase(run) == "reaches every subgoal"

@@ -90,7 +90,7 @@ def test_one_episode_shows_nothing_about_how_often(tmp_path: Path) -> None:
 
 def test_rollouts_that_name_no_policy_are_one_policy(tmp_path: Path) -> None:
     found = opening(tmp_path, {None: [1] * 7 + [0]})
-    assert found.sentences[0].startswith("the unnamed policy succeeds in 7 of 8 rollouts")
+    assert found.sentences[0].startswith("The unnamed policy succeeds in 7 of 8 rollouts")
 
 
 def test_where_nothing_succeeds_policies_are_compared_on_how_far_they_get(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_a_lead_that_few_rollouts_do_not_show_is_unknown(tmp_path: Path) -> None
     ("outcomes", "said"),
     [
         ([1] * 20 + [0] * 2, "labels of 20 successes and 2 failures: 5 of each are needed"),
+        ([1] * 20 + [0], "labels of 20 successes and 1 failure: 5 of each are needed"),
         ([1] * 20, "labels of 20 successes and 0 failures: 5 of each are needed"),
     ],
 )

@@ -4,14 +4,18 @@ import { h } from "../dom";
 import { plural } from "../format";
 import { routeHash } from "../route";
 
+const LONG = 200; // characters from which the sentences are set smaller
+
 export function headline({ data, board }: Context): HTMLElement {
   const { page } = data;
   const { sentences, notes } = board.findings.opening;
-  const { task, policy, n } = page.episodes;
+  const { task, n } = page.episodes;
+  const policies = board.overall.length;
+  const long = sentences.join(" ").length > LONG;
   const facts = [
     plural(n, "rollout"),
     plural(task.values.length, "task"),
-    policy.values.length === 1 ? "1 policy" : `${policy.values.length} policies`,
+    policies === 1 ? "1 policy" : `${policies} policies`,
     `judged by ${board.label}`,
   ];
   return h(
@@ -19,7 +23,7 @@ export function headline({ data, board }: Context): HTMLElement {
     { class: "intro headline" },
     h(
       "h1",
-      {},
+      { class: long ? "long" : "" },
       sentences.flatMap((sentence, i) => [i > 0 && " ", h("span", {}, sentence)]),
     ),
     notes.length > 0 && h("p", { class: "limits" }, notes.join(" ")),

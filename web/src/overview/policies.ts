@@ -26,6 +26,7 @@ export function policySection(context: Context): HTMLElement | null {
   const policies = distinct(board.overall.map((group) => group.policy));
   const shown = groups.slice(0, MAX_POLICIES);
   const funnels = new Map(shown.map((group) => [group.policy, funnelOf(context, group)]));
+  const drawn = [...funnels.values()].find(Boolean);
   const [each] = distinct(shown.map(({ episodes }) => episodes));
   const equal = shown.every(({ episodes }) => episodes === each);
   return h(
@@ -35,9 +36,9 @@ export function policySection(context: Context): HTMLElement | null {
       "h2",
       {},
       metric ? metricName(capital(metric.label), metric.better) : "Policies",
-      funnels.size > 0 && ", and how far each policy gets",
+      drawn && (groups.length > 1 ? ", and how far each policy gets" : ", and how far the policy gets"),
     ),
-    h("p", { class: "muted" }, legendText(context, [...funnels.values()].find(Boolean), equal ? each : null)),
+    metric && h("p", { class: "muted" }, legendText(context, drawn, equal ? ofRollouts(each, groups.length) : "")),
     h(
       "ul",
       { class: "standings" },
@@ -162,8 +163,13 @@ function bars({ data }: Context, group: Group, funnel: Funnel | undefined): HTML
   );
 }
 
-function legendText({ data, board }: Context, funnel: Funnel | undefined, each: number | null): string {
-  const parts = [each === null ? "Dot and 95 % interval" : `Dot and 95 % interval of ${plural(each, "rollout")} each`];
+/** " of 8 rollouts each". */
+function ofRollouts(n: number, policies: number): string {
+  return ` of ${plural(n, "rollout")}${policies > 1 ? " each" : ""}`;
+}
+
+function legendText({ data, board }: Context, funnel: Funnel | undefined, of: string): string {
+  const parts = [`Dot and 95 % interval${of}`];
   const found = board.findings.funnels[0];
   if (found) {
     const by = found.source === "label" ? "by label" : "by the judge";

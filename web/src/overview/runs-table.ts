@@ -58,7 +58,10 @@ export function runsTable({ data }: Context): HTMLElement {
               run.n === run.selected ? count(run.n) : `${count(run.n)} of ${count(run.selected)}`,
             ),
             h("td", { class: run.errors ? "num bad" : "num", "data-value": run.errors }, count(run.errors)),
-            estimateCell(data, "Coverage", run.coverage, { percent: true }, null, { rowN: run.coverage[3] }),
+            estimateCell(data, "Coverage", run.coverage, { percent: true }, null, {
+              rowN: run.coverage[3],
+              bare: run.coverage[1] === null,
+            }),
             h("td", { class: "num" }, run.calibrated === null ? NONE : run.calibrated ? "yes" : "no"),
             ...usage(run),
           ),

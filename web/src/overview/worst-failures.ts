@@ -27,7 +27,7 @@ export function failureSection(context: Context): HTMLElement | null {
     h(
       "p",
       { class: "muted" },
-      `Failures by ${source === "label" ? "label" : "the judge"}, spread over policies and tasks. Each opens the video there. `,
+      `Failures by ${source === "label" ? "label" : "the judge"}, spread over policies and tasks. Each opens the explorer at that time. `,
       h("a", { href: routeHash("explorer", [], { judge: board.id, success: `${source}0` }) }, "All failures"),
     ),
     h(

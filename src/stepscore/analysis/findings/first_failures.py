@@ -19,6 +19,8 @@ from stepscore.runs import Run
 MOST_NAMED = 2
 """Subgoals that a phrase names."""
 
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
 LOST = ("regression", "early collapse")
 """Failure modes in which what was reached is lost again: the subgoal that is missing does not show that."""
 PHRASES = {
@@ -37,7 +39,7 @@ class FirstFailure:
 
     Attributes:
         policy: Its name; ``None`` for episodes whose policy is unknown.
-        phrase: E.g. ``misses the last subgoal in 5 of 8, the first in 3``.
+        phrase: E.g. ``misses the last subgoal in 5 of 8, the first subgoal in 3``.
         source: What it rests on: verdicts on subgoals by ``label`` or ``judge``, or the failure ``modes`` of curves.
         n: Episodes whose outcome is known.
         counts: Subgoal, or failure mode, to the episodes that fail there first.
@@ -112,7 +114,7 @@ def _missed(verdicts: SubgoalRows) -> tuple[Counter[str], int, int]:
 def _place(at: int, length: int) -> str:
     if at == length - 1:
         return "the last subgoal" if length > 1 else "the only subgoal"
-    return "the first subgoal" if at == 0 else f"subgoal {at + 1} of {length}"
+    return f"the {ORDINALS[at]} subgoal" if at < len(ORDINALS) else f"subgoal {at + 1}"
 
 
 def _by_subgoals(counts: Counter[str], n: int, unknown: int) -> str:

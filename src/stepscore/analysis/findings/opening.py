@@ -28,6 +28,7 @@ from stepscore.analysis.findings.ranking_words import (
     tiers_of,
 )
 from stepscore.analysis.findings.wording import (
+    begun,
     interval_text,
     names,
     percent,
@@ -80,6 +81,15 @@ def opening_sentences(metrics: EpisodeMetrics) -> Opening:
     Args:
         metrics: Of one run or several, each episode once.
     """
+    found = _opening(metrics)
+    return replace(
+        found,
+        sentences=tuple(begun(sentence) for sentence in found.sentences),
+        notes=tuple(begun(note) for note in found.notes),
+    )
+
+
+def _opening(metrics: EpisodeMetrics) -> Opening:
     if not len(metrics):
         return Opening(("There are no rollouts yet.",))
     protocols = dict.fromkeys(row["protocol"] for row in metrics.episodes)

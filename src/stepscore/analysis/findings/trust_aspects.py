@@ -91,7 +91,7 @@ def subgoals_trust(runs: Sequence[Run], metrics: EpisodeMetrics) -> TrustAspect 
     if not judged:
         return None
     answers, labels = np.array(list(pairs.values())).reshape(-1, 2).T
-    few = _too_few(labels[~np.isnan(answers)], "{} reached and {} missed subgoals")
+    few = _too_few(labels[~np.isnan(answers)], ("reached subgoal", "missed subgoal"))
     if few:
         return TrustAspect("subgoals", "unknown", few)
     members = list(rows.values())
@@ -221,19 +221,21 @@ def _pairs_won(scores: FloatArray, labels: FloatArray, tasks: Sequence[str]) -> 
     return won
 
 
-def _too_few(labels: FloatArray, found: str = "{} successes and {} failures") -> str:
+def _too_few(labels: FloatArray, nouns: tuple[str, str] = ("success", "failure")) -> str:
     """Return why labels do not suffice; empty where they do.
 
     Args:
         labels: 1, 0 or NaN.
-        found: How to state the numbers of both outcomes.
+        nouns: What labels of 1 and of 0 are called.
     """
     yes, no = int(np.sum(labels == 1)), int(np.sum(labels == 0))
     if not yes + no:
         return "no labels to hold it against"
     if min(yes, no) >= FEWEST_OF_EACH:
         return ""
-    return f"labels of {found.format(yes, no)}: {FEWEST_OF_EACH} of each are needed"
+    return (
+        f"labels of {plural(yes, nouns[0])} and {plural(no, nouns[1])}: {FEWEST_OF_EACH} of each are needed"
+    )
 
 
 def _beats_always_yes(answers: FloatArray, labels: FloatArray, rows: Sequence[EpisodeRow]) -> float:

@@ -11,9 +11,17 @@ MOST_NAMES = 6
 """Names that a sentence lists; of more, it counts the rest."""
 
 
+UNNAMED = "the unnamed policy"
+
+
 def policy_name(policy: str | None) -> str:
     """Return a policy's name in a sentence."""
-    return "the unnamed policy" if policy is None else policy
+    return UNNAMED if policy is None else policy
+
+
+def begun(sentence: str) -> str:
+    """Return a sentence that begins with a capital, unless it begins with a policy's name."""
+    return sentence[0].upper() + sentence[1:] if sentence.startswith(UNNAMED) else sentence
 
 
 def names(policies: Sequence[str | None], most: int = MOST_NAMES) -> str:
