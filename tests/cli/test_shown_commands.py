@@ -13,7 +13,7 @@ import stepscore
 from stepscore.testing import write_toy_rollouts
 from tests.cli.command_walk import invoke
 from tests.docs.shown_commands import PAGES, plain, run_elsewhere, shown_commands, with_stand_ins
-from tests.paths import ROOT
+from tests.paths import ROOT, TINY_SIM
 
 COMMANDS = shown_commands()
 PLAN = {"success": "holds", "subgoals": [{"name": "there", "criterion": "it is there", "mode": "holds"}]}
@@ -44,6 +44,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         judge = judged.get(name.partition("/")[2], recorded)
         stepscore.score(with_goals, judge, out=folder / name)
     stepscore.score(with_goals, recorded, out=folder / "runs/x")
+    dataset = stepscore.open_episodes(TINY_SIM, labels=TINY_SIM / "labels.parquet")
+    shutil.rmtree(folder / "runs/judged")
+    stepscore.score(dataset, stepscore.get_judge("random-monotone"), out=folder / "runs/judged")
     table = stepscore.open_run(folder / "runs/a").to_pandas("curves")
     table.to_csv(folder / "curves.csv", index=False)
     table.to_parquet(folder / "curves.parquet")

@@ -33,6 +33,7 @@ ANSWERS = {
     "topreward": "-1.5",
     "stepeval": "yes",
     "gvl": "50%",
+    "similarity": "0.5",
     "hop": "<score>+10%</score>",
     "grm": "<score>+10%</score>",
 }
@@ -81,6 +82,9 @@ def plain(words: tuple[str, ...]) -> list[str]:
     return re.sub(r"\[[A-Z]+ \.\.\.\]", "", " ".join(words)).replace("[", "").replace("]", "").split()
 
 
+PUBLISHED = ("progresslm", "roboreward", "sole-r1", "vlac")
+"""Judges whose prompts are fetched once, from where they were published."""
+
 ELSEWHERE = {
     "demo": "tests/cli/test_demo.py",
     "view": "tests/server",
@@ -92,6 +96,7 @@ ELSEWHERE = {
     "judge --judge sarm": "tests/judges/sarm/test_sarm.py",
     "judge --judge robometer": "tests/models/robometer",
     "judge --judge grm": "tests/judges/published/test_grm.py",
+    **{f"judge --judge {name}": "tests/judges/published" for name in PUBLISHED},
     "judge --calibration": "tests/hostile/kinds/added_files.py",
     "judge --goal": "tests/cli/test_commands.py",
     "inspect user/name": "tests/episodes/lerobot",
@@ -124,6 +129,10 @@ def with_stand_ins(words: list[str]) -> list[str]:
             continue
         given = f"mock/{answer}" if before == "--model" else word
         kept.append(re.sub(r"@(hf|vllm)/\S+", "@mock/-1.5", given).replace("$t", "default"))
+    if kept[:2] == ["pairs", "make"]:
+        kept += ["--labels", _LABELS] if "--labels" not in kept else []
+    if kept[:2] == ["pairs", "score"]:
+        kept[kept.index("-o") + 1] = "scored-pairs"
     if kept[0] == "plan":
         kept[kept.index("-o") + 1] = "planned.yaml"
         kept += ["--force"]
@@ -133,8 +142,9 @@ def with_stand_ins(words: list[str]) -> list[str]:
         kept[1], kept[kept.index("--views") + 1] = str(TINY_SIM), "corner,gripper"
     if "--policy-from" in kept:
         kept[1] = "videos"
-    if kept[0] == "inspect" and "--labels" in kept and "--subgoals" in kept and kept[1] == "videos":
-        kept[kept.index("--labels") + 1], kept[kept.index("--subgoals") + 1] = "labels.csv", "subgoals.yaml"
+    if kept[1:2] and kept[1].rstrip("/") in ("rollouts", "videos"):
+        ours = {"--labels": "labels.csv", "--subgoals": "subgoals.yaml"}
+        kept = [ours.get(before, word) for before, word in zip(["", *kept], kept, strict=False)]
     if kept[0] == "judge":
         kept += ["--limit", "2"] if "--limit" not in kept else []
         kept += ["--price-in", "1", "--price-out", "1"] if "--max-cost" in kept else []
