@@ -14,6 +14,7 @@ import pytest
 import stepscore
 from stepscore.episodes import Clip, Episode, View, ViewInfo, perturb
 from stepscore.models import DecodedMedia, Model, Prompt, Score, Scores, Turn, get_model
+from stepscore.models.api.raw_turn import ways
 from stepscore.runs import CallOptions, Run
 from stepscore.types import FloatArray, Frames
 from tests.vllm.conftest import Embedded
@@ -142,6 +143,16 @@ def test_within_the_chat_template_it_is_another_question(
     apart = np.abs(logprobs(raw) - logprobs(chat)).max()
     print(f"\nwithin the chat template: {apart:.1f} nats apart")
     assert apart > 100 * NATS
+
+
+def test_a_server_that_does_not_trust_a_requests_template_is_asked_in_its_own_and_that_is_said(
+    embedded: Embedded, rollouts: list[Episode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server without the template file: only the template that comes with a request is left to try."""
+    monkeypatch.setattr("stepscore.models.api.vllm.ways", lambda: ways()[2:])
+    with pytest.warns(UserWarning, match=r"another question than hf/ asks.*--trust-request-chat-template"):
+        run = judged(on_vllm(embedded), rollouts[:1], tmp_path, prefixes=1)
+    assert question(run) == {"prefixes": "chat"}
 
 
 def conversation(frames: Any, prefill: str) -> Prompt:
