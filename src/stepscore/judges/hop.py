@@ -17,12 +17,11 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Episode, SampledFrames, resize_image, sample_frames
-from stepscore.errors import EpisodeError
+from stepscore.episodes import Episode, SampledFrames, resize_image
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import ask_texts, require
 from stepscore.judges.common.curves import progress_curve, success_at_end
-from stepscore.judges.common.framing import frame_refs
+from stepscore.judges.common.framing import frame_refs, sample_after_first
 from stepscore.judges.common.option_checks import (
     at_least,
     below_one,
@@ -141,10 +140,7 @@ class Hop(SingleModelJudge):
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return a progress curve over the judged points; the first frame is 0 by definition and not among them."""
         require(self.model, self.name, text=True)
-        count = None if self.fps is not None else self.points + 1
-        sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_points + 1)
-        if len(sampled) < 2:
-            raise EpisodeError(f"Episode {episode.id} has one frame; a hop needs two.")
+        sampled = sample_after_first(episode, self.points, self.fps, self.max_points, "hop")
         change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
         mode, goals = self.usable_mode(episode, change)
         pairs = _Pairs(self, HopScene(episode, sampled, goals), ask)

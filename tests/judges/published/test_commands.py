@@ -68,7 +68,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         return prompting.question_texts(profile, name, "own")[role]
 
     monkeypatch.setattr(prompting, "published_text", stand_in)
-    monkeypatch.setattr(published_judge, "fetch_texts", lambda profile, question, offline: None)
+    monkeypatch.setattr(published_judge, "fetch_texts", lambda profile, *questions, offline: None)
     yield tmp_path
     model_registry.replace("hf", before)
 

@@ -178,7 +178,7 @@ class TestPrompts:
     def test_a_file_with_other_marks_is_refused(self, tmp_path: Path) -> None:
         file = tmp_path / "mine.txt"
         file.write_text("{task} <image> <image>")
-        with pytest.raises(OptionError, match=r"2 marks <image>; the question has 8 images"):
+        with pytest.raises(OptionError, match=r"2 marks <image>; the question pair has 8 images"):
             Grm(GRM, prompt=str(file)).options()
         with pytest.raises(OptionError, match="there is none"):
             Grm(GRM, prompt=str(tmp_path / "nothing.txt")).options()

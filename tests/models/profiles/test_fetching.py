@@ -9,7 +9,13 @@ import httpx2
 import pytest
 
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.profiles import fetch_texts, published_text, without_fetching
+from stepscore.models.profiles import (
+    fetch_texts,
+    load_profile,
+    published_text,
+    source_url,
+    without_fetching,
+)
 from stepscore.models.profiles.fetching import cached_path, fetch_file, open_client
 from tests.models.profiles.served import COMMIT, SOURCE, TEXT, Host, answering, profile, sha256
 
@@ -106,13 +112,31 @@ def test_offline_refuses_with_the_command_that_repairs_it(monkeypatch: pytest.Mo
     host, asked = Host().install(monkeypatch), profile()
     question = asked.questions["pair"]
     with pytest.raises(
-        OptionError, match=rf"curl -o ask.py https://\S+/{COMMIT}/src/ask.py .*-J prompt=ask.py"
+        OptionError, match=rf"curl --create-dirs -o ask.py https://\S+/{COMMIT}/src/ask.py .*-J prompt=ask.py"
     ):
         fetch_texts(asked, question, offline=True)
     assert host.urls == []
     fetch_texts(asked, question)
     fetch_texts(asked, question, offline=True)
     assert len(host.urls) == 1
+
+
+def test_offline_names_every_file_that_a_judge_needs() -> None:
+    vlac = load_profile("vlac")
+    with pytest.raises(OptionError) as refused:
+        fetch_texts(vlac, *vlac.questions.values(), offline=True)
+    message = str(refused.value)
+    assert message.count("curl --create-dirs -o prompts/") == 2
+    assert all(source_url(source) in message for source in vlac.sources.values())
+    assert message.endswith("-J prompt=prompts/")
+
+
+def test_what_cannot_be_fetched_says_what_else_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    Host(lambda request: answering(404)).install(monkeypatch)
+    with pytest.raises(
+        ModelError, match=r"answered 404.*-J prompt=ask.py Or ask in other words: -J prompt=own"
+    ):
+        fetch_texts(profile(), profile().questions["pair"])
 
 
 def test_a_dry_run_counts_with_a_text_of_the_same_length(monkeypatch: pytest.MonkeyPatch) -> None:

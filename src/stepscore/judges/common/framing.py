@@ -18,11 +18,30 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from stepscore.episodes import SampledFrames
-from stepscore.errors import UnknownNameError
+from stepscore.episodes import Episode, SampledFrames, sample_frames
+from stepscore.errors import EpisodeError, UnknownNameError
 from stepscore.models import FrameRef, Part, TiledFrames
 
 ViewLayout = Literal["separate", "interleaved", "tiled"]
+
+
+def sample_after_first(
+    episode: Episode, points: int, fps: float | None, max_points: int, what: str
+) -> SampledFrames:
+    """Return the first frame and the points to judge after it.
+
+    Args:
+        episode: The episode.
+        points: So many points, evenly up to the last frame.
+        fps: Or one every 1/fps seconds, and the last.
+        max_points: With ``fps``: where there would be more, this many evenly spread ones instead.
+        what: What needs two frames, for the message.
+    """
+    count = None if fps is not None else points + 1
+    sampled = sample_frames(episode, count=count, fps=fps, most=max_points + 1)
+    if len(sampled) < 2:
+        raise EpisodeError(f"Episode {episode.id} has one frame; a {what} needs two.")
+    return sampled
 
 
 def frame_refs(sampled: SampledFrames, point: int, size: int | None) -> tuple[FrameRef, ...]:

@@ -2,8 +2,8 @@
 
 ``-J prompt=`` is ``published`` (the texts that the profile names, fetched on first use), ``own`` (wording of this
 project, in ``judges/prompts/own_PROFILE_QUESTION.txt``) or a path: a text file with sections ``[system]`` and
-``[user]``, or without any, which is then the user's turn; the published source file itself; or a folder with several
-of those. A published source file is known by its sha256.
+``[user]`` (``[done user]`` for one question alone), or without any, which is then the user's turn; the published
+source file itself; or a folder with several of those. A published source file is known by its sha256.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepscore._reading import read_bytes, read_text, shown
 from stepscore.errors import OptionError
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt
 from stepscore.models import Part
-from stepscore.models.profiles import Profile, PromptText, Question, digest, published_text, text_of
+from stepscore.models.profiles import Profile, PromptText, digest, published_text, text_of
 
 PUBLISHED, OWN = "published", "own"
 IMAGE_MARK = "<image>"
@@ -44,9 +44,9 @@ def question_texts(profile: Profile, name: str, choice: str) -> dict[str, str]:
     if choice == PUBLISHED:
         texts = {role: _published(profile, text) for role, text in question.texts.items()}
     elif choice == OWN:
-        texts = _sections(load_prompt(f"own_{profile.name}_{name}"), profile, question, "own wording")
+        texts = _sections(load_prompt(f"own_{profile.name}_{name}"), profile, name, "own wording")
     else:
-        texts = _from_path(profile, question, Path(choice).expanduser())
+        texts = _from_path(profile, name, Path(choice).expanduser())
     return texts
 
 
@@ -99,7 +99,7 @@ def _published(profile: Profile, text: PromptText) -> str:
     return published_text(profile, text)
 
 
-def _from_path(profile: Profile, question: Question, path: Path) -> dict[str, str]:
+def _from_path(profile: Profile, name: str, path: Path) -> dict[str, str]:
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.is_file())[:MAX_FILES]
     elif path.exists():
@@ -109,14 +109,15 @@ def _from_path(profile: Profile, question: Question, path: Path) -> dict[str, st
             f"prompt is {shown(path)}; it is published, own, or the path of a file or folder, and there is none."
         )
     contents = {digest(c := read_bytes(file, OptionError, max_bytes=MAX_PROMPT_BYTES)): c for file in files}
-    known = {name: contents[s.sha256] for name, s in profile.sources.items() if s.sha256 in contents}
+    known = {key: contents[s.sha256] for key, s in profile.sources.items() if s.sha256 in contents}
     if not known:
         if path.is_dir():
             raise OptionError(f"{shown(path)} holds none of the published files of {profile.name}.")
-        template = PromptTemplate(path.name, read_text(path, OptionError, max_bytes=MAX_PROMPT_BYTES))
-        return _sections(template, profile, question, shown(path))
+        words = read_text(path, OptionError, max_bytes=MAX_PROMPT_BYTES).removesuffix("\n")
+        template = PromptTemplate(path.name, words)
+        return _sections(template, profile, name, shown(path))
     texts = {}
-    for role, text in question.texts.items():
+    for role, text in profile.questions[name].texts.items():
         if text.source not in known:
             missing = profile.sources[text.source].path if text.source else "text"
             raise OptionError(f"{shown(path)} lacks {missing} of {profile.name}. Put both in one folder.")
@@ -124,17 +125,22 @@ def _from_path(profile: Profile, question: Question, path: Path) -> dict[str, st
     return texts
 
 
-def _sections(template: PromptTemplate, profile: Profile, question: Question, where: str) -> dict[str, str]:
-    """Return the sections of a text file by role, which are those of the question."""
-    sections = {role: part.text for role, part in template.sections().items()}
-    texts = sections or {"user": template.text}
-    if missing := sorted(set(question.texts) - set(texts)):
+def _sections(template: PromptTemplate, profile: Profile, name: str, where: str) -> dict[str, str]:
+    """Return the texts of a question from a text file, by role."""
+    question = profile.questions[name]
+    sections = {role: part.text for role, part in template.sections().items()} or {"user": template.text}
+    texts = {role: sections.get(f"{name} {role}", sections.get(role)) for role in question.texts}
+    found = {role: text for role, text in texts.items() if text is not None}
+    if missing := sorted(set(texts) - set(found)):
         raise OptionError(
-            f"{where}: there is no section [{missing[0]}]; it has {', '.join(sorted(texts))}. "
-            f"Needed: {', '.join(f'[{role}]' for role in question.texts)}."
+            f"{where}: there is no section [{missing[0]}] for the question {name}; it has "
+            f"{', '.join(sorted(sections))}. Needed: {', '.join(f'[{role}]' for role in texts)}."
         )
-    marks = sum(text.count(IMAGE_MARK) for text in texts.values())
+    marks = sum(text.count(IMAGE_MARK) for text in found.values())
     images = 1 if profile.images.cell is not None else len(question.images)
     if marks not in (0, images):
-        raise OptionError(f"{where} has {marks} marks {IMAGE_MARK}; the question has {images} images.")
-    return {role: texts[role] for role in question.texts}
+        raise OptionError(
+            f"{where} has {marks} marks {IMAGE_MARK}; the question {name} has {images} images. Words "
+            f"for it alone stand in a section [{name} user]."
+        )
+    return found

@@ -61,15 +61,16 @@ class PublishedJudge(SingleModelJudge):
         return question_texts(self.rules, name, self.prompt)
 
     def prepare(self, *, offline: bool = False) -> None:
-        """Fetch what a run needs and is not in the cache; called once, where a run begins.
+        """Fetch the texts that a run needs and that are not in the cache; called once, where a run begins.
 
         Raises:
-            OptionError: ``offline`` forbids it; the message says how to get the texts.
+            OptionError: ``offline`` forbids it; the message says how to get the texts. Or a given file is wrong.
             ModelError: It cannot be fetched, or is not what was pinned.
         """
         if self.prompt == PUBLISHED:
-            for name in self.questions:
-                fetch_texts(self.rules, self.question(name), offline=offline)
+            fetch_texts(self.rules, *map(self.question, self.questions), offline=offline)
+        for name in self.questions:
+            self.texts(name)
 
     def published_options(self) -> dict[str, object]:
         """Return all that can change a number: options, the profile's rules, and the digests of the texts."""

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Episode, SampledFrames, sample_frames
-from stepscore.errors import EpisodeError
+from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_texts, require
 from stepscore.judges.common.curves import progress_curve, success_at_end
+from stepscore.judges.common.framing import sample_after_first
 from stepscore.judges.common.option_checks import (
     boolean,
     check_options,
@@ -91,10 +91,7 @@ class SoleR1(PublishedJudge):
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return a progress curve over the judged points; the first frame is 0 by definition and not among them."""
         require(self.model, self.name, text=True)
-        count = None if self.fps is not None else self.points + 1
-        sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_points + 1)
-        if len(sampled) < 2:
-            raise EpisodeError(f"Episode {episode.id} has one frame; a step needs two.")
+        sampled = sample_after_first(episode, self.points, self.fps, self.max_points, "step")
         self.view_names(episode)  # at most two
         raw = np.full(len(sampled), np.nan)
         raw[0] = known = 0

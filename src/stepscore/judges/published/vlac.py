@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from stepscore.episodes import Episode, SampledFrames, sample_frames
-from stepscore.errors import EpisodeError
+from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_answers, require
 from stepscore.judges.common.curves import progress_curve
+from stepscore.judges.common.framing import sample_after_first
 from stepscore.judges.common.option_checks import (
     boolean,
     check_options,
@@ -89,10 +89,7 @@ class Vlac(PublishedJudge):
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return a progress curve over the judged points; the first frame is 0 by definition and not among them."""
         require(self.model, self.name, text=True)
-        count = None if self.fps is not None else self.points + 1
-        sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_points + 1)
-        if len(sampled) < 2:
-            raise EpisodeError(f"Episode {episode.id} has one frame; a comparison needs two.")
+        sampled = sample_after_first(episode, self.points, self.fps, self.max_points, "comparison")
 
         async def critics(pairs: Sequence[tuple[int, int]]) -> FloatArray:
             requests = [self._request("compare", episode, sampled, pair) for pair in pairs]

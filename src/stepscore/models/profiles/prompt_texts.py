@@ -7,7 +7,7 @@ stops it before anything is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -61,21 +61,35 @@ def text_of(content: bytes, constant: str | None, sha256: str) -> str:
     return found
 
 
-def fetch_texts(profile: Profile, question: Question, *, offline: bool = False) -> None:
-    """Fetch every text of a question that is not in the cache.
+def fetch_texts(profile: Profile, *questions: Question, offline: bool = False) -> None:
+    """Fetch every text of some questions that is not in the cache.
 
     Raises:
-        OptionError: It would have to be fetched, and ``offline`` forbids it.
+        OptionError: One would have to be fetched, and ``offline`` forbids it; the message says how to get it.
         ModelError: As :func:`published_text`.
     """
-    for text in question.texts.values():
-        if text.source is None:
-            continue
-        source = profile.sources[text.source]
-        if offline and cached_file(source) is None:
-            name = source.path.rpartition("/")[2]
-            raise OptionError(
-                f"The published prompt of {profile.name} is not in the cache, and --offline forbids to fetch it. "
-                f"Where there is a network: curl -o {name} {source_url(source)}   Then: -J prompt={name}"
-            )
-        published_text(profile, text)
+    texts = [text for question in questions for text in question.texts.values() if text.source is not None]
+    needed = {str(text.source): profile.sources[str(text.source)] for text in texts}
+    missing = [source for source in needed.values() if cached_file(source) is None]
+    if offline and missing:
+        raise OptionError(
+            f"The published prompt of {profile.name} is not in the cache, and --offline forbids to fetch it. "
+            f"{how_to_get(list(needed.values()))}"
+        )
+    try:
+        for text in texts:
+            published_text(profile, text)
+    except ModelError as error:
+        otherwise = f"{how_to_get(list(needed.values()))} Or ask in other words: -J prompt=own"
+        raise ModelError(f"{error} {otherwise}") from error
+
+
+def how_to_get(sources: Sequence[SourceFile]) -> str:
+    """Return the commands that get files where there is a network, and the option that takes them."""
+    names = [source.path.rpartition("/")[2] for source in sources]
+    where = "" if len(sources) == 1 else "prompts/"
+    commands = [
+        f"curl --create-dirs -o {where}{name} {source_url(source)}"
+        for name, source in zip(names, sources, strict=True)
+    ]
+    return f"Where there is a network: {' && '.join(commands)}   Then: -J prompt={where or names[0]}"
