@@ -125,9 +125,12 @@ def _models() -> list[dict[str, str]]:
 def _published() -> list[dict[str, str]]:
     from stepscore.models.profiles import published_checkpoints
 
+    found = list(published_checkpoints())
+    names = [checkpoint.short_name for _, checkpoint in found]
     return [
         {
-            "name": checkpoint.short_name,
+            # Two owners may publish one name; then it is told with its owner.
+            "name": checkpoint.short_name if names.count(checkpoint.short_name) == 1 else checkpoint.id,
             "id": checkpoint.id,
             "judge": profile.judge,
             "profile": profile.name,
@@ -135,7 +138,7 @@ def _published() -> list[dict[str, str]]:
             "needs": profile.needs,
             "citation": profile.citation,
         }
-        for profile, checkpoint in published_checkpoints()
+        for profile, checkpoint in found
     ]
 
 
