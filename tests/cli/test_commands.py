@@ -157,6 +157,9 @@ class TestJudge:
         done = run(*arguments, "--goal", "last-success", "-o", tmp_path / "run")
         assert done.returncode == 0, done.stderr
         assert "labelled success of the same task in another scene; this uses labels" in done.stderr
+        assert "looks at no goal image" not in done.stderr
+        clock = ["judge", toys, "--judge", "linear-time", "--limit", "2", "--goal", "last-success"]
+        assert "looks at no goal image" in run(*clock, "-o", tmp_path / "clock").stderr
         wrong = run(*arguments, "--goal", tmp_path / "no.png", "-o", tmp_path / "other")
         assert wrong.returncode == 2
         assert "No goal image at" in wrong.stderr

@@ -71,6 +71,11 @@ class Cascade:
         """Whether one of its judges judges subgoals."""
         return any(getattr(judge, "needs_subgoals", False) for judge in (self.first, self.also, self.second))
 
+    @property
+    def uses_goals(self) -> bool:
+        """Whether one of its judges looks at goal images."""
+        return any(getattr(judge, "uses_goals", False) for judge in (self.first, self.also, self.second))
+
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, the judges' own options and models included."""
         return {

@@ -124,6 +124,7 @@ class Hop(SingleModelJudge):
     success_at: float = 0.95
     max_tokens: int = 256
     name = "hop"
+    uses_goals = True
     version = 1
 
     def __post_init__(self) -> None:

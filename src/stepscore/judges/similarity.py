@@ -92,6 +92,7 @@ class Similarity(SingleModelJudge):
     calibration: str | Path | None = None
     fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "similarity"
+    uses_goals = True
     version = 1
     score_is_verdict = False
 

@@ -43,6 +43,7 @@ def row(**fields: Any) -> dict[str, Any]:
         ({}, [0.2, 0.98], 0.0, "progress"),
         ({}, [math.nan, 1.0], math.nan, None),
         ({"judge": "gvl", "success_score": 1.0}, [1.0], math.nan, None),
+        ({"judge": "similarity", "success_score": 0.9}, [1.0], math.nan, None),
         ({"judge": "gvl", "success_probability": 0.7, "success_calibrated": True}, [], 1.0, "probability"),
     ],
 )

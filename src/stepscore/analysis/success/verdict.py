@@ -8,7 +8,8 @@ rule                      yes at                                                
 :data:`BY_PROGRESS`       a highest progress of 0.99, for judges and files without a score      no
 ========================  ====================================================================  ===============
 
-A score that is no probability of anything (the rank correlation of ``gvl``) gives no verdict until it is calibrated.
+A score that is no probability of anything (the rank correlation of ``gvl``, a similarity) gives no verdict until it
+is calibrated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from stepscore.types import FloatArray
 
 BY_PROBABILITY, BY_SCORE, BY_PROGRESS = "probability", "score", "progress"
 
-WITHOUT_VERDICT = frozenset({"gvl"})
+WITHOUT_VERDICT = frozenset({"gvl", "similarity"})
 """Judges whose success score ranks episodes and says nothing about 0.5."""
 
 

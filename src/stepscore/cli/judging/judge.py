@@ -120,7 +120,7 @@ def judge(
     """
     from stepscore.episodes import open_episodes
     from stepscore.errors import BudgetError
-    from stepscore.judges import check_subgoals, prepare
+    from stepscore.judges import check_subgoals, judge_registry, prepare
     from stepscore.models.calls import Budget
     from stepscore.runs import CallOptions, open_run, score
 
@@ -152,6 +152,11 @@ def judge(
     episodes = options.select_episodes(episodes, episode_ids)
     if episodes.goals is not None:
         err().print(f"Goal images: {episodes.goals.sentence()}", soft_wrap=True)
+        if chosen.name in judge_registry.names() and not getattr(chosen, "uses_goals", False):
+            err().print(
+                f"[yellow]Judge {chosen.name!r} looks at no goal image: leave out --goal.[/yellow]",
+                markup=True,
+            )
     if dry_run:
         _print_dry_run(episodes, chosen, call_options, cameras)
         return
