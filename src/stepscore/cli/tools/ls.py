@@ -129,7 +129,7 @@ def _published() -> list[dict[str, str]]:
     names = [checkpoint.short_name for _, checkpoint in found]
     return [
         {
-            # Two owners may publish one name; then it is told with its owner.
+            # Two owners may publish one name; then the owner is shown, too.
             "name": checkpoint.short_name if names.count(checkpoint.short_name) == 1 else checkpoint.id,
             "id": checkpoint.id,
             "judge": profile.judge,
