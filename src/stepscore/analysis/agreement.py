@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from stepscore.analysis.against_labels import PolicyAgreement
 from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
 from stepscore.analysis.ranking import score_ranking
 from stepscore.analysis.subgoals import verdict_rows
-from stepscore.metrics import Confusion, balanced_accuracy, confusion, f1, mcc
+from stepscore.metrics import Confusion, balanced_accuracy, cohen_kappa, confusion, f1, mcc
 from stepscore.metrics.stats import rate_estimate, statistic_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
@@ -38,6 +39,9 @@ class Agreement:
         precision: Share of yes answers that are right.
         recall: Share of true labels that are answered yes.
         f1: Harmonic mean of precision and recall.
+        fpr: Share of false labels that are answered yes.
+        fnr: Share of true labels that are answered no.
+        kappa: Cohen's kappa, -1..1.
         group: What its episodes share, as ``{"task": "open"}``; empty for all.
         baseline_for: The judge beside which a baseline stands; ``None`` for a judge.
     """
@@ -51,6 +55,9 @@ class Agreement:
     precision: Estimate
     recall: Estimate
     f1: Estimate
+    fpr: Estimate
+    fnr: Estimate
+    kappa: Estimate
     group: Group = field(default_factory=dict)
     baseline_for: str | None = None
 
@@ -64,6 +71,10 @@ class Agreement:
             "F1": self.f1,
             "MCC": self.mcc,
         }
+
+    def errors(self) -> Mapping[str, Estimate]:
+        """Return its rates of both errors, and kappa, by the names that tables and JSON have."""
+        return {"FPR": self.fpr, "FNR": self.fnr, "kappa": self.kappa}
 
 
 @dataclass(frozen=True)
@@ -104,11 +115,16 @@ class JudgeAgreement:
         agreements: One per judge and question.
         ranking: ROC-AUC of the judge's scores against the success label, by judge and kind of score.
         costs: One per run.
+        policies: Whom each judge favours, and whether it ranks policies as the labels do; of
+            :func:`stepscore.analysis.agreement_with_baselines`.
+        curves: Its curves against labelled progress and stages; of the same.
     """
 
     agreements: tuple[Agreement, ...]
     ranking: tuple[GroupEstimate, ...]
     costs: tuple[Cost, ...]
+    policies: tuple[PolicyAgreement, ...] = ()
+    curves: tuple[GroupEstimate, ...] = ()
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return rows of ``metrics --json``."""
@@ -116,8 +132,10 @@ class JudgeAgreement:
         for a in self.agreements:
             beside = {} if a.baseline_for is None else {"baseline_for": a.baseline_for}
             group = {"judge": a.judge, "question": a.question, **a.group, **beside}
-            rows += [GroupEstimate(group, f"judge:{name}", e).to_dict() for name, e in a.named().items()]
-        return rows + [row.to_dict() for row in self.ranking]
+            estimates = {**a.named(), **a.errors()}
+            rows += [GroupEstimate(group, f"judge:{name}", e).to_dict() for name, e in estimates.items()]
+        further = [row for one in self.policies for row in one.rows()]
+        return rows + [row.to_dict() for row in (*self.ranking, *self.curves, *further)]
 
 
 def judge_agreement(
@@ -164,15 +182,20 @@ def success_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = (
     return JudgeAgreement(tuple(agreements), tuple(ranking), ())
 
 
-def subgoal_agreement(run: Run, *, always_yes: bool = False) -> list[Agreement]:
+def subgoal_agreement(
+    run: Run, *, always_yes: bool = False, only: Collection[str] | None = None
+) -> list[Agreement]:
     """Return one agreement per task and subgoal that is both judged and labelled.
 
     Args:
         run: The run.
         always_yes: Compare the answer yes to every subgoal in place of the judge's: the constant beside it.
+        only: Ids of the episodes to compare; all if not given.
     """
     rows: dict[tuple[str, str], dict[str, tuple[EpisodeRow, dict[str, float]]]] = defaultdict(dict)
     for episode, names, source, row in verdict_rows(run):
+        if only is not None and episode["episode_id"] not in only:
+            continue
         for name, value in zip(names, row, strict=True):
             known = rows[str(episode["task"]), name].setdefault(episode["episode_id"], (episode, {}))[1]
             known[source] = float(value)
@@ -227,6 +250,9 @@ def agreement(
         rate(labels, answers == 1),
         rate(answers, labels == 1),
         over_all(f1),
+        rate(answers, labels == 0),
+        rate(1 - answers, labels == 1),
+        over_all(cohen_kappa),
         group,
     )
 

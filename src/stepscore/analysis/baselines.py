@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from stepscore.analysis.against_labels import curve_agreement, judged_stages, policies_by_protocol
 from stepscore.analysis.agreement import (
     Agreement,
     JudgeAgreement,
@@ -53,21 +54,30 @@ BESIDE = ("linear-time", "constant")
 
 
 def agreement_with_baselines(
-    runs: Sequence[Run], by: Sequence[str] = (), *, held_out: bool = False
+    runs: Sequence[Run],
+    by: Sequence[str] = (),
+    *,
+    held_out: bool = False,
+    only: Collection[str] | None = None,
 ) -> JudgeAgreement:
     """Compare each run's judge with labels, and beside it the clock and the constant on the same episodes.
 
-    To a subgoal the constant answers yes, and so does the clock, for which everything is done at the end.
+    To a subgoal the constant answers yes, and so does the clock, for which everything is done at the end. With it
+    come the judge's curves against labels, and the policies it favours.
 
     Args:
         runs: The runs.
         by: What makes a group for the question of success; see :func:`judge_agreement`.
         held_out: Compare no success of an episode that the judge's calibration map was fitted on.
+        only: Ids of the episodes to compare; all if not given.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
+    curves: list[GroupEstimate] = []
+    measured_runs: list[EpisodeMetrics] = []
     for run in runs:
-        metrics = measure_episodes(run, held_out=held_out)
+        metrics = _chosen(measure_episodes(run, held_out=held_out), only)
+        measured_runs.append(metrics)
         found = [(run.judge, metrics, success_agreement(run.judge, metrics, by))]
         found += [
             (result.judge, result.metrics, result.agreement)
@@ -84,10 +94,20 @@ def agreement_with_baselines(
             ]
             marked = {} if beside is None else {"baseline_for": beside}
             ranking += [replace(row, group={**row.group, **marked}) for row in (*part.ranking, *finer)]
-        always_yes = subgoal_agreement(run, always_yes=True)
-        for a, yes in zip(subgoal_agreement(run), always_yes, strict=True):
+            stages = judged_stages(run) if beside is None else {}
+            on_curves = curve_agreement(judge, measured, by, stages)
+            curves += [replace(row, group={**row.group, **marked}) for row in on_curves]
+        always_yes = subgoal_agreement(run, always_yes=True, only=only)
+        for a, yes in zip(subgoal_agreement(run, only=only), always_yes, strict=True):
             agreements += [a, replace(yes, judge="constant", baseline_for=run.judge)]
-    return JudgeAgreement(_by_group(agreements), tuple(ranking), judge_costs(runs))
+    policies = policies_by_protocol(runs, by, held_out=held_out, measured=measured_runs, only=only)
+    return JudgeAgreement(_by_group(agreements), tuple(ranking), judge_costs(runs), policies, tuple(curves))
+
+
+def _chosen(metrics: EpisodeMetrics, only: Collection[str] | None) -> EpisodeMetrics:
+    if only is None:
+        return metrics
+    return metrics.select(np.array([row["episode_id"] in only for row in metrics.episodes], dtype=bool))
 
 
 def _by_group(agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stepscore.analysis import JudgeAgreement, agreement_with_baselines
 from stepscore.audit.again import repeated, resampled
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes
@@ -116,7 +117,15 @@ def audit(
         full=options.full,
         runs=runner.runs,
         decoded=cache.decoded,
+        agreement=_agreement(runner.runs["judge"], plan),
     )
+
+
+def _agreement(run: Run, plan: AuditPlan) -> JudgeAgreement | None:
+    """Return the judge's agreement with the labels of the episodes as recorded; ``None`` without labels."""
+    recorded = {episode.id for episode in plan.episodes}
+    found = agreement_with_baselines([run], only=recorded)
+    return found if found.agreements or found.curves else None
 
 
 def _chosen_views(episode: Episode, views: Sequence[str] | None) -> Episode:

@@ -11,6 +11,7 @@ from typing import Any
 
 from stepscore import __version__
 from stepscore._files import write_json
+from stepscore.analysis import JudgeAgreement
 from stepscore.audit.plan import AuditPlan
 from stepscore.audit.probe import Bound, Outcome
 from stepscore.runs import Run, finite_or_none
@@ -109,6 +110,7 @@ class Audit:
         trivial: Of the trivial judges.
         runs: Run folders, by name.
         created: When.
+        agreement: With the labels of the episodes as recorded; ``None`` where there are none.
     """
 
     judge: str
@@ -127,6 +129,7 @@ class Audit:
     trivial: tuple[ProbeResult, ...]
     runs: Mapping[str, Path] = field(default_factory=dict)
     created: str = ""
+    agreement: JudgeAgreement | None = None
 
     @classmethod
     def of(
@@ -141,6 +144,7 @@ class Audit:
         full: bool,
         runs: Mapping[str, Run],
         decoded: int,
+        agreement: JudgeAgreement | None = None,
     ) -> Audit:
         """Return the result of the judge's run under a plan."""
         episodes = plan.episodes
@@ -161,6 +165,7 @@ class Audit:
             trivial=tuple(trivial),
             runs={name: one.path for name, one in runs.items()},
             created=datetime.now(UTC).isoformat(timespec="seconds"),
+            agreement=agreement,
         )
 
     def result(self, probe: str, judge: str | None = None) -> ProbeResult | None:
@@ -194,6 +199,7 @@ class Audit:
             "counts": self.counts(),
             "results": [result.to_dict() for result in self.results],
             "trivial": [result.to_dict() for result in self.trivial],
+            "agreement": None if self.agreement is None else _agreement_dict(self.agreement),
             "runs": {name: path.name if name == "judge" else name for name, path in self.runs.items()},
         }
 
@@ -202,6 +208,15 @@ class Audit:
         path = folder / "audit.json"
         write_json(path, self.to_dict())
         return path
+
+
+def _agreement_dict(agreement: JudgeAgreement) -> dict[str, Any]:
+    """Return every number as a row of ``metrics --json``, unknown as null, and what they say of policies."""
+    rows = [
+        {name: finite_or_none(value) if isinstance(value, float) else value for name, value in row.items()}
+        for row in agreement.to_dicts()
+    ]
+    return {"rows": rows, "policies": [text for one in agreement.policies for text in one.sentences]}
 
 
 def _cost(plan: AuditPlan, runs: Mapping[str, Run]) -> float:

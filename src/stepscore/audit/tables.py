@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stepscore._tables import UNKNOWN, Cell, Column, PrintedTable, TableRow, count_cell, text_cell
+from stepscore.analysis.printed import agreement_tables
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
 
 SHORT = {"linear-time": "clock", "image-difference": "images"}
@@ -18,8 +19,9 @@ OUTCOMES = (
 
 
 def audit_tables(audit: Audit) -> list[PrintedTable]:
-    """Return the headline beside the trivial judges, then every probe of the judge."""
-    return [_headline(audit), _probes(audit)]
+    """Return the headline beside the trivial judges, every probe of the judge, and its agreement with labels."""
+    agreement = [] if audit.agreement is None else agreement_tables(audit.agreement)
+    return [_headline(audit), _probes(audit), *agreement]
 
 
 def headline_sentences(audit: Audit) -> list[str]:

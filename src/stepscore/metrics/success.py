@@ -155,6 +155,23 @@ def mcc(answers: ArrayLike, labels: ArrayLike) -> float:
     return float(_criterion("mcc", counts.tp, counts.fp, counts.fn, counts.tn))
 
 
+def cohen_kappa(answers: ArrayLike, labels: ArrayLike) -> float:
+    """Return Cohen's kappa: agreement beyond that of two who answer at random with these shares of yes.
+
+    kappa = (a - e) / (1 - e), a the share of equal answers, e = q l + (1 - q)(1 - l) for the shares of yes q among
+    answers and l among labels (Cohen 1960).
+
+    Returns:
+        -1..1, higher is better, 0 for one answer to all; NaN where the known labels hold one class only.
+    """
+    c = confusion(answers, labels)
+    if not c.tp + c.fn or not c.tn + c.fp:
+        return math.nan
+    yes, true = (c.tp + c.fp) / c.n, (c.tp + c.fn) / c.n
+    by_chance = yes * true + (1 - yes) * (1 - true)
+    return ((c.tp + c.tn) / c.n - by_chance) / (1 - by_chance)
+
+
 def best_threshold(
     scores: ArrayLike, labels: ArrayLike, criterion: Criterion = "balanced_accuracy"
 ) -> Threshold:

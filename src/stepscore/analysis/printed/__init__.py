@@ -3,7 +3,7 @@
 from stepscore.analysis.printed.comparison_tables import comparison_tables
 from stepscore.analysis.printed.episode_tables import distribution_tables, episode_records
 from stepscore.analysis.printed.failure_tables import failure_mode_records, failure_mode_tables
-from stepscore.analysis.printed.judge_tables import judge_records, judge_tables
+from stepscore.analysis.printed.judge_tables import agreement_tables, judge_records, judge_tables
 from stepscore.analysis.printed.metric_tables import conditioned_tables, metric_table
 from stepscore.analysis.printed.subgoal_tables import (
     subgoal_coverage_notes,
@@ -12,6 +12,7 @@ from stepscore.analysis.printed.subgoal_tables import (
 )
 
 __all__ = [
+    "agreement_tables",
     "comparison_tables",
     "conditioned_tables",
     "distribution_tables",

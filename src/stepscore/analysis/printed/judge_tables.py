@@ -19,13 +19,14 @@ from stepscore._tables import (
 )
 from stepscore.analysis.agreement import Agreement, Cost, JudgeAgreement
 from stepscore.analysis.estimates import GroupEstimate
+from stepscore.analysis.printed.label_tables import curves_table, policy_tables
 from stepscore.analysis.printed.metric_tables import episodes_behind, no_interval_note
 from stepscore.types import Estimate
 
 QUESTIONS = (
     "Percent with 95 % intervals; n: episodes with label and answer; precision is over those answered yes (TP + FP), "
-    "recall over those labelled true (TP + FN); indented: the clock and the constant on the same episodes (yes to "
-    "every subgoal)."
+    "recall and FNR over those labelled true (TP + FN), FPR over those labelled false (FP + TN); indented: the clock "
+    "and the constant on the same episodes (yes to every subgoal)."
 )
 RANKS = (
     "ROC-AUC in percent, 50 is chance: over all pairs of a success and a failure, and over pairs of one task. "
@@ -40,9 +41,16 @@ NO_LABELS = (
 
 def judge_tables(agreement: JudgeAgreement) -> list[PrintedTable]:
     """Return the judge's agreement with labels beside that of baselines, its ranking, and its cost."""
+    tables = agreement_tables(agreement)
+    return [*tables, _costs(agreement.costs, () if tables else (NO_LABELS,))]
+
+
+def agreement_tables(agreement: JudgeAgreement) -> list[PrintedTable]:
+    """Return the judge's agreement with labels without its cost; empty without labels."""
     tables = [_questions(agreement.agreements)] if agreement.agreements else []
     tables += [_ranking(agreement.ranking)] if agreement.ranking else []
-    return [*tables, _costs(agreement.costs, () if tables else (NO_LABELS,))]
+    tables += [curves_table(agreement.curves)] if agreement.curves else []
+    return tables + policy_tables(agreement.policies)
 
 
 def judge_records(agreement: JudgeAgreement) -> list[dict[str, Any]]:
@@ -81,7 +89,8 @@ def _questions(agreements: Sequence[Agreement]) -> PrintedTable:
         where = " / ".join("unknown" if part is None else part for part in a.group.values())
         question = f"{where}: {a.judge}" if where else f"{a.judge}: {a.question}"
         label = question if a.baseline_for is None else f"  {a.judge}"
-        cells = [estimate_cell(e, None, f"judge:{name}") for name, e in a.named().items()]
+        estimates = {**a.named(), **a.errors()}
+        cells = [estimate_cell(e, None, f"judge:{name}") for name, e in estimates.items()]
         counts = [count_cell(count, f"judge:{name}") for name, count in _counts(a).items()]
         rows.append(TableRow((text_cell(label), count_cell(a.table.n), *cells, *counts), _group(a)))
     names = ("accuracy", "balanced\naccuracy", "precision", "recall", "F1", "MCC")
@@ -89,6 +98,8 @@ def _questions(agreements: Sequence[Agreement]) -> PrintedTable:
         Column("judge: question", left=True),
         Column("n"),
         *(Column(name, "higher") for name in names),
+        *(Column(name, "lower") for name in ("FPR", "FNR")),
+        Column("kappa", "higher"),
         *(Column(name) for name in ("TP", "FP", "FN", "TN", "unknown")),
     )
     return PrintedTable("The judge against labels", columns, tuple(rows), _notes(QUESTIONS, rows))

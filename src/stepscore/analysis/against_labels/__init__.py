@@ -1,0 +1,20 @@
+"""A judge against labels beyond its verdicts: which policies it favours, its curves, and which answers to accept."""
+
+from stepscore.analysis.against_labels.curves import curve_agreement, judged_stages
+from stepscore.analysis.against_labels.policies import (
+    PolicyAgreement,
+    PolicyDifference,
+    PolicyError,
+    policies_by_protocol,
+    policy_agreement,
+)
+
+__all__ = [
+    "PolicyAgreement",
+    "PolicyDifference",
+    "PolicyError",
+    "curve_agreement",
+    "judged_stages",
+    "policies_by_protocol",
+    "policy_agreement",
+]

@@ -1,0 +1,79 @@
+"""Which answers to accept: the error among the surest, against the share that they are.
+
+An answer's confidence is max(p, 1 - p) of its probability p; the surest are accepted first, equal ones together
+(selective prediction; El-Yaniv and Wiener, JMLR 11, 1605-1641, 2010).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stepscore.errors import OptionError
+from stepscore.metrics.validation import binary, known_pairs, series
+from stepscore.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """The error among accepted answers at every border of confidence, from the highest border down.
+
+    Attributes:
+        confidence: The borders: an answer at least so sure is accepted, shape (k,), falling, 0.5..1.
+        accepted: Accepted answers, shape (k,).
+        wrong: Wrong ones among them, shape (k,).
+        n: All answers.
+    """
+
+    confidence: FloatArray
+    accepted: IntArray
+    wrong: IntArray
+    n: int
+
+    @property
+    def coverage(self) -> FloatArray:
+        """Share of answers accepted, shape (k,)."""
+        return np.asarray(self.accepted / self.n)
+
+    @property
+    def risk(self) -> FloatArray:
+        """Share of accepted answers that are wrong, shape (k,)."""
+        return np.asarray(self.wrong / self.accepted)
+
+
+def risk_coverage(probability: ArrayLike, labels: ArrayLike) -> RiskCoverage:
+    """Return the error among accepted answers at every border; pairs with an unknown value are left out.
+
+    Args:
+        probability: Probability of yes, 0..1, of each; the answer is yes from 0.5 on.
+        labels: 1, 0 or NaN of each.
+    """
+    p, truth = known_pairs(
+        series(probability, "probability"), binary(labels, "labels"), "probability", "labels"
+    )
+    if np.any((p < 0) | (p > 1)):
+        raise OptionError(f"probability spans {p.min():g}..{p.max():g}; expected 0..1.")
+    sure = np.maximum(p, 1 - p)
+    wrong = (p >= 0.5) != (truth == 1)
+    borders, code = np.unique(-sure, return_inverse=True)
+    accepted = np.cumsum(np.bincount(code, minlength=len(borders)))
+    errors = np.cumsum(np.bincount(code, weights=wrong, minlength=len(borders)))
+    return RiskCoverage(-borders, accepted.astype(np.int64), errors.astype(np.int64), len(p))
+
+
+def accept_threshold(probability: ArrayLike, labels: ArrayLike, max_error: float) -> float:
+    """Return the lowest confidence at which the accepted answers are wrong in at most this share of cases.
+
+    Returns:
+        0.5..1; infinite where not even the surest answers are right so often; NaN without a known pair.
+    """
+    if not 0 <= max_error < 1:
+        raise OptionError(f"max_error is {max_error}; expected a share from 0 to below 1.")
+    found = risk_coverage(probability, labels)
+    if not found.n:
+        return math.nan
+    good = np.flatnonzero(found.risk <= max_error)
+    return float(found.confidence[good[-1]]) if len(good) else math.inf
