@@ -291,6 +291,8 @@ def _text_bytes(prompt: Prompt) -> int:
 
 def _image_tokens(episode: Episode, part: MediaRef, max_side: int | None) -> int:
     if isinstance(part, TiledFrames):
+        if part.cell is not None:
+            return len(part.frames) * max(1, round(part.cell / TOKEN_SIDE)) ** 2
         return sum(_image_tokens(episode, frame, max_side) for frame in part.frames)
     info = episode.views[part.view].info() if part.view in episode.views else None
     if info is None:

@@ -12,6 +12,7 @@ from stepscore.judges.published.vlac import Vlac
 from stepscore.models import Answer, Generate, TiledFrames, TokenChoice
 from stepscore.models.mock import MockModel
 from stepscore.models.requests import media_refs
+from stepscore.runs import CallOptions, dry_run
 from tests.judges.asked import text_of
 from tests.judges.published.asking import ask_judge, asked, shown, subject
 
@@ -37,6 +38,12 @@ def test_images_are_stretched_and_decoding_is_greedy() -> None:
     assert (request.temperature, request.top_logprobs) == (0.0, 0)
     assert [turn.role for turn in request.prompt.turns] == ["system", "user"]
     assert "open the drawer" in text_of(request)
+
+
+def test_a_dry_run_counts_images_as_they_are_stretched() -> None:
+    counted = dry_run([subject()], Vlac(MODEL, points=1, prompt="own", done="none"), CallOptions(cache=False))
+    assert counted.images == 2
+    assert 0 < counted.tokens_in - 2 * (448 // 32) ** 2 < 200, "the rest is text"
 
 
 def said_of(numbers: list[str]) -> object:
