@@ -19,6 +19,7 @@ NEED_EXTRAS = (
     "benchmarks",
     "cli/test_demo.py",
     "curation/test_weights_command.py",
+    "docs/test_python_blocks.py",
     "episodes/readers/test_hdf5.py",
     "examples",
     "judges/published/test_robometer_checkpoint.py",

@@ -35,8 +35,8 @@ class Run:
 
     The tables are those of the time when it was opened, and belong together, while the run may grow.
 
-    >>> run = open_run("runs/x")                               # doctest: +SKIP
-    >>> run.curves().column_names                              # doctest: +SKIP
+    >>> run = open_run("runs/x")
+    >>> run.curves().column_names
     ['episode_id', 'time_s', 'progress']
 
     Attributes:
