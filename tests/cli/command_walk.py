@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import typer
 
 import stepscore
+from stepscore.audit.pairs import make_progress_pairs, write_pairs
 from stepscore.cli.app import app
 from stepscore.cli.main import run
 from stepscore.testing import write_toy_rollouts
@@ -107,6 +108,16 @@ class Inputs:
     run: Path
     folder: Path
 
+    @property
+    def labels(self) -> Path:
+        """Labelled progress of the source."""
+        return self.source.parent / "progress.csv"
+
+    @property
+    def pairs(self) -> Path:
+        """Pairs made from it."""
+        return self.source.parent / "pairs.jsonl"
+
     def line(self, words: tuple[str, ...], flag: str = "") -> list[str]:
         """Return the words of a command that works; ``flag`` is the option that will be added."""
         out, run = str(self.folder / "out"), str(self.run)
@@ -115,6 +126,17 @@ class Inputs:
             ("inspect",): [str(self.source), "--limit", "1"],
             ("judge",): [str(self.source), "--judge", "constant", "-o", out, "--limit", "1"],
             ("calibrate",): [run, "-o", out],
+            ("audit",): [str(self.source), *_AUDITED, "-o", out, "--limit", "1"],
+            ("pairs", "make"): [str(self.source), "--labels", str(self.labels), "-o", f"{out}.jsonl"],
+            ("pairs", "score"): [
+                str(self.pairs),
+                "--source",
+                str(self.source),
+                "--judge",
+                "constant",
+                "-o",
+                out,
+            ],
             ("choose-template",): [run, run],
             ("metrics",): [run],
             ("compare",): [run],
@@ -147,6 +169,9 @@ class Inputs:
         return [*words, *lines[words]]
 
 
+_AUDITED = ("--judge", "constant", "--probes", "frozen-first", "--no-trivial")
+
+
 def _weighting(flag: str) -> list[str]:
     """Return the method of ``stepscore weights`` that has an option."""
     rabc = ["--method", "rabc", "--chunk-size", "8"]
@@ -169,4 +194,15 @@ def make_inputs(folder: Path) -> Inputs:
     source = write_toy_rollouts(folder / "toys", scenes=1)
     judge = stepscore.get_judge("recorded")
     judged = stepscore.score(stepscore.open_episodes(source), judge, out=folder / "run")
-    return Inputs(source, judged.path, folder)
+    made = Inputs(source, judged.path, folder)
+    rows = [
+        f"{name},progress,potential,{i / 4},,{min(1, i / 12)}" for name in _ids(source) for i in range(16)
+    ]
+    made.labels.write_text("\n".join(["episode_id,kind,name,start_s,end_s,value", *rows]), encoding="utf-8")
+    labelled = stepscore.open_episodes(source, labels=made.labels)
+    write_pairs(made.pairs, make_progress_pairs(labelled, per_span=4))
+    return made
+
+
+def _ids(source: Path) -> list[str]:
+    return [episode.id for episode in stepscore.open_episodes(source)]

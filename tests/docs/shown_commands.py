@@ -16,8 +16,12 @@ COMMAND_BLOCKS = ("", "sh", "bash", "console")
 
 _LABELS, _SUBGOALS = str(TINY_SIM / "labels.parquet"), str(TINY_SIM / "subgoals.yaml")
 PLACES = {
-    **dict.fromkeys(("SOURCE", "DATASET", "DATA", "path/to/dataset", "tests/data/tiny_sim"), str(TINY_SIM)),
-    **dict.fromkeys(("DATASET/labels.parquet", "labels.parquet", "stages.parquet"), _LABELS),
+    **dict.fromkeys(
+        ("SOURCE", "DATASET", "DATA", "path/to/dataset", "WORK/sim", "tests/data/tiny_sim"), str(TINY_SIM)
+    ),
+    **dict.fromkeys(
+        ("DATASET/labels.parquet", "WORK/sim/labels.parquet", "labels.parquet", "stages.parquet"), _LABELS
+    ),
     "tests/data/tiny_sim/labels.parquet": _LABELS,
     "DATASET/subgoals.yaml": _SUBGOALS,
     "FILE": _SUBGOALS,
