@@ -101,9 +101,24 @@ def result_of(command: ModuleType, call: Callable[[], None]) -> Printed:
 
 
 @pytest.fixture(scope="module")
-def results(run: Path) -> dict[Show, Printed]:
+def calibrated_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def calibrated(number: int, record: dict[str, Any]) -> None:
+        plant(number, record)
+        probability = (number % 12) / 12 + 0.02
+        record["judgement"] |= {"success_probability": probability, "success_calibrated": True}
+
+    folder = tmp_path_factory.mktemp("runs") / "calibrated"
+    return write_run(folder, EPISODES, steps=10, judge=HOSTILE, change=calibrated).path
+
+
+@pytest.fixture(scope="module")
+def results(run: Path, calibrated_run: Path) -> dict[Show, Printed]:
+    of = {Show.ABSTENTION: calibrated_run}
     return {
-        show: result_of(metrics_command, partial(metrics_command.metrics, [run], show=show)) for show in Show
+        show: result_of(
+            metrics_command, partial(metrics_command.metrics, [of.get(show, run)], show=show, max_error=0.4)
+        )
+        for show in Show
     }
 
 

@@ -4,6 +4,7 @@
 source for tables, report, filters and audits. It reads runs and asks no model.
 """
 
+from stepscore.analysis.against_labels import Abstention, PolicyAgreement, abstention
 from stepscore.analysis.agreement import Agreement, JudgeAgreement, judge_agreement
 from stepscore.analysis.baselines import BaselineResult, agreement_with_baselines, measure_baselines
 from stepscore.analysis.calibration import CalibrationResult, calibrate
@@ -56,6 +57,7 @@ from stepscore.analysis.template_choice import TemplateChoice, choose_template
 __all__ = [
     "COMPARED_METRICS",
     "MAIN_METRICS",
+    "Abstention",
     "Agreement",
     "BaselineResult",
     "CalibrationResult",
@@ -72,6 +74,7 @@ __all__ = [
     "JudgeAgreement",
     "JudgeTrust",
     "Opening",
+    "PolicyAgreement",
     "SubgoalTable",
     "SuccessCalibration",
     "TemplateChoice",
@@ -79,6 +82,7 @@ __all__ = [
     "VerdictSource",
     "WorstFailure",
     "WorstTime",
+    "abstention",
     "add_protocol_keys",
     "agreement_with_baselines",
     "calibrate",

@@ -25,11 +25,12 @@ def test_every_border_is_that_of_a_loop(seed: int) -> None:
     assert found.coverage[-1] == 1.0
     for max_error in (0.05, 0.2, 0.4):
         good = [c for c, risk in zip(found.confidence, found.risk, strict=True) if risk <= max_error]
-        assert accept_threshold(p, labels, max_error) == (min(good) if good else math.inf)
+        lowest = 0.5 if good and found.risk[-1] <= max_error else min(good, default=math.inf)
+        assert accept_threshold(p, labels, max_error) == lowest
 
 
 def test_a_judge_that_is_always_right_is_always_accepted_and_one_that_never_is_never() -> None:
-    assert accept_threshold([0.9, 0.6, 0.1], [1, 1, 0], 0.0) == 0.6
+    assert accept_threshold([0.9, 0.6, 0.1], [1, 1, 0], 0.0) == 0.5
     assert accept_threshold([0.9, 0.6, 0.1], [0, 0, 1], 0.3) == math.inf
     assert math.isnan(accept_threshold([np.nan], [1], 0.1))
     with pytest.raises(OptionError, match="max_error"):

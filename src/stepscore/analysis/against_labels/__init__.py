@@ -1,5 +1,6 @@
 """A judge against labels beyond its verdicts: which policies it favours, its curves, and which answers to accept."""
 
+from stepscore.analysis.against_labels.abstention import Abstention, abstention
 from stepscore.analysis.against_labels.curves import curve_agreement, judged_stages
 from stepscore.analysis.against_labels.policies import (
     PolicyAgreement,
@@ -10,9 +11,11 @@ from stepscore.analysis.against_labels.policies import (
 )
 
 __all__ = [
+    "Abstention",
     "PolicyAgreement",
     "PolicyDifference",
     "PolicyError",
+    "abstention",
     "curve_agreement",
     "judged_stages",
     "policies_by_protocol",

@@ -1,5 +1,6 @@
 """Results as tables for people: each function returns tables that every form of text shows with the same cells."""
 
+from stepscore.analysis.printed.abstention_tables import abstention_records, abstention_tables
 from stepscore.analysis.printed.comparison_tables import comparison_tables
 from stepscore.analysis.printed.episode_tables import distribution_tables, episode_records
 from stepscore.analysis.printed.failure_tables import failure_mode_records, failure_mode_tables
@@ -12,6 +13,8 @@ from stepscore.analysis.printed.subgoal_tables import (
 )
 
 __all__ = [
+    "abstention_records",
+    "abstention_tables",
     "agreement_tables",
     "comparison_tables",
     "conditioned_tables",

@@ -12,11 +12,13 @@ import typer
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.numbers import between
 from stepscore.cli.tables import err, out, print_result, print_table
 
 if TYPE_CHECKING:
     from stepscore._tables import PrintedTable
     from stepscore.analysis import (
+        Abstention,
         EpisodeMetrics,
         FailureModes,
         Group,
@@ -36,6 +38,7 @@ class Show(StrEnum):
     SUBGOAL_MATRIX = "subgoal-matrix"
     FAILURE_MODES = "failure-modes"
     JUDGE = "judge"
+    ABSTENTION = "abstention"
     EPISODES = "episodes"
     ALL = "all"
 
@@ -67,6 +70,15 @@ def metrics(
     labels: options.TruthFile = None,
     potential: options.Potential = None,
     held_out: options.HeldOut = False,
+    max_error: Annotated[
+        float,
+        typer.Option(
+            "--max-error",
+            metavar="SHARE",
+            callback=between(0, 0.499, above=True),
+            help="With --show abstention: the share of accepted verdicts on success that may be wrong.",
+        ),
+    ] = 0.05,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -97,7 +109,9 @@ def metrics(
     if show is Show.EPISODES:
         _print_episodes(episodes, apart, chosen)
         return
-    results = _results(show, opened, episodes, keys, apart, given or [], held_out=held_out)
+    results = _results(
+        show, opened, episodes, keys, apart, given or [], held_out=held_out, max_error=max_error
+    )
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known."
     records = [{**row, "revision": revision} for row in results.records(show)]
     notes = [*episodes.notes, mixed_note(asked, keys)]
@@ -124,10 +138,11 @@ class _Results:
     subgoals: list[SubgoalTable]
     modes: list[tuple[Group, FailureModes]]
     agreement: JudgeAgreement | None
+    accepted: list[Abstention] | None
 
     def records(self, show: Show) -> list[dict[str, Any]]:
         """Return what --json prints: every row of the tables asked for."""
-        from stepscore.analysis.printed import failure_mode_records, judge_records
+        from stepscore.analysis.printed import abstention_records, failure_mode_records, judge_records
 
         rows: list[dict[str, Any]] = []
         if show in (Show.MAIN, Show.CONDITIONED, Show.ALL):
@@ -135,13 +150,15 @@ class _Results:
         rows += [row.to_dict() for subgoal_table in self.subgoals for row in subgoal_table.estimates()]
         for group, found in self.modes:
             rows += failure_mode_records(found, group)
-        return rows + (judge_records(self.agreement) if self.agreement is not None else [])
+        rows += judge_records(self.agreement) if self.agreement is not None else []
+        return rows + abstention_records(self.accepted or [])
 
     def tables(
         self, show: Show, episodes: EpisodeMetrics, note: str, notes: tuple[str, ...]
     ) -> list[PrintedTable]:
         """Return what a person reads of them; ``notes`` stand below the tables of metrics."""
         from stepscore.analysis.printed import (
+            abstention_tables,
             conditioned_tables,
             failure_mode_tables,
             judge_tables,
@@ -167,7 +184,10 @@ class _Results:
         found += with_notes(subgoals, subgoal_coverage_notes(shown))
         for group, modes in self.modes:
             found += failure_mode_tables(modes, group, revision)
-        return found + (judge_tables(self.agreement) if self.agreement is not None else [])
+        found += judge_tables(self.agreement) if self.agreement is not None else []
+        if self.accepted is None or (show is Show.ALL and not self.accepted):
+            return found
+        return found + abstention_tables(self.accepted)
 
 
 def _results(
@@ -179,8 +199,9 @@ def _results(
     judge_keys: Sequence[str],
     *,
     held_out: bool,
+    max_error: float,
 ) -> _Results:
-    from stepscore.analysis import agreement_with_baselines, grouped_estimates, subgoal_tables
+    from stepscore.analysis import abstention, agreement_with_baselines, grouped_estimates, subgoal_tables
 
     def wanted(*shows: Show) -> bool:
         return show in (*shows, Show.ALL)
@@ -191,6 +212,7 @@ def _results(
         subgoal_tables(runs, keys, left_out=episodes.repeated) if subgoals else [],
         policy_failure_modes(episodes, apart) if wanted(Show.FAILURE_MODES) else [],
         agreement_with_baselines(runs, judge_keys, held_out=held_out) if wanted(Show.JUDGE) else None,
+        abstention(runs, max_error=max_error) if wanted(Show.ABSTENTION) else None,
     )
 
 

@@ -68,7 +68,8 @@ def accept_threshold(probability: ArrayLike, labels: ArrayLike, max_error: float
     """Return the lowest confidence at which the accepted answers are wrong in at most this share of cases.
 
     Returns:
-        0.5..1; infinite where not even the surest answers are right so often; NaN without a known pair.
+        0.5, which accepts all, to 1; infinite where not even the surest answers are right so often; NaN without a
+        known pair.
     """
     if not 0 <= max_error < 1:
         raise OptionError(f"max_error is {max_error}; expected a share from 0 to below 1.")
@@ -76,4 +77,7 @@ def accept_threshold(probability: ArrayLike, labels: ArrayLike, max_error: float
     if not found.n:
         return math.nan
     good = np.flatnonzero(found.risk <= max_error)
-    return float(found.confidence[good[-1]]) if len(good) else math.inf
+    if not len(good):
+        return math.inf
+    # Where all are accepted, one that is less sure than any here is accepted too.
+    return 0.5 if good[-1] == len(found.risk) - 1 else float(found.confidence[good[-1]])

@@ -1,0 +1,268 @@
+"""Which verdicts on success to accept automatically, and which episodes to send to a person.
+
+It rests on the calibrated success probability, on labelled episodes of scenes that the calibration map was not fitted
+on. The border of confidence, max(p, 1 - p), is chosen on nine tenths of the scenes as the lowest at which accepted
+verdicts are wrong in at most ``max_error``, and applied to the tenth: share and error are of episodes that had no
+part in the choice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes, task_of
+from stepscore.analysis.estimates import GroupEstimate
+from stepscore.analysis.success.verdict import BY_PROBABILITY, was_fitted_on
+from stepscore.errors import OptionError
+from stepscore.metrics import balanced_ece, reliability
+from stepscore.metrics.agreement import accept_threshold, risk_coverage
+from stepscore.metrics.stats import rate_estimate, statistic_estimate
+from stepscore.runs import Run
+from stepscore.types import Estimate, FloatArray
+
+FOLDS = 10
+MIN_EPISODES = 20
+"""Held-out episodes below which nothing is concluded."""
+BINS = 10
+SHARES = tuple(share / 10 for share in range(10, 0, -1))
+"""Shares of episodes at which the error is shown."""
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Episodes whose probability lies in one bin.
+
+    Attributes:
+        low: Lower edge.
+        high: Upper edge.
+        predicted: Their mean probability.
+        labelled: Share of them that succeeded.
+    """
+
+    low: float
+    high: float
+    predicted: float
+    labelled: Estimate
+
+
+@dataclass(frozen=True)
+class AcceptedShare:
+    """The surest verdicts.
+
+    Attributes:
+        coverage: Share of all that they are.
+        confidence: How sure the least sure of them is.
+        risk: Share of them that are wrong.
+    """
+
+    coverage: float
+    confidence: float
+    risk: Estimate
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """What to accept of one judge.
+
+    Attributes:
+        judge: The judge's name.
+        max_error: The error allowed among accepted verdicts.
+        n: Labelled episodes with a calibrated probability, of scenes that the map was not fitted on.
+        left_out: Labelled episodes left out since the map was fitted on them or their scene.
+        bins: The reliability diagram; bins without an episode are left out.
+        ece: Expected calibration error.
+        balanced_ece: The same with successes and failures weighed equally, as the map weighs them.
+        shares: The error among the surest tenth, two tenths and so on, the whole first.
+        threshold: Border of confidence chosen on all episodes, for the next ones; infinite where none will do.
+        accepted: Share accepted by borders chosen on other scenes.
+        error: Share of these that are wrong.
+    """
+
+    judge: str
+    max_error: float
+    n: int
+    left_out: int
+    bins: tuple[ReliabilityBin, ...]
+    ece: Estimate
+    balanced_ece: Estimate
+    shares: tuple[AcceptedShare, ...]
+    threshold: float
+    accepted: Estimate
+    error: Estimate
+
+    @property
+    def sentence(self) -> str:
+        """Return what to do with this judge's verdicts."""
+        allowed = f"{100 * self.max_error:g} %"
+        if self.n < MIN_EPISODES:
+            return (
+                f"What to accept is unknown: {self.n} labelled episodes of scenes that the map was not fitted on "
+                f"have a calibrated probability; {MIN_EPISODES} are needed."
+            )
+        if math.isinf(self.threshold) or not self.accepted.value:
+            return f"Send every episode to a person: no confidence keeps errors at {allowed} (n {self.n})."
+        doubt = (
+            f" So few labels do not show that errors stay at the {allowed} asked for."
+            if not self.error.hi <= self.max_error
+            else ""
+        )
+        return (
+            f"Accept {_percent(self.accepted)} of the episodes automatically, those of which the judge is at least "
+            f"{self.threshold:.2f} sure, at an error of {_percent(self.error)}, and send the other "
+            f"{100 * (1 - self.accepted.value):.1f} % to a person ({self.n} episodes, {self.accepted.clusters} "
+            f"scenes).{doubt}"
+        )
+
+    def rows(self) -> Iterator[GroupEstimate]:
+        """Iterate over every number as a row of ``metrics --json``."""
+        group = {"judge": self.judge}
+        yield GroupEstimate(group, "abstention:accepted", self.accepted)
+        yield GroupEstimate(group, "abstention:error", self.error)
+        yield GroupEstimate(group, "abstention:confidence", _number(self.threshold, self.n))
+        yield GroupEstimate(group, "abstention:ECE", self.ece)
+        yield GroupEstimate(group, "abstention:balanced ECE", self.balanced_ece)
+        for share in self.shares:
+            part = {**group, "coverage": f"{share.coverage:.3f}"}
+            yield GroupEstimate(part, "abstention:risk", share.risk)
+            yield GroupEstimate(part, "abstention:confidence", _number(share.confidence, share.risk.n))
+        for one in self.bins:
+            part = {**group, "bin": f"{one.low:.1f}..{one.high:.1f}"}
+            yield GroupEstimate(part, "abstention:predicted", _number(one.predicted, one.labelled.n))
+            yield GroupEstimate(part, "abstention:labelled", one.labelled)
+
+
+def abstention(runs: Run | Sequence[Run], *, max_error: float = 0.05, seed: int = 0) -> list[Abstention]:
+    """Return what to accept of each judge; runs of one protocol are taken together, those uncalibrated left out.
+
+    Args:
+        runs: One run, or several.
+        max_error: Error allowed among accepted verdicts, above 0 and below 0.5.
+        seed: Seed of the folds.
+    """
+    if not 0 < max_error < 0.5:
+        raise OptionError(f"max-error is {max_error}; expected a share above 0 and below 0.5, as 0.05.")
+    together: dict[str, list[Run]] = {}
+    for run in [runs] if isinstance(runs, Run) else runs:
+        together.setdefault(run.protocol.hash, []).append(run)
+    found = []
+    for same in together.values():
+        metrics = measure_episodes(same)
+        if BY_PROBABILITY in metrics.verdict_rules:
+            found.append(_abstention(same[0].judge, metrics, max_error, seed))
+    return found
+
+
+def _abstention(judge: str, metrics: EpisodeMetrics, max_error: float, seed: int) -> Abstention:
+    fitted = {_unit(row) for row in metrics.episodes if was_fitted_on(row)}
+    labels = metrics.values["success_label"]
+    given = np.array([_probability(metrics, i) for i in range(len(metrics))], dtype=np.float64)
+    known = ~np.isnan(given + labels)
+    held_out = known & np.array([_unit(row) not in fitted for row in metrics.episodes], dtype=bool)
+    rows = [metrics.episodes[i] for i in np.flatnonzero(held_out)]
+    p, truth = given[held_out], labels[held_out]
+    groups: dict[str, Any] = {
+        "clusters": [row["pair"] for row in rows],
+        "strata": [task_of(row) for row in rows],
+    }
+    wrong = ((p >= 0.5) != (truth == 1)).astype(np.float64)
+    accepted = _accepted([_unit(row) for row in rows], p, truth, max_error, seed)
+
+    def rate(values: FloatArray, chosen: np.ndarray[Any, Any]) -> Estimate:
+        places = np.flatnonzero(chosen)
+        inside: dict[str, Any] = {name: [labels_of[i] for i in places] for name, labels_of in groups.items()}
+        return rate_estimate(values[places], **inside)
+
+    def over_all(func: Callable[[FloatArray, FloatArray], float]) -> Estimate:
+        return statistic_estimate(func, (p, truth), **groups)
+
+    return Abstention(
+        judge,
+        max_error,
+        len(rows),
+        int(known.sum()) - len(rows),
+        _bins(p, truth, rate),
+        over_all(lambda predicted, true: reliability(predicted, true, bins=BINS).ece),
+        over_all(balanced_ece),
+        _shares(p, truth, wrong, rate),
+        accept_threshold(p, truth, max_error),
+        rate(accepted.astype(np.float64), np.ones(len(rows), dtype=bool)),
+        rate(wrong, accepted),
+    )
+
+
+def _probability(metrics: EpisodeMetrics, place: int) -> float:
+    found = metrics.episodes[place]["success_probability"]
+    return math.nan if found is None or metrics.verdict_rules[place] != BY_PROBABILITY else float(found)
+
+
+def _unit(row: EpisodeRow) -> str:
+    """Return what stays on one side: the scene, where several episodes share one."""
+    scene = row["pair"]
+    return f"episode\0{row['episode_id']}" if scene is None else f"scene\0{task_of(row)}\0{scene}"
+
+
+def _accepted(
+    units: Sequence[str], p: FloatArray, truth: FloatArray, max_error: float, seed: int
+) -> np.ndarray[Any, Any]:
+    """Return whether each verdict is accepted by a border chosen without its scene."""
+    order = sorted(set(units), key=lambda unit: hashlib.sha256(f"{seed}\0{unit}".encode()).digest())
+    fold_of = {unit: number % FOLDS for number, unit in enumerate(order)}
+    fold = np.array([fold_of[unit] for unit in units], dtype=np.int64)
+    accepted = np.zeros(len(units), dtype=bool)
+    for number in range(min(FOLDS, len(order))):
+        own = fold == number
+        border = accept_threshold(p[~own], truth[~own], max_error)
+        accepted[own] = np.maximum(p[own], 1 - p[own]) >= border  # NaN and infinity accept nothing
+    return accepted
+
+
+Rate = Callable[[FloatArray, Any], Estimate]
+
+
+def _bins(p: FloatArray, truth: FloatArray, rate: Rate) -> tuple[ReliabilityBin, ...]:
+    if not len(p):
+        return ()
+    found = reliability(p, truth, bins=BINS)
+    places = np.minimum(np.searchsorted(found.edges, p, side="right") - 1, BINS - 1)
+    return tuple(
+        ReliabilityBin(
+            float(found.edges[i]),
+            float(found.edges[i + 1]),
+            float(found.predicted[i]),
+            rate(truth, places == i),
+        )
+        for i in range(BINS)
+        if found.n[i]
+    )
+
+
+def _shares(p: FloatArray, truth: FloatArray, wrong: FloatArray, rate: Rate) -> tuple[AcceptedShare, ...]:
+    if not len(p):
+        return ()
+    found, sure = risk_coverage(p, truth), np.maximum(p, 1 - p)
+    # Equal confidences are accepted together: the smallest share that is at least the one wanted.
+    places = dict.fromkeys(int(np.argmax(found.coverage >= share - 1e-9)) for share in SHARES)
+    return tuple(
+        AcceptedShare(
+            float(found.coverage[i]),
+            float(found.confidence[i]),
+            rate(wrong, sure >= found.confidence[i]),
+        )
+        for i in places
+    )
+
+
+def _percent(estimate: Estimate) -> str:
+    ends = "" if math.isnan(estimate.lo) else f" [{100 * estimate.lo:.1f}, {100 * estimate.hi:.1f}]"
+    return f"{100 * estimate.value:.1f} %{ends}"
+
+
+def _number(value: float, n: int) -> Estimate:
+    known = value if math.isfinite(value) else math.nan
+    return Estimate(known, math.nan, math.nan, n, n, 1.0 if n else math.nan, "as fitted")
