@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -25,12 +26,17 @@ from stepscore._tables.latex import latex_text
 from tests.cli.printed_forms import check_balance, plain_latex, read_latex, read_markdown
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30) | st.text(
-    r"\{}&%$#_~^<>|\"[]*-'`,?!–…↑ ab", max_size=30
+    r"\{}&%$#_~^<>|\"[]*-'`,?!–…↑→π₀²−∆ ab", max_size=30
 )
 
 
 def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def composed(text: str) -> str:
+    """The line as LaTeX gets it: accents composed, the increment sign the Greek letter that looks alike."""
+    return one_line(unicodedata.normalize("NFC", text)).replace("∆", "Δ")
 
 
 def table_of(text: str, value: str = "1.0") -> PrintedTable:
@@ -43,16 +49,37 @@ def table_of(text: str, value: str = "1.0") -> PrintedTable:
 def test_latex_prints_any_text_as_it_is(text: str) -> None:
     escaped = latex_text(text)
     check_balance(escaped)
-    assert plain_latex(escaped) == one_line(text)
+    assert plain_latex(escaped) == composed(text)
 
 
 @given(TEXTS)
 def test_no_text_can_break_a_latex_table(text: str) -> None:
     (read,) = read_latex(latex_table(table_of(text)))
-    assert read.title == one_line(text)
+    assert read.title == composed(text)
     assert read.heads == ["name", "x y ↑", "n"]
     assert read.rows[1][1] == ("1.0", ("-0.5", "2.0"), "n 3 (50 %)")
-    assert read.rows[0][0][0] == one_line(text)
+    assert read.rows[0][0][0] == composed(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["π₀.₅ a→b α−β x² ≠ Ω", "naïve Müller", "e\u0301te\u0301", "⇒ ⇔ ↔ ∞ √2 ∆x ≈ φ ε λ"]
+)
+def test_names_of_policies_and_signs_have_commands(text: str) -> None:
+    assert plain_latex(latex_text(text)) == composed(text)
+    assert not latex_table(table_of(text)).startswith("%")
+
+
+def test_what_latex_has_no_command_for_is_named_above_the_table() -> None:
+    first, second, *_ = latex_table(table_of("任务 🤖 đ")).splitlines()
+    assert first == "% Compile with XeLaTeX or LuaLaTeX, in a font that has: đ 任 务 🤖"
+    assert second.startswith(r"\begin{table}")
+
+
+def test_a_table_with_long_names_is_set_across_both_columns() -> None:
+    assert latex_table(table_of("short")).startswith(r"\begin{table}[t]")
+    assert latex_table(table_of("a name that has a good many words, more than a column holds")).startswith(
+        r"\begin{table*}[t]"
+    )
 
 
 def test_what_follows_the_end_of_a_row_is_no_option_of_it() -> None:
@@ -93,7 +120,12 @@ def test_a_row_has_a_cell_for_every_column() -> None:
 def test_as_data_a_cell_is_its_number() -> None:
     columns = (Column("row", left=True), Column("a\nb"), Column("c"))
     row = TableRow((text_cell("r"), number_cell(0.123456, ".1f"), number_cell(float("nan"), ".1f")))
-    assert cell_records([PrintedTable("t", columns, (row,))]) == [
+    estimated = TableRow(
+        (text_cell("e"), Cell("50.0", ("1", "2"), value=0.5, lo=0.01, hi=0.02), text_cell("x"))
+    )
+    assert cell_records([PrintedTable("t", columns, (row, estimated))]) == [
         {"table": "t", "row": "r", "column": "a b", "value": 0.123456},
         {"table": "t", "row": "r", "column": "c", "value": None},
+        {"table": "t", "row": "e", "column": "a b", "value": 0.5, "lo": 0.01, "hi": 0.02},
+        {"table": "t", "row": "e", "column": "c", "value": "x"},
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
@@ -143,11 +144,38 @@ _COMMANDS = {
     "textperiodcentered": "·",
     "char34": '"',
 }
-_FORMULAS = {"uparrow": "↑", "downarrow": "↓", "geq": "≥", "leq": "≤", "times": "×", "pm": "±"}
+_FORMULAS = {
+    "uparrow": "↑",
+    "downarrow": "↓",
+    "leftarrow": "←",
+    "rightarrow": "→",
+    "leftrightarrow": "↔",
+    "Leftarrow": "⇐",
+    "Rightarrow": "⇒",
+    "Leftrightarrow": "⇔",
+    "geq": "≥",
+    "leq": "≤",
+    "neq": "≠",
+    "approx": "≈",
+    "times": "×",
+    "pm": "±",
+    "surd": "√",
+    "infty": "∞",
+    "lambda": "λ",
+    "Lambda": "Λ",
+}
+
+
+def _formula(name: str) -> str:
+    if name in _FORMULAS:
+        return _FORMULAS[name]
+    letter = name.removeprefix("var").upper()
+    return unicodedata.lookup(f"GREEK {'CAPITAL' if name[0].isupper() else 'SMALL'} LETTER {letter}")
 
 
 def _plain_parts(text: str) -> Iterator[str]:
     token = re.compile(
+        r"\$(?P<script>[_^])\{(?P<digit>\d)\}\$|(?P<minus>\$-\$)|"
         r"\\rule\{0\.5em\}\{(?P<rule>[\d.]+)em\}|\\(?P<command>[a-z]+\d*)\{\}|\$\\(?P<formula>\w+)\$|\\(?P<mark>[^a-z])"
         r"|\{(?P<guarded>[\[\]*])\}|(?P<nothing>\{\})|(?P<ligature>--)|(?P<other>[^\\${}])"
     )
@@ -159,10 +187,14 @@ def _plain_parts(text: str) -> Iterator[str]:
         at = match.end()
         if match["rule"]:
             yield "·▁▂▃▄▅▆▇█"[round(8 * float(match["rule"]) / 0.6)]
+        elif match["script"]:
+            yield {"_": "₀₁₂₃₄₅₆₇₈₉", "^": "⁰¹²³⁴⁵⁶⁷⁸⁹"}[match["script"]][int(match["digit"])]
+        elif match["minus"]:
+            yield "−"
         elif match["nothing"] is None:
             yield (
                 _COMMANDS.get(match["command"] or "")
-                or _FORMULAS.get(match["formula"] or "")
+                or (match["formula"] and _formula(match["formula"]))
                 or match["mark"]
                 or match["guarded"]
                 or match["other"]

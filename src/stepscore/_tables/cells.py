@@ -88,8 +88,8 @@ def estimate_cell(estimate: Estimate | None, n: int | None = None, metric: str =
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """Return ``0.62`` as ``62.0``; a dash where the value is unknown."""
-    return UNKNOWN if not math.isfinite(value) else f"{100 * value:.{digits}f}"
+    """Return ``0.62`` as ``62.0``, without a sign where it rounds to 0; a dash where the value is unknown."""
+    return UNKNOWN if not math.isfinite(value) else f"{100 * value:z.{digits}f}"
 
 
 def own_n(estimate: Estimate) -> str:

@@ -69,7 +69,7 @@ class PrintedTable:
 
 
 def cell_records(tables: Iterable[PrintedTable]) -> list[dict[str, Any]]:
-    """Return a row for each cell of some tables: table, row, column, and the number, else the text.
+    """Return a row for each cell of some tables: table, row, column, and the number with its interval, else the text.
 
     The form of CSV where a result is several tables of different columns.
     """
@@ -79,6 +79,7 @@ def cell_records(tables: Iterable[PrintedTable]) -> list[dict[str, Any]]:
             "row": row.cells[0].text,
             "column": column.name.replace("\n", " "),
             "value": cell.text if cell.value is None else _number(cell.value),
+            **({} if cell.bounds is None else {"lo": cell.lo, "hi": cell.hi}),
         }
         for table in tables
         for row in table.rows

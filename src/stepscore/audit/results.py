@@ -12,6 +12,7 @@ from typing import Any
 from stepscore import __version__
 from stepscore._files import write_json
 from stepscore.analysis import JudgeAgreement
+from stepscore.analysis.printed import judge_records
 from stepscore.audit.plan import AuditPlan
 from stepscore.audit.probe import Bound, Outcome
 from stepscore.runs import Run, finite_or_none
@@ -214,7 +215,7 @@ def _agreement_dict(agreement: JudgeAgreement) -> dict[str, Any]:
     """Return every number as a row of ``metrics --json``, unknown as null, and what they say of policies."""
     rows = [
         {name: finite_or_none(value) if isinstance(value, float) else value for name, value in row.items()}
-        for row in agreement.to_dicts()
+        for row in judge_records(agreement)
     ]
     return {"rows": rows, "policies": [text for one in agreement.policies for text in one.sentences]}
 

@@ -142,9 +142,9 @@ def _effect(result: ProbeResult) -> Cell:
     effect = result.effect
     if math.isnan(effect.value):
         return text_cell("unknown")
-    bounds = None if math.isnan(effect.lo) else (f"{effect.lo:.2f}", f"{effect.hi:.2f}")
+    bounds = None if math.isnan(effect.lo) else (f"{effect.lo:z.2f}", f"{effect.hi:z.2f}")
     return Cell(
-        f"{effect.value:.2f}",
+        f"{effect.value:z.2f}",
         bounds,
         metric=result.probe,
         value=effect.value,

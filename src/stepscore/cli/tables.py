@@ -96,7 +96,8 @@ def print_result(
         form: The form.
         tables: What a person reads: in the terminal, in Markdown, in LaTeX.
         records: What ``--json`` prints.
-        csv_rows: What ``--csv`` prints; default: the records, and where they are not a list, a row for each cell.
+        csv_rows: What ``--csv`` prints, a column for each key of a row's ``group``; default: the records, and where
+            they are not a list, a row for each cell.
         notes: Sentences below all tables.
     """
     from stepscore._tables import cell_records, latex_table, markdown_table
@@ -106,7 +107,7 @@ def print_result(
     elif form is Format.CSV:
         if csv_rows is None:
             csv_rows = records if isinstance(records, list) else cell_records(tables)
-        print_csv(csv_rows)
+        print_csv([_flat(row) for row in csv_rows])
     elif form is Format.TABLE:
         for each in tables:
             print_table(each)
@@ -118,6 +119,11 @@ def print_result(
             tables = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *closing))]
         text = "\n".join(write(each) for each in tables)
         sys.stdout.write(safe_text(text) if sys.stdout.isatty() else text)
+
+
+def _flat(row: Row) -> Row:
+    """Return a row without nesting: what its episodes share is a column for each key."""
+    return {**row.get("group", {}), **{name: value for name, value in row.items() if name != "group"}}
 
 
 def print_table(printed: PrintedTable) -> None:

@@ -41,7 +41,7 @@ class SpanScore:
     advances: Estimate
     regressions: Estimate
     auroc: Estimate
-    ties: float
+    ties: Estimate
 
     def named(self) -> Mapping[str, Estimate]:
         """Return its estimates by the names that tables and JSON have."""
@@ -50,6 +50,7 @@ class SpanScore:
             "advances": self.advances,
             "regressions": self.regressions,
             "AUROC": self.auroc,
+            "ties": self.ties,
         }
 
 
@@ -156,7 +157,6 @@ def _span(name: str, pairs: Sequence[Pair], change: FloatArray, chosen: Sequence
     advances = np.array([pair.change > 0 for pair in inside], dtype=bool)
     right = np.where(judged == 0, 0.5, (judged > 0) == advances)
     right = np.where(np.isnan(judged), np.nan, right)
-    known = ~np.isnan(judged)
     return SpanScore(
         name,
         _mean(right, inside),
@@ -165,7 +165,7 @@ def _span(name: str, pairs: Sequence[Pair], change: FloatArray, chosen: Sequence
         statistic_estimate(
             lambda j, a: roc_auc(j, a.astype(bool)), (judged, advances.astype(float)), **_resampling(inside)
         ),
-        float(np.mean(judged[known] == 0)) if known.any() else math.nan,
+        _mean(np.where(np.isnan(judged), np.nan, judged == 0), inside),
     )
 
 

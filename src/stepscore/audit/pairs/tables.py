@@ -10,7 +10,6 @@ from stepscore._tables import (
     TableRow,
     count_cell,
     estimate_cell,
-    percent_cell,
     text_cell,
 )
 from stepscore.audit.pairs.pair import SPANS
@@ -31,7 +30,6 @@ def pair_table(results: Sequence[PairResult]) -> PrintedTable:
             cells = (
                 text_cell(f"{result.judge}: {score.span}"),
                 *(estimate_cell(e, score.accuracy.n, f"pairs:{name}") for name, e in named.items()),
-                percent_cell(score.ties, metric="pairs:ties"),
                 count_cell(score.accuracy.n, "n"),
             )
             rows.append(TableRow(cells, {"judge": result.judge, "span": score.span}))

@@ -160,10 +160,9 @@ def audit(
             on_done=bars.advance,
         )
     written = result.write(out)
-    rows = [one.to_dict() for one in (*result.results, *result.trivial)]
-    print_result(
-        chosen_form, audit_tables(result), result.to_dict(), csv_rows=rows, notes=headline_sentences(result)
-    )
+    stored = result.to_dict()
+    rows = [*stored["results"], *stored["trivial"], *(stored["agreement"] or {"rows": []})["rows"]]
+    print_result(chosen_form, audit_tables(result), stored, csv_rows=rows, notes=headline_sentences(result))
     counts = ", ".join(f"{count} {outcome}" for outcome, count in result.counts().items())
     err().print(f"{counts}; protocol {result.protocol}\nAudit: {written}", soft_wrap=True)
 

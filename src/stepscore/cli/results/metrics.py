@@ -119,7 +119,6 @@ def metrics(
         chosen,
         results.tables(show, episodes, note, tuple(text for text in notes if text)),
         records,
-        csv_rows=[_flat(row) for row in records],
     )
     if chosen is Format.TABLE:
         if show is Show.SUBGOALS and not results.subgoals:
@@ -221,10 +220,6 @@ def with_notes(tables: list[PrintedTable], notes: Sequence[str]) -> list[Printed
     if not tables or not notes:
         return tables
     return [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *notes))]
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row["group"], **{name: value for name, value in row.items() if name != "group"}}
 
 
 def _print_episodes(episodes: EpisodeMetrics, apart: Sequence[str], form: Format) -> None:
