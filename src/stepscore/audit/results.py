@@ -13,6 +13,7 @@ from stepscore import __version__
 from stepscore._files import write_json
 from stepscore.analysis import JudgeAgreement
 from stepscore.analysis.printed import judge_records
+from stepscore.analysis.validation import Measured, Validation
 from stepscore.audit.plan import AuditPlan
 from stepscore.audit.probe import Bound, Outcome
 from stepscore.runs import Run, finite_or_none
@@ -204,10 +205,36 @@ class Audit:
             "runs": {name: path.name if name == "judge" else name for name, path in self.runs.items()},
         }
 
-    def write(self, folder: Path) -> Path:
-        """Write ``audit.json`` into a folder; return its path."""
+    def validation(self, measured_by: str = "") -> Validation:
+        """Return what it showed as the record that is quoted beside scores of the same protocol.
+
+        Args:
+            measured_by: Who made the audit.
+        """
+        agreements = () if self.agreement is None else self.agreement.agreements
+        success = next((a for a in agreements if a.question == "success" and a.baseline_for is None), None)
+        probes = {name: self.result(name) for name in ("other-task", "round-trip")}
+        measured = {name: None if one is None else Measured.of(one.effect) for name, one in probes.items()}
+        return Validation(
+            self.protocol,
+            self.judge,
+            self.model,
+            measured_by,
+            self.created,
+            Path(self.source).name,
+            self.episodes,
+            self.tasks,
+            self.cameras,
+            None if success is None else Measured.of(success.balanced),
+            measured["other-task"],
+            measured["round-trip"],
+        )
+
+    def write(self, folder: Path, measured_by: str = "") -> Path:
+        """Write ``audit.json`` and ``validation.json`` into a folder; return the path of the first."""
         path = folder / "audit.json"
         write_json(path, self.to_dict())
+        self.validation(measured_by).write(folder / "validation.json")
         return path
 
 

@@ -119,6 +119,24 @@ HeldOut = Annotated[
     typer.Option("--held-out", help="Leave out episodes that a calibration map of the run was fitted on."),
 ]
 
+ValidationFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--validation",
+        metavar="FILE",
+        help="validation.json of an audit of this judge; it is kept in the run and quoted below its scores.",
+    ),
+]
+
+
+def keep_validation(runs: Sequence[Run], file: Path | None) -> None:
+    """Keep the file of --validation in the runs, where it is given."""
+    from stepscore.analysis.validation import add_validation
+
+    if file is not None:
+        add_validation(runs, file)
+
+
 COST = "Models: cost and speed"
 ModelOptions = Annotated[
     list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")

@@ -13,6 +13,7 @@ from scipy.stats import kendalltau
 import stepscore
 from stepscore.analysis import agreement_with_baselines
 from stepscore.analysis.against_labels.curves import _stage_measures
+from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.judges import Ask
@@ -73,6 +74,15 @@ def test_progress_is_held_against_its_labels(rows: dict[str, stepscore.types.Est
     assert rows["judge:progress EPR of labels"].value == pytest.approx(np.mean([epr(b) for _, b in pairs]))
     assert rows["judge:progress tau"].n == 6
     assert "judge:stage error" not in rows
+
+
+def test_a_level_curve_has_no_interval_that_it_did_not_earn() -> None:
+    level = level_estimate(np.zeros(40), {})
+    assert level.value == 0.0
+    assert np.isnan(level.hi)
+    assert level.method == "no variation"
+    assert level_estimate(np.array([0.1, 0.4, 0.2, 0.3, 0.35, 0.2]), {}).lo > 0
+    assert level_estimate(np.full(4, np.nan), {}).n == 0
 
 
 SPANS = [("reach", 0.0, 1.0), ("grasp", 1.0, 2.5), ("lift", 2.5, 4.0)]

@@ -36,6 +36,7 @@ KINDS: dict[str, Kind] = {
     "run-tables": Kind(run_folders.make_tables, 16),
     "run-journal": Kind(run_folders.make_journal, 14),
     "run-json": Kind(run_folders.make_json, 12),
+    "validation": Kind(run_folders.make_validation, 8),
     "run-files": Kind(run_folders.make_files, 10),
     "no-run": Kind(run_folders.make_no_run, 8),
     "options": Kind(options.make_options, 30),

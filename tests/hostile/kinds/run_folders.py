@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from random import Random
@@ -51,6 +52,35 @@ def make_tables(rng: Random, here: Path, good: Path) -> Case:
     chosen = rng.sample((*TABLES, "usage"), rng.choice((1, 1, 2)))
     what = ", ".join(damage(run / f"{table}.parquet", rng) for table in chosen)
     return Case(what, commands(rng, here, good, name), f"made/runs/{name}", unprivileged="unreadable" in what)
+
+
+def make_validation(rng: Random, here: Path, good: Path) -> Case:
+    """Damage a validation record that is given, or that lies in the run."""
+    _, run = copy_run(rng, here, good)
+    number = {"value": 0.5, "lo": None, "hi": None, "n": 3}
+    record = {
+        "format": 1,
+        "protocol_hash": json.loads((run / "run.json").read_text(encoding="utf-8"))["protocol_hash"],
+        "judge": "topreward",
+        "measured_by": "someone",
+        "created": "2026-01-01",
+        "episodes": 3,
+        "tasks": ["open the drawer"],
+        "cameras": ["top"],
+        "success": number,
+        "grounding": number,
+    }
+    inside = rng.random() < 0.5
+    path = run / "validation.json" if inside else here / "validation.json"
+    path.write_text(json.dumps(record), encoding="utf-8")
+    what = damage(path, rng)
+    given = [] if inside else ["--validation", str(path)]
+    asked = [["metrics", str(run)], ["compare", str(run)], ["report", str(run), "-o", str(here / "page")]]
+    return Case(
+        f"record {what}",
+        [[*arguments, *given] for arguments in rng.sample(asked, 2)],
+        unprivileged=what.endswith("unreadable"),
+    )
 
 
 def make_journal(rng: Random, here: Path, good: Path) -> Case:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.episode_metrics import (
     EpisodeCurve,
     EpisodeMetrics,
@@ -29,7 +30,6 @@ from stepscore.analysis.episode_metrics import (
 )
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
 from stepscore.metrics import boundary_f1, epr, kendall_tau
-from stepscore.metrics.stats import mean_estimate
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 
@@ -85,7 +85,7 @@ def curve_agreement(
         }
         rows += [
             GroupEstimate(
-                {"judge": judge, **group}, f"judge:{name}", mean_estimate(known[chosen], **resampling)
+                {"judge": judge, **group}, f"judge:{name}", level_estimate(known[chosen], resampling)
             )
             for name, known in values.items()
             if np.any(~np.isnan(known[chosen]))

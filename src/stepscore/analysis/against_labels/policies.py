@@ -7,7 +7,6 @@ policy less that of another, over the episodes that have both; likewise for prog
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes, task_of
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
 from stepscore.metrics.agreement import PolicyRanking, rank_policies
@@ -229,7 +229,7 @@ def _error(
     judged, labelled = answers[own], labels[own]
     gaps = judged - labelled
     if quantity == "progress":
-        return PolicyError(policy, *(_mean(values, groups) for values in (judged, labelled, gaps)))
+        return PolicyError(policy, *(level_estimate(values, groups) for values in (judged, labelled, gaps)))
     error = mean_estimate(gaps, **groups)
     if not np.any(gaps):  # neither of the two errors: as wide to one side as to the other
         error = replace(error, lo=-error.hi)
@@ -237,14 +237,6 @@ def _error(
         # Misses alone are a rate as false alarms alone are, and get a rate's interval.
         error = _negated(mean_estimate(-gaps, **groups))
     return PolicyError(policy, rate_estimate(judged, **groups), rate_estimate(labelled, **groups), error)
-
-
-def _mean(values: FloatArray, groups: dict[str, Any]) -> Estimate:
-    estimate = mean_estimate(values, **groups)
-    # Progress that is 0 or 1 throughout is a level, not a rate of yes and no.
-    return (
-        replace(estimate, lo=math.nan, hi=math.nan, method="no variation") if not np.ptp(values) else estimate
-    )
 
 
 def _negated(estimate: Estimate) -> Estimate:

@@ -37,6 +37,7 @@ from stepscore.analysis.findings.trust_aspects import (
 )
 from stepscore.analysis.findings.wording import listed, plural
 from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.analysis.validation import validation_notes
 from stepscore.judges import BASELINES
 from stepscore.runs import Run
 
@@ -117,6 +118,7 @@ def judge_trust(runs: Run | Sequence[Run], metrics: EpisodeMetrics | None = None
         notes.append(
             "Its verdict on success is uncalibrated: by its published rule, not by a map fitted on labels."
         )
+    notes += validation_notes(opened)
     return JudgeTrust(judge, tuple(one for one in aspects if one is not None), tuple(notes))
 
 

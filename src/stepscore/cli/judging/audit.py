@@ -75,6 +75,12 @@ def audit(
         bool,
         typer.Option("--trivial/--no-trivial", help="Audit clock, constant and image difference beside it."),
     ] = True,
+    measured_by: Annotated[
+        str,
+        typer.Option(
+            "--measured-by", metavar="NAME", help="Who makes the audit; stated in its validation.json."
+        ),
+    ] = "",
     seed: Annotated[
         int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the subsets.")
     ] = 0,
@@ -159,7 +165,7 @@ def audit(
             on_start=bars.start,
             on_done=bars.advance,
         )
-    written = result.write(out)
+    written = result.write(out, measured_by)
     stored = result.to_dict()
     rows = [*stored["results"], *stored["trivial"], *(stored["agreement"] or {"rows": []})["rows"]]
     print_result(chosen_form, audit_tables(result), stored, csv_rows=rows, notes=headline_sentences(result))

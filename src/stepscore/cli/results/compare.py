@@ -27,6 +27,7 @@ def compare(
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
     held_out: options.HeldOut = False,
+    validation: options.ValidationFile = None,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -37,13 +38,18 @@ def compare(
     """
     from stepscore.analysis import compare as compare_runs
     from stepscore.analysis.printed import comparison_tables
+    from stepscore.analysis.validation import validation_notes
+    from stepscore.runs import open_run
 
     chosen = chosen_format(output_format, json=json, csv=csv)
     names = options.split_names(metric)
     keys = options.split_names(by) or []
     compared = compare_runs(runs, keys, metrics=names, revision=revision, done_at=done_at, held_out=held_out)
+    opened = [open_run(path) for path in runs]
+    options.keep_validation(opened, validation)
+    notes = (*compared.notes, *validation_notes(opened))
     rows = compared.to_dicts()
     flat = [{**row, "a": group_name(row["a"]), "b": group_name(row["b"])} for row in rows]
-    print_result(chosen, comparison_tables(compared, compared.notes), rows, csv_rows=flat)
+    print_result(chosen, comparison_tables(compared, notes), rows, csv_rows=flat)
     if chosen is Format.TABLE and not rows:
-        print_notes(("Nothing can be compared: no metric is known in two of the groups.", *compared.notes))
+        print_notes(("Nothing can be compared: no metric is known in two of the groups.", *notes))

@@ -79,6 +79,7 @@ def metrics(
             help="With --show abstention: the share of accepted verdicts on success that may be wrong.",
         ),
     ] = 0.05,
+    validation: options.ValidationFile = None,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -89,10 +90,12 @@ def metrics(
     the cells of the tables.
     """
     from stepscore.analysis import add_protocol_keys, distinct_runs, measure_episodes, mixed_note
+    from stepscore.analysis.validation import validation_notes
     from stepscore.runs import open_run
 
     chosen = chosen_format(output_format, json=json, csv=csv)
     opened = distinct_runs(open_run(path) for path in runs)
+    options.keep_validation(opened, validation)
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
     episodes = measure_episodes(
@@ -114,7 +117,7 @@ def metrics(
     )
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known."
     records = [{**row, "revision": revision} for row in results.records(show)]
-    notes = [*episodes.notes, mixed_note(asked, keys)]
+    notes = [*episodes.notes, mixed_note(asked, keys), *validation_notes(opened)]
     print_result(
         chosen,
         results.tables(show, episodes, note, tuple(text for text in notes if text)),

@@ -30,6 +30,7 @@ def report(
     source: options.RunSource = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
+    validation: options.ValidationFile = None,
 ) -> None:
     """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
 
@@ -43,6 +44,7 @@ def report(
     if source is not None and no_videos:
         raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
     opened = [open_run(path) for path in runs]
+    options.keep_validation(opened, validation)
     err().print(f"Measuring {sum(run.judgements().num_rows for run in opened)} judgements …")
     page = write_report(
         opened,
