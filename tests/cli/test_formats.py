@@ -19,6 +19,7 @@ from stepscore.cli.results import compare as compare_command
 from stepscore.cli.results import metrics as metrics_command
 from stepscore.cli.results.metrics import Show
 from stepscore.errors import OptionError
+from stepscore.models.calls import CallCache
 from tests.cli.five_forms import (
     Printed,
     all_forms,
@@ -30,7 +31,7 @@ from tests.cli.five_forms import (
     shown_cells,
     written,
 )
-from tests.cli.printed_forms import read_latex, read_markdown
+from tests.cli.printed_forms import read_latex, read_markdown, read_terminal
 from tests.report.made_runs import write_run
 
 HOSTILE = r"50%_of {a}|b & c$ #1 ~x^2 \end{table} <b> [x]* --- ``q'' … [bold] π₀ a→b α−é²"
@@ -233,6 +234,34 @@ def test_a_source_has_five_forms(toys: Path) -> None:
     found = {(line["row"], line["column"]): int(line["value"]) for line in lines if "task" in line["table"]}
     assert found == stored
     assert tables[0].title == "Episodes by task and policy"
+
+
+def test_what_is_installed_has_five_forms() -> None:
+    tables = read_markdown(printed("markdown", "doctor"))
+    assert read_latex(printed("latex", "doctor")) == tables
+    assert [table.title for table in tables] == ["Versions", "Extras", "Models", "Judges"]
+    stored = json.loads(printed("json", "doctor"))
+    lines = list(csv.DictReader(io.StringIO(printed("csv", "doctor"))))
+    for table in tables[1:]:
+        ready = {row[0][0]: row[1][0] for row in table.rows}
+        assert ready == {row["name"]: "yes" if row["ready"] else "no" for row in stored[table.title.lower()]}
+        in_table = [line for line in lines if line["table"] == table.title and line["column"] != "note"]
+        assert {line["row"]: line["value"] for line in in_table} == ready
+
+
+def test_cached_answers_have_five_forms(tmp_path: Path) -> None:
+    file = tmp_path / "calls_a&b.sqlite"
+    cache = CallCache(file)
+    for key in ("1", "2"):
+        cache.put(key, "mock/50%_x", {"text": "yes"})
+    command = ("cache", "stats", "--path", file)
+    (table,) = read_markdown(printed("markdown", *command))
+    assert read_latex(printed("latex", *command)) == [table]
+    assert read_terminal(printed("table", *command)) == [table]
+    (row,) = json.loads(printed("json", *command))["models"]
+    (line,) = csv.DictReader(io.StringIO(printed("csv", *command)))
+    assert line == {name: str(value) for name, value in row.items()}
+    assert [text for text, _, _ in table.rows[0]][:2] == ["mock/50%_x", "2"]
 
 
 def test_weights_have_five_forms(toy_run: Path, tmp_path: Path) -> None:

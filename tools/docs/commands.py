@@ -64,14 +64,18 @@ def parameters(command: Command) -> list[tuple[str, str]]:
             parameter.metavar = ""  # a flag takes no value
         record = parameter.get_help_record(context)
         if record is not None:
-            records.append((record[0].strip(), " ".join(record[1].split())))
+            written = record[0].split(" <")[0]  # without the Python type of an argument
+            records.append((written.strip(), " ".join(record[1].split())))
     return records
 
 
 def command_page(command: Command) -> str:
     """Return the page of a command: what it does, how it is called, every argument and option."""
     context = typer.Context(command.command, info_name=command.name, **CONTEXT_SETTINGS)
-    usage = " ".join([command.name, *command.command.collect_usage_pieces(context)])
+    pieces = (
+        piece.replace("{", "").replace("}", "") for piece in command.command.collect_usage_pieces(context)
+    )
+    usage = " ".join([command.name, *pieces])
     rows = [f"| `{_cell(left)}` | {escape(right)} |" for left, right in parameters(command)]
     text = _words(str(command.command.help).strip())
     parts = [

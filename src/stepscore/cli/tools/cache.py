@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from stepscore._files import atomic_path
-from stepscore.cli import options
-from stepscore.cli.tables import err, out, print_json, table
+from stepscore._tables import Cell, Column, PrintedTable, TableRow, count_cell, text_cell
+from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.tables import err, print_result
 
 app = typer.Typer(help="Manage the cache of models' answers: stats, prune, export.", no_args_is_help=True)
 CachePath = Annotated[
@@ -21,28 +21,30 @@ CachePath = Annotated[
 
 
 @app.command()
-def stats(path: CachePath = None, json: options.Json = False) -> None:
+def stats(
+    path: CachePath = None, output_format: FormatName = None, json: Json = False, csv: Csv = False
+) -> None:
     """Print the number, size and dates of the cached answers of each model."""
     from stepscore.models.calls import CallCache
 
+    chosen = chosen_format(output_format, json=json, csv=csv)
     cache = CallCache(path)
     rows = [asdict(row) for row in cache.stats()]
-    if json:
-        print_json({"path": str(cache.path), "models": rows})
-        return
     lines = [
-        [
-            escape(r["model"]),
-            str(r["calls"]),
-            f"{r['bytes'] / 1e6:.1f} MB",
-            escape(r["oldest"][:10]),
-            escape(r["newest"][:10]),
-        ]
+        (
+            text_cell(r["model"]),
+            count_cell(r["calls"], "calls"),
+            Cell(f"{r['bytes'] / 1e6:.1f} MB", metric="bytes", value=float(r["bytes"])),
+            text_cell(r["oldest"][:10]),
+            text_cell(r["newest"][:10]),
+        )
         for r in rows
     ]
-    out().print(
-        table(f"Answers in {escape(str(cache.path))}", ["model", "calls", "size", "oldest", "newest"], lines)
-    )
+    heads = ("model", "calls", "size", "oldest", "newest")
+    columns = tuple(Column(head, left=not place) for place, head in enumerate(heads))
+    printed = PrintedTable(f"Answers in {cache.path}", columns, tuple(TableRow(line) for line in lines))
+    notes = () if rows else ("Nothing is cached.",)
+    print_result(chosen, [printed], {"path": str(cache.path), "models": rows}, csv_rows=rows, notes=notes)
 
 
 @app.command()

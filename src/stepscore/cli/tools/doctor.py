@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -12,8 +12,9 @@ from rich.markup import escape
 
 from stepscore import __version__
 from stepscore._extras import EXTRAS, missing_modules
-from stepscore.cli import options
-from stepscore.cli.tables import out, print_json, table
+from stepscore._tables import Column, PrintedTable, TableRow, text_cell
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.tables import out, print_result, table
 from stepscore.errors import install_command
 
 CORE = ("numpy", "scipy", "pyarrow", "av", "tokenizers", "safetensors", "pydantic", "starlette")
@@ -30,14 +31,15 @@ NOTES = {
 Row = dict[str, Any]
 
 
-def doctor(json: options.Json = False) -> None:
+def doctor(output_format: FormatName = None, json: Json = False, csv: Csv = False) -> None:
     """Show what is installed, which judges and models can run here, and what the others need.
 
     Nothing is loaded, downloaded or asked: a model that can run may still lack its weights or its server.
     """
+    chosen = chosen_format(output_format, json=json, csv=csv)
     found = examine()
-    if json:
-        print_json(found)
+    if chosen is not Format.TABLE:
+        print_result(chosen, _tables(found), found)
         return
     installed = ", ".join(f"{name} {number}" for name, number in found["packages"].items())
     out().print(
@@ -124,6 +126,21 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _tables(found: dict[str, Any]) -> list[PrintedTable]:
+    """Return what is found as tables, as a report of a bug shows them."""
+    versions = {name: found[name] for name in ("stepscore", "python", "platform")} | found["packages"]
+    tables = [_printed("Versions", ("name", "version"), list(versions.items()))]
+    for title, ready in (("Extras", "installed"), ("Models", "runs here"), ("Judges", "runs here")):
+        rows = [(r["name"], "yes" if r["ready"] else "no", r["note"]) for r in found[title.lower()]]
+        tables.append(_printed(title, ("name", ready, "note"), rows))
+    return tables
+
+
+def _printed(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> PrintedTable:
+    lines = tuple(TableRow(tuple(text_cell(text) for text in row)) for row in rows)
+    return PrintedTable(title, tuple(Column(head, left=True) for head in heads), lines)
 
 
 def _print(title: str, rows: list[Row], ready: str) -> None:
