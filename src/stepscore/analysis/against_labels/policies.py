@@ -285,7 +285,8 @@ def _ranking_sentence(ranking: PolicyRanking, quantity: Quantity) -> str:
 def _interval(estimate: Estimate) -> str:
     if np.isnan(estimate.lo):
         return f" (n {estimate.n}, no interval: {estimate.method})"
-    return f" [{100 * estimate.lo:.1f}, {100 * estimate.hi:.1f}]"
+    lo, hi = (round(100 * end, 1) + 0.0 for end in (estimate.lo, estimate.hi))  # no -0.0
+    return f" [{lo:.1f}, {hi:.1f}]"
 
 
 def _bounds(estimate: Estimate) -> str:
