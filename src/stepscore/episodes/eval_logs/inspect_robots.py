@@ -35,6 +35,7 @@ DEFAULT_FPS = 10.0
 """Steps per second where the log states no ``control_hz``; what inspect-robots plays frames at."""
 EMPTY_BYTES = 128
 """Size of a frame file without pixels: simulators write such before their first image."""
+ARRAY_MAGIC = b"\x93NUMPY"
 SUCCESS_WORDS = frozenset({"success", "pass", "yes", "y", "1", "true"})
 FAILURE_WORDS = frozenset({"failure", "fail", "failed", "no", "n", "0", "false"})
 SUCCESS_SCORERS = {"success_at_end": "holds", "reached_goal_state": "ever"}
@@ -164,13 +165,23 @@ def _streams(stats: object, log: Path) -> dict[str, dict[int, Path]]:
     found: dict[str, dict[int, Path]] = {}
     try:
         entries = sorted(os.scandir(log.parent / "frames" / stamp), key=lambda entry: entry.name)
-        for entry in entries:
-            match = _FRAME.fullmatch(entry.name)
-            if match and entry.is_file() and entry.stat().st_size > EMPTY_BYTES:
-                found.setdefault(match["stream"], {})[int(match["step"])] = Path(entry.path)
     except OSError:
         return found
+    for entry in entries:
+        match = _FRAME.fullmatch(entry.name)
+        if match and not _is_empty(entry):
+            found.setdefault(match["stream"], {})[int(match["step"])] = Path(entry.path)
     return found
+
+
+def _is_empty(entry: os.DirEntry[str]) -> bool:
+    """Return whether a frame is an array without pixels; what is no array is read, and is its trial's error."""
+    try:
+        if not entry.is_file() or entry.stat().st_size > EMPTY_BYTES:
+            return False
+        return Path(entry.path).read_bytes().startswith(ARRAY_MAGIC)
+    except OSError:
+        return False
 
 
 def _views(
