@@ -8,8 +8,10 @@ import { metricName } from "./metric-name";
 import { distinct } from "./names";
 
 /** What is measured of yes and no answers, in the order of the columns; "precision" of those called a success. */
-const OF_ANSWERS = ["accuracy", "balanced accuracy", "precision", "recall", "F1", "MCC"];
-const CORRELATIONS = ["MCC", "VOC", "stage_CCC"];
+const OF_ANSWERS = ["accuracy", "balanced accuracy", "precision", "recall", "F1", "MCC", "FPR", "FNR", "kappa"];
+/** Rates of errors. */
+const LOWER = ["FPR", "FNR"];
+const CORRELATIONS = ["MCC", "kappa", "VOC", "stage_CCC"];
 
 /** Verdicts on success, order and progress, verdicts on subgoals: a table each; null where nothing is known. */
 export function agreementTables(context: Context): HTMLElement | null {
@@ -73,7 +75,7 @@ function subgoalTable(context: Context, row: JudgeAgreement): HTMLElement | null
       context,
       "",
       "Task and subgoal",
-      measures.map((measure) => [measure, "higher"]),
+      measures.map((measure) => [measure, LOWER.includes(measure) ? "lower" : "higher"]),
       questions.map((name) => ({
         heading: [name],
         baseline: false,
@@ -152,7 +154,8 @@ function questionOf(name: string): string {
 }
 
 function better({ data }: Context, name: string): MetricInfo["better"] {
-  return data.metric(name)?.better ?? "higher";
+  const error = LOWER.some((ending) => name.endsWith(`: ${ending}`));
+  return data.metric(name)?.better ?? (error ? "lower" : "higher");
 }
 
 function judgeName(row: JudgeAgreement): string {

@@ -71,7 +71,8 @@ def _row(
 ) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     for a in agreement.agreements:
-        cells |= {f"{a.question}: {name}": pack(estimate) for name, estimate in a.named().items()}
+        estimates = {**a.named(), **a.errors()}
+        cells |= {f"{a.question}: {name}": pack(estimate) for name, estimate in estimates.items()}
     cells |= {m.metric.removeprefix("judge:"): pack(m.estimate) for m in agreement.ranking}
     inside = np.zeros(len(metrics), dtype=bool)
     inside[chosen] = True
