@@ -302,7 +302,18 @@ class TestWarningsAndDetails:
         page.get_by_text("Agreement of judges with labels").click()
         table = page.locator(".agreement table").first
         heads = [text.split("\u00a0")[0] for text in table.locator("thead th").all_inner_texts()]
-        assert heads == ["Judge", "n", "accuracy", "balanced accuracy", "precision", "recall", "F1", "MCC"]
+        measures = [
+            "accuracy",
+            "balanced accuracy",
+            "precision",
+            "recall",
+            "F1",
+            "MCC",
+            "FPR",
+            "FNR",
+            "kappa",
+        ]
+        assert heads == ["Judge", "n", *measures]
         judges = table.locator("tbody th").all_inner_texts()
         assert len(judges) == len(set(judges)) == 5
         (run,) = [open_run(showcase.runs[0])]
