@@ -70,6 +70,25 @@ Potential = Annotated[
         "--potential", metavar="NAME", help="Progress label that is the truth, where there are several."
     ),
 ]
+JudgeOptions = Annotated[
+    list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="Model that answers the judge: hf/PATH-OR-ID, openai-api/..., embedded (simulated scenes only); "
+        "see `stepscore ls models`.",
+    ),
+]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option("--calibration", metavar="FILE", help="Calibration map of `stepscore calibrate`."),
+]
+Views = Annotated[
+    str | None, typer.Option("--views", metavar="A,B", help="Only these cameras, in this order.")
+]
 SubgoalsFile = Annotated[
     Path | None, typer.Option("--subgoals", metavar="FILE", help="Subgoals of each task (YAML).")
 ]

@@ -41,19 +41,11 @@ def audit(
         Path,
         typer.Option("--out", "-o", metavar="AUDIT", help="Folder of the audit; an existing one goes on."),
     ],
-    judge_options: Annotated[
-        list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="Model that answers the judge, as in `judge`."),
-    ] = None,
+    judge_options: options.JudgeOptions = [],  # noqa: B006 - typer copies it
+    model: options.JudgeModel = None,
     model_options: options.ModelOptions = [],  # noqa: B006
     base_url: options.BaseUrl = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option("--calibration", metavar="FILE", help="Calibration map of `stepscore calibrate`."),
-    ] = None,
+    calibration: options.CalibrationFile = None,
     probes: Annotated[
         str,
         typer.Option(
@@ -84,9 +76,7 @@ def audit(
     seed: Annotated[
         int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the subsets.")
     ] = 0,
-    views: Annotated[
-        str | None, typer.Option("--views", metavar="A,B", help="Only these cameras, in this order.")
-    ] = None,
+    views: options.Views = None,
     task: options.Task = None,
     limit: options.Limit = None,
     subgoals: options.SubgoalsFile = None,

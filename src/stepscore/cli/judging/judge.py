@@ -41,27 +41,12 @@ def judge(
             "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
         ),
     ],
-    judge_options: Annotated[
-        list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="Model that answers the judge: hf/PATH-OR-ID, openai-api/..., embedded (simulated scenes only); "
-            "see `stepscore ls models`.",
-        ),
-    ] = None,
+    judge_options: options.JudgeOptions = [],  # noqa: B006 - typer copies it
+    model: options.JudgeModel = None,
     model_options: options.ModelOptions = [],  # noqa: B006
     base_url: options.BaseUrl = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option("--calibration", metavar="FILE", help="Calibration map of `stepscore calibrate`."),
-    ] = None,
-    views: Annotated[
-        str | None, typer.Option("--views", metavar="A,B", help="Only these cameras, in this order.")
-    ] = None,
+    calibration: options.CalibrationFile = None,
+    views: options.Views = None,
     task: options.Task = None,
     limit: options.Limit = None,
     episode_ids: Annotated[

@@ -59,19 +59,11 @@ def score_command(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="RUN", help="Run folder; an existing one is resumed.")
     ],
-    judge_options: Annotated[
-        list[str], typer.Option("-J", metavar="KEY=VALUE", help="An option of the judge; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="MODEL", help="Model that answers the judge, as in `judge`."),
-    ] = None,
+    judge_options: options.JudgeOptions = [],  # noqa: B006 - typer copies it
+    model: options.JudgeModel = None,
     model_options: options.ModelOptions = [],  # noqa: B006
     base_url: options.BaseUrl = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option("--calibration", metavar="FILE", help="Calibration map of `stepscore calibrate`."),
-    ] = None,
+    calibration: options.CalibrationFile = None,
     reader: options.ReaderName = None,
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
