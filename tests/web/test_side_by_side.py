@@ -125,3 +125,22 @@ def test_the_menu_offers_the_same_scene_and_jumps_name_the_episode(
     assert "red_00: Largest drop" in page.locator(".jump-status").inner_text()
     page.locator("[data-jump=apart]").click()
     assert "Largest disagreement" in page.locator(".jump-status").inner_text()
+
+
+def test_a_click_holds_while_the_list_is_drawn_anew(
+    showcase: Report, watched: Callable[..., Watched]
+) -> None:
+    page = watched().goto(f"{showcase.address}#/explorer/watcher/hasty%2Fred_00/7")
+    row = page.locator(".list-row[data-episode='steady/red_00']")
+    row.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)  # the list is drawn again after it was scrolled
+    box = row.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.evaluate(
+        "() => new Promise((drawn) => { document.querySelector('.list').dispatchEvent(new Event('scroll')); "
+        "requestAnimationFrame(() => requestAnimationFrame(drawn)); })"
+    )
+    page.mouse.up()
+    expect(page.locator("article")).to_have_attribute("data-episode", "steady/red_00", timeout=10_000)

@@ -15,10 +15,15 @@ export interface ListOptions {
 
 export class VirtualList {
   readonly element: HTMLElement;
-  private readonly space = h("div", { class: "list-space", role: "presentation" });
+  private readonly space = h("div", {
+    class: "list-space",
+    role: "presentation",
+    onpointerdown: () => this.press(),
+  });
   private length = 0;
   private chosen = -1;
   private waiting = 0;
+  private pressed = false;
 
   constructor(private readonly options: ListOptions) {
     this.element = h(
@@ -74,7 +79,21 @@ export class VirtualList {
       });
   }
 
+  /** Draw nothing until the button is released: a row that is replaced while it is pressed would lose its click. */
+  private press(): void {
+    this.pressed = true;
+    const released = (): void => {
+      removeEventListener("pointerup", released);
+      removeEventListener("pointercancel", released);
+      this.pressed = false;
+      setTimeout(() => this.draw()); // after the click
+    };
+    addEventListener("pointerup", released);
+    addEventListener("pointercancel", released);
+  }
+
   private draw(): void {
+    if (this.pressed) return;
     const { rowHeight } = this.options;
     const first = Math.max(0, Math.floor(this.element.scrollTop / rowHeight) - 5);
     const last = Math.min(this.length, first + Math.ceil(this.element.clientHeight / rowHeight) + 10);
