@@ -137,6 +137,8 @@ def with_stand_ins(words: list[str]) -> list[str]:
         kept += ["--labels", _LABELS] if "--labels" not in kept else []
     if kept[:2] == ["pairs", "score"]:
         kept[kept.index("-o") + 1] = "scored-pairs"
+    if "--validation" in kept:  # of the run that was audited; another protocol is refused
+        kept[1] = "AUDIT/judge"
     if kept[0] == "plan":
         kept[kept.index("-o") + 1] = "planned.yaml"
         kept += ["--force"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from stepscore.models.calls.claims import CLAIM_S, is_dead
 
 MAX_VALUE_BYTES = 1 << 26
 """Longest cached value that is unpacked, in bytes."""
+
+WAL_ATTEMPTS, WAL_PAUSE_S = 100, 0.1
+"""How often, and after how many seconds, a cache that another process opens for the first time is tried again."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS calls (
@@ -63,11 +67,22 @@ class CallCache:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=30, check_same_thread=False, isolation_level=None)
             self._check_tables()
-            self._db.execute("PRAGMA journal_mode=WAL")
+            self._use_wal()
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_TABLES)
         except (OSError, ValueError, sqlite3.Error) as error:
             raise self._broken(error) from error
+
+    def _use_wal(self) -> None:
+        """Switch to a write-ahead log; SQLite does not wait for another process that switches at the same time."""
+        for attempt in range(WAL_ATTEMPTS):
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or attempt == WAL_ATTEMPTS - 1:
+                    raise
+                time.sleep(WAL_PAUSE_S)
 
     def _check_tables(self) -> None:
         """Raise an error for a database that is another program's, before anything is written to it."""
