@@ -199,3 +199,24 @@ def test_an_audit_of_real_files_reads_their_labels(tmp_path: Path) -> None:
     assert by_name["frozen-first"].outcome == "pass"
     assert by_name["reversed"].outcome == "fail"
     assert by_name["reversed"].eligible == sum(bool(one.labels.success) for one in episodes)
+
+
+def test_a_probe_that_is_not_passed_names_its_worst_episodes_and_one_that_passes_none(tmp_path: Path) -> None:
+    episodes = scripted_episodes(3)
+    options = AuditOptions(probes=["reversed", "slowed"], full=True, trivial=False)
+    found = audit(episodes, get_judge("linear-time"), tmp_path / "audit", options)
+    failed, passed = found.results
+    assert (failed.outcome, passed.outcome) == ("fail", "pass")
+    successes = {one.id for one in episodes if one.labels.success}
+    assert {case.episode for case in failed.worst} <= successes
+    assert len(failed.worst) == 6
+    assert all(case.changed == f"{case.episode}~reversed" for case in failed.worst)
+    effects = [case.effect for case in failed.worst]
+    assert effects == sorted(effects, reverse=True)
+    assert passed.worst == ()
+    stored = json.loads(json.dumps(found.to_dict()))["results"]
+    assert stored[0]["worst"][0] == {
+        "episode": failed.worst[0].episode,
+        "changed": failed.worst[0].changed,
+        "effect": effects[0],
+    }

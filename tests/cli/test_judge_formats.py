@@ -81,7 +81,12 @@ def test_an_audit_is_the_same_in_five_forms(audited: Printed, capsys: pytest.Cap
     made = audited.tables
     headline, probes, *agreement = made
     assert [table.rows for table in tables] == [shown_cells(table) for table in made]
-    assert_same_rows(lines, [*stored["results"], *stored["trivial"], *stored["agreement"]["rows"]])
+    assert any(row["worst"] for row in stored["trivial"])
+    probed = [  # CSV has numbers alone: the episodes to look at first are in JSON
+        {name: value for name, value in row.items() if name != "worst"}
+        for row in (*stored["results"], *stored["trivial"])
+    ]
+    assert_same_rows(lines, [*probed, *stored["agreement"]["rows"]])
     assert check_tables(agreement, stored["agreement"]["rows"]) > 10
     own = {row["probe"]: row for row in stored["results"]}
     trivial = {(row["probe"], SHORT.get(row["judge"], row["judge"])): row for row in stored["trivial"]}

@@ -27,10 +27,10 @@ from stepscore.audit.again import repeated, resampled
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes
 from stepscore.audit.plan import AuditPlan, make_plan
-from stepscore.audit.probe import Bound, Case, Context, Probe
+from stepscore.audit.probe import Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import choose_probes
 from stepscore.audit.probes.images import distance
-from stepscore.audit.results import Audit, ProbeResult
+from stepscore.audit.results import Audit, ProbeResult, WorstCase
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import StepScoreError
 from stepscore.judges import Judge, get_judge
@@ -44,6 +44,10 @@ TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
 AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
 AGAIN_SHARE = 0.5
 """Share of the episodes, of which at most 40 are taken, that are judged again and with denser sampling."""
+
+
+WORST_EPISODES = 6
+"""Episodes that the result of a probe names, at most, where it is not passed."""
 
 
 @dataclass(frozen=True)
@@ -180,16 +184,18 @@ class _Runner:
         cases = [Case(e, e, main[e.id], other[e.id]) for e in episodes if e.id in main and e.id in other]
         effects = np.array([distance(case) for case in cases], dtype=np.float64)
         estimate = _estimate(effects, [case.episode for case in cases], rate=False)
+        outcome = bound.decide(estimate)
         return ProbeResult(
             name,
             "again",
             judge.name,
             estimate,
-            bound.decide(estimate),
+            outcome,
             bound,
             expectation,
             DISTANCE_NAME,
             len(episodes),
+            worst=_worst(cases, effects, bound, outcome),
         )
 
     def _score(self, episodes: list[Episode], judge: Judge, name: str) -> Run:
@@ -245,16 +251,33 @@ def probe_result(
         cases.append(Case(by_id[each.episode], each.changed, plain, probed))
     effects = np.array([probe.effect(case) for case in cases], dtype=np.float64)
     estimate = _estimate(effects, [case.episode for case in cases], rate=probe.rate)
+    outcome = probe.bound.decide(estimate)
     return ProbeResult(
         probe.name,
         probe.family,
         judge,
         estimate,
-        probe.bound.decide(estimate),
+        outcome,
         probe.bound,
         probe.expectation,
         probe.effect_name,
         plan.eligible[probe.name],
+        worst=_worst(cases, effects, probe.bound, outcome),
+    )
+
+
+def _worst(
+    cases: Sequence[Case], effects: FloatArray, bound: Bound, outcome: Outcome
+) -> tuple[WorstCase, ...]:
+    """Return the episodes furthest on the wrong side of the bound, where a probe is not passed."""
+    if outcome not in ("fail", "warn"):
+        return ()
+    badness = effects - bound.limit if bound.good == "below" else bound.limit - effects
+    order = np.argsort(-badness, kind="stable")  # unknown ones are last
+    return tuple(
+        WorstCase(cases[i].episode.id, cases[i].changed.id, float(effects[i]))
+        for i in order[:WORST_EPISODES]
+        if badness[i] > 0
     )
 
 

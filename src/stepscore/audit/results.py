@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,21 @@ HEADLINE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
+class WorstCase:
+    """An episode on which a judge did badly under a probe.
+
+    Attributes:
+        episode: Id of the episode as recorded.
+        changed: Id of the changed one; the same where only the judge was asked otherwise.
+        effect: The effect on it.
+    """
+
+    episode: str
+    changed: str
+    effect: float
+
+
+@dataclass(frozen=True)
 class ProbeResult:
     """What one probe showed of one judge.
 
@@ -45,6 +60,7 @@ class ProbeResult:
         effect_name: What the effect is.
         eligible: Episodes it could have taken.
         reason: Why it takes none, where it takes none.
+        worst: Where it does not pass: the episodes to look at first, the worst one first.
     """
 
     probe: str
@@ -57,6 +73,7 @@ class ProbeResult:
     effect_name: str
     eligible: int
     reason: str = ""
+    worst: tuple[WorstCase, ...] = ()
 
     @classmethod
     def missing(
@@ -87,6 +104,7 @@ class ProbeResult:
             "expectation": self.expectation,
             "eligible": self.eligible,
             "reason": self.reason,
+            "worst": [asdict(case) for case in self.worst],
         }
 
 

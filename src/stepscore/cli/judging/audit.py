@@ -157,7 +157,9 @@ def audit(
         )
     written = result.write(out, measured_by)
     stored = result.to_dict()
-    rows = [*stored["results"], *stored["trivial"], *(stored["agreement"] or {"rows": []})["rows"]]
+    found = (*stored["results"], *stored["trivial"])
+    probed = [{name: value for name, value in row.items() if name != "worst"} for row in found]
+    rows = [*probed, *(stored["agreement"] or {"rows": []})["rows"]]
     print_result(chosen_form, audit_tables(result), stored, csv_rows=rows, notes=headline_sentences(result))
     counts = ", ".join(f"{count} {outcome}" for outcome, count in result.counts().items())
     err().print(f"{counts}; protocol {result.protocol}\nAudit: {written}", soft_wrap=True)
