@@ -22,9 +22,9 @@ BEFORE_AND_AFTER = (
     *(
         "stepscore.runs.scoring.ModelClient",
         "stepscore.runs.scoring.index",
-        "stepscore.runs.scoring.run_local",
+        "stepscore.runs.engines.local.LocalEngine.run",
     ),
-    *("stepscore.runs.local.run_blocking", "stepscore.runs.journal.Journal.append"),
+    *("stepscore.runs.engines.local.run_blocking", "stepscore.runs.journal.Journal.append"),
     *("stepscore.runs.model_client.ModelClient.spent", "stepscore.runs.model_client.ModelClient.close"),
     *(
         "stepscore.runs.scoring.write_info",

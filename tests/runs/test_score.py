@@ -14,7 +14,7 @@ from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import CapabilityError, EpisodeError, ProtocolMismatchError, RunError
 from stepscore.judges import Ask
-from stepscore.runs.local import FinishedEpisode
+from stepscore.runs import FinishedEpisode
 from stepscore.runs.tables import TABLES
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import FakeView, episode

@@ -4,8 +4,8 @@
 """
 
 from stepscore.runs.dry_run import dry_run
+from stepscore.runs.engines import Engine, FinishedEpisode, error_text, run_episodes
 from stepscore.runs.journal import is_being_written
-from stepscore.runs.local import FinishedEpisode, error_text, run_episodes
 from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
 from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
@@ -13,6 +13,7 @@ from stepscore.runs.scoring import Summary, score
 
 __all__ = [
     "CallOptions",
+    "Engine",
     "FinishedEpisode",
     "ModelClient",
     "Run",

@@ -33,7 +33,7 @@ from stepscore.models import (
 from stepscore.models.api import scores_one_by_one, single_requests
 from stepscore.models.calls import Call, CallCache, Price, call_key, count_of, max_request_tokens
 from stepscore.models.profiles import without_fetching
-from stepscore.runs.local import RUN_STOPPING_ERRORS
+from stepscore.runs.engines import RUN_STOPPING_ERRORS
 from stepscore.runs.model_client import CallOptions
 
 TOKEN_SIDE = 32

@@ -25,8 +25,8 @@ from stepscore.judges import Judge, check_subgoals, default_model, prepare
 from stepscore.models import Model
 from stepscore.models.calls import PrefixCacheUse
 from stepscore.models.profiles import model_licence
+from stepscore.runs.engines import Engine, FinishedEpisode, Work, choose_engine
 from stepscore.runs.journal import Journal, index
-from stepscore.runs.local import FinishedEpisode, run_local
 from stepscore.runs.model_client import CallOptions, ModelClient
 from stepscore.runs.protocol import Protocol, protocol_of
 from stepscore.runs.run import Run, open_run
@@ -64,6 +64,7 @@ def score(
     *,
     views: Sequence[str] | None = None,
     workers: int | None = None,
+    engine: str | Engine = "auto",
     call_options: CallOptions | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
     offline: bool = False,
@@ -80,6 +81,7 @@ def score(
         views: Give the judge only these views, in this order.
         workers: Episodes in flight at a time; by default one, or as many as there are connections to a
             served model. Results do not depend on it.
+        engine: What carries out the run; ``"auto"`` and ``"local"`` judge in this process.
         call_options: Budget, prices, cache and connections, for judges that ask a model.
         on_done: Called after each episode, e.g. to advance a progress bar.
         offline: Forbid the judge to fetch a published prompt.
@@ -98,9 +100,8 @@ def score(
     goals = episodes.goals if isinstance(episodes, Episodes) else None
     goal = goals.describe() if goals is not None else None
     protocol = protocol_of(judge, views, getattr(episodes, "reader_code", None), goal)
-    if workers is None:
-        workers = call_options.workers(models)
-    info = _start(folder, protocol, episodes, workers) | {"licences": _licences(models)}
+    chosen = choose_engine(engine, judge, workers, call_options)
+    info = _start(folder, protocol, episodes, chosen.workers) | {"licences": _licences(models)}
     summary = Summary()
     started = time.monotonic()
 
@@ -115,7 +116,7 @@ def score(
         try:
             write_info(folder, info)
             todo, done = _unique(episodes), index(journal.path)
-            run_local(todo, judge, journal, done, views=views, workers=workers, client=client, on_done=count)
+            chosen.run(Work(todo, len(episodes), judge, journal, done, views, client, count))
             info["status"] = "finished"
             if (saved := caches.so_far()) is not None:
                 info["prefix_cache"] = asdict(saved)

@@ -1,0 +1,77 @@
+"""The seam between a run and what carries it out: an engine gets the work of a run and finishes its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepscore.episodes import Episode
+from stepscore.judges import Judge
+from stepscore.runs.journal import Entry, Journal
+from stepscore.runs.model_client import ModelClient
+from stepscore.types import Usage
+
+MAX_WORKERS = 4096
+"""Most episodes in flight in one process, and most processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedEpisode:
+    """An episode that is finished.
+
+    Attributes:
+        episode_id: Its id.
+        reused: Whether it was found in the journal rather than judged now.
+        error: Why there is no judgement; ``None`` when there is one.
+        usage: What judging it took; ``None`` where it was reused.
+    """
+
+    episode_id: str
+    reused: bool
+    error: str | None
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of one start of a run.
+
+    Attributes:
+        episodes: The episodes; taken one by one, so that a lazy listing stays lazy.
+        count: How many they are.
+        judge: The judge.
+        journal: The open journal to which each finished episode is written, by this process alone.
+        entries: What the journal held at the start.
+        views: Give the judge only these views; ``None`` for all.
+        client: Answers the judge's requests, and keeps the account of them.
+        on_done: Called after each episode, in the calling thread.
+    """
+
+    episodes: Iterable[Episode]
+    count: int
+    judge: Judge
+    journal: Journal
+    entries: Mapping[str, Entry]
+    views: Sequence[str] | None
+    client: ModelClient
+    on_done: Callable[[FinishedEpisode], None]
+
+
+class Engine(Protocol):
+    """Carries out the work of a run: in this process, in several, or on a cluster. Results are the same."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def workers(self) -> int:
+        """Episodes in flight, or processes that judge; ``run.json`` keeps it."""
+
+    def run(self, work: Work) -> None:
+        """Judge what the journal does not hold yet.
+
+        Raises:
+            BudgetError: The budget was spent. Episodes that had their answers are written, no more are begun.
+        """
