@@ -135,8 +135,9 @@ def with_stand_ins(words: list[str]) -> list[str]:
         kept.append(re.sub(r"@(hf|vllm)/\S+", "@mock/-1.5", given).replace("$t", "default"))
     if kept[:2] == ["pairs", "make"]:
         kept += ["--labels", _LABELS] if "--labels" not in kept else []
+        kept += ["--per-span", "8"]
     if kept[:2] == ["pairs", "score"]:
-        kept[kept.index("-o") + 1] = "scored-pairs"
+        kept[kept.index("-o") + 1] = f"scored-by-{judge}"
     if "--validation" in kept:  # of the run that was audited; another protocol is refused
         kept[1] = "AUDIT/judge"
     if kept[0] == "plan":

@@ -8,7 +8,8 @@ import inspect
 import pytest
 
 import stepscore.metrics
-from stepscore.metrics import calibration, order, pairs, stages, subgoals, success, success_map, token_rewards
+from stepscore.metrics import calibration, order, stages, subgoals, success, success_map, token_rewards
+from stepscore.metrics.pairs import consistency, resolution, signs
 from tests.paths import DOCS
 
 PAGE = DOCS / "methods/metrics.md"
@@ -21,7 +22,19 @@ def test_every_example_prints_what_the_page_shows():
 
 
 @pytest.mark.parametrize(
-    "module", [order, success, success_map, subgoals, stages, pairs, calibration, token_rewards]
+    "module",
+    [
+        order,
+        success,
+        success_map,
+        subgoals,
+        stages,
+        signs,
+        consistency,
+        resolution,
+        calibration,
+        token_rewards,
+    ],
 )
 def test_every_public_function_stands_on_the_page(module):
     text = PAGE.read_text(encoding="utf-8")

@@ -216,6 +216,14 @@ Connections = Annotated[
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither read nor write the answer cache.", rich_help_panel=COST)
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Print the calls, tokens and cost of the run; send nothing.",
+        rich_help_panel=COST,
+    ),
+]
 
 
 def open_model(name: str, pairs: list[str], base_url: str | None) -> Model:

@@ -19,6 +19,7 @@ from stepscore.episodes.image_ops import (
 )
 from stepscore.episodes.labels.labels import Label, Labels, Stage
 from stepscore.episodes.labels.subgoals import Subgoal
+from stepscore.episodes.perturbations.chosen_frames import choose_frames
 from stepscore.episodes.perturbations.length_matching import length_auc, match_lengths
 from stepscore.episodes.perturbations.perturb import PERTURBATIONS, perturb
 from stepscore.episodes.sampling import (
@@ -54,6 +55,7 @@ __all__ = [
     "Subgoal",
     "View",
     "ViewInfo",
+    "choose_frames",
     "first_frame_from",
     "fit_size",
     "frame_at",

@@ -24,7 +24,7 @@ from stepscore.judges.base import (
 )
 from stepscore.judges.baselines import BASELINES
 from stepscore.judges.common import calibration_mismatch, read_calibration
-from stepscore.judges.common.pairs import PairJudge, PairPreference, prefer
+from stepscore.judges.common.pairs import FrameComparer, PairJudge, PairPreference, prefer
 from stepscore.judges.hop import Hop, HopMode
 from stepscore.judges.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
@@ -35,6 +35,7 @@ from stepscore.registry import Registry
 __all__ = [
     "BASELINES",
     "Ask",
+    "FrameComparer",
     "Hop",
     "HopMode",
     "Judge",

@@ -34,6 +34,7 @@ from stepscore.judges.common.option_checks import (
     whole,
     within,
 )
+from stepscore.judges.common.pairs import repeated
 from stepscore.judges.common.parsing import parse_tagged_percent
 from stepscore.judges.common.prompts import load_prompt
 from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
@@ -151,9 +152,28 @@ class Hop(SingleModelJudge):
         facts = {"goal_used": float(bool(goals)), "goal_change": change, "unread": float(pairs.unread)}
         return Judgement(curve, success_score=success_at_end(curve, self.success_at), facts=facts)
 
+    async def compare(
+        self,
+        episode: Episode,
+        sampled: SampledFrames,
+        pairs: Sequence[tuple[int, int]],
+        ask: Ask,
+        *,
+        repeat: int = 0,
+    ) -> FloatArray:
+        """Return the stated hop of each pair of frames, whatever the mode; see :class:`FrameComparer`."""
+        require(self.model, self.name, text=True)
+        change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
+        scene = HopScene(episode, sampled, self.comparison_goals(episode, change))
+        return await _Pairs(self, scene, ask, repeat).hops(pairs)
+
+    def comparison_goals(self, episode: Episode, change: float) -> tuple[str, ...]:
+        """Return the views whose goal image a comparison shows; none where it looks like the start."""
+        return goal_views(episode) if change >= self.alike else ()
+
     def usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
         """Return the mode that can be judged and the views with a usable goal image; warn where the mode changes."""
-        goals = tuple(view for view in episode.views if view in episode.goals)
+        goals = goal_views(episode)
         if goals and change >= self.alike:
             return self.mode, goals
         why = "has no goal image"
@@ -220,11 +240,13 @@ class _Pairs:
     judge: Hop
     scene: HopScene
     ask: Ask
+    repeat: int = 0
     unread: int = 0
 
     async def hops(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
         """Return the stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
-        texts = await ask_texts(self.ask, [self.judge.pair_request(self.scene, *pair) for pair in pairs])
+        questions = [repeated(self.judge.pair_request(self.scene, *pair), self.repeat) for pair in pairs]
+        texts = await ask_texts(self.ask, questions)
         stated = np.array([self.judge.read_hop(text) for text in texts], dtype=np.float64)
         hops = np.where(np.abs(stated) <= 1, stated, np.nan)
         self.unread += int(np.isnan(hops).sum())
@@ -288,16 +310,20 @@ def fuse_by_confidence(
     return fused
 
 
+def goal_views(episode: Episode) -> tuple[str, ...]:
+    """Return the views that have a goal image, in their order."""
+    return tuple(view for view in episode.views if view in episode.goals)
+
+
 def goal_change(episode: Episode) -> float:
     """Return the share of pixels in which goal and first frame differ, the most of any view; NaN without a goal."""
     decode = media_decoder(episode)
     shares = []
-    for view in episode.views:
-        if view in episode.goals:
-            start = decode(FrameRef(view, 0, THUMBNAIL_SIZE)).clip.frames[0]
-            goal = _resize_like(decode(GoalImage(view, THUMBNAIL_SIZE)).clip.frames[0], start)
-            difference = np.abs(start.astype(np.int16) - goal.astype(np.int16)).max(axis=-1)
-            shares.append(float(np.mean(difference > PIXEL_CHANGE)))
+    for view in goal_views(episode):
+        start = decode(FrameRef(view, 0, THUMBNAIL_SIZE)).clip.frames[0]
+        goal = _resize_like(decode(GoalImage(view, THUMBNAIL_SIZE)).clip.frames[0], start)
+        difference = np.abs(start.astype(np.int16) - goal.astype(np.int16)).max(axis=-1)
+        shares.append(float(np.mean(difference > PIXEL_CHANGE)))
     return max(shares, default=math.nan)
 
 

@@ -6,12 +6,12 @@ It reads no instruction and knows no object, so whatever it scores on a benchmar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stepscore.episodes import Episode, sample_frames
+from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.errors import EpisodeError
 from stepscore.judges.base import Ask
 from stepscore.judges.common.option_checks import check_options, image_size, whole
@@ -49,14 +49,31 @@ class ImageDifference:
             raise EpisodeError(f"Episode {episode.id} has no video; image-difference needs one.")
         return await asyncio.get_running_loop().run_in_executor(None, self._judge, episode)
 
+    async def compare(
+        self,
+        episode: Episode,
+        sampled: SampledFrames,
+        pairs: Sequence[tuple[int, int]],
+        ask: Ask,
+        *,
+        repeat: int = 0,
+    ) -> FloatArray:
+        """Return how much farther from the start the second frame of each pair is; see :class:`FrameComparer`."""
+        raw = await asyncio.get_running_loop().run_in_executor(None, self._raw, episode, sampled)
+        return np.array([raw[after] - raw[before] for before, after in pairs])
+
     def _judge(self, episode: Episode) -> Judgement:
         sampled = sample_frames(episode, count=self.points)
+        raw = self._raw(episode, sampled)
+        largest = float(raw.max())
+        return Judgement(Curve(sampled.times, raw / largest if largest > 0 else raw, {"raw": raw}))
+
+    def _raw(self, episode: Episode, sampled: SampledFrames) -> FloatArray:
+        """Return the distance of every sampled frame to the first, the mean over views."""
         views = [
             self._distances(episode, view, indices.tolist()) for view, indices in sampled.indices.items()
         ]
-        raw: FloatArray = np.mean(views, axis=0)
-        largest = float(raw.max())
-        return Judgement(Curve(sampled.times, raw / largest if largest > 0 else raw, {"raw": raw}))
+        return np.asarray(np.mean(views, axis=0))
 
     def _distances(self, episode: Episode, view: str, indices: list[int]) -> FloatArray:
         frames = episode.clip(view, indices=indices, size=self.size).frames.astype(np.float64) / 255.0

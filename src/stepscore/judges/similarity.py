@@ -135,22 +135,43 @@ class Similarity(SingleModelJudge):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return the curve; one relative to the first frame has no point there, where it is 0 by definition."""
-        self._require()
-        views = self._views(episode)
         count = None if self.fps is not None else self.frames
         sampled = sample_frames(episode, count=count, fps=self.fps, most=self.max_frames)
         if len(sampled) < 2:
             raise EpisodeError(f"Episode {episode.id} has one frame; similarity compares two or more.")
         first = int(self.target == "goal" and self.chosen_form != "cosine")
-        cosines, values, starts = {}, {}, []
-        for view in views:
+        found = await self._similarities(episode, sampled, ask)
+        cosines = {view: one.frames[first:, GOAL] for view, one in found.items()}
+        values = {view: self._values(one)[first:] for view, one in found.items()}
+        start = float(next(iter(found.values())).frames[0, GOAL])
+        judgement = self._judgement(sampled.times[first:], cosines, values, start)
+        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
+
+    async def compare(
+        self,
+        episode: Episode,
+        sampled: SampledFrames,
+        pairs: Sequence[tuple[int, int]],
+        ask: Ask,
+        *,
+        repeat: int = 0,
+    ) -> FloatArray:
+        """Return by how much the form's value rises in each pair of frames; see :class:`FrameComparer`."""
+        found = await self._similarities(episode, sampled, ask)
+        value = _mean_of_known([self._values(one) for one in found.values()])
+        return np.array([value[after] - value[before] for before, after in pairs])
+
+    async def _similarities(
+        self, episode: Episode, sampled: SampledFrames, ask: Ask
+    ) -> dict[str, Similarities]:
+        """Return the similarities of every sampled frame, by view."""
+        self._require()
+        found = {}
+        for view in self._views(episode):
             response = await ask(self._request(episode, sampled, view))
             assert isinstance(response, Similarities)
-            cosines[view] = response.frames[first:, GOAL]
-            values[view] = self._values(response)[first:]
-            starts.append(float(response.frames[0, GOAL]))
-        judgement = self._judgement(sampled.times[first:], cosines, values, starts[0])
-        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
+            found[view] = response
+        return found
 
     def _require(self) -> None:
         can = self.model.capabilities.similarity

@@ -6,12 +6,14 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from stepscore.audit.pairs.pair import SPANS, Pair, Played, Span, span_of
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
+from stepscore.metrics import hop_between
 from stepscore.types import FloatArray
 
 PER_EPISODE = 2
@@ -28,6 +30,7 @@ class _Candidate:
     before_s: float
     after_s: float
     change: float
+    hop: float
     span: Span
 
 
@@ -81,6 +84,7 @@ def _pair(found: _Candidate, number: int) -> Pair:
         span=found.span,
         task=episode.task or episode.instruction,
         scene=episode.pair or "",
+        hop=round(found.hop, 6),
     )
 
 
@@ -95,19 +99,39 @@ def _offers(episode: Episode, seed: int, potential: str | None) -> list[_Candida
     digest = hashlib.sha256(f"pairs\0{seed}\0{episode.id}".encode()).digest()
     rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
     recorded = _drawn(times, truth, rng)
-    found = [_Candidate(episode, "forwards", *each) for each in recorded]
+    found = [
+        _Candidate(episode, "forwards", one.before_s, one.after_s, one.change, one.hop, one.span)
+        for one in recorded
+    ]
     # A success that never falls has no regression of its own: backwards, each of its rises is one.
     found += [
-        _Candidate(episode, "backwards", last_s - after, last_s - before, -change, span)
-        for before, after, change, span in recorded
-        if change > 0
+        _Candidate(
+            episode,
+            "backwards",
+            last_s - one.after_s,
+            last_s - one.before_s,
+            -one.change,
+            one.undone,
+            one.span,
+        )
+        for one in recorded
+        if one.change > 0
     ]
     return found
 
 
-def _drawn(
-    times: FloatArray, truth: FloatArray, rng: np.random.Generator
-) -> list[tuple[float, float, float, Span]]:
+class _Drawn(NamedTuple):
+    """Two timestamps of a recording: the change between them, its hop, and the hop of the way back."""
+
+    before_s: float
+    after_s: float
+    change: float
+    hop: float
+    undone: float
+    span: Span
+
+
+def _drawn(times: FloatArray, truth: FloatArray, rng: np.random.Generator) -> list[_Drawn]:
     count: dict[tuple[Span, bool], int] = defaultdict(int)
     found = []
     for _ in range(400):
@@ -117,7 +141,8 @@ def _drawn(
         if span is None or times[j] - times[i] < MIN_GAP_S or count[span, change > 0] >= PER_EPISODE:
             continue
         count[span, change > 0] += 1
-        found.append((float(times[i]), float(times[j]), change, span))
+        hop, undone = (float(hop_between(*two)) for two in ((truth[i], truth[j]), (truth[j], truth[i])))
+        found.append(_Drawn(float(times[i]), float(times[j]), change, hop, undone, span))
     return found
 
 

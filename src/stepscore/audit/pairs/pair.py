@@ -47,6 +47,7 @@ class Pair:
         span: The size of the change.
         task: The episode's task.
         scene: The scene, shared by episodes that are not independent; empty where not known.
+        hop: The true hop, the change as a share of what was left, or of what was done; ``None`` where not known.
     """
 
     id: str
@@ -58,6 +59,12 @@ class Pair:
     span: Span
     task: str
     scene: str = ""
+    hop: float | None = None
+
+    @property
+    def cluster(self) -> str:
+        """What is resampled: the scene, else the episode. Pairs of one episode are not independent."""
+        return self.scene or self.episode
 
 
 class _PairRow(BaseModel):
@@ -71,6 +78,7 @@ class _PairRow(BaseModel):
     span: Span | None = None
     task: str = ""
     scene: str = ""
+    hop: float | None = Field(default=None, ge=-1, le=1)
 
 
 def span_of(change: float) -> Span | None:

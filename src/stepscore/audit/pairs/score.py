@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from stepscore.metrics import roc_auc
 from stepscore.metrics.stats import mean_estimate, statistic_estimate
 from stepscore.runs import finite_or_none
 from stepscore.types import Estimate, FloatArray
+
+By = Literal["curve", "compare"]
 
 RESOLVED = 0.75
 """Accuracy from which a span counts as resolved, by the lower end of its interval."""
@@ -62,11 +64,14 @@ class PairResult:
         judge: The judge's name.
         spans: One for each span, and one for all.
         resolved: The smallest span that is resolved; ``None`` where none is.
+        by: What was scored: ``"curve"``, the judge's curve over the whole video, or ``"compare"``, its answer about
+            exactly the two frames.
     """
 
     judge: str
     spans: tuple[SpanScore, ...]
     resolved: str | None
+    by: By = "curve"
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a row for each span and number."""
@@ -75,7 +80,7 @@ class PairResult:
             for name, e in score.named().items():
                 rows.append(
                     {
-                        "group": {"judge": self.judge, "span": score.span},
+                        "group": {"judge": self.judge, "by": self.by, "span": score.span},
                         "metric": f"pairs:{name}",
                         "value": finite_or_none(e.value),
                         "lo": finite_or_none(e.lo),
@@ -121,14 +126,30 @@ def score_pairs(
         videos: The video of each pair, by its id.
         judged: The judge's answers, by id of the videos' episodes.
     """
-    change = np.array([_judged_change(pair, judged.get(videos[pair.id].id)) for pair in pairs])
+    return score_changes(
+        judge, pairs, [judged_change(pair, judged.get(videos[pair.id].id)) for pair in pairs]
+    )
+
+
+def score_changes(
+    judge: str, pairs: Sequence[Pair], changes: Sequence[float], *, by: By = "curve"
+) -> PairResult:
+    """Compare judged changes with the true ones.
+
+    Args:
+        judge: The judge's name.
+        pairs: The pairs.
+        changes: The judged change of each, NaN where unknown.
+        by: What was scored.
+    """
+    change = np.asarray(changes, dtype=np.float64)
     spans = [_span(name, pairs, change, [p.span == name for p in pairs]) for name in SPANS]
     spans.append(_span("all", pairs, change, [True] * len(pairs)))
     resolved = next(
         (one.span for one in spans[:-1] if not math.isnan(one.accuracy.lo) and one.accuracy.lo >= RESOLVED),
         None,
     )
-    return PairResult(judge, tuple(spans), resolved)
+    return PairResult(judge, tuple(spans), resolved, by)
 
 
 def trivial_results(pairs: Sequence[Pair], videos: Mapping[str, Episode]) -> list[PairResult]:
@@ -145,7 +166,14 @@ def trivial_results(pairs: Sequence[Pair], videos: Mapping[str, Episode]) -> lis
     return results
 
 
-def _judged_change(pair: Pair, judged: Judged | None) -> float:
+def trivial_comparisons(pairs: Sequence[Pair]) -> list[PairResult]:
+    """Return how two answers do that never change: an advance, which a clock would say, and no change."""
+    answers = {"linear-time": 1.0, "constant": 0.0}
+    return [score_changes(name, pairs, [each] * len(pairs), by="compare") for name, each in answers.items()]
+
+
+def judged_change(pair: Pair, judged: Judged | None) -> float:
+    """Return the change of a judge's curve between the timestamps of a pair; NaN where unknown."""
     if judged is None:
         return math.nan
     return float(judged.at(pair.after_s) - judged.at(pair.before_s))
@@ -163,19 +191,16 @@ def _span(name: str, pairs: Sequence[Pair], change: FloatArray, chosen: Sequence
         _mean(right[advances], [p for p in inside if p.change > 0]),
         _mean(right[~advances], [p for p in inside if p.change < 0]),
         statistic_estimate(
-            lambda j, a: roc_auc(j, a.astype(bool)), (judged, advances.astype(float)), **_resampling(inside)
+            lambda j, a: roc_auc(j, a.astype(bool)), (judged, advances.astype(float)), **resampling(inside)
         ),
         _mean(np.where(np.isnan(judged), np.nan, judged == 0), inside),
     )
 
 
 def _mean(values: FloatArray, pairs: Sequence[Pair]) -> Estimate:
-    return mean_estimate(values, **_resampling(pairs))
+    return mean_estimate(values, **resampling(pairs))
 
 
-def _resampling(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return what is resampled: scenes, else episodes, within tasks. Pairs of one episode are not independent."""
-    return {
-        "clusters": [pair.scene or pair.episode for pair in pairs],
-        "strata": [pair.task for pair in pairs],
-    }
+def resampling(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return what is resampled, within tasks; see :attr:`Pair.cluster`."""
+    return {"clusters": [pair.cluster for pair in pairs], "strata": [pair.task for pair in pairs]}

@@ -21,6 +21,12 @@ NOTE = (
 )
 
 
+SCORED = {
+    "curve": "Scored by the curve over the whole video",
+    "compare": "Scored by direct comparison of the two frames",
+}
+
+
 def pair_table(results: Sequence[PairResult]) -> PrintedTable:
     """Return every judge and span."""
     rows = []
@@ -47,4 +53,5 @@ def pair_table(results: Sequence[PairResult]) -> PrintedTable:
         f"{r.judge} resolves {'nothing' if r.resolved is None else f'{r.resolved} changes'}" for r in results
     ]
     says = f"{'; '.join(resolved)} (accuracy of {100 * RESOLVED:.0f} by the interval's lower end)."
-    return PrintedTable("Pairs", columns, tuple(rows), (NOTE, f"True change: {spans}.", says))
+    how = f"{SCORED[results[0].by]}. " if results else ""
+    return PrintedTable("Pairs", columns, tuple(rows), (f"{how}{NOTE}", f"True change: {spans}.", says))

@@ -20,7 +20,7 @@ from stepscore.cli.tables import err, percent
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from stepscore.episodes import Episodes
+    from stepscore.episodes import Episode
     from stepscore.judges import Judge
     from stepscore.runs import CallOptions, Run
 
@@ -90,14 +90,7 @@ def judge(
         bool,
         typer.Option("--offline", help="Fetch no published prompt; one that was fetched before is used."),
     ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Print the calls, tokens and cost of the run; send nothing.",
-            rich_help_panel=options.COST,
-        ),
-    ] = False,
+    dry_run: options.DryRun = False,
 ) -> None:
     """Judge every episode of SOURCE and keep the results in a run folder.
 
@@ -143,7 +136,7 @@ def judge(
                 markup=True,
             )
     if dry_run:
-        _print_dry_run(episodes, chosen, call_options, cameras)
+        print_dry_run(episodes, chosen, call_options, cameras)
         return
     check_subgoals(chosen, episodes)
     prepare(chosen, offline=offline)
@@ -199,8 +192,12 @@ def open_judge(
     return get_judge(name, **given)
 
 
-def _print_dry_run(
-    episodes: Episodes, chosen: Judge, call_options: CallOptions, views: list[str] | None
+def print_dry_run(
+    episodes: Sequence[Episode],
+    chosen: Judge,
+    call_options: CallOptions,
+    views: list[str] | None,
+    what: str = "episodes",
 ) -> None:
     """Print the calls and cost of a run, and why episodes cannot be judged; exit with 1 where none can."""
     from stepscore.cli.tables import out
@@ -212,13 +209,13 @@ def _print_dry_run(
         f"as {counted.counted} calls in the cache had" if counted.counted else "images as Qwen3-VL reads them"
     )
     out().print(
-        f"{counted.episodes} episodes, {counted.failed} of which cannot be judged\n"
+        f"{counted.episodes} {what}, {counted.failed} of which cannot be judged\n"
         f"{counted.calls} calls, {counted.cached} of which are in the cache\n"
         f"{counted.images} images, about {counted.tokens_in} tokens in ({by}), "
         f"at most {counted.tokens_out} out\n"
         f"Cost: {cost} (price: {counted.price})"
     )
-    _print_failures(counted.failures)
+    print_failures(counted.failures)
     if counted.failed and counted.failed == counted.episodes:
         raise typer.Exit(1)
 
@@ -265,7 +262,7 @@ def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None =
         mean = sum(coverage) / len(coverage)
         console.print(f"Coverage of the curves: {percent(mean)} % of points are known")
     print_usage(run)
-    _print_failures(failures, f"; all are in the error column of {run.path / 'judgements.parquet'}")
+    print_failures(failures, f"; all are in the error column of {run.path / 'judgements.parquet'}")
     if others := len(all_failures) - len(failures):
         console.print(f"Of the run's other episodes, which were not selected now, {others} failed before.")
     if problems:
@@ -289,7 +286,7 @@ def _next_step(run: Run, judged: int, coverage: Sequence[float]) -> str:
     return f"Next: stepscore metrics {run.path}"
 
 
-def _print_failures(failures: Mapping[str, str], where: str = "", *, limit: int = 5) -> None:
+def print_failures(failures: Mapping[str, str], where: str = "", *, limit: int = 5) -> None:
     """Print the first errors, each once for all of its episodes, the number of the others, and where they are."""
     alike: dict[str, list[str]] = {}
     for episode_id, error in failures.items():

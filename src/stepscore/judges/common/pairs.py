@@ -1,14 +1,49 @@
-"""Judges that compare two episodes: what they return, and how they are used outside a run."""
+"""Judges that compare: two frames of an episode, or two episodes.
+
+What they return, and how the latter are used outside a run.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
-from stepscore.models import Model, Request, Response, media_decoder, resolve, run_blocking
+from stepscore.models import Generate, Model, Request, Response, media_decoder, resolve, run_blocking
+from stepscore.types import FloatArray
+
+
+@runtime_checkable
+class FrameComparer(Protocol):
+    """A judge that can be asked about exactly two frames: how much further along is the second?"""
+
+    async def compare(
+        self,
+        episode: Episode,
+        sampled: SampledFrames,
+        pairs: Sequence[tuple[int, int]],
+        ask: Ask,
+        *,
+        repeat: int = 0,
+    ) -> FloatArray:
+        """Return the judged change of each pair (before, after): above 0 for an advance, NaN where unknown.
+
+        Args:
+            episode: The episode, with its goal images.
+            sampled: Its frames; the first is the start of the task, the last the end of the recording.
+            pairs: Numbers of sampled frames; an earlier one may stand second.
+            ask: Sends requests.
+            repeat: Number among several equal questions, each of which is asked.
+        """
+
+
+def repeated(request: Generate, repeat: int) -> Generate:
+    """Return a request as the ``repeat``-th of its kind: cached on its own, and with a seed of its own."""
+    seed = request.seed if request.seed is None else request.seed + repeat
+    return replace(request, repeat=repeat, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Literal
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.common.option_checks import check_options, one_of, seed, text
-from stepscore.judges.hop import GOAL, Hop, HopMode, HopScene
+from stepscore.judges.hop import GOAL, Hop, HopMode, HopScene, goal_views
 from stepscore.judges.published.prompting import PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import FrameRef, Generate, GoalImage, Part
@@ -74,15 +74,8 @@ class Grm(PublishedJudge, Hop):
 
     def usable_mode(self, episode: Episode, change: float) -> tuple[HopMode, tuple[str, ...]]:
         """Return the mode, and the views with a goal image; GRM was never asked without a REFERENCE END."""
-        if self.end == "last":
-            return self.mode, ()
-        goals = tuple(view for view in episode.views if view in episode.goals)
-        if not goals:
-            raise EpisodeError(
-                f"Episode {episode.id} has no goal image, which GRM is shown as REFERENCE END. Give one: "
-                "--goal FILE. Or show the episode's own last frame: -J end=last"
-            )
-        if change < self.alike:
+        goals = self.comparison_goals(episode, change)
+        if goals and change < self.alike:
             warnings.warn(
                 f"Episode {episode.id} has a goal image that looks like its start ({change:.2%} of the pixels "
                 "differ): judged in incremental mode.",
@@ -90,6 +83,18 @@ class Grm(PublishedJudge, Hop):
             )
             return "incremental", goals
         return self.mode, goals
+
+    def comparison_goals(self, episode: Episode, change: float) -> tuple[str, ...]:
+        """Return the views with a goal image, of which one is REFERENCE END; none with ``end=last``."""
+        if self.end == "last":
+            return ()
+        goals = goal_views(episode)
+        if not goals:
+            raise EpisodeError(
+                f"Episode {episode.id} has no goal image, which GRM is shown as REFERENCE END. Give one: "
+                "--goal FILE. Or show the episode's own last frame: -J end=last"
+            )
+        return goals
 
     def pair_request(self, scene: HopScene, before: int, after: int) -> Generate:
         """Return the published question about two points; BEFORE may be ``GOAL``."""

@@ -23,6 +23,7 @@ from stepscore.judges.common.option_checks import (
     text,
     whole,
 )
+from stepscore.judges.common.pairs import repeated
 from stepscore.judges.hop import progress_by_hops
 from stepscore.judges.published.digits import TOP, expected_number
 from stepscore.judges.published.prompting import PUBLISHED
@@ -92,8 +93,7 @@ class Vlac(PublishedJudge):
         sampled = sample_after_first(episode, self.points, self.fps, self.max_points, "comparison")
 
         async def critics(pairs: Sequence[tuple[int, int]]) -> FloatArray:
-            requests = [self._request("compare", episode, sampled, pair) for pair in pairs]
-            return self._numbers("compare", await ask_answers(ask, requests))
+            return await self.compare(episode, sampled, pairs, ask)
 
         n = len(sampled)
         critic, raw = await progress_by_hops(n, critics, progress_after_critic)
@@ -105,6 +105,20 @@ class Vlac(PublishedJudge):
         unread = float(np.isnan(critic).sum() + np.isnan(done).sum())
         success = float(done[-1]) if len(done) else math.nan
         return Judgement(curve, success_score=success, facts={"unread": unread})
+
+    async def compare(
+        self,
+        episode: Episode,
+        sampled: SampledFrames,
+        pairs: Sequence[tuple[int, int]],
+        ask: Ask,
+        *,
+        repeat: int = 0,
+    ) -> FloatArray:
+        """Return the stated critic of each pair of frames; see :class:`FrameComparer`."""
+        require(self.model, self.name, text=True)
+        requests = [repeated(self._request("compare", episode, sampled, pair), repeat) for pair in pairs]
+        return self._numbers("compare", await ask_answers(ask, requests))
 
     def _request(
         self, name: str, episode: Episode, sampled: SampledFrames, points: Sequence[int]
