@@ -112,6 +112,12 @@ class PlantedJudge:
         return np.asarray(np.interp(at, times, values))
 
 
+def _state_shown(truth: FloatArray, at: FloatArray, episode: Episode, rng: np.random.Generator) -> FloatArray:
+    """Return how far the task is by the image alone, whether it was done before or not."""
+    changes = [str(change["change"]) for change in episode.metadata.get("changed", ())]  # type: ignore[attr-defined]
+    return np.where(truth > 0.5, 2 * truth - 1, 2 * truth) if "twice" in changes else truth
+
+
 def _by_instruction(episode: Episode) -> float:
     return hashlib.sha256(episode.instruction.encode()).digest()[0] / 255
 
@@ -127,14 +133,15 @@ def planted_judges(episodes: list[Episode]) -> dict[str, PlantedJudge]:
         "none": lambda truth, at, episode, rng: truth,
         "clock": lambda truth, at, episode, rng: at / at[-1],
         "always yes": lambda truth, at, episode, rng: np.ones(len(at)),
-        "ignores the instruction": lambda truth, at, episode, rng: truth,
+        "ignores the instruction": _state_shown,
         "ignores the video": lambda truth, at, episode, rng: np.full(len(at), _by_instruction(episode)),
-        "last frame only": lambda truth, at, episode, rng: truth,
+        "last frame only": _state_shown,
         "one frame late": late,
         "noisy": lambda truth, at, episode, rng: truth + rng.normal(0, 0.07, len(at)),
         "favours a policy": lambda truth, at, episode, rng: truth + 0.3 * (episode.policy == "bad"),
         "quantised": lambda truth, at, episode, rng: np.round(truth * 5) / 5,
         "saturates early": lambda truth, at, episode, rng: 2 * truth,
+        "never falls": lambda truth, at, episode, rng: np.maximum.accumulate(truth),
     }
     return {
         fault: PlantedJudge(fault, spoil, recorded if fault == "ignores the instruction" else {})
@@ -151,7 +158,7 @@ SOUND = dict.fromkeys(PROBES, "pass") | {
 
 _UNGROUNDED = dict.fromkeys(("other-task", "opposite", "counterfactual", "negated"), "fail")
 _LEVEL = {  # of a judge whose curve is level whatever is shown
-    **dict.fromkeys(("beyond-length", "round-trip", "reversed"), "fail"),
+    **dict.fromkeys(("beyond-length", "round-trip", "undone", "reversed", "twice"), "fail"),
     **dict.fromkeys(("retry", "repeated"), "undecided"),
     "blank": "pass",
 }
@@ -168,6 +175,7 @@ EXPECTED: Mapping[str, Mapping[str, str]] = {
             "still-success",
             "blank-success",
             "round-trip",
+            "undone",
             "reversed",
             "shuffled",
             "retry",
@@ -184,21 +192,24 @@ EXPECTED: Mapping[str, Mapping[str, str]] = {
     | _UNGROUNDED
     | _LEVEL
     | dict.fromkeys(("still-success", "blank-success", "early-success"), "fail"),
-    "ignores the instruction": SOUND | _UNGROUNDED,
+    "ignores the instruction": SOUND | _UNGROUNDED | {"twice": "fail"},
     "ignores the video": SOUND
     | _LEVEL
     | {"blank-success": "pass", "still-success": "pass", "early-success": "pass", "paraphrase": "fail"}
     | dict.fromkeys(("other-task", "opposite", "counterfactual", "negated"), "not pass"),
-    "last frame only": SOUND,
+    "last frame only": SOUND | {"twice": "fail"},
     "one frame late": SOUND,
     "noisy": SOUND,
     "favours a policy": SOUND,
     "quantised": SOUND,
     "saturates early": SOUND | {"early-success": "fail"},
+    "never falls": SOUND
+    | dict.fromkeys(("undone", "reversed", "retry", "repeated"), "fail")
+    | dict.fromkeys(("round-trip", "shuffled"), "not pass"),
 }
 """The outcome of every probe on every planted judge, stated before it was first run.
 
-"not pass" stands where chance decides between fail and warn. A judge that looks at the last frame alone is sound
-here: no probe shows a state that its last frame does not. One that favours a policy is found by its agreement with
-labels.
+"not pass" stands where chance decides between fail and warn. A judge that looks at the last frame alone is found
+where the same view recurs and means something else ("twice"), and nowhere else. One that favours a policy is found by
+its agreement with labels.
 """

@@ -29,7 +29,7 @@ from stepscore.audit.judged import Judged, judged_episodes
 from stepscore.audit.plan import AuditPlan, make_plan
 from stepscore.audit.probe import Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import choose_probes
-from stepscore.audit.probes.images import distance
+from stepscore.audit.probes.time import distance
 from stepscore.audit.results import Audit, ProbeResult, WorstCase
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import StepScoreError

@@ -15,6 +15,7 @@ from stepscore.episodes.perturbations import (
     round_trip,
     shuffle,
     swap_cameras,
+    twice,
 )
 from stepscore.episodes.perturbations.image_perturbations import Blank, LowResolution, Noisy
 from stepscore.errors import OptionError, UnknownNameError
@@ -44,6 +45,24 @@ def test_a_repeated_episode_begins_again() -> None:
     made = repeat(episode(views=TEN), 3)
     assert shown(made) == [*range(10)] * 3
     assert made.view().timestamps() == pytest.approx(np.arange(30) / 10)
+
+
+def test_to_be_done_twice_half_is_done_when_the_first_view_recurs() -> None:
+    values = [0.0, 0.2, 0.5, 1.0, 1.0]
+    rows = [Label("progress", "potential", i / 10, value=value) for i, value in enumerate(values)]
+    five = {"top": FakeView(n=5, fps=10.0)}
+    done = Labels((Label("success", "holds", value=1.0), *rows))
+    made = twice(episode(views=five, instruction="Open the drawer.", labels=done))
+    assert made.instruction == "Do this twice: open the drawer."
+    assert shown(made) == [*range(5)] * 2
+    times, progress = made.labels.progress()
+    assert times == pytest.approx(np.arange(10) / 10)
+    assert progress.tolist() == [0.0, 0.1, 0.25, 0.5, 0.5, 0.5, 0.6, 0.75, 1.0, 1.0]
+    assert made.labels.success is True
+    failed = Labels((Label("success", "holds", value=0.0), *rows[:3]))
+    other = twice(episode(views=five, labels=failed)).labels
+    assert (other.success, other.potentials) == (False, ())
+    assert twice(episode(views=five)).labels == Labels()
 
 
 def test_blocks_are_shuffled_by_id_and_seed_alone_and_none_is_lost() -> None:

@@ -5,13 +5,16 @@ from collections.abc import Mapping, Sequence
 from stepscore.audit.probe import Probe
 from stepscore.audit.probes.images import IMAGE_PROBES
 from stepscore.audit.probes.instructions import INSTRUCTION_PROBES
+from stepscore.audit.probes.replays import REPLAY_PROBES
+from stepscore.audit.probes.still import STILL_PROBES
 from stepscore.audit.probes.time import TIME_PROBES
 from stepscore.errors import UnknownNameError
 
 __all__ = ["PROBES", "choose_probes"]
 
 PROBES: Mapping[str, Probe] = {
-    probe.name: probe for probe in (*TIME_PROBES, *INSTRUCTION_PROBES, *IMAGE_PROBES)
+    probe.name: probe
+    for probe in (*STILL_PROBES, *REPLAY_PROBES, *TIME_PROBES, *INSTRUCTION_PROBES, *IMAGE_PROBES)
 }
 """Every probe by name, in the order of the tables."""
 

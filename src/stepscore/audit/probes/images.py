@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from stepscore.audit.probe import Bound, Case, Context, Probe
-from stepscore.audit.probes.time import DISTANCE
+from stepscore.audit.probe import Bound, Context, Probe
+from stepscore.audit.probes.bounds import DISTANCE
+from stepscore.audit.probes.time import distance
 from stepscore.episodes import Episode, perturb
 from stepscore.errors import OptionError
-
-
-def distance(case: Case) -> float:
-    """Return the mean absolute difference of the two curves at the recorded curve's times."""
-    return case.probed.difference(case.plain, case.plain.times, case.plain.times)
 
 
 def _blank_camera(episode: Episode, context: Context) -> Episode:

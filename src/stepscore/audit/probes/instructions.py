@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from stepscore.audit.probe import Bound, Case, Context, Probe
-from stepscore.audit.probes.time import DISTANCE
+from stepscore.audit.probes.bounds import DISTANCE
 from stepscore.episodes import Episode, perturb
 from stepscore.errors import OptionError
 

@@ -25,7 +25,7 @@ from stepscore.episodes.perturbations.perturb import (
     thin,
     zoom,
 )
-from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
+from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle, twice
 from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView
 from stepscore.episodes.perturbations.rewording import negate, paraphrase
 
@@ -59,5 +59,6 @@ __all__ = [
     "slow_down",
     "swap_cameras",
     "thin",
+    "twice",
     "zoom",
 ]

@@ -34,7 +34,7 @@ from stepscore.episodes.perturbations.changed_episode import (
     with_instruction,
     with_timing,
 )
-from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
+from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle, twice
 from stepscore.episodes.perturbations.rewording import negate, paraphrase
 from stepscore.errors import OptionError, UnknownNameError
 
@@ -218,8 +218,7 @@ def opposite_instruction(episode: Episode, opposites: Mapping[str, str] = OPPOSI
         episode: The episode to perturb.
         opposites: Verbs or whole instructions and their opposites.
     """
-    verdicts = [row for row in episode.labels.rows if row.kind == "success" and math.isnan(row.start_s)]
-    holds = next((row for row in reversed(verdicts) if row.name != "ever"), None)
+    holds = relabel.final_verdict(episode.labels)
     rows = (replace(holds, value=0.0),) if holds is not None and holds.value >= 0.5 else ()
     text = opposite_instruction_of(episode.instruction, opposites)
     return with_instruction(episode, text, (), Labels(rows), "opposite-instruction")
@@ -243,6 +242,7 @@ PERTURBATIONS: Mapping[str, Callable[..., Episode]] = {
     "round-trip": round_trip,
     "retry": retry,
     "repeated": repeat,
+    "twice": twice,
     "shuffled": shuffle,
     "paraphrase": paraphrase,
     "negated": negate,

@@ -55,6 +55,12 @@ class PerturbedTruth(NamedTuple):
     holds: bool | None
 
 
+def final_verdict(labels: Labels) -> Label | None:
+    """Return the row that states whether success holds at the end; ``None`` where none does."""
+    verdicts = [row for row in labels.rows if row.kind == "success" and math.isnan(row.start_s)]
+    return next((row for row in reversed(verdicts) if row.name != "ever"), None)
+
+
 def frozen_labels(given: EpisodeLabels, time_s: float) -> Labels:
     """Return the labels of an episode that shows its frame at ``time_s`` throughout.
 
@@ -157,6 +163,29 @@ def replayed_labels(given: EpisodeLabels, recorded: FloatArray, shown: FloatArra
             replace(first, start_s=at, value=value)
             for at, value, known in zip(shown.tolist(), at_frames.tolist(), inside.tolist(), strict=True)
             if known and not math.isnan(value)
+        ]
+    return Labels(tuple(rows))
+
+
+def twice_labels(labels: Labels, second_s: float) -> Labels:
+    """Return the labels of a task that is to be done two times, from those of its recording played twice.
+
+    Where it is done at the end of the recording, half is done after the first time, and progress is half of each
+    time's. Where it is not, nobody knows what a second try adds, and progress is unknown. Success is as recorded.
+
+    Args:
+        labels: The labels of the recording played twice.
+        second_s: When the second time begins.
+    """
+    verdict = final_verdict(labels)
+    if verdict is None:
+        return Labels()
+    rows = [verdict]
+    if verdict.value >= 0.5:
+        rows += [
+            replace(row, value=(row.value + (row.start_s > second_s - LABEL_TOLERANCE_S)) / 2)
+            for row in labels.rows
+            if row.kind == "progress"
         ]
     return Labels(tuple(rows))
 

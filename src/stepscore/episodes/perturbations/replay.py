@@ -13,8 +13,14 @@ import numpy as np
 
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.perturbations import perturbed_labels as relabel
-from stepscore.episodes.perturbations.changed_episode import episode_labels, main_view_of, with_timing
+from stepscore.episodes.perturbations.changed_episode import (
+    episode_labels,
+    main_view_of,
+    with_instruction,
+    with_timing,
+)
 from stepscore.episodes.perturbations.retimed_view import Replayed
+from stepscore.episodes.perturbations.rewording import inside_a_sentence
 from stepscore.errors import OptionError
 
 Segments = tuple[tuple[float, float], ...]
@@ -39,6 +45,18 @@ def repeat(episode: Episode, times: int = 2) -> Episode:
     if int(times) != times or not 2 <= times <= 16:
         raise OptionError(f"times is {times}; it must be a whole number from 2 to 16.")
     return _replayed(episode, ((0.0, 1.0),) * int(times), "repeated", {"times": int(times)}, str(int(times)))
+
+
+def twice(episode: Episode) -> Episode:
+    """Play the whole episode two times, under the instruction to do the task twice: every view recurs.
+
+    After the first time half of it is done, and nothing in the image tells the two times apart.
+    """
+    text = f"Do this twice: {inside_a_sentence(episode.instruction)}."
+    again = repeat(episode)
+    main = main_view_of(episode)
+    labels = relabel.twice_labels(again.labels, float(main.timestamps()[-1]) + 1.0 / main.info().fps)
+    return with_instruction(again, text, (), labels, "twice")
 
 
 def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:

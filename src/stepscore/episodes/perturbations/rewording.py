@@ -9,6 +9,7 @@ from dataclasses import replace
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.perturbations.changed_episode import with_instruction
+from stepscore.episodes.perturbations.perturbed_labels import final_verdict
 from stepscore.errors import OptionError
 
 PARAPHRASES = ("Please {0}.", "The robot has to {0}.", "Your task: {0}.", "I want you to {0}.")
@@ -25,7 +26,7 @@ def paraphrase(episode: Episode, number: int = 0, *, paraphrases: Sequence[str] 
     """
     if not paraphrases:
         raise OptionError("paraphrases is empty; give at least one text.")
-    text = paraphrases[int(number) % len(paraphrases)].replace("{0}", _inner(episode.instruction))
+    text = paraphrases[int(number) % len(paraphrases)].replace("{0}", inside_a_sentence(episode.instruction))
     if text.strip().lower() == episode.instruction.strip().lower():
         raise OptionError(f"The paraphrase is episode {episode.id}'s own instruction: {text!r}.")
     changed = with_instruction(episode, text, episode.subgoals, episode.labels, "paraphrase")
@@ -38,15 +39,14 @@ def negate(episode: Episode) -> Episode:
     A success that holds is a failure of the negated instruction, and a failure a success; all else is unknown.
     """
     rows: tuple[Label, ...] = ()
-    verdicts = [row for row in episode.labels.rows if row.kind == "success" and math.isnan(row.start_s)]
-    holds = next((row for row in reversed(verdicts) if row.name != "ever"), None)
+    holds = final_verdict(episode.labels)
     if holds is not None and not math.isnan(holds.value):
         rows = (replace(holds, value=float(holds.value < 0.5)),)
-    text = f"Do not {_inner(episode.instruction)}."
+    text = f"Do not {inside_a_sentence(episode.instruction)}."
     return with_instruction(episode, text, (), Labels(rows), "negated")
 
 
-def _inner(instruction: str) -> str:
+def inside_a_sentence(instruction: str) -> str:
     """Return an instruction as it stands inside of a sentence."""
     text = instruction.strip().rstrip(".! ")
     first, rest = text[:1], text[1:]
