@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscore.audit import PROBES
+from stepscore.audit import PROBES, AuditPlan, Judged
 from stepscore.episodes import Episode, Label, Labels
 from stepscore.judges import Ask
 from stepscore.models import Model
@@ -72,11 +72,15 @@ class PlantedJudge:
         name: What is wrong with it.
         spoil: Takes true progress and times of the points, the episode and a random generator; returns progress.
         recorded: Recorded episodes by id, for a judge that sees the task done whatever the instruction.
+        others: True progress at every frame under another instruction, by recorded id and instruction, where known.
+        success_at: Progress that it calls a success.
     """
 
     name: str
     spoil: Spoil
     recorded: Mapping[str, Episode] = field(default_factory=dict)
+    others: Mapping[tuple[str, str], FloatArray] = field(default_factory=dict)
+    success_at: float = 0.97
     version: int = 1
     models: tuple[Model, ...] = ()
 
@@ -96,34 +100,53 @@ class PlantedJudge:
         rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
         progress = np.clip(self.spoil(self._truth(episode, at), at, episode, rng), 0.0, 1.0)
         last = progress[-1]
-        score = math.nan if math.isnan(last) else float(last >= 0.97)
+        score = math.nan if math.isnan(last) else float(last >= self.success_at)
         return Judgement(Curve(at, progress), success_score=score)
 
     def _truth(self, episode: Episode, at: FloatArray) -> FloatArray:
-        changes = [str(change["change"]) for change in episode.metadata.get("changed", ())]  # type: ignore[attr-defined]
-        labels = episode.labels
+        changes = _changes(episode)
+        labels, recorded_id = episode.labels, str(episode.metadata.get("changed_from"))
         if self.recorded and changes and not labels.potentials:
-            labels = self.recorded[str(episode.metadata["changed_from"])].labels
+            labels = self.recorded[recorded_id].labels
         if "blank" in changes and episode.metadata["changed"][-1].get("view") is None:  # type: ignore[index]
             return np.full(len(at), np.nan)
         if not labels.potentials:
-            return np.full(len(at), np.nan)
+            other = self.others.get((recorded_id, episode.instruction))
+            if other is None:
+                return np.full(len(at), np.nan)
+            return np.asarray(np.interp(at, episode.view(episode.main_view).timestamps(), other))
         times, values = labels.progress()
         return np.asarray(np.interp(at, times, values))
 
 
+def _changes(episode: Episode) -> list[str]:
+    return [str(change["change"]) for change in episode.metadata.get("changed", ())]  # type: ignore[attr-defined]
+
+
 def _state_shown(truth: FloatArray, at: FloatArray, episode: Episode, rng: np.random.Generator) -> FloatArray:
     """Return how far the task is by the image alone, whether it was done before or not."""
-    changes = [str(change["change"]) for change in episode.metadata.get("changed", ())]  # type: ignore[attr-defined]
-    return np.where(truth > 0.5, 2 * truth - 1, 2 * truth) if "twice" in changes else truth
+    return np.where(truth > 0.5, 2 * truth - 1, 2 * truth) if "twice" in _changes(episode) else truth
 
 
 def _by_instruction(episode: Episode) -> float:
     return hashlib.sha256(episode.instruction.encode()).digest()[0] / 255
 
 
-def planted_judges(episodes: list[Episode]) -> dict[str, PlantedJudge]:
-    """Return the judges by fault; ``none`` is the oracle."""
+def planted_judges(
+    episodes: Sequence[Episode],
+    others: Mapping[tuple[str, str], FloatArray] | None = None,
+    *,
+    favoured: str = "bad",
+    success_at: float = 0.97,
+) -> dict[str, PlantedJudge]:
+    """Return the judges by fault; ``none`` is the oracle.
+
+    Args:
+        episodes: The episodes as recorded.
+        others: The truth under other instructions, as :class:`PlantedJudge` takes it.
+        favoured: The policy that one of them favours.
+        success_at: Progress that they call a success.
+    """
     recorded = {episode.id: episode for episode in episodes}
 
     def late(truth: FloatArray, at: FloatArray, episode: Episode, rng: np.random.Generator) -> FloatArray:
@@ -138,15 +161,34 @@ def planted_judges(episodes: list[Episode]) -> dict[str, PlantedJudge]:
         "last frame only": _state_shown,
         "one frame late": late,
         "noisy": lambda truth, at, episode, rng: truth + rng.normal(0, 0.07, len(at)),
-        "favours a policy": lambda truth, at, episode, rng: truth + 0.3 * (episode.policy == "bad"),
+        "favours a policy": lambda truth, at, episode, rng: truth + 0.3 * (episode.policy == favoured),
         "quantised": lambda truth, at, episode, rng: np.round(truth * 5) / 5,
         "saturates early": lambda truth, at, episode, rng: 2 * truth,
         "never falls": lambda truth, at, episode, rng: np.maximum.accumulate(truth),
     }
     return {
-        fault: PlantedJudge(fault, spoil, recorded if fault == "ignores the instruction" else {})
+        fault: PlantedJudge(
+            fault, spoil, recorded if fault == "ignores the instruction" else {}, others or {}, success_at
+        )
         for fault, spoil in faults.items()
     }
+
+
+def answers(judge: PlantedJudge, plan: AuditPlan) -> dict[str, Judged]:
+    """Return what a judge says of every episode of a plan, without a run folder."""
+    judged = {}
+    for episode in plan.to_judge(causal=False, probes=tuple(PROBES.values())):
+        said = judge.judge_now(episode)
+        assert said.curve is not None
+        judged[episode.id] = Judged(said.curve.times, said.curve.progress, said.success_score)
+    return judged
+
+
+def agrees(outcome: str, expected: str) -> bool:
+    """Return whether an outcome is the stated one; what must pass may warn on a small sample."""
+    if expected == "pass":
+        return outcome in ("pass", "warn")
+    return outcome != "pass" if expected == "not pass" else outcome == expected
 
 
 SOUND = dict.fromkeys(PROBES, "pass") | {
@@ -156,13 +198,14 @@ SOUND = dict.fromkeys(PROBES, "pass") | {
 }
 """Outcomes of a judge without a fault."""
 
-_UNGROUNDED = dict.fromkeys(("other-task", "opposite", "counterfactual", "negated"), "fail")
+_OTHER_GOALS = ("other-task", "opposite", "counterfactual", "negated")
+_UNGROUNDED = dict.fromkeys(_OTHER_GOALS, "fail")
 _LEVEL = {  # of a judge whose curve is level whatever is shown
     **dict.fromkeys(("beyond-length", "round-trip", "undone", "reversed", "twice"), "fail"),
     **dict.fromkeys(("retry", "repeated"), "undecided"),
     "blank": "pass",
 }
-EXPECTED: Mapping[str, Mapping[str, str]] = {
+EXPECTED: Mapping[str, dict[str, str]] = {
     "none": SOUND,
     "clock": SOUND
     | _UNGROUNDED
@@ -196,7 +239,7 @@ EXPECTED: Mapping[str, Mapping[str, str]] = {
     "ignores the video": SOUND
     | _LEVEL
     | {"blank-success": "pass", "still-success": "pass", "early-success": "pass", "paraphrase": "fail"}
-    | dict.fromkeys(("other-task", "opposite", "counterfactual", "negated"), "not pass"),
+    | dict.fromkeys(_OTHER_GOALS, "not pass"),
     "last frame only": SOUND | {"twice": "fail"},
     "one frame late": SOUND,
     "noisy": SOUND,
@@ -213,3 +256,17 @@ EXPECTED: Mapping[str, Mapping[str, str]] = {
 where the same view recurs and means something else ("twice"), and nowhere else. One that favours a policy is found by
 its agreement with labels.
 """
+
+EXPECTED_IN_SIMULATION: Mapping[str, Mapping[str, str]] = {
+    fault: outcomes
+    | (
+        dict.fromkeys(_OTHER_GOALS, "pass")
+        if all(outcomes[probe] == "undecided" for probe in _OTHER_GOALS)
+        else {}
+    )
+    for fault, outcomes in EXPECTED.items()
+} | {
+    # Another goal that holds at the start ("leave it as it is") is never seen to be lost.
+    "never falls": EXPECTED["never falls"] | dict.fromkeys(_OTHER_GOALS, "not pass"),
+}
+"""The same where the simulator knows the truth under another instruction, stated before it was first run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -14,7 +13,6 @@ from stepscore.audit import (
     AuditOptions,
     AuditPlan,
     Context,
-    Judged,
     ProbeResult,
     audit,
     judged_episodes,
@@ -26,7 +24,8 @@ from stepscore.runs import open_run
 from tests.audit.planted_judges import (
     COUNTERFACTUALS,
     EXPECTED,
-    PlantedJudge,
+    agrees,
+    answers,
     planted_judges,
     scripted_episodes,
 )
@@ -39,19 +38,6 @@ def planned(seed: int = 0) -> AuditPlan:
     episodes = scripted_episodes(seed=seed)
     context = Context(episodes, dict(COUNTERFACTUALS), seed=seed)
     return make_plan(episodes, EVERY_PROBE, context, full=True)
-
-
-def answers(judge: PlantedJudge, plan: AuditPlan) -> Mapping[str, Judged]:
-    """What a judge says of every episode of a plan, without a run folder."""
-    judged = {}
-    for episode in plan.to_judge(causal=False, probes=EVERY_PROBE):
-        said = judge.judge_now(episode)
-        assert said.curve is not None
-        verdict = (
-            said.success_score if said.success_score != said.success_score else said.success_score >= 0.5
-        )
-        judged[episode.id] = Judged(said.curve.times, said.curve.progress, float(verdict))
-    return judged
 
 
 def results(fault: str, seed: int = 0) -> dict[str, ProbeResult]:
@@ -70,13 +56,6 @@ def test_every_probe_has_the_outcome_that_was_stated_beforehand(fault: str) -> N
         if not agrees(found[probe].outcome, expected)
     }
     assert not wrong
-
-
-def agrees(outcome: str, expected: str) -> bool:
-    """A probe that passes may only warn on a sample of this size; one that fails must fail."""
-    if expected == "pass":
-        return outcome in ("pass", "warn")
-    return outcome != "pass" if expected == "not pass" else outcome == expected
 
 
 def test_the_oracle_is_not_flagged_on_other_episodes() -> None:

@@ -1,0 +1,1 @@
+"""Measurements of the audit itself, and of judges by it."""
