@@ -1,6 +1,6 @@
 """The audit on judges whose faults are known: false flags of an oracle from simulator truth, and planted faults.
 
-    python -m benchmarks.audit.oracle [--seeds 20] [--kit-seeds 5] [--scenes 6] [--first-seed 61001]
+    python -m benchmarks.audit.oracle [--seeds 20] [--kit-seeds 5] [--scenes 8] [--first-seed 61001]
 
 Rollouts have no images: the oracle reads the simulator's truth, so probes that change pixels alone (cameras,
 resolution, noise, compression, light) leave it unmoved by construction. It answers unknown on black images, which
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument(
         "--kit-seeds", type=int, default=5, help="seeds on which the planted judges are audited"
     )
-    parser.add_argument("--scenes", type=int, default=6, help="scenes of each task")
+    parser.add_argument("--scenes", type=int, default=8, help="scenes of each task")
     parser.add_argument("--first-seed", type=int, default=61001)
     given = parser.parse_args()
     oracle: list[Found] = []

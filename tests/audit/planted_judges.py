@@ -125,7 +125,10 @@ def _changes(episode: Episode) -> list[str]:
 
 def _state_shown(truth: FloatArray, at: FloatArray, episode: Episode, rng: np.random.Generator) -> FloatArray:
     """Return how far the task is by the image alone, whether it was done before or not."""
-    return np.where(truth > 0.5, 2 * truth - 1, 2 * truth) if "twice" in _changes(episode) else truth
+    if "twice" not in _changes(episode):
+        return truth
+    second = at > episode.view(episode.main_view).timestamps()[-1] / 2
+    return 2 * truth - second
 
 
 def _by_instruction(episode: Episode) -> float:

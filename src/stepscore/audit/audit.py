@@ -26,7 +26,7 @@ from stepscore.analysis import JudgeAgreement, agreement_with_baselines
 from stepscore.audit.again import repeated, resampled
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes
-from stepscore.audit.plan import AuditPlan, make_plan
+from stepscore.audit.plan import AGAIN_SHARE, AuditPlan, make_plan
 from stepscore.audit.probe import Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import choose_probes
 from stepscore.audit.probes.time import distance
@@ -42,9 +42,8 @@ TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
 """Judges that know nothing of a task; what they pass, a judge passes without knowing anything."""
 
 AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
-AGAIN_SHARE = 0.5
-"""Share of the episodes, of which at most 40 are taken, that are judged again and with denser sampling."""
-
+MOST_AGAIN = 40
+"""Most episodes that are judged again."""
 
 WORST_EPISODES = 6
 """Episodes that the result of a probe names, at most, where it is not passed."""
@@ -219,7 +218,7 @@ DISTANCE_NAME = "distance of the curves"
 
 
 def _again_count(n: int) -> int:
-    return min(40, max(1, round(AGAIN_SHARE * n)))
+    return min(MOST_AGAIN, max(1, math.floor(AGAIN_SHARE * n)))
 
 
 def probe_result(

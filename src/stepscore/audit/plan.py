@@ -1,8 +1,9 @@
 """Which episodes each probe takes: a seeded subset of each task and policy, within a multiple of one judging.
 
-Judging all episodes once costs 1. By default the whole audit costs at most :data:`BUDGET`: probes of the headline get
-up to :data:`HEADLINE_EPISODES` episodes each, the others share what is left alike. A changed episode that two
-probes use is judged once. A still or truncated video that no new call is needed for costs nothing.
+Judging all episodes once costs 1. By default the whole audit costs at most :data:`BUDGET`: what asking again takes is
+set aside, probes of the headline get up to :data:`HEADLINE_EPISODES` episodes each, the others share what is left
+alike, a video of twice the length for twice the cost. A changed episode that two probes use is judged once. A
+truncated video that no new call is needed for costs nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from stepscore.errors import StepScoreError
 
 BUDGET = 10.0
 """Most cost of an audit, as a multiple of judging the episodes once."""
+
+AGAIN_SHARE, AGAIN_COST = 0.5, 1.5
+"""Share of the episodes that are judged again, and with twice as dense sampling; and the cost of both."""
 
 HEADLINE_EPISODES = 40
 """Episodes that a headline probe gets before the others get any."""
@@ -61,6 +65,9 @@ class AuditPlan:
     def to_judge(self, *, causal: bool, probes: Sequence[Probe]) -> list[Episode]:
         """Return every episode to judge once, the changed ones right after the one they come from.
 
+        Those that show the same video under other words come first: a model that keeps the last video it read (the
+        embedded one) reads their words alone.
+
         Args:
             causal: Whether the judge never looks ahead, so that truncated videos need no judging.
             probes: The probes of the plan.
@@ -70,7 +77,14 @@ class AuditPlan:
         for each in self.probed:
             if not (causal and each.probe in truncates):
                 changed[each.episode].setdefault(each.changed.id, each.changed)
-        return [one for episode in self.episodes for one in (episode, *changed.get(episode.id, {}).values())]
+        return [
+            one
+            for episode in self.episodes
+            for one in (
+                episode,
+                *sorted(changed.get(episode.id, {}).values(), key=lambda one: one.views != episode.views),
+            )
+        ]
 
 
 def make_plan(
@@ -136,14 +150,17 @@ def _shares(probes: Sequence[Probe], eligible: Mapping[str, int], n: int, *, ful
     """Return how many episodes each probe gets."""
     if full:
         return dict(eligible)
-    left = (BUDGET - 1.0) * n
+    left = (BUDGET - 1.0 - AGAIN_COST) * n
     shares: dict[str, int] = {}
     first = [probe for probe in probes if probe.headline]
     for probe, others in [(probe, len(first) - i) for i, probe in enumerate(first)]:
-        shares[probe.name] = min(eligible[probe.name], HEADLINE_EPISODES, math.floor(left / others))
-        left -= shares[probe.name]
+        most = math.floor(left / others / probe.length)
+        shares[probe.name] = min(eligible[probe.name], HEADLINE_EPISODES, most)
+        left -= shares[probe.name] * probe.length
     rest = sorted((p for p in probes if not p.headline), key=lambda probe: eligible[probe.name])
-    for i, probe in enumerate(rest):  # those that can take least go first, and leave their share to others
-        shares[probe.name] = min(eligible[probe.name], math.floor(left / (len(rest) - i)))
-        left -= shares[probe.name]
+    lengths = sum(probe.length for probe in rest)
+    for probe in rest:  # those that can take least go first, and leave their share to others
+        shares[probe.name] = min(eligible[probe.name], math.floor(left / lengths))
+        left -= shares[probe.name] * probe.length
+        lengths -= probe.length
     return shares

@@ -116,6 +116,7 @@ class Probe:
         rate: Whether the effect is 0 or 1 for each episode.
         truncates: Whether it only ends the video earlier. A judge that never looks ahead (``causal``) is not asked
             again: its curve up to there is its answer.
+        length: How many times as long as the recorded video the changed one is, and as expensive to judge.
     """
 
     name: str
@@ -129,3 +130,4 @@ class Probe:
     headline: bool = False
     rate: bool = False
     truncates: bool = False
+    length: float = 1.0

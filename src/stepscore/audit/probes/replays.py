@@ -56,6 +56,7 @@ ROUND_TRIP = Probe(
     effect_name="order along the way there and back",
     successes=True,
     headline=True,
+    length=2.0,
 )
 
 
@@ -73,6 +74,7 @@ UNDONE = Probe(
     expectation="forwards then backwards, what was done is undone: the second half falls",
     effect_name="fall on the way back",
     successes=True,
+    length=2.0,
 )
 
 
@@ -95,6 +97,7 @@ REWOUND = Probe(
     expectation="rewound and done again, progress falls in the rewind",
     effect_name="fall in the rewind",
     successes=True,
+    length=1.0 + 2 * (RETRY[0] - RETRY[1]),
 )
 
 
@@ -115,6 +118,7 @@ REPEATED = Probe(
     expectation="played twice, progress falls where the first view recurs",
     effect_name="fall where it begins again",
     successes=True,
+    length=2.0,
 )
 
 
@@ -142,6 +146,7 @@ TWICE = Probe(
     expectation="to be done twice, it is half done when the views recur: their second showing is further",
     effect_name="rise from the first to the second showing",
     successes=True,
+    length=2.0,
 )
 
 REPLAY_PROBES = (ROUND_TRIP, UNDONE, REVERSED, SHUFFLED, REWOUND, REPEATED, TWICE)

@@ -70,6 +70,7 @@ def _stretched(name: str, factor: float) -> Probe:
         bound=Bound(DISTANCE, "below"),
         expectation="the same values at stretched times",
         effect_name="distance of the curves",
+        length=max(factor, 1.0),
     )
 
 
@@ -101,6 +102,7 @@ PAUSED = Probe(
     bound=Bound(GAIN, "below"),
     expectation="while the robot rests, progress rests",
     effect_name="rise in the pause",
+    length=1.0 + PAUSE,
 )
 
 TIME_PROBES = (
