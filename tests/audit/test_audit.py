@@ -181,6 +181,38 @@ def test_the_command_prints_every_probe_and_goes_on_with_what_is_there(tmp_path:
     assert isinstance(wrong.exception, UnknownNameError)
 
 
+def test_a_judge_that_needs_goal_images_is_audited_with_them(tmp_path: Path) -> None:
+    source = write_toy_rollouts(tmp_path / "toys", scenes=2)
+    flags = ["--judge", "similarity", "--model", "embedded", "-M", "gate=false", "-J", "frames=4"]
+    probes = ["--probes", "frozen-last,other-task", "--no-trivial", "--json"]
+    command = ["audit", str(source), *flags, *probes, "--goal", "last-success", "-o", str(tmp_path / "a")]
+    still, other = json.loads(CliRunner().invoke(app, command).stdout)["results"]
+    assert still["n"] > 0
+    assert still["value"] == 0.0  # every frame is the same
+    assert other["n"] == 0  # there is no goal image of another task
+
+
+def test_the_same_video_in_other_words_is_judged_right_after_it() -> None:
+    episodes = scripted_episodes(1)
+    probes = choose_probes(["frozen-first", "negated", "paraphrase", "noisy"])
+    asked = make_plan(episodes, probes, Context(episodes), full=True).to_judge(causal=False, probes=probes)
+    first = [one.id.partition("~")[2].partition("-")[0] for one in asked[:5]]
+    assert episodes[0].labels.success
+    assert first == ["", "negated", "paraphrase", "frozen", "noisy"]
+
+
+def test_longer_videos_cost_more_and_asking_again_has_its_share() -> None:
+    episodes = scripted_episodes(10)
+    plan = make_plan(episodes, EVERY_PROBE, Context(episodes, dict(COUNTERFACTUALS)))
+    recorded = {one.id: one.info.duration_s for one in episodes if one.info is not None}
+    spent = {}
+    for one in plan.probed:
+        assert one.changed.info is not None
+        spent[one.changed.id] = one.changed.info.duration_s / recorded[one.episode]
+    again, denser = 0.5 * len(episodes), 0.5 * len(episodes) * 2
+    assert len(episodes) + sum(spent.values()) + again + denser <= 10 * len(episodes)
+
+
 def test_files_of_texts_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
     file = tmp_path / "texts.yaml"
     file.write_text("open the drawer: [close it, push it]\npress: pull\n", encoding="utf-8")

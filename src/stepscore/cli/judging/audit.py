@@ -84,6 +84,7 @@ def audit(
     reader: options.ReaderName = None,
     policy_from: options.PolicyFrom = None,
     instruction: options.Instruction = None,
+    goal: options.Goal = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -113,7 +114,7 @@ def audit(
     from stepscore.runs import CallOptions
 
     chosen_form = chosen_format(output_format, json=json, csv=csv)
-    names = options.split_names(probes)
+    names, cameras = options.split_names(probes), options.split_names(views)
     choose_probes(names)
     chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
     call_options = CallOptions(
@@ -134,6 +135,8 @@ def audit(
         reader=reader,
         policy_from=policy_from,
         instruction=instruction,
+        goal=goal,
+        goal_view=cameras[0] if cameras else None,
     )
     check_subgoals(chosen, episodes)
     with _Bars() as bars:
@@ -148,7 +151,7 @@ def audit(
                 counterfactuals=_texts(counterfactuals),
                 paraphrases=_texts(paraphrases),
                 trivial=trivial,
-                views=options.split_names(views),
+                views=cameras,
                 workers=workers,
                 call_options=call_options,
             ),
