@@ -61,6 +61,44 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def create_once(path: Path, text: str) -> bool:
+    """Write a new UTF-8 file, whole from the first; return ``False`` where there is one: of many writers one wins.
+
+    A link is made to a file that is written already, which also NFS does at once or not at all.
+
+    Raises:
+        RunError: The file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            # The answer to a first try may have been lost on its way from a file server.
+            return os.stat(temporary).st_nlink == 2
+        except OSError:  # a file system without links
+            return _create_without_link(path, text)
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror or error}.") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return True
+
+
+def _create_without_link(path: Path, text: str) -> bool:
+    try:
+        with path.open("xb") as file:
+            file.write(text.encode())
+    except FileExistsError:
+        return False
+    return True
+
+
 def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
     """Remove the temporary files of these names that killed processes left; no other may be writing them now."""
     for name in names:

@@ -138,6 +138,7 @@ class Inputs:
                 out,
             ],
             ("choose-template",): [run, run],
+            ("merge",): [run, "-o", out],
             ("metrics",): [run],
             ("compare",): [run],
             ("report",): [run, "-o", out, "--no-videos"],

@@ -19,7 +19,7 @@ from stepscore.cli.data import annotate, plan, progress_labels, sim
 from stepscore.cli.endings import HELP
 from stepscore.cli.judging import audit, calibrate, choose_template, demo, inspect, judge, pairs
 from stepscore.cli.main import main as main  # the entry point, under the name it always had
-from stepscore.cli.results import compare, export, metrics, plot, report, view
+from stepscore.cli.results import compare, export, merge, metrics, plot, report, view
 from stepscore.cli.streams import print_message
 from stepscore.cli.tools import cache, doctor, ls, serve_template
 from stepscore.cli.training import train, weights
@@ -42,6 +42,7 @@ app.command("calibrate", rich_help_panel=judging.PANEL)(calibrate.calibrate)
 app.command("audit", rich_help_panel=judging.PANEL)(audit.audit)
 app.add_typer(pairs.app, name="pairs", rich_help_panel=judging.PANEL)
 app.command("choose-template", rich_help_panel=judging.PANEL)(choose_template.choose_template)
+app.command("merge", rich_help_panel=results.PANEL)(merge.merge)
 app.command("metrics", rich_help_panel=results.PANEL)(metrics.metrics)
 app.command("compare", rich_help_panel=results.PANEL)(compare.compare)
 app.command("report", rich_help_panel=results.PANEL)(report.report)

@@ -213,6 +213,17 @@ Connections = Annotated[
         rich_help_panel=COST,
     ),
 ]
+SHARDS = "Many machines"
+ShardName = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Judge only part I of N, counted from 1, into a folder of its own inside RUN, with its share of the "
+        "budget; slurm or slurm/N takes I from a SLURM array. At the end: stepscore merge RUN.",
+        rich_help_panel=SHARDS,
+    ),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither read nor write the answer cache.", rich_help_panel=COST)
 ]

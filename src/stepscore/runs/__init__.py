@@ -10,20 +10,28 @@ from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
 from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.scoring import Summary, score
+from stepscore.runs.shards.merging import Merged, merge
+from stepscore.runs.shards.shard import Shard, cut, parse_shard, share_of
 
 __all__ = [
     "CallOptions",
     "Engine",
     "FinishedEpisode",
+    "Merged",
     "ModelClient",
     "Run",
+    "Shard",
     "Summary",
+    "cut",
     "dry_run",
     "error_text",
     "finite_or_none",
     "is_being_written",
+    "merge",
     "open_run",
+    "parse_shard",
     "run_episodes",
     "score",
+    "share_of",
     "usage_of",
 ]

@@ -23,6 +23,7 @@ from stepscore._reading import shown
 from stepscore.errors import RunError, UnknownNameError
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.run_info import read_info
+from stepscore.runs.shards.division import unmerged_sentence
 from stepscore.runs.stored_tables import StoredTables
 from stepscore.runs.tables import TABLES
 
@@ -160,6 +161,8 @@ def open_run(path: str | Path) -> Run:
     folder = Path(path)
     info = read_info(folder)
     if info is None:
+        if (divided := unmerged_sentence(folder)) is not None:
+            raise RunError(divided)
         # What is there may be the recordings themselves: nothing is to be written among them.
         source, out = (shown(folder), "RUN") if _holds_something(folder) else ("SOURCE", shown(folder))
         raise RunError(

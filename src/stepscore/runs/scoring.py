@@ -31,6 +31,8 @@ from stepscore.runs.model_client import CallOptions, ModelClient
 from stepscore.runs.protocol import Protocol, protocol_of
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, read_info, write_info
+from stepscore.runs.shards.division import begin_shard, read_division, write_shard_content
+from stepscore.runs.shards.shard import Shard, cut, share_of
 from stepscore.runs.stored_tables import write_tables
 
 
@@ -68,6 +70,7 @@ def score(
     call_options: CallOptions | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
     offline: bool = False,
+    shard: Shard | None = None,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; resume a run that is there.
 
@@ -85,6 +88,8 @@ def score(
         call_options: Budget, prices, cache and connections, for judges that ask a model.
         on_done: Called after each episode, e.g. to advance a progress bar.
         offline: Forbid the judge to fetch a published prompt.
+        shard: Judge only this part of the episodes, into a folder of its own inside of ``out``, with its share of the
+            budget; :func:`merge` makes one run of all shards.
 
     Raises:
         BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
@@ -101,6 +106,10 @@ def score(
     goal = goals.describe() if goals is not None else None
     protocol = protocol_of(judge, views, getattr(episodes, "reader_code", None), goal)
     chosen = choose_engine(engine, judge, workers, call_options)
+    if shard is not None:
+        part = cut(episodes, shard, judge)
+        folder = begin_shard(folder, shard, part, protocol, getattr(episodes, "source", ""))
+        episodes, call_options = part.episodes, share_of(call_options, shard, part)
     info = _start(folder, protocol, episodes, chosen.workers) | {"licences": _licences(models)}
     summary = Summary()
     started = time.monotonic()
@@ -115,6 +124,8 @@ def score(
         caches = PrefixCacheUse(models)
         try:
             write_info(folder, info)
+            if shard is not None:
+                write_shard_content(folder, shard, part)
             todo, done = _unique(episodes), index(journal.path)
             chosen.run(Work(todo, len(episodes), judge, journal, done, views, client, count))
             info["status"] = "finished"
@@ -143,6 +154,11 @@ def _start(
 ) -> dict[str, Any]:
     """Return the content of ``run.json`` for this start; refuse a folder of another protocol or source."""
     source = episodes.source if isinstance(episodes, Episodes) else ""
+    if (division := read_division(folder)) is not None:
+        raise RunError(
+            f"{shown(folder)} is divided into {division.shards} shards. Judge one of them: "
+            f"--shard I/{division.shards}; or choose another folder: -o RUN"
+        )
     before = read_info(folder)
     if before is None:
         if folder.exists() and not _is_new(folder):

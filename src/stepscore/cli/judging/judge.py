@@ -20,9 +20,9 @@ from stepscore.cli.tables import err, percent
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from stepscore.episodes import Episode
+    from stepscore.episodes import Episode, Episodes
     from stepscore.judges import Judge
-    from stepscore.runs import CallOptions, Run
+    from stepscore.runs import CallOptions, Run, Shard
 
 
 def judge(
@@ -86,6 +86,7 @@ def judge(
         ),
     ] = 600.0,
     no_cache: options.NoCache = False,
+    shard_name: options.ShardName = None,
     offline: Annotated[
         bool,
         typer.Option("--offline", help="Fetch no published prompt; one that was fetched before is used."),
@@ -100,8 +101,9 @@ def judge(
     from stepscore.errors import BudgetError
     from stepscore.judges import check_subgoals, judge_registry, prepare
     from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions, open_run, score
+    from stepscore.runs import CallOptions, open_run, parse_shard, score
 
+    shard = None if shard_name is None else parse_shard(shard_name)
     chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
     call_options = CallOptions(
         Budget(max_calls, max_cost),
@@ -128,6 +130,9 @@ def judge(
         goal_view=cameras[0] if cameras else None,
     )
     episodes = options.select_episodes(episodes, episode_ids)
+    everything = episodes
+    if shard is not None:
+        episodes = print_shard(episodes, shard, chosen, call_options)
     if episodes.goals is not None:
         err().print(f"Goal images: {episodes.goals.sentence()}", soft_wrap=True)
         if chosen.name in judge_registry.names() and not getattr(chosen, "uses_goals", False):
@@ -138,7 +143,7 @@ def judge(
     if dry_run:
         print_dry_run(episodes, chosen, call_options, cameras)
         return
-    check_subgoals(chosen, episodes)
+    check_subgoals(chosen, everything)
     prepare(chosen, offline=offline)
     _print_licences(chosen)
     stopped: BudgetError | None = None
@@ -146,7 +151,7 @@ def judge(
         served = any(one.capabilities.served for one in chosen.models)
         with EpisodesBar(len(episodes), chosen.name, tokens=served) as bar:
             run = score(
-                episodes,
+                everything,
                 chosen,
                 out,
                 views=cameras,
@@ -154,15 +159,18 @@ def judge(
                 call_options=call_options,
                 on_done=bar.advance,
                 offline=offline,
+                shard=shard,
             )
     except BudgetError as error:
-        run, stopped = open_run(out), error
+        run, stopped = open_run(out if shard is None else shard.folder(out)), error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"finished episodes are kept in {out}; the same command resumes.") from None
     selected = set(episodes.ids())
     failed = summarise(run, problems=len(episodes.problems), selected=selected)
     if limit is None and episode_ids is None:  # else all that was selected could be listed
         failed += len(episodes.problems)
+    if shard is not None:
+        err().print(f"When all shards are finished: stepscore merge {out}", soft_wrap=True)
     if stopped is not None:
         err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}", soft_wrap=True, markup=True)
     if failed or stopped is not None:
@@ -190,6 +198,21 @@ def open_judge(
     elif model_options or base_url is not None:
         raise OptionError("-M and --base-url are options of a model: name one with --model.")
     return get_judge(name, **given)
+
+
+def print_shard(episodes: Episodes, shard: Shard, judge: Judge, call_options: CallOptions) -> Episodes:
+    """Return the episodes of a shard; print how many they are, and its share of the budget."""
+    from stepscore.episodes import Episodes
+    from stepscore.runs import cut, share_of
+
+    part = cut(episodes, shard, judge)
+    whole, share = call_options.budget, share_of(call_options, shard, part).budget
+    limits = [f"{share.max_calls} of {whole.max_calls} calls"] if whole.max_calls is not None else []
+    limits += [f"{share.max_cost:.6g} of {whole.max_cost:.6g} in money"] if whole.max_cost is not None else []
+    budget = f"; its share of the budget: {', '.join(limits)}" if limits else ""
+    err().print(f"Shard {shard}: {len(part.episodes)} of {part.total} episodes{budget}", soft_wrap=True)
+    assert isinstance(part.episodes, Episodes)
+    return part.episodes
 
 
 def print_dry_run(

@@ -1,0 +1,88 @@
+"""``stepscore merge``: make one run of shards, or of several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepscore.cli import options
+from stepscore.cli.outputs import new_folder
+from stepscore.cli.tables import err
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscore.runs import Merged
+
+MAX_PRINTED = 20
+"""Lines about what is missing or contradicts itself that are printed; run.json has all."""
+
+
+def merge(
+    runs: options.RunFolders,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            callback=new_folder,
+            metavar="RUN",
+            help="The merged run: a new folder, or one of those given; default: the folder whose shards are merged.",
+        ),
+    ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial",
+            help="Merge what is there, though shards or episodes are missing or contradict each other.",
+        ),
+    ] = False,
+) -> None:
+    """Make one run of the shards of `judge --shard`, or of several runs of one protocol.
+
+    The tables are byte for byte those of one undivided run, usage apart. Of an episode that is there more than once,
+    the latest successful judgement is taken. Where something is missing it is listed, and the exit code is 1.
+    """
+    from stepscore.runs import merge as merge_runs
+
+    with _progress_bar() as advance:
+        merged = merge_runs(runs, out, partial=partial, on_progress=advance)
+    _print(merged)
+    if not merged.complete:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar on stderr; yields the function that takes how many episodes are written."""
+    from rich.progress import Progress
+
+    with Progress(console=err(), transient=True) as progress:
+        bar = progress.add_task("merge", total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
+
+
+def _print(merged: Merged) -> None:
+    twice = f", {merged.duplicates} of them more than once" if merged.duplicates else ""
+    failed = f", {merged.failed} failed" if merged.failed else ""
+    err().print(f"{merged.parts} parts, {merged.episodes} episodes{twice}{failed}", soft_wrap=True)
+    _print_lines("Missing", merged.gaps)
+    _print_lines("Contradiction", merged.conflicts)
+    if merged.run is None:
+        err().print(
+            "Nothing was merged. Run the missing shards again, then this command; or merge what is there: --partial",
+            soft_wrap=True,
+        )
+        return
+    err().print(f"Run: {merged.run.path}\nNext: stepscore metrics {merged.run.path}", soft_wrap=True)
+
+
+def _print_lines(title: str, lines: Sequence[str]) -> None:
+    for line in lines[:MAX_PRINTED]:
+        err().print(f"{title}: {line}", soft_wrap=True, markup=False)
+    if len(lines) > MAX_PRINTED:
+        err().print(f"{title}: … and {len(lines) - MAX_PRINTED} more")

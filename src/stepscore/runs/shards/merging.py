@@ -1,0 +1,233 @@
+"""Make one run of shards, or of several runs of one protocol.
+
+The merged journal holds the latest successful judgement of every episode, by id; the tables are made from it as from
+any other, so that they are byte for byte those of one undivided run. Records go from file to file one by one: what is
+in memory is an entry for each episode.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from stepscore._files import atomic_path
+from stepscore._reading import shown
+from stepscore.errors import OptionError, RunError
+from stepscore.runs.journal import MAX_LINE_BYTES, Entry, is_being_written, open_journal, read_line
+from stepscore.runs.protocol import Protocol
+from stepscore.runs.run import Run, open_run
+from stepscore.runs.run_info import FORMAT, write_info
+from stepscore.runs.shards.parts import Part, Parts, find_parts
+from stepscore.runs.stored_tables import write_tables
+
+MAX_OPEN = 64
+"""Journals open at a time; there may be more shards than a process may open files."""
+
+_COUNTS = ("attempts", "answered", "refused", "lost")
+
+
+class Chosen(NamedTuple):
+    """Where the judgement of an episode is taken from."""
+
+    part: Part
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge found and made.
+
+    Attributes:
+        run: The merged run; ``None`` where something is missing and that was not allowed.
+        parts: How many runs or shards were merged.
+        episodes: How many episodes they have together.
+        failed: Those of them without a judgement.
+        duplicates: Episodes that were in several parts.
+        conflicts: Episodes of one id that are not the same recording, instruction or subgoals, a sentence each.
+        gaps: What is missing, a sentence each.
+    """
+
+    run: Run | None
+    parts: int
+    episodes: int
+    failed: int
+    duplicates: int
+    conflicts: Sequence[str]
+    gaps: Sequence[str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing or contradicts itself."""
+        return not self.gaps and not self.conflicts
+
+
+def merge(
+    folders: Sequence[str | Path],
+    out: str | Path | None = None,
+    *,
+    partial: bool = False,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Merged:
+    """Make one run of the shards of a folder, or of several folders with shards or runs in them.
+
+    Of an episode that several have, the latest successful judgement is taken.
+
+    Args:
+        folders: Run folders, divided or not, all of one protocol.
+        out: The merged run's folder: new, or one of ``folders``; by default the folder, where there is one alone.
+        partial: Merge what is there even if shards or episodes are missing, or recordings contradict each other.
+        on_progress: Called with how many of the episodes are written, and how many there are.
+
+    Raises:
+        RunError: A folder is not a run, is damaged, or ``out`` holds something else.
+        ProtocolMismatchError: The runs have different protocols.
+    """
+    sources = list(dict.fromkeys(Path(folder) for folder in folders))
+    target = _target(sources, out)
+    parts = find_parts(sources)
+    protocol = parts.protocol()
+    chosen, duplicates, conflicts = _choose(parts.parts)
+    gaps = parts.gaps(chosen)
+    failed = sum(each.entry.failed for each in chosen.values())
+    run = None
+    if partial or not (gaps or conflicts):
+        _write_journal(target / "journal.jsonl", chosen, on_progress)
+        info = _info(parts, protocol, chosen, gaps)
+        write_info(target, info)
+        write_tables(target, str(info["protocol"]["judge"]["name"]), protocol.hash)
+        run = open_run(target)
+    return Merged(run, len(parts.parts), len(chosen), failed, duplicates, conflicts, gaps)
+
+
+def _target(sources: Sequence[Path], out: str | Path | None) -> Path:
+    """Return the folder to write; refuse one that holds something that is not merged."""
+    if out is None:
+        if len(sources) != 1:
+            raise OptionError("Several runs are merged into a new folder: name it with -o RUN.")
+        out = sources[0]
+    target = Path(out)
+    inside = any(_same(target, source) for source in sources)
+    if not inside and target.exists() and not (target.is_dir() and next(target.iterdir(), None) is None):
+        raise RunError(
+            f"{shown(target)} exists and is not among the runs that are merged. Choose a new folder: -o RUN"
+        )
+    if is_being_written(target / "journal.jsonl"):
+        raise RunError(
+            f"Another process is writing to {shown(target)}. Wait for it, or choose another folder: -o RUN"
+        )
+    return target
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and os.path.samefile(one, other)
+
+
+def _choose(parts: Sequence[Part]) -> tuple[dict[str, Chosen], int, list[str]]:
+    """Return the judgement of every episode, how many were found more than once, and the contradictions."""
+    chosen: dict[str, Chosen] = {}
+    duplicates: set[str] = set()
+    conflicts: list[str] = []
+    for part in parts:
+        for name, entry in part.entries.items():
+            before = chosen.get(name)
+            if before is not None:
+                duplicates.add(name)
+                if entry.failed and not before.entry.failed:
+                    continue
+                if entry.key != before.entry.key and entry.failed == before.entry.failed:
+                    conflicts.append(
+                        f"episode {shown(name)} of {part.name} is not the one of {before.part.name}: its recording, "
+                        "instruction or subgoals differ"
+                    )
+            chosen[name] = Chosen(part, entry)
+    return chosen, len(duplicates), conflicts
+
+
+def _write_journal(path: Path, chosen: Mapping[str, Chosen], on_progress: Callable[[int, int], None]) -> None:
+    """Write the chosen records by episode id; the journal appears under its name when it is whole."""
+    with (
+        atomic_path(path, make_folder=True) as temporary,
+        temporary.open("xb") as file,
+        _journals() as journal,
+    ):
+        for done, name in enumerate(sorted(chosen), 1):
+            part, entry = chosen[name]
+            file.write(_line(journal(part.journal), entry))
+            on_progress(done, len(chosen))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _line(lines: IO[bytes], entry: Entry) -> bytes:
+    """Return the line of a judgement, with the episode's latest description."""
+    if entry.described_at == entry.judged_at:
+        lines.seek(entry.judged_at)
+        return lines.readline(MAX_LINE_BYTES)
+    record = read_line(lines, entry.judged_at)
+    record["episode"] = read_line(lines, entry.described_at)["episode"]
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+@contextmanager
+def _journals() -> Iterator[Callable[[Path], IO[bytes]]]:
+    """Yield a function that returns an open journal; the one that was not used for the longest time is closed."""
+    opened: OrderedDict[Path, IO[bytes]] = OrderedDict()
+
+    def journal(path: Path) -> IO[bytes]:
+        if path not in opened:
+            if len(opened) >= MAX_OPEN:
+                opened.popitem(last=False)[1].close()
+            opened[path] = open_journal(path)
+        opened.move_to_end(path)
+        return opened[path]
+
+    try:
+        yield journal
+    finally:
+        for file in opened.values():
+            file.close()
+
+
+def _info(
+    parts: Parts, protocol: Protocol, chosen: Mapping[str, Chosen], gaps: Sequence[str]
+) -> dict[str, Any]:
+    """Return the ``run.json`` of the merged run: dates from the first start on, and what all parts took."""
+    infos = [part.info for part in parts.parts]
+    failed = sum(each.entry.failed for each in chosen.values())
+    seconds = sum(float(info["last"].get("seconds", 0.0)) for info in infos)
+    spent = _sum_spent([info["spent"]["total"] for info in infos if "spent" in info])
+    sources = list(dict.fromkeys(str(info["source"]) for info in infos))
+    return {
+        "format": FORMAT,
+        "protocol": dict(protocol.content),
+        "protocol_hash": protocol.hash,
+        "source": sources[0],
+        "reader": infos[0]["reader"],
+        "status": "merged in part" if gaps else "finished",
+        "created": min(str(info["created"]) for info in infos),
+        "updated": datetime.now(UTC).isoformat(timespec="seconds"),
+        "selected": len(chosen),
+        "workers": max(int(info.get("workers", 1)) for info in infos),
+        "versions": dict(infos[-1]["versions"]),
+        "licences": {name: licence for info in infos for name, licence in info.get("licences", {}).items()},
+        "spent": {"this_start": spent, "total": spent},
+        "last": {"judged": len(chosen) - failed, "reused": 0, "failed": failed, "seconds": round(seconds, 3)},
+        "merged": {"parts": len(infos), "sources": sources, "missing": list(gaps)},
+    }
+
+
+def _sum_spent(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all parts spent; the cost is unknown where one's is."""
+    costs = [part.get("cost", 0.0) for part in parts]
+    return {
+        **{name: sum(int(part.get(name, 0)) for part in parts) for name in _COUNTS},
+        "cost": None if None in costs else float(sum(costs)),
+        "exact": all(part.get("exact", True) for part in parts),
+    }
