@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stepscore._local_modules import LOCAL_MODULE_PREFIX
 from stepscore.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _registered(text: str, flag: str, registry: Registry[Any], parts: Sequence[s
 
 def _imported(path: Path, digest: str) -> ModuleType:
     """Import a file as a module of its own; whatever it raises is an OptionError that names the line."""
-    name = f"_stepscore_local_{path.stem}_{digest[:8]}"
+    name = f"{LOCAL_MODULE_PREFIX}{path.stem}_{digest[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # of a name that ends in .py there is always one
     assert spec.loader is not None

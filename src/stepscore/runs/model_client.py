@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -119,6 +119,28 @@ class CacheHitListener(Protocol):
         """Called with each response that came from the cache."""
 
 
+class Asked(Protocol):
+    """What a call's key and record take from an episode."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Its fingerprint."""
+
+
+class Elsewhere(Protocol):
+    """Where the frames of an episode are decoded and its requests answered, if not in this process."""
+
+    async def decode(self, request: Request) -> Request:
+        """Return the request with its frames, or what stands for it there."""
+
+    async def answer(self, decoded: Request, model: Model) -> Response:
+        """Return the model's response to what ``decode`` returned."""
+
+
 class ModelClient:
     """Answers the requests of a run's judges.
 
@@ -156,14 +178,19 @@ class ModelClient:
 
     def ask_about(self, episode: Episode, calls: list[Call]) -> Ask:
         """Return the ``ask`` for one episode; every call is appended to ``calls``."""
+        return self.ask_elsewhere(episode, calls, _Here(episode, self._decoders))
+
+    def ask_elsewhere(self, episode: Asked, calls: list[Call], elsewhere: Elsewhere) -> Ask:
+        """Return the ``ask`` for an episode of another process: only the account of its calls is kept here."""
 
         async def ask(request: Request, model: Model | None = None) -> Response:
             chosen = model or self._default
             if chosen is None:
                 raise OptionError("This judge asks a model, and has none: give it one (--model).")
             if isinstance(request, ScorePrefixes) and scores_one_by_one(chosen.capabilities):
-                return await score_one_by_one(request, partial(self._ask_prefix, episode, chosen, calls))
-            return await self._ask(episode, request, chosen, calls)
+                one = partial(self._ask_prefix, episode, elsewhere, chosen, calls)
+                return await score_one_by_one(request, one)
+            return await self._ask(episode, elsewhere, request, chosen, calls)
 
         return ask
 
@@ -174,20 +201,24 @@ class ModelClient:
                 self._cache.forget(call.key)
 
     async def _ask_prefix(
-        self, episode: Episode, model: Model, calls: list[Call], request: ScorePrefixes
+        self, episode: Asked, elsewhere: Elsewhere, model: Model, calls: list[Call], request: ScorePrefixes
     ) -> PrefixScores:
-        response = await self._ask(episode, request, model, calls)
+        response = await self._ask(episode, elsewhere, request, model, calls)
         assert isinstance(response, PrefixScores)
         return response
 
-    async def _ask(self, episode: Episode, request: Request, model: Model, calls: list[Call]) -> Response:
+    async def _ask(
+        self, episode: Asked, elsewhere: Elsewhere, request: Request, model: Model, calls: list[Call]
+    ) -> Response:
         """Return the response to a request that is one call."""
         ledger, described = self._ledger(model)
         call = Call(episode.id, call_key(episode.fingerprint, request, described), request)
         calls.append(call)
         try:
             response = await ledger.ask(
-                call, lambda: self._decode(episode, request), lambda decoded: self._send(decoded, model)
+                call,
+                lambda: elsewhere.decode(request),
+                lambda decoded: self._send(elsewhere.answer(decoded, model), model),
             )
         except BudgetError:
             # Calls in flight are paid for already: their answers are awaited and kept.
@@ -197,15 +228,11 @@ class ModelClient:
             model.on_cache_hit(response)
         return response
 
-    async def _decode(self, episode: Episode, request: Request) -> Request:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._decoders, resolve, request, media_decoder(episode))
-
-    async def _send(self, decoded: Request, model: Model) -> Response:
+    async def _send(self, answer: Awaitable[Response], model: Model) -> Response:
         if not model.capabilities.served:
-            return await model.answer(decoded)
+            return await answer
         try:
-            return await asyncio.wait_for(model.answer(decoded), self._options.timeout_s)
+            return await asyncio.wait_for(answer, self._options.timeout_s)
         except TimeoutError:
             raise TransientModelError(f"{model.name}: no answer in {self._options.timeout_s:g} s.") from None
 
@@ -237,6 +264,21 @@ class ModelClient:
             waits=Waits(model.name, options.patience_s, options.on_wait),
             shared=served,
         )
+
+
+@dataclass(frozen=True)
+class _Here:
+    """Decodes and answers in this process."""
+
+    episode: Episode
+    threads: ThreadPoolExecutor
+
+    async def decode(self, request: Request) -> Request:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.threads, resolve, request, media_decoder(self.episode))
+
+    async def answer(self, decoded: Request, model: Model) -> Response:
+        return await model.answer(decoded)
 
 
 def usage_of(calls: Sequence[Call], reported: Usage) -> Usage:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from stepscore.errors import UnknownNameError
 from stepscore.judges import Judge
 from stepscore.runs.engines.base import Engine
 from stepscore.runs.engines.local import LocalEngine
+from stepscore.runs.engines.processes import ProcessEngine
 from stepscore.runs.model_client import CallOptions
 
-ENGINES = ("auto", "local")
+ENGINES = ("auto", "local", "processes")
 """Names of engines."""
 
 
@@ -20,11 +23,16 @@ def choose_engine(
     Args:
         engine: A name, or an engine, which is returned as it is.
         judge: The judge, whose models decide where nothing is chosen.
-        workers: Episodes in flight; ``None`` for the usual number.
+        workers: Processes that judge, or, in the local engine, episodes in flight; ``None`` for the usual number.
         call_options: The connections of served models.
     """
     if not isinstance(engine, str):
         return engine
     if engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
+    if engine == "processes":
+        return ProcessEngine(os.cpu_count() or 1 if workers is None else workers)
+    served = any(model.capabilities.served for model in judge.models)
+    if engine == "auto" and not served and workers is not None and workers > 1:
+        return ProcessEngine(workers)
     return LocalEngine(call_options.workers(judge.models) if workers is None else workers)

@@ -1,0 +1,197 @@
+"""The scheduler: which worker judges which episodes. No processes, messages or files are in it.
+
+It cuts the episodes of a run into groups, hands each group to a worker, and takes the results. What a worker
+held that is gone goes to others; of two results for an episode the first one counts. So no episode is lost and
+none is written twice, however workers die, return late or answer twice. An episode that was under way in
+``max_deaths`` workers when they died is given up, so that it does not end all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+MAX_DEATHS = 3
+"""Workers that may die while they judge the same episode, before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Generic[T]):
+    """Items that one worker judges together.
+
+    Attributes:
+        number: Counts the groups that were handed out; a group that is handed out again has another number.
+        items: The items by id, in their order.
+    """
+
+    number: int
+    items: dict[str, T]
+
+
+@dataclass
+class _Held(Generic[T]):
+    """What one worker holds: its groups in the order in which it got them, and when it was last heard."""
+
+    heard: float
+    groups: dict[int, Group[T]] = field(default_factory=dict)
+
+
+class Scheduler(Generic[T]):
+    """Hands out groups of items to workers and takes their results.
+
+    Args:
+        groups: The items in groups, by id; taken one by one, so that a lazy listing stays lazy.
+        at_a_time: Groups that a worker works on at a time, in the order in which it gets them.
+        ahead: Further groups that it holds, so that it need not wait for the next one.
+        max_deaths: See :data:`MAX_DEATHS`.
+        lease_s: Seconds after which a worker that was not heard counts as gone.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[Sequence[tuple[str, T]]],
+        *,
+        at_a_time: int = 1,
+        ahead: int = 1,
+        max_deaths: int = MAX_DEATHS,
+        lease_s: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._groups: Iterator[Sequence[tuple[str, T]]] = iter(groups)
+        self._at_a_time, self._most = at_a_time, at_a_time + ahead
+        self._max_deaths, self._lease_s, self._clock = max_deaths, lease_s, clock
+        self._next: deque[dict[str, T]] = deque()
+        self._workers: dict[int, _Held[T]] = {}
+        self._deaths: dict[str, int] = {}
+        self._finished: set[str] = set()
+        self._count = 0
+        self._stopped = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a group waits to be handed out."""
+        while not self._stopped:
+            if not self._next and (group := next(self._groups, None)) is not None:
+                self._next.append(dict(group))
+            if not self._next:
+                return False
+            # Of what came back from a worker, a late result may have come meanwhile.
+            left = {name: item for name, item in self._next[0].items() if name not in self._finished}
+            if left:
+                self._next[0] = left
+                return True
+            self._next.popleft()
+        return False
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing waits and no worker holds anything."""
+        return not any(held.groups for held in self._workers.values()) and not self.waiting
+
+    def join(self, worker: int) -> None:
+        """Note a new worker, which can be given work."""
+        self._workers[worker] = _Held(self._clock())
+
+    def take(self, worker: int) -> Group[T] | None:
+        """Return the next group for a worker; ``None`` where it has enough, or there is none."""
+        held = self._workers.get(worker)
+        if held is None or len(held.groups) >= self._most or not self.waiting:
+            return None
+        self._count += 1
+        group = Group(self._count, self._next.popleft())
+        if not held.groups:
+            held.heard = self._clock()  # a worker without work has nothing to be late with
+        held.groups[group.number] = group
+        return group
+
+    def heard(self, worker: int, received: int | None = None, holding: Collection[int] | None = None) -> None:
+        """Note that a worker is alive, and which groups it holds.
+
+        Args:
+            worker: The worker.
+            received: Number of the last group that it got.
+            holding: Numbers of the groups that it has not reported yet. A group that it got, has not reported to us
+                and does not hold was reported in a message that is lost: it is handed out again.
+        """
+        held = self._workers.get(worker)
+        if held is None:
+            return
+        held.heard = self._clock()
+        if received is None or holding is None:
+            return
+        for number in [n for n in held.groups if n <= received and n not in holding]:
+            self._next.appendleft(held.groups.pop(number).items)
+
+    def finish(self, worker: int, number: int, names: Iterable[str]) -> set[str]:
+        """Take the results of a group, and return the ids whose result is the first.
+
+        Those of a worker that counted as gone are taken, too. What the group held and is not named goes to others.
+        """
+        first = {name for name in names if name not in self._finished}
+        self._finished |= first
+        held = self._workers.get(worker)
+        if held is not None:
+            held.heard = self._clock()
+            group = held.groups.pop(number, None)
+            if group is not None:
+                self._put_back(group.items)
+        return first
+
+    def leave(self, worker: int) -> list[T]:
+        """Note that a worker is gone; return the items that are given up, since too many workers died of them."""
+        held = self._workers.pop(worker, None)
+        if held is None:
+            return []
+        given_up: list[T] = []
+        for place, group in reversed(list(enumerate(held.groups.values()))):
+            if place < self._at_a_time:
+                given_up += self._blame(group)
+            else:
+                self._put_back(group.items)
+        return given_up[::-1]
+
+    def overdue(self) -> list[int]:
+        """Return the workers that hold work and were not heard for longer than the lease."""
+        now = self._clock()
+        return [
+            worker
+            for worker, held in self._workers.items()
+            if held.groups and now - held.heard > self._lease_s
+        ]
+
+    def renew(self) -> None:
+        """Let all leases begin anew, after a time in which nobody could be heard."""
+        for held in self._workers.values():
+            held.heard = self._clock()
+
+    def stop(self) -> None:
+        """Hand out nothing more; what is held may still be finished."""
+        self._stopped = True
+
+    def _blame(self, group: Group[T]) -> list[T]:
+        """Count a death against the items of a group; return those given up, and put the others back."""
+        left = {name: item for name, item in group.items.items() if name not in self._finished}
+        given_up: list[T] = []
+        for name in list(left):
+            self._deaths[name] = self._deaths.get(name, 0) + 1
+            if self._deaths[name] >= self._max_deaths:
+                self._finished.add(name)
+                given_up.append(left.pop(name))
+        if any(self._deaths[name] > 1 for name in left):
+            # One of them may be to blame; alone, each answers for itself.
+            for name, item in reversed(left.items()):
+                self._put_back({name: item})
+        else:
+            self._put_back(left)
+        return given_up
+
+    def _put_back(self, items: dict[str, T]) -> None:
+        left = {name: item for name, item in items.items() if name not in self._finished}
+        if left:
+            self._next.appendleft(left)

@@ -1,0 +1,206 @@
+"""A worker: judges the groups of episodes that a driver gives it, and asks the driver for what its judge asks.
+
+It knows nothing of where it runs: what comes from the driver is delivered to it, what it has to say is posted.
+The driver keeps the account of all calls; a worker with the model answers only when it is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from stepscore.episodes import Episode
+from stepscore.errors import ModelError, OptionError, StepScoreError
+from stepscore.judges import Ask, Judge
+from stepscore.models import Model, Request, Response, media_decoder, resolve
+from stepscore.runs.engines.episode_work import RUN_STOPPING_ERRORS, bare, describe, error_text, judged
+from stepscore.runs.engines.messages import (
+    Alive,
+    Answered,
+    Asks,
+    Compute,
+    Computed,
+    EpisodeTask,
+    Finished,
+    FromWorker,
+    Give,
+    Outcome,
+    Ready,
+    ToWorker,
+    Unable,
+)
+from stepscore.types import Judgement
+
+HEARTBEAT_S = 5.0
+"""How often a worker says that it is alive, in seconds."""
+
+
+class EpisodeWorker:
+    """Judges groups of episodes; to be used in a running event loop.
+
+    Args:
+        judge: The judge.
+        views: Give the judge only these views; ``None`` for all.
+        at_a_time: Groups in work at a time.
+        post: Sends a pickled message to the driver; called from any thread.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        views: Sequence[str] | None,
+        at_a_time: int,
+        post: Callable[[bytes], None],
+    ) -> None:
+        self._judge, self._views, self._at_a_time, self._post = judge, views, at_a_time, post
+        self._waiting: deque[Give] = deque()
+        self._working: set[int] = set()
+        self._received = 0
+        self._asked: dict[int, tuple[Episode, Model | None, asyncio.Future[Response]]] = {}
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
+
+    def start(self) -> None:
+        """Say that the judge is here, and go on saying that this worker is alive."""
+        self._say(Ready())
+        # A thread of its own: a judge that computes for long leaves the event loop no time.
+        threading.Thread(target=self._beat, name="stepscore-heartbeat", daemon=True).start()
+
+    def deliver(self, message: ToWorker) -> None:
+        """Take a message of the driver."""
+        if isinstance(message, Give):
+            self._received = message.number
+            self._waiting.append(message)
+            self._begin()
+        elif isinstance(message, Answered):
+            self._settle(message)
+        else:
+            self._spawn(self._compute(message))
+
+    def _beat(self) -> None:
+        while True:
+            time.sleep(HEARTBEAT_S)
+            received = self._received  # before what is held: what comes in between is in neither
+            holding = [*self._working.copy(), *(give.number for give in self._waiting.copy())]
+            self._say(Alive(received, tuple(holding)))
+
+    def _begin(self) -> None:
+        while self._waiting and len(self._working) < self._at_a_time:
+            group = self._waiting[0]
+            self._working.add(
+                group.number
+            )  # before it leaves the others, so that it is always in one of the two
+            self._waiting.popleft()
+            self._spawn(self._judge_group(group))
+
+    async def _judge_group(self, group: Give) -> None:
+        outcomes = await asyncio.gather(*map(self._judge_one, group.tasks))
+        try:
+            self._say(Finished(group.number, tuple(outcomes)))
+        except Exception as error:  # a judge's channels are anyone's, and cannot always be pickled
+            failed = Judgement(error=error_text(error))
+            self._say(Finished(group.number, tuple(replace(one, judgement=failed) for one in outcomes)))
+        self._working.discard(group.number)
+        self._begin()
+
+    async def _judge_one(self, task: EpisodeTask) -> Outcome:
+        started = time.perf_counter()
+        loop = asyncio.get_running_loop()
+        episode = task.episode
+        try:
+            selected, described = await loop.run_in_executor(self._threads, describe, episode, self._views)
+            if task.key is not None and described.key == task.key:
+                return Outcome(described)
+            if described.error is not None:
+                judgement = Judgement(error=described.error)
+            else:
+                judgement = await judged(self._judge, selected, self._ask_about(selected))
+        except RUN_STOPPING_ERRORS as error:
+            unknown = bare(episode.id, episode.source, episode.source_index)
+            return Outcome(unknown, stopped=sendable(error))
+        return Outcome(described, judgement, time.perf_counter() - started)
+
+    def _ask_about(self, episode: Episode) -> Ask:
+        async def ask(request: Request, model: Model | None = None) -> Response:
+            number = next(self._numbers)
+            future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+            place = None if model is None else self._place(model)
+            self._asked[number] = (episode, model, future)
+            try:
+                self._say(Asks(number, episode.id, episode.fingerprint, request, place))
+                return await future
+            finally:
+                del self._asked[number]
+
+        return ask
+
+    def _place(self, model: Model) -> int:
+        """Return the number of a model among those of the judge."""
+        models = self._judge.models
+        for number, known in enumerate(models):
+            if known is model:
+                return number
+        for number, known in enumerate(models):
+            if dict(known.describe()) == dict(model.describe()):
+                return number
+        raise OptionError(
+            f"Judge {self._judge.name!r} asks the model {model.name}, which is not among its models; "
+            "judge in one process: --workers 1"
+        )
+
+    def _settle(self, message: Answered) -> None:
+        asked = self._asked.get(message.ask)
+        if asked is None or asked[2].done():
+            return  # its judge has ended, and waits for it no more
+        if isinstance(message.result, Exception):
+            asked[2].set_exception(message.result)
+        else:
+            asked[2].set_result(message.result)
+
+    async def _compute(self, message: Compute) -> None:
+        result: Response | Exception
+        try:
+            if message.ask not in self._asked:
+                raise ModelError("The judge has ended, and waits for no answer.")
+            episode, model, _ = self._asked[message.ask]
+            decoded = await self.decode(episode, message.request)
+            result = await (model or self._judge.models[0]).answer(decoded)
+        except Exception as error:  # a model is anyone's code
+            result = sendable(error)
+        self._say(Computed(message.number, result))
+
+    async def decode(self, episode: Episode, request: Request) -> Request:
+        """Return a request with its frames."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, resolve, request, media_decoder(episode))
+
+    def _say(self, message: FromWorker) -> None:
+        self._post(pickle.dumps(message))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._say(Unable(f"{type(error).__name__}: {error}"))
+
+
+def sendable(error: Exception) -> Exception:
+    """Return an error that can be pickled; one that cannot is told by its text."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # anyone's exception class
+        return StepScoreError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,58 @@
+"""The process of a worker: messages come on its standard input, and go to what was its standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import sys
+import threading
+from typing import IO
+
+from stepscore._local_modules import import_local_modules
+from stepscore.runs.engines.messages import Unable
+from stepscore.runs.engines.worker import EpisodeWorker
+
+
+def main() -> None:
+    """Judge what comes on standard input until it ends."""
+    incoming = os.fdopen(os.dup(0), "rb")
+    outgoing = os.fdopen(os.dup(1), "wb")
+    # What a judge or a library prints must not come between the messages.
+    os.dup2(2, 1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    asyncio.run(_work(incoming, outgoing))
+
+
+async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
+    lock = threading.Lock()
+
+    def post(content: bytes) -> None:
+        with lock:
+            outgoing.write(content)
+            outgoing.flush()
+
+    try:
+        import_local_modules(pickle.load(incoming))
+        judge, views = pickle.load(incoming)
+        worker = EpisodeWorker(judge, views, 1, post)
+    except EOFError:
+        return
+    except Exception as error:  # a judge is anyone's code
+        post(pickle.dumps(Unable(f"{type(error).__name__}: {error}")))
+        return
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        while True:
+            try:
+                message = pickle.load(incoming)
+            except Exception:  # the driver has ended
+                os._exit(0)
+            loop.call_soon_threadsafe(worker.deliver, message)
+
+    threading.Thread(target=read, name="stepscore-driver", daemon=True).start()
+    worker.start()
+    sys.stdout.flush()
+    await asyncio.Event().wait()  # until the reading thread ends this process
