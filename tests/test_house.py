@@ -37,6 +37,7 @@ COMMON = {
     "registry",
     "_defaults",
     "_files",
+    "_local_modules",
     "_locks",
     "_reading",
     "_lazy",

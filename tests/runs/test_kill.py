@@ -41,7 +41,9 @@ class Slow:
 
 
 def work(folder: str, workers: int) -> None:
-    stepscore.score([episode(f"e{i:03d}") for i in range(EPISODES)], Slow(), out=folder, workers=workers)
+    stepscore.score(
+        [episode(f"e{i:03d}") for i in range(EPISODES)], Slow(), out=folder, workers=workers, engine="local"
+    )
 
 
 def tables(folder: Path) -> dict[str, bytes]:

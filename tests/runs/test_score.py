@@ -154,7 +154,7 @@ def test_views_are_chosen_and_a_wrong_one_lists_the_valid_ones(tmp_path: Path) -
 
 def test_progress_is_told_once_per_episode(tmp_path: Path) -> None:
     seen: list[FinishedEpisode] = []
-    stepscore.score(many(5), Counting(), out=tmp_path / "run", on_done=seen.append, workers=3)
+    stepscore.score(many(5), Counting(), out=tmp_path / "run", on_done=seen.append, workers=3, engine="local")
     assert sorted(done.episode_id for done in seen) == [e.id for e in many(5)]
 
 

@@ -35,7 +35,7 @@ from stepscore.episodes import Episode, Episodes
 from stepscore.errors import StepScoreError
 from stepscore.judges import Judge, get_judge
 from stepscore.metrics.stats import mean_estimate, rate_estimate
-from stepscore.runs import CallOptions, FinishedEpisode, Run, score
+from stepscore.runs import CallOptions, Engine, FinishedEpisode, Run, score
 from stepscore.types import Estimate, FloatArray
 
 TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
@@ -62,6 +62,7 @@ class AuditOptions:
         trivial: Whether to audit the trivial judges beside it.
         views: Give the judge only these views.
         workers: As in :func:`stepscore.score`.
+        engine: As in :func:`stepscore.score`.
         call_options: As in :func:`stepscore.score`.
     """
 
@@ -73,6 +74,7 @@ class AuditOptions:
     trivial: bool = True
     views: Sequence[str] | None = None
     workers: int | None = None
+    engine: str | Engine = "auto"
     call_options: CallOptions | None = None
 
 
@@ -205,6 +207,7 @@ class _Runner:
             judge,
             self.folder / name,
             workers=self.options.workers,
+            engine=self.options.engine,
             call_options=self.options.call_options,
             on_done=self.on_done,
         )

@@ -224,6 +224,25 @@ ShardName = Annotated[
         rich_help_panel=SHARDS,
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        callback=between(1, MAX_PARALLEL),
+        metavar="N",
+        help="Processes that judge, each with a model of its own; for a served model, episodes judged at a time. "
+        "Default: 1, for a served model as many as --connections.",
+    ),
+]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="Where episodes are judged: local (this process), processes, or auto (as --workers says).",
+        rich_help_panel=SHARDS,
+    ),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither read nor write the answer cache.", rich_help_panel=COST)
 ]

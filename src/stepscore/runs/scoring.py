@@ -82,9 +82,10 @@ def score(
         judge: From :func:`stepscore.get_judge`.
         out: The run folder; made if it is not there.
         views: Give the judge only these views, in this order.
-        workers: Episodes in flight at a time; by default one, or as many as there are connections to a
-            served model. Results do not depend on it.
-        engine: What carries out the run; ``"auto"`` and ``"local"`` judge in this process.
+        workers: Processes that judge, each with a model of its own; for a served model, episodes in flight in this
+            one. By default one, or as many as there are connections to a served model. Results do not depend on it.
+        engine: What carries out the run: ``"local"`` (this process; ``workers`` episodes in flight), ``"processes"``,
+            or ``"auto"``, which is ``"processes"`` for more than one worker without a served model.
         call_options: Budget, prices, cache and connections, for judges that ask a model.
         on_done: Called after each episode, e.g. to advance a progress bar.
         offline: Forbid the judge to fetch a published prompt.

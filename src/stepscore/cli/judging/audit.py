@@ -11,7 +11,7 @@ from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.judging.judge import open_judge, print_wait
 from stepscore.cli.judging.progress_bar import EpisodesBar
-from stepscore.cli.numbers import MAX_PARALLEL, MAX_SEED, between
+from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -85,12 +85,8 @@ def audit(
     policy_from: options.PolicyFrom = None,
     instruction: options.Instruction = None,
     goal: options.Goal = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", callback=between(1, MAX_PARALLEL), metavar="N", help="Episodes judged at a time."
-        ),
-    ] = None,
+    workers: options.Workers = None,
+    engine: options.EngineName = "auto",
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
     price_in: options.PriceIn = None,
@@ -153,6 +149,7 @@ def audit(
                 trivial=trivial,
                 views=cameras,
                 workers=workers,
+                engine=engine,
                 call_options=call_options,
             ),
             on_start=bars.start,

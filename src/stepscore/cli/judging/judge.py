@@ -13,7 +13,7 @@ from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.usage import print_usage
 from stepscore.cli.key_values import read_pairs
 from stepscore.cli.local_code import judge_name
-from stepscore.cli.numbers import MAX_PARALLEL, between
+from stepscore.cli.numbers import between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, percent
 
@@ -61,15 +61,8 @@ def judge(
     policy_from: options.PolicyFrom = None,
     instruction: options.Instruction = None,
     goal: options.Goal = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            callback=between(1, MAX_PARALLEL),
-            metavar="N",
-            help="Episodes judged at a time; default: 1, for a served model as many as --connections.",
-        ),
-    ] = None,
+    workers: options.Workers = None,
+    engine: options.EngineName = "auto",
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
     price_in: options.PriceIn = None,
@@ -156,6 +149,7 @@ def judge(
                 out,
                 views=cameras,
                 workers=workers,
+                engine=engine,
                 call_options=call_options,
                 on_done=bar.advance,
                 offline=offline,

@@ -1,7 +1,7 @@
 """A worker: judges the groups of episodes that a driver gives it, and asks the driver for what its judge asks.
 
 It knows nothing of where it runs: what comes from the driver is delivered to it, what it has to say is posted.
-The driver keeps the account of all calls; a worker with the model answers only when it is told to.
+The driver keeps the account of all calls; a worker with the model answers only what the driver has counted.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class EpisodeWorker:
 
 
 def sendable(error: Exception) -> Exception:
-    """Return an error that can be pickled; one that cannot is told by its text."""
+    """Return an error that can be pickled; of one that cannot, its text."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # anyone's exception class

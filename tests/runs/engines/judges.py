@@ -1,0 +1,103 @@
+"""Judges and models that other processes can load, for the tests of engines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from stepscore.episodes import Episode
+from stepscore.errors import EpisodeError
+from stepscore.judges import Ask, SingleModelJudge
+from stepscore.models import Answer, Capabilities, FrameRef, Generate, Prompt, Request, Response, Turn
+from stepscore.models.base import SyncMethods
+from stepscore.models.mock import MockModel
+from stepscore.models.requests import DecodedMedia
+from stepscore.types import Curve, Judgement
+from tests.fakes import FakeView, episode
+
+
+def many(n: int = 12) -> list[Episode]:
+    return [episode(f"task/e{i:03d}", views={"top": FakeView(mark=f"v{i}")}) for i in range(n)]
+
+
+@dataclass
+class Brightness(SyncMethods):
+    """A model in the judge's process that answers with the mean of what it is shown."""
+
+    name: str = "mock/brightness"
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+    def describe(self) -> Mapping[str, object]:
+        return {"name": self.name}
+
+    async def answer(self, request: Request) -> Response:
+        assert isinstance(request, Generate)
+        (image,) = [part for part in request.prompt.turns[0].parts if isinstance(part, DecodedMedia)]
+        return Answer(f"{float(np.mean(image.clip.frames)):.3f}", tokens_in=7, tokens_out=1)
+
+
+@dataclass
+class Asking(SingleModelJudge):
+    """A judge that asks its model three times, each question made of the answer before; it prints as it goes."""
+
+    model: Brightness | MockModel = field(default_factory=Brightness)
+    fails: str = ""
+    name = "asking"
+    version = 1
+
+    def options(self) -> Mapping[str, object]:
+        return {}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        print("a judge may print", episode.id)
+        if episode.id == self.fails:
+            raise EpisodeError(f"Episode {episode.id} cannot be judged.")
+        text, values = "", []
+        for index in (3, 7, 11):
+            question = f"{episode.id} {text}"
+            answer = await ask(Generate(Prompt((Turn("user", (FrameRef("top", index), question)),))))
+            assert isinstance(answer, Answer)
+            text = answer.text
+            values.append(float(text) / 255)
+        return Judgement(Curve(np.arange(3.0), np.array(values)), success_score=values[-1])
+
+
+@dataclass
+class Killing(Asking):
+    """It kills its process where it meets one of these episodes; with a folder, only the first time."""
+
+    episodes: tuple[str, ...] = ()
+    once: Path | None = None
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        if episode.id in self.episodes and self._first(episode.id):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().judge(episode, ask)
+
+    def _first(self, name: str) -> bool:
+        if self.once is None:
+            return True
+        mark = self.once / name.replace("/", "_")
+        if mark.exists():
+            return False
+        mark.touch()
+        return True
+
+
+@dataclass
+class Sleeping(Asking):
+    """It takes its time, and leaves a file with the number of its process."""
+
+    folder: Path = Path()
+    seconds: float = 60.0
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        (self.folder / str(os.getpid())).touch()
+        time.sleep(self.seconds)
+        return Judgement()
