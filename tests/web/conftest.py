@@ -24,6 +24,14 @@ WEB = ROOT / "web"
 
 Result = TypeVar("Result")
 PATIENCE = 60_000  # milliseconds; machines that run tests are busy
+# Of WCAG 2.2 to level AA; what is in closed details is part of the page, too.
+AXE = """async () => {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const { violations } = await axe.run(document, { runOnly: tags, resultTypes: ["violations"] });
+  return violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(
+    ({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html, failureSummary }) => `${html} ${failureSummary}`)]);
+}"""
 
 
 def elsewhere(make: Callable[..., Result], *arguments: object) -> Result:
@@ -145,3 +153,15 @@ def arm_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.web.arm import write_run
 
     return elsewhere(write_run, tmp_path_factory.mktemp("arm"))
+
+
+@pytest.fixture(scope="session")
+def axe(npm: str) -> str:
+    """axe-core as one script."""
+    return (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def faults(page: Page, axe: str) -> Any:
+    # As an evaluated script: the page's own policy allows no script element.
+    page.evaluate(f"() => {{ if (!window.axe) {{ {axe} }} }}")
+    return page.evaluate(AXE)

@@ -4,38 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.web.conftest import WEB, Report, Watched
+from tests.web.conftest import Report, Watched, faults
 from tests.web.videos import served
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 VIEWS = ("overview", "leaderboard", "subgoals", "process", "explorer")
 TABS = ("Verdicts", "Prompts and answers", "Numbers", "Episode")
-# Of WCAG 2.2 to level AA; what is in closed details is part of the page, too.
-RUN = """async () => {
-  for (const details of document.querySelectorAll("details")) details.open = true;
-  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
-  const { violations } = await axe.run(document, { runOnly: tags, resultTypes: ["violations"] });
-  return violations.filter(({ impact }) => impact === "serious" || impact === "critical").map(
-    ({ id, nodes }) => [id, nodes.slice(0, 3).map(({ html, failureSummary }) => `${html} ${failureSummary}`)]);
-}"""
-
-
-@pytest.fixture(scope="session")
-def axe(npm: str) -> str:
-    """axe-core as one script."""
-    return (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-
-
-def faults(page: Page, axe: str) -> Any:
-    # As an evaluated script: the page's own policy allows no script element.
-    page.evaluate(f"() => {{ if (!window.axe) {{ {axe} }} }}")
-    return page.evaluate(RUN)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -13,7 +13,7 @@
  * --json` prints. src/stepscore/report/page/data.py writes this; both change together (`format`).
  */
 
-export const FORMAT = 6;
+export const FORMAT = 7;
 
 /** Numbers as little-endian base64, see `unpack` rules:
  *  - "f64": the values, NaN for unknown.
@@ -80,6 +80,7 @@ export interface PageData {
   /** Lines that prompts are made of, each once. A prompt is a list of line numbers, joined with "\n". */
   prompt_lines: string[];
   prompts: number[][];
+  audit: AuditData | null; // the page of an audit; its boards are without tables, since changed episodes are among its own
 }
 
 export type Revision = "v1.0" | "paper" | "v1.5" | "robust";
@@ -227,6 +228,50 @@ export interface Diagnosis {
   z: (number | null)[][]; // [policy][metric], higher is better; null under three policies
 }
 
+export type Outcome = "pass" | "warn" | "fail" | "undecided";
+
+/** What an audit showed: audit.json, with the episodes that it names found on the page. */
+export interface AuditData {
+  judge: string;
+  model: string | null;
+  protocol: string; // hash
+  source: string;
+  created: string; // ISO 8601
+  stepscore: string; // version
+  episodes: number;
+  tasks: string[];
+  cameras: string[];
+  labelled: boolean; // whether any episode has a success label
+  seed: number;
+  full: boolean; // every probe took every episode
+  cost: number | null; // as a multiple of judging the episodes once
+  counts: Record<Outcome, number>;
+  sentences: string[]; // of the headline
+  headline: { probe: string; title: string }[]; // the probes to look at first
+  trivial: string[]; // names of the trivial judges
+  runs: Record<string, number>; // name of a run of the audit ("judge", "again") -> index into PageData.runs
+  probes: ProbeData[];
+  agreement: { group: Record<string, string | null>; metric: string; estimate: Est }[]; // rows of `metrics --json`
+  policies: string[]; // what the agreement says of policies, a sentence each
+  changes: Record<string, string>; // episode -> what was changed of it, in words
+}
+
+export interface ProbeData {
+  probe: string;
+  family: string;
+  outcome: Outcome;
+  effect: Est;
+  bound: number;
+  good: "above" | "below"; // on which side of the bound effects are good
+  what: string; // what the effect is
+  expectation: string; // what a sound judge does
+  eligible: number; // episodes that it could have taken
+  reason: string; // why it took none; "" where it took some
+  trivial: ([Outcome, Est] | null)[]; // of each trivial judge
+  /** Where it is not passed: indices into episodes (-1: not on the page), the worst first. */
+  worst: { id: string; episode: number; changed: number; effect: number }[];
+}
+
 export interface FailureModeRule {
   name: string; // "early collapse", ..., "none", "unknown"
   of: "failure" | "success" | "any";
@@ -327,7 +372,18 @@ export interface VideoTable {
   /** Seconds of each frame from the episode's first, only for rows whose frames are not at i / fps (to 10 % of a
    *  frame): row number -> times. */
   times: Record<string, Packed>;
+  /** Of rows whose frames are those of the file in another order: row number -> which. */
+  shown: Record<string, ShownFrames>;
+  notes: Record<string, string>; // row number -> what to know of the video shown
   unavailable: Record<string, string>; // row number -> why there is no video
+}
+
+/** The frames of a changed video, which is shown from the recorded one. */
+export interface ShownFrames {
+  frames: Packed; // the recorded frame of each frame
+  n_frames: number; // of the recorded video, from start_s on
+  fps: number;
+  times: Packed | null; // seconds of each recorded frame, where that is not i / fps
 }
 
 /** The judgements of one run; columns of equal length, in the order of `episode`. */

@@ -1,5 +1,6 @@
 // The page's data, addressed by run and episode. Curves and columns are decoded on first use.
-import type { Board, Est, Judgements, MetricInfo, PageData } from "./contract";
+import { FrameClock } from "./clock";
+import type { Board, Est, Judgements, MetricInfo, PageData, ShownFrames } from "./contract";
 import { FORMAT } from "./contract";
 import type { DoneRule } from "./opd-robust";
 import { Numbers, textAt } from "./packed";
@@ -44,6 +45,10 @@ export interface VideoRow {
   fps: number;
   times: Float64Array | null;
   codec: string;
+  /** What to know of the video shown; "" for nothing. */
+  note: string;
+  /** Which frames of the file are shown, where it is not one after the other. */
+  shown: { frames: Float64Array; clock: FrameClock } | null;
 }
 
 /** One episode as one run judged it. */
@@ -273,6 +278,8 @@ export class Data {
         fps: table.fps[i] ?? 1,
         times: times ? new Numbers(times).all() : null,
         codec: file?.codec ?? "",
+        note: table.notes[String(i)] ?? "",
+        shown: shownFrames(table.shown[String(i)]),
       };
     });
   }
@@ -328,6 +335,12 @@ export function readPage(): Data {
     );
   }
   return new Data(page);
+}
+
+function shownFrames(shown: ShownFrames | undefined): VideoRow["shown"] {
+  if (!shown) return null;
+  const times = shown.times && new Numbers(shown.times).all();
+  return { frames: new Numbers(shown.frames).all(), clock: new FrameClock(shown.n_frames, shown.fps, times) };
 }
 
 /** 0, and the sum of the first i lengths: where each of several concatenated arrays begins. */

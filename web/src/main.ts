@@ -3,25 +3,36 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "./styles/live-runs.css";
 import type { Context, View } from "./app";
+import type { PageData } from "./contract";
 import { readPage, type Data } from "./data";
 import { choice, fill, h } from "./dom";
 import { LiveRuns } from "./live-runs";
 import { makeAnew } from "./make-anew";
 import { readRoute, routeHash } from "./route";
 import { themeButton } from "./theme";
+import { audit } from "./views/audit";
 import { explorer } from "./views/explorer";
 import { leaderboard } from "./views/leaderboard";
 import { overview } from "./views/overview";
 import { processView } from "./views/process";
 import { subgoals } from "./views/subgoals";
 
-const VIEWS: Record<string, { title: string; make: (context: Context) => View }> = {
+type Views = Record<string, { title: string; make: (context: Context) => View }>;
+
+const OF_RUNS: Views = {
   overview: { title: "Overview", make: overview },
   leaderboard: { title: "Leaderboard", make: leaderboard },
   subgoals: { title: "Subgoals", make: subgoals },
   process: { title: "Process", make: processView },
   explorer: { title: "Explorer", make: explorer },
 };
+/** Of an audit, whose runs hold changed episodes beside those they are changed from: no table is of both. */
+const OF_AUDIT: Views = { audit: { title: "Audit", make: audit }, explorer: OF_RUNS.explorer };
+
+function viewsOf({ audit, runs }: PageData): Views {
+  if (!audit) return OF_RUNS;
+  return runs.length ? OF_AUDIT : { audit: OF_AUDIT.audit };
+}
 
 function start(root: HTMLElement): void {
   let data: Data;
@@ -31,9 +42,11 @@ function start(root: HTMLElement): void {
     fill(root, h("p", { class: "empty", role: "alert" }, error instanceof Error ? error.message : String(error)));
     return;
   }
+  const views = viewsOf(data.page);
+  const [home] = Object.keys(views);
   let view: View | null = null;
   let name = "";
-  let boardId = "";
+  let boardId: string | undefined; // none on the page of an audit without its runs
   const main = h("main", { id: "main", tabindex: -1 });
   const nav = h("nav", { "aria-label": "Views" });
   const judge = h("div", { class: "judge" });
@@ -55,7 +68,7 @@ function start(root: HTMLElement): void {
     h(
       "header",
       { class: "top" },
-      h("a", { class: "brand", href: routeHash("overview"), title: data.page.title }, "StepScore"),
+      h("a", { class: "brand", href: routeHash(home), title: data.page.title }, "StepScore"),
       nav,
       judge,
       themeButton(() => view?.repaint?.()),
@@ -66,15 +79,15 @@ function start(root: HTMLElement): void {
 
   function show(): void {
     const route = readRoute();
-    const wanted = route.view in VIEWS ? route.view : "overview";
+    const wanted = route.view in views ? route.view : home;
     const board = boardOf(data, route);
     const context: Context = { data, route, board };
-    if (wanted === name && board.id === boardId && view?.update?.(context)) return;
+    if (wanted === name && board?.id === boardId && view?.update?.(context)) return;
     view?.close?.();
     if (wanted !== name) scrollTo(0, 0);
-    [name, boardId] = [wanted, board.id];
-    drawFrame(board.id, carried(data, route, board));
-    view = VIEWS[wanted].make(context);
+    [name, boardId] = [wanted, board?.id];
+    drawFrame(boardId, carried(data, route, board));
+    view = views[wanted].make(context);
     main.className = `view-${wanted}`;
     fill(main, view.element);
     document.body.dataset.ready = wanted;
@@ -87,20 +100,20 @@ function start(root: HTMLElement): void {
     data = newer;
     const board = boardOf(data, route);
     const context: Context = { data, route, board };
-    if (old.page.boards.length !== data.page.boards.length || board.id !== boardId)
-      drawFrame((boardId = board.id), carried(data, route, board));
+    if (old.page.boards.length !== data.page.boards.length || board?.id !== boardId)
+      drawFrame((boardId = board?.id), carried(data, route, board));
     if (!view?.refresh?.(context))
       makeAnew(main, () => {
         view?.close?.();
-        view = VIEWS[name].make(context);
+        view = views[name].make(context);
         return view.element;
       });
   }
 
-  function drawFrame(current: string, options: Record<string, string>): void {
+  function drawFrame(current: string | undefined, options: Record<string, string>): void {
     fill(
       nav,
-      Object.entries(VIEWS).map(([key, { title }]) =>
+      Object.entries(views).map(([key, { title }]) =>
         h("a", { href: routeHash(key, [], options), "aria-current": key === name ? "page" : null }, title),
       ),
     );
@@ -108,7 +121,7 @@ function start(root: HTMLElement): void {
     if (here instanceof HTMLElement) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - 60;
     fill(
       judge,
-      data.page.boards.length < 2
+      data.page.boards.length < 2 || name === "audit"
         ? null
         : choice(
             "Judge",
@@ -116,7 +129,7 @@ function start(root: HTMLElement): void {
               board.id,
               board.baseline ? `${board.label} (baseline)` : board.label,
             ]),
-            current,
+            current ?? "",
             (id) => {
               location.hash = routeHash(name, [], {
                 ...(name === "explorer" ? {} : readRoute().options),

@@ -11,8 +11,11 @@ export interface VideoSource {
   /** Where the episode begins in its file, in seconds; one file may hold many episodes. */
   startS: number;
   clock: FrameClock;
-  /** Why there is no video. */
+  /** Why there is no video, or what to know of the one that is shown. */
   note: string;
+  /** Where the frames are those of the file in another order: which, and the file's own clock. Such a video never plays by
+   *  itself; it is sought frame by frame. */
+  shown?: { frames: Float64Array; clock: FrameClock } | null;
   /** What stands above the video, instead of its name on it. */
   head?: HTMLElement;
 }
@@ -58,7 +61,7 @@ export class Player {
     for (const screen of this.screens) {
       this.seekScreen(screen, this.frame);
       const last = this.frameOf(screen, this.frame) >= screen.source.clock.frames - 1;
-      if (this.playing && screen.usable && screen.held && !last) this.start(screen, screen === this.lead());
+      if (this.playing && plays(screen) && screen.held && !last) this.start(screen, screen === this.lead());
       screen.held &&= last;
     }
     this.changed();
@@ -80,7 +83,7 @@ export class Player {
     const lead = this.lead();
     for (const screen of this.screens) {
       screen.held = this.frameOf(screen, this.frame) >= screen.source.clock.frames - 1;
-      if (screen.usable && !screen.held) this.start(screen, screen === lead);
+      if (plays(screen) && !screen.held) this.start(screen, screen === lead);
     }
     if (!lead || lead.held) this.tick();
     this.changed();
@@ -132,7 +135,8 @@ export class Player {
     video.muted = true;
     video.disablePictureInPicture = true;
     const screen: Screen = { source, video, usable: true, pending: null, retries: 0, held: false };
-    const figure = h("figure", { class: "screen" }, source.head, video, caption);
+    const note = source.note && h("p", { class: "video-note" }, source.note);
+    const figure = h("figure", { class: "screen" }, source.head, video, caption, note);
     video.addEventListener("seeked", () => {
       if (screen.pending === null) setTimeout(() => this.retry(screen), RETRY_AFTER_MS);
       else this.seekScreen(screen, screen.pending);
@@ -151,7 +155,7 @@ export class Player {
     });
     // A browser may pause a muted video by itself; playback continues until Pause is pressed.
     video.addEventListener("pause", () => {
-      if (!this.playing || this.closed || document.hidden || screen.held) return;
+      if (!this.playing || this.closed || document.hidden || screen.held || !plays(screen)) return;
       if (!video.ended) video.play().catch(() => undefined);
       else if (screen === this.lead()) this.ended(screen);
     });
@@ -165,7 +169,7 @@ export class Player {
 
   /** The view that the cursor follows: the longest, so that it does not stop before the others end. */
   private lead(): Screen | undefined {
-    const usable = this.screens.filter((screen) => screen.usable);
+    const usable = this.screens.filter(plays);
     const longest = Math.max(...usable.map(({ source }) => source.clock.duration));
     return usable.find(({ source }) => source.clock.duration > longest - this.clock.step / 2);
   }
@@ -185,10 +189,10 @@ export class Player {
   private retry(screen: Screen): void {
     const { source, video } = screen;
     if (this.closed || this.playing || video.seeking || document.hidden || screen.retries >= MAX_RETRIES) return;
-    const frame = this.frameOf(screen, this.frame);
+    const [clock, frame] = inFile(source, this.frameOf(screen, this.frame));
     if (video.dataset.frame === String(frame)) return;
     screen.retries += 1;
-    const half = source.clock.middle(frame) - source.clock.time(frame);
+    const half = clock.middle(frame) - clock.time(frame);
     video.currentTime = this.target(screen, this.frame) + (screen.retries % 2 ? 0.4 : -0.4) * half;
   }
 
@@ -199,7 +203,8 @@ export class Player {
 
   /** The middle of the time for which that frame is on screen, in its file. */
   private target(screen: Screen, frame: number): number {
-    return screen.source.startS + screen.source.clock.middle(this.frameOf(screen, frame));
+    const [clock, at] = inFile(screen.source, this.frameOf(screen, frame));
+    return screen.source.startS + clock.middle(at);
   }
 
   private start(screen: Screen, leads: boolean): void {
@@ -215,9 +220,10 @@ export class Player {
   private watch(screen: Screen): void {
     const onFrame = (_now: number, meta: VideoFrameCallbackMetadata): void => {
       if (this.closed) return;
-      const frame = screen.source.clock.nearest(meta.mediaTime - screen.source.startS);
+      const { clock } = screen.source.shown ?? screen.source;
+      const frame = clock.nearest(meta.mediaTime - screen.source.startS);
       screen.video.dataset.frame = String(frame);
-      if (this.playing && !screen.video.seeking && !screen.held) {
+      if (this.playing && plays(screen) && !screen.video.seeking && !screen.held) {
         if (frame >= screen.source.clock.frames - 1) this.ended(screen);
         else if (screen === this.lead()) this.follow(this.clock.at(screen.source.clock.middle(frame)));
       }
@@ -247,6 +253,10 @@ export class Player {
     }
     for (const screen of this.screens) {
       if (screen === this.lead() || !screen.usable || screen.held) continue;
+      if (screen.source.shown) {
+        this.seekScreen(screen, frame);
+        continue;
+      }
       const lag = this.target(screen, frame) - screen.video.currentTime;
       if (Math.abs(lag) > 2.5 * this.clock.step && !screen.video.seeking) screen.video.currentTime += lag;
     }
@@ -265,10 +275,21 @@ export class Player {
       this.frame = Math.min(this.clock.frames - 1, frame);
       if (frame >= this.clock.frames - 1) this.pause();
       else {
+        for (const screen of this.screens) if (screen.source.shown) this.seekScreen(screen, frame);
         this.changed();
         this.timer = requestAnimationFrame(run);
       }
     };
     this.timer = requestAnimationFrame(run);
   }
+}
+
+/** Whether the browser plays it, and it is not sought frame by frame. */
+function plays(screen: Screen): boolean {
+  return screen.usable && !screen.source.shown;
+}
+
+/** A frame of a view in its file, and the clock of the file. */
+function inFile({ clock, shown }: VideoSource, frame: number): [FrameClock, number] {
+  return shown ? [shown.clock, shown.frames[frame]] : [clock, frame];
 }

@@ -9,6 +9,7 @@ from stepscore.audit.plan import AuditPlan, make_plan
 from stepscore.audit.probe import MIN_EPISODES, Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import PROBES, choose_probes
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
+from stepscore.audit.stored import StoredAudit, is_audit, read_audit
 from stepscore.audit.tables import audit_tables, headline_sentences
 from stepscore.audit.texts import read_texts
 
@@ -27,12 +28,15 @@ __all__ = [
     "Outcome",
     "Probe",
     "ProbeResult",
+    "StoredAudit",
     "audit",
     "audit_tables",
     "choose_probes",
     "headline_sentences",
+    "is_audit",
     "judged_episodes",
     "make_plan",
     "probe_result",
+    "read_audit",
     "read_texts",
 ]

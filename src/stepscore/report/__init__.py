@@ -1,7 +1,8 @@
 """Results for people: the report page, figures for papers, and videos of episodes.
 
 :func:`write_report` writes the page of some runs (leaderboards, subgoals, failure modes, explorer) to a folder, from
-where it opens without a network; :func:`page_data` returns the numbers on it. :func:`plot` writes figures,
+where it opens without a network; :func:`page_data` returns the numbers on it. :func:`write_audit_report` writes that
+of an audit. :func:`plot` writes figures,
 :func:`draw` returns one.
 :func:`export` writes episodes as files of other tools.
 Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video), ``exports``.
@@ -9,7 +10,7 @@ Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.26
 
 from stepscore.report.exports import TARGETS, ExportResult, export
 from stepscore.report.figures import KINDS, PlotResult, draw, plot
-from stepscore.report.page import page_data, page_text, write_report
+from stepscore.report.page import page_data, page_kind, page_text, write_audit_report, write_report
 
 __all__ = [
     "KINDS",
@@ -19,7 +20,9 @@ __all__ = [
     "draw",
     "export",
     "page_data",
+    "page_kind",
     "page_text",
     "plot",
+    "write_audit_report",
     "write_report",
 ]

@@ -23,12 +23,14 @@ from stepscore.report.page import (
     RunSources,
     ServedTraces,
     ServedVideos,
+    audit_page_data,
     data_text,
     page_data,
+    page_kind,
     page_template,
     page_text,
 )
-from stepscore.runs import is_being_written, open_run
+from stepscore.runs import Run, is_being_written, open_run
 
 PAUSE = 4
 """Pause between two measurements for open pages, in units of the time that the last one took."""
@@ -53,10 +55,10 @@ class Media(NamedTuple):
 
 
 class _RunState(NamedTuple):
-    """What changes when a run does: its journal, ``run.json``, and whether it is being written."""
+    """What changes when a run or an audit does: its journal, its description, and whether it is being written."""
 
     journal: tuple[int, int]
-    info: tuple[int, int]
+    info: tuple[tuple[int, int], ...]
     running: bool
 
 
@@ -64,7 +66,7 @@ class LivePage:
     """The page of some run folders and the videos it refers to.
 
     Args:
-        folders: Run folders to show.
+        folders: Run folders to show, or the folder of one audit.
         revision: The OPD revision of the tables.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         videos: Whether the page shows videos.
@@ -82,7 +84,7 @@ class LivePage:
         template: str | None = None,
         source: str | None = None,
     ) -> None:
-        self._folders = tuple(folders)
+        self._folders, self._kind = tuple(folders), page_kind(folders)
         self._revision, self._done_at, self._source = revision, done_at, source
         self._template = served_template(page_template() if template is None else template)
         self._host = ServedVideos() if videos else None
@@ -139,16 +141,7 @@ class LivePage:
         if state == self._state:
             return
         started = time.monotonic()
-        runs = [open_run(folder) for folder in self._folders]
-        data = page_data(
-            runs,
-            self._host,
-            revision=self._revision,
-            done_at=self._done_at,
-            live=True,
-            source=self._source,
-            traces=self._traces,
-        )
+        runs, data = self._measure()
         running = {str(folder): one.running for folder, one in zip(self._folders, state, strict=True)}
         for row in data["runs"]:
             row["running"] = running.get(row["path"], False)
@@ -159,6 +152,29 @@ class LivePage:
         self._update_media()
         now = time.monotonic()
         self._next_s = now + PAUSE * (now - started)
+
+    def _measure(self) -> tuple[list[Run], dict[str, Any]]:
+        if self._kind == "audit":
+            data = audit_page_data(
+                self._folders[0],
+                self._host,
+                revision=self._revision,
+                done_at=self._done_at,
+                live=True,
+                source=self._source,
+            )
+            return [], data
+        runs = [open_run(folder) for folder in self._folders]
+        data = page_data(
+            runs,
+            self._host,
+            revision=self._revision,
+            done_at=self._done_at,
+            live=True,
+            source=self._source,
+            traces=self._traces,
+        )
+        return runs, data
 
     def media(self, number: int) -> Media | None:
         """Return the video with this number; ``None`` if there is none."""
@@ -204,7 +220,8 @@ def content_policy(template: str) -> str:
 
 def _run_state(folder: Path) -> _RunState:
     journal = folder / "journal.jsonl"
-    return _RunState(_file_state(journal), _file_state(folder / "run.json"), is_being_written(journal))
+    infos = [_file_state(folder / name) for name in ("run.json", "audit.json")]
+    return _RunState(_file_state(journal), tuple(infos), is_being_written(journal))
 
 
 def _file_state(path: Path) -> tuple[int, int]:

@@ -3,6 +3,7 @@ import type { Context } from "../app";
 import type { Item } from "../data";
 import { h } from "../dom";
 import { textAt } from "../packed";
+import { changeOf } from "./change";
 import { failed, outcome, outcomesOf } from "./list/outcome";
 
 export function episodeHead(
@@ -25,6 +26,7 @@ export function episodeHead(
     h(
       "div",
       { class: "tags" },
+      changeOf(data, item.episode),
       tag(policy === null ? "policy not stated" : `policy: ${policy}`),
       task === null
         ? tag("task not stated")

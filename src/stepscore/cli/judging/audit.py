@@ -93,6 +93,9 @@ def audit(
     price_out: options.PriceOut = None,
     connections: options.Connections = 8,
     no_cache: options.NoCache = False,
+    page: Annotated[
+        bool, typer.Option("--page/--no-page", help="Write the result as a page too: AUDIT/report.html.")
+    ] = True,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -163,6 +166,10 @@ def audit(
     print_result(chosen_form, audit_tables(result), stored, csv_rows=rows, notes=headline_sentences(result))
     counts = ", ".join(f"{count} {outcome}" for outcome, count in result.counts().items())
     err().print(f"{counts}; protocol {result.protocol}\nAudit: {written}", soft_wrap=True)
+    if page:
+        from stepscore.report import write_audit_report
+
+        err().print(f"Page: {write_audit_report(out, out / 'report.html')}", soft_wrap=True)
 
 
 def _texts(path: Path | None) -> Mapping[str, Sequence[str]] | None:

@@ -1,4 +1,4 @@
-"""``stepscore report``: writes the report page of some runs."""
+"""``stepscore report``: writes the report page of some runs, or of an audit."""
 
 from __future__ import annotations
 
@@ -34,15 +34,30 @@ def report(
 ) -> None:
     """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
 
-    Without --copy-videos the page links to the original video files.
+    RUN may also be the folder of one audit: what every probe showed, and the episodes behind it. Without
+    --copy-videos the page links to the original video files.
     """
-    from stepscore.report import write_report
+    from stepscore.report import page_kind, write_audit_report, write_report
     from stepscore.runs import open_run
 
     if copy_videos and no_videos:
         raise OptionError("--copy-videos and --no-videos cannot be combined; use one of them.")
     if source is not None and no_videos:
         raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
+    if page_kind(runs) == "audit":
+        if validation is not None:
+            raise OptionError("--validation belongs to runs; the page of an audit shows the audit itself.")
+        page = write_audit_report(
+            runs[0],
+            out / "index.html",
+            videos=not no_videos,
+            copy_videos=copy_videos,
+            revision=revision,
+            done_at=done_at,
+            source=source,
+        )
+        _name(page)
+        return
     opened = [open_run(path) for path in runs]
     options.keep_validation(opened, validation)
     err().print(f"Measuring {sum(run.judgements().num_rows for run in opened)} judgements …")
@@ -55,5 +70,9 @@ def report(
         done_at=done_at,
         source=source,
     )
+    _name(page)
+
+
+def _name(page: Path) -> None:
     err().print(f"{page.stat().st_size / 1e6:.1f} MB; open it in a browser:")
     typer.echo(page)

@@ -26,7 +26,10 @@ def view(
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
 ) -> None:
-    """Serve the report page of runs until Ctrl+C; an open page follows a run that is still being judged."""
+    """Serve the report page of runs until Ctrl+C; an open page follows a run that is still being judged.
+
+    RUN may also be the folder of one audit.
+    """
     from stepscore.server import LivePage, serve
 
     if source is not None and no_videos:

@@ -181,6 +181,10 @@ class RetimedView:
         """Return the seconds of every frame after the perturbation."""
         return self._schedule(self.view.info()).times
 
+    def frames(self) -> IntArray:
+        """Return the index of the recorded frame that is shown at each timestamp."""
+        return self._schedule(self.view.info()).frames
+
     def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
         """Read the frames at ``indices`` of this view; a recorded frame shown several times is decoded once."""
         frames = self._schedule(self.view.info()).frames

@@ -3,11 +3,13 @@
 :func:`page_data` assembles the data, whose type is ``web/src/contract.ts``, from one module per part of the page:
 ``overview`` (runs, warnings), ``boards`` (leaderboards, subgoals, failure modes, sentences, agreement of judges with
 labels), ``episodes``, ``videos``, ``judgements`` (curves, verdicts, calls) and ``signals`` (true progress, state and
-action). None of them computes a metric of its own.
+action). :func:`audit_page_data` does so for an audit (``audits``). None of them computes a metric of its own.
 """
 
+from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
-from stepscore.report.page.html import data_text, page_template, page_text, write_report
+from stepscore.report.page.folders import page_kind
+from stepscore.report.page.html import data_text, page_template, page_text, write_audit_report, write_report
 from stepscore.report.page.signals import ServedTraces
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, ServedVideos, VideoHost
 from stepscore.report.run_sources import RunSources
@@ -19,9 +21,12 @@ __all__ = [
     "ServedTraces",
     "ServedVideos",
     "VideoHost",
+    "audit_page_data",
     "data_text",
     "page_data",
+    "page_kind",
     "page_template",
     "page_text",
+    "write_audit_report",
     "write_report",
 ]

@@ -14,6 +14,7 @@ from stepscore.metrics.opd import REVISIONS
 from stepscore.report.page.boards import (
     MAX_BASELINE_EPISODES,
     Board,
+    Pack,
     agreement_rows,
     board_data,
     estimate_packer,
@@ -33,7 +34,7 @@ from stepscore.report.page.videos import video_tables
 from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run
 
-FORMAT = 6
+FORMAT = 7
 """Version of the data's layout, which the built page checks; raised together with that of contract.ts."""
 
 
@@ -64,16 +65,9 @@ def page_data(
     index = index_episodes(runs)
     boards = open_boards(runs, revision, done_at)
     labels = board_labels(boards)
-    methods, prompts = Table[str](), Prompts()
+    methods = Table[str]()
     pack = estimate_packer(methods)
-    rows = run_rows(boards, pack)
-    judgements = {
-        number: table
-        for board in boards
-        for number, table in zip(board.numbers, judgement_tables(board, index, prompts), strict=True)
-    }
     sources = RunSources(runs, source)
-    files, videos = video_tables(index, host, sources)
     posters = Posters(None if host is None else sources)
     tables = [
         board_data(board, label, pack) | {"findings": findings_data(board, index, pack, posters)}
@@ -83,32 +77,55 @@ def page_data(
         *(one["episode"] for table in tables for one in table["findings"]["worst"]),
         *_failures(boards, index),
     ]
-    drawn = trace_table(sources if host is not None else None, index, first, traces)
-    data: dict[str, Any] = {
+    files, videos = video_tables(index, host, sources)
+    explored = explorer_tables(boards, index, pack)
+    rows, judgements = explored["runs"], explored["judgements"]
+    return {
+        **page_frame(revision, live=live),
+        **explored,
+        "title": ", ".join(row["name"] for row in rows),
+        "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
+        "boards": tables,
+        "judge_agreement": agreement_rows(boards, runs, pack),
+        "traces": trace_table(sources if host is not None else None, index, first, traces),
+        "files": files,
+        "videos": videos,
+        "posters": posters.images,
+        "methods": methods.rows,
+    }
+
+
+def page_frame(revision: str, *, live: bool) -> dict[str, Any]:
+    """Return what every page says of itself, whatever it shows."""
+    return {
         "format": FORMAT,
         "written": {"stepscore": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")},
         "live": live,
         "version": "",
-        "title": ", ".join(row["name"] for row in rows),
         "revision": revision,
         "live_revisions": [revision, *(name for name in REVISIONS if name != revision)],
-        "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
-        "metrics": metric_infos(boards),
-        "runs": rows,
-        "boards": tables,
-        "judge_agreement": agreement_rows(boards, runs, pack),
         "failure_mode_rules": failure_mode_rules(),
+        "audit": None,
+    }
+
+
+def explorer_tables(boards: Sequence[Board], index: EpisodeIndex, pack: Pack) -> dict[str, Any]:
+    """Return what the explorer shows besides videos and traces: runs, metrics, episodes, truth and judgements."""
+    prompts = Prompts()
+    judgements = {
+        number: table
+        for board in boards
+        for number, table in zip(board.numbers, judgement_tables(board, index, prompts), strict=True)
+    }
+    return {
+        "metrics": metric_infos(boards),
+        "runs": run_rows(boards, pack),
         "episodes": episode_table(index),
         "truth": truth_table(boards, index),
-        "traces": drawn,
-        "files": files,
-        "videos": videos,
-        "posters": posters.images,
         "judgements": [judgements[number] for number in sorted(judgements)],
         "prompt_lines": prompts.lines,
         "prompts": prompts.prompts,
     }
-    return data | {"methods": methods.rows}
 
 
 def _failures(boards: Sequence[Board], index: EpisodeIndex) -> list[int]:
@@ -130,12 +147,12 @@ def _left_out(
     boards: Sequence[Board],
     runs: Sequence[Run],
     rows: Sequence[dict[str, Any]],
-    judgements: dict[int, Any],
+    judgements: Sequence[dict[str, Any]],
     videos: dict[str, Any],
 ) -> list[Any]:
     """Return warnings about what is missing from the page, each with the remedy."""
     warnings = []
-    for number, table in judgements.items():
+    for number, table in enumerate(judgements):
         if table["calls"]["left_out"]:
             text = (
                 f"{rows[number]['name']}: prompts and answers of {table['calls']['left_out']} episodes are "

@@ -11,6 +11,7 @@ from typing import Any
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._files import write_text
 from stepscore.errors import RunError
+from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, VideoHost
 from stepscore.runs import Run
@@ -79,15 +80,49 @@ def write_report(
         template: See :func:`page_text`.
         source: Where the videos are, instead of where the runs say; may be on the Hub.
     """
-    out = Path(folder)
-    page = out / "index.html"
-    _check(page)
-    host: VideoHost | None = (CopiedVideos(out) if copy_videos else LinkedVideos(out)) if videos else None
-    text = page_text(page_data(runs, host, revision=revision, done_at=done_at, source=source), template)
+    page = _checked(Path(folder) / "index.html")
+    host = _host(page.parent, videos=videos, copy_videos=copy_videos)
+    data = page_data(runs, host, revision=revision, done_at=done_at, source=source)
+    return _write(page, page_text(data, template))
+
+
+def write_audit_report(
+    audit: str | Path,
+    page: str | Path,
+    *,
+    videos: bool = True,
+    copy_videos: bool = False,
+    revision: str = DEFAULT_REVISION,
+    done_at: float | None = None,
+    source: str | None = None,
+) -> Path:
+    """Write the page of an audit to a file and return its path.
+
+    Args:
+        audit: The audit's folder, as ``stepscore audit`` writes it.
+        page: The file; a page written there before is replaced, any other file is not.
+        videos: Whether the page shows videos.
+        copy_videos: As in :func:`write_report`.
+        revision: As in :func:`write_report`.
+        done_at: As in :func:`write_report`.
+        source: As in :func:`write_report`.
+    """
+    page = _checked(Path(page))
+    host = _host(page.parent, videos=videos, copy_videos=copy_videos)
+    data = audit_page_data(Path(audit), host, revision=revision, done_at=done_at, source=source)
+    return _write(page, page_text(data))
+
+
+def _host(folder: Path, *, videos: bool, copy_videos: bool) -> VideoHost | None:
+    return (CopiedVideos(folder) if copy_videos else LinkedVideos(folder)) if videos else None
+
+
+def _write(page: Path, text: str) -> Path:
     write_text(page, text, errors="replace", make_folder=True)
     return page
 
 
-def _check(page: Path) -> None:
+def _checked(page: Path) -> Path:
     if page.is_file() and _DATA_ELEMENT_ID not in page.read_text(encoding="utf-8", errors="replace"):
         raise RunError(f"{page} exists and was not written by StepScore. Choose another folder: -o DIR")
+    return page

@@ -41,7 +41,7 @@ def metric_infos(boards: Sequence[Board]) -> list[dict[str, Any]]:
     """
     names = {board.metrics.success_name for board in boards}
     labels = {**METRIC_LABELS, **({"success_judge": names.pop()} if len(names) == 1 else {})}
-    return [_metric_info(column, labels) for column in boards[0].metrics.columns]
+    return [_metric_info(column, labels) for board in boards[:1] for column in board.metrics.columns]
 
 
 def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> dict[str, Any]:

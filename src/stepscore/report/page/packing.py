@@ -21,6 +21,8 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"),
 }
 _MICROSECONDS = 1e6
+MAX_CODE = 65_534
+"""Largest whole number that :func:`pack_codes` packs."""
 
 Row = TypeVar("Row", bound=Hashable)
 

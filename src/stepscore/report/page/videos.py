@@ -11,11 +11,12 @@ import numpy as np
 
 from stepscore.episodes import View, ViewInfo
 from stepscore.episodes.lerobot import FetchedView
+from stepscore.episodes.perturbations import RetimedView
 from stepscore.episodes.video import VideoView, packet_index
-from stepscore.errors import StepScoreError
+from stepscore.errors import StepScoreError, VideoError
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.media_probe import probe
-from stepscore.report.page.packing import dictionary, pack_floats
+from stepscore.report.page.packing import MAX_CODE, dictionary, pack_codes, pack_floats
 from stepscore.report.page.video_hosting import HostedVideo, VideoHost
 from stepscore.report.run_sources import RunSources
 from stepscore.runs import finite_or_none
@@ -35,6 +36,7 @@ class _Row:
     start_s: float = 0.0
     info: ViewInfo | None = None
     times: FloatArray | None = None
+    shown: dict[str, Any] | None = None
     unavailable: str = ""
 
 
@@ -96,10 +98,13 @@ def _row(place: int, name: str, found: View | str, files: _Files) -> _Row:
 
 def _fill(row: _Row, view: View, files: _Files) -> None:
     row.info, times = view.info(), view.timestamps()
-    if isinstance(view, VideoView):
-        row.file = files.number(view.path)
-        file_times = packet_index(view.path).times
-        row.start_s = float(file_times[row.info.first_frame] - file_times[0])
+    recorded = view.view if isinstance(view, RetimedView) else view
+    if isinstance(recorded, VideoView):
+        row.file = files.number(recorded.path)
+        file_times = packet_index(recorded.path).times
+        row.start_s = float(file_times[recorded.info().first_frame] - file_times[0])
+        if isinstance(view, RetimedView):
+            row.shown = _shown(view, recorded)
     else:
         video = files.host.add_frames(view, f"{row.episode}-{row.view}")
         if video is None:
@@ -108,8 +113,27 @@ def _fill(row: _Row, view: View, files: _Files) -> None:
             )
         else:
             row.file = files.add(video)
-    if np.max(np.abs(times - np.arange(len(times)) / row.info.fps)) > TIMING_TOLERANCE / row.info.fps:
-        row.times = times
+    row.times = _uneven(times, row.info.fps)
+
+
+def _shown(view: RetimedView, recorded: VideoView) -> dict[str, Any]:
+    """Return the contract's ShownFrames: which recorded frame is on screen at each frame of a changed video."""
+    frames, info = view.frames(), recorded.info()
+    if info.n_frames > MAX_CODE:
+        raise VideoError(f"{recorded.path.name} has too many frames to show them in another order.")
+    times = _uneven(recorded.timestamps(), info.fps)
+    return {
+        "frames": pack_codes(frames.astype(np.float64)),
+        "n_frames": info.n_frames,
+        "fps": info.fps,
+        "times": None if times is None else pack_floats(times),
+    }
+
+
+def _uneven(times: FloatArray, fps: float) -> FloatArray | None:
+    """Return the times of frames that the frame rate alone does not tell; ``None`` where it does."""
+    even = np.max(np.abs(times - np.arange(len(times)) / fps)) <= TIMING_TOLERANCE / fps
+    return None if even else times
 
 
 def _table(rows: Sequence[_Row]) -> dict[str, Any]:
@@ -124,5 +148,7 @@ def _table(rows: Sequence[_Row]) -> dict[str, Any]:
         "width": [info.width for info in infos],
         "height": [info.height for info in infos],
         "times": {str(n): pack_floats(row.times) for n, row in enumerate(rows) if row.times is not None},
+        "shown": {str(n): row.shown for n, row in enumerate(rows) if row.shown is not None},
+        "notes": {},
         "unavailable": {str(n): row.unavailable for n, row in enumerate(rows) if row.unavailable},
     }

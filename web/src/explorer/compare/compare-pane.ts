@@ -9,6 +9,7 @@ import { percent, plural } from "../../format";
 import { colourVariable, displayName } from "../../names";
 import { numbers } from "../details";
 import { curveToggle } from "../curve-legend";
+import { changeOf } from "../change";
 import { clockOf, judgeCurves } from "../judge-curves";
 import { shared } from "../list/episode-list";
 import { outcomeMarks, outcomesOf } from "../list/outcome";
@@ -61,7 +62,8 @@ export class ComparePane extends Pane {
         name: one.name,
         src: one.video?.src ?? null,
         startS: one.video?.startS ?? 0,
-        note: one.video?.unavailable ?? "This episode has no video on this page.",
+        note: one.video ? one.video.unavailable || one.video.note : "This episode has no video on this page.",
+        shown: one.video?.shown,
         clock: one.clock,
         head: columnHead(context, one, () => options.remove(one.item)),
       })),
@@ -222,6 +224,7 @@ function columnHead({ data }: Context, one: Column, remove: () => void): HTMLEle
       h("strong", { title: id, dir: "auto" }, displayName(data.policy(one.item.episode))),
       h("span", { class: "muted", title: id, dir: "auto" }, ` ${one.name}`),
     ),
+    changeOf(data, one.item.episode),
     h("div", { class: "row-marks" }, outcomeMarks(outcomesOf(data, one.item))),
     h("div", { class: "muted" }, "progress ", one.now),
     h(
