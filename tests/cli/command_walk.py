@@ -127,6 +127,10 @@ class Inputs:
             ("judge",): [str(self.source), "--judge", "constant", "-o", out, "--limit", "1"],
             ("calibrate",): [run, "-o", out],
             ("audit",): [str(self.source), *_AUDITED, "-o", out, "--limit", "1"],
+            ("bench",): [
+                *(str(self.source), "--labels", str(self.labels)),
+                *("--judges", "constant", "-o", out, "--limit", "1"),
+            ],
             ("pairs", "make"): [str(self.source), "--labels", str(self.labels), "-o", f"{out}.jsonl"],
             ("pairs", "score"): [
                 str(self.pairs),

@@ -105,6 +105,7 @@ ELSEWHERE = {
     "judge --goal": "tests/cli/test_commands.py",
     "inspect user/name": "tests/episodes/lerobot",
     "serve-template": "tests/cli/test_serve_template.py",
+    "bench OUT": "tests/audit/board",
     "progress-labels --scheme": "tests/procedures",
 }
 """Commands whose inputs take a simulator, a training, a server or the Hub: parsed here, run by the tests named."""
@@ -133,6 +134,12 @@ def with_stand_ins(words: list[str]) -> list[str]:
             continue
         given = f"mock/{answer}" if before == "--model" else word
         kept.append(re.sub(r"@(hf|vllm)/\S+", "@mock/-1.5", given).replace("$t", "default"))
+    if kept[0] == "bench":
+        kept = [
+            "mock/-1.5" if before == "--models" else word
+            for before, word in zip(["", *kept], kept, strict=False)
+        ]
+        kept += ["--limit", "2", "--no-cache"]
     if kept[:2] == ["pairs", "make"]:
         kept += ["--labels", _LABELS] if "--labels" not in kept else []
         kept += ["--per-span", "8"]

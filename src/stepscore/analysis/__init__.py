@@ -49,7 +49,7 @@ from stepscore.analysis.pooling import (
     mixed_note,
 )
 from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, compare, measure
-from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables
+from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables, verdict_rows
 from stepscore.analysis.success.calibration import SuccessCalibration, calibrate_success
 from stepscore.analysis.success.verdict import success_name
 from stepscore.analysis.template_choice import TemplateChoice, choose_template
@@ -111,6 +111,7 @@ __all__ = [
     "subgoal_funnels",
     "subgoal_tables",
     "success_name",
+    "verdict_rows",
     "worst_failures",
     "worst_time",
 ]

@@ -7,6 +7,7 @@ from stepscore.runs.dry_run import dry_run
 from stepscore.runs.engines import Engine, FinishedEpisode, error_text, run_episodes
 from stepscore.runs.journal import is_being_written
 from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
+from stepscore.runs.protocol import Protocol
 from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.scoring import Summary, score
@@ -19,6 +20,7 @@ __all__ = [
     "FinishedEpisode",
     "Merged",
     "ModelClient",
+    "Protocol",
     "Run",
     "Shard",
     "Summary",

@@ -2,6 +2,7 @@
 
 from stepscore.analysis.against_labels.abstention import Abstention, abstention
 from stepscore.analysis.against_labels.curves import curve_agreement, judged_stages
+from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.against_labels.policies import (
     PolicyAgreement,
     PolicyDifference,
@@ -18,6 +19,7 @@ __all__ = [
     "abstention",
     "curve_agreement",
     "judged_stages",
+    "level_estimate",
     "policies_by_protocol",
     "policy_agreement",
 ]

@@ -10,14 +10,12 @@ import typer
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.judging.judge import open_judge, print_wait
-from stepscore.cli.judging.progress_bar import EpisodesBar
+from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from stepscore.runs import FinishedEpisode
 
 Texts = Annotated[
     Path | None,
@@ -138,7 +136,7 @@ def audit(
         goal_view=cameras[0] if cameras else None,
     )
     check_subgoals(chosen, episodes)
-    with _Bars() as bars:
+    with RunBars() as bars:
         result = run_audit(
             episodes,
             chosen,
@@ -177,28 +175,3 @@ def _texts(path: Path | None) -> Mapping[str, Sequence[str]] | None:
     from stepscore.audit import read_texts
 
     return None if path is None else read_texts(path)
-
-
-class _Bars:
-    """A progress bar for each run of the audit, one after another."""
-
-    def __init__(self) -> None:
-        self._bar: EpisodesBar | None = None
-
-    def __enter__(self) -> _Bars:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(*details)
-
-    def start(self, title: str, total: int) -> None:
-        """Begin the bar of a run."""
-        self.__exit__()
-        self._bar = EpisodesBar(total, title)
-        self._bar.__enter__()
-
-    def advance(self, done: FinishedEpisode) -> None:
-        """Count a finished episode."""
-        if self._bar is not None:
-            self._bar.advance(done)

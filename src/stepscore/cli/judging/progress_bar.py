@@ -58,3 +58,28 @@ class EpisodesBar:
         if self._cost:
             notes.append(f"cost {self._cost:.2f} of about {self._cost * share:.2f}")
         self._progress.update(self._task, advance=1, failed=", ".join(notes))
+
+
+class RunBars:
+    """A progress bar for each of several runs, one after another."""
+
+    def __init__(self) -> None:
+        self._bar: EpisodesBar | None = None
+
+    def __enter__(self) -> RunBars:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(*details)
+
+    def start(self, title: str, total: int) -> None:
+        """Begin the bar of a run."""
+        self.__exit__()
+        self._bar = EpisodesBar(total, title)
+        self._bar.__enter__()
+
+    def advance(self, done: FinishedEpisode) -> None:
+        """Count a finished episode."""
+        if self._bar is not None:
+            self._bar.advance(done)

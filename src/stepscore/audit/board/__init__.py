@@ -1,0 +1,53 @@
+"""The board of judges: what each is worth on labelled data, and what it costs.
+
+:func:`bench` measures one; ``stepscore bench`` is the command.
+"""
+
+from stepscore.audit.board.bench import BenchOptions, Opened, bench, open_entries, open_judge
+from stepscore.audit.board.benchmark import Benchmark, BenchmarkParts, benchmark_parts, open_benchmark
+from stepscore.audit.board.board import FRONT, Board, add_claims, front_metric, open_board, read_claim
+from stepscore.audit.board.check import RowCheck, check_row
+from stepscore.audit.board.entry import Entry, combined, read_entries, split_entry
+from stepscore.audit.board.front import cost_kind, pareto_front
+from stepscore.audit.board.rows.metrics import METRICS, BoardMetric
+from stepscore.audit.board.rows.published import PUBLISHED
+from stepscore.audit.board.rows.row import BoardRow, Cost, Points
+from stepscore.audit.board.rows.row_schema import read_row
+from stepscore.audit.board.tables import board_records, board_tables, check_table, published_table
+
+__all__ = [
+    "FRONT",
+    "METRICS",
+    "PUBLISHED",
+    "BenchOptions",
+    "Benchmark",
+    "BenchmarkParts",
+    "Board",
+    "BoardMetric",
+    "BoardRow",
+    "Cost",
+    "Entry",
+    "Opened",
+    "Points",
+    "RowCheck",
+    "add_claims",
+    "bench",
+    "benchmark_parts",
+    "board_records",
+    "board_tables",
+    "check_row",
+    "check_table",
+    "combined",
+    "cost_kind",
+    "front_metric",
+    "open_benchmark",
+    "open_board",
+    "open_entries",
+    "open_judge",
+    "pareto_front",
+    "published_table",
+    "read_claim",
+    "read_entries",
+    "read_row",
+    "split_entry",
+]

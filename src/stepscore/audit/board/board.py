@@ -1,0 +1,152 @@
+"""The board: rows of judges on one benchmark, kept in a folder.
+
+=====================  ==============================================================================
+file                   what is in it
+=====================  ==============================================================================
+``board.json``         the board, for the page
+``rows/NAME.json``     a row with its protocol, its command and every curve
+``claims/NAME.json``   a row that others measured, as it was given
+``runs/NAME``          what the judge said: ``recorded``, the episodes, and ``changed``, other videos
+=====================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stepscore._files import write_json
+from stepscore._reading import shown
+from stepscore.audit.board.benchmark import Benchmark
+from stepscore.audit.board.front import CostKind, cost_kind, pareto_front
+from stepscore.audit.board.rows.metrics import BY_NAME, METRICS, BoardMetric
+from stepscore.audit.board.rows.published import PUBLISHED
+from stepscore.audit.board.rows.row import BoardRow
+from stepscore.audit.board.rows.row_schema import read_row
+from stepscore.errors import ManifestError, OptionError, RunError
+
+FORMAT = 1
+FRONT = "success_auc_within_tasks"
+"""The accuracy of the Pareto front, by default."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """Judges on one benchmark.
+
+    Attributes:
+        benchmark: What ``board.json`` says of the data.
+        rows: The rows: judges by the front's accuracy, the best first, then trivial ones.
+        front: The accuracy of the Pareto front.
+    """
+
+    benchmark: Mapping[str, Any]
+    rows: tuple[BoardRow, ...]
+    front: BoardMetric
+
+    @property
+    def cost_kind(self) -> CostKind:
+        """The cost of the Pareto front."""
+        return cost_kind(self.rows)
+
+    @property
+    def pareto(self) -> set[str]:
+        """Labels of the rows on the Pareto front."""
+        return pareto_front(self.rows, self.front, self.cost_kind)
+
+    @property
+    def metrics(self) -> tuple[BoardMetric, ...]:
+        """The metrics of which some row has a number."""
+        return tuple(one for one in METRICS if any(one.name in row.estimates for row in self.rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the board as ``board.json`` has it."""
+        front = self.pareto
+        return {
+            "format": FORMAT,
+            "benchmark": dict(self.benchmark),
+            "metrics": [metric.to_dict() for metric in self.metrics],
+            "front": {"metric": self.front.name, "cost": self.cost_kind},
+            "rows": [row.on_board(pareto=row.label in front) for row in self.rows],
+            "published": [one.to_dict() for one in PUBLISHED],
+        }
+
+    def write(self, folder: Path) -> Path:
+        """Write ``board.json`` into a folder; return its path."""
+        path = folder / "board.json"
+        write_json(path, self.to_dict(), make_folder=True)
+        return path
+
+
+def front_metric(name: str) -> BoardMetric:
+    """Return the metric of the front by its name.
+
+    Raises:
+        OptionError: There is no such metric.
+    """
+    if name not in BY_NAME:
+        raise OptionError(f"Unknown metric {shown(name)!r}. Valid: {', '.join(BY_NAME)}.")
+    return BY_NAME[name]
+
+
+def open_board(folder: Path, benchmark: Benchmark, front: BoardMetric) -> Board:
+    """Return the board of all rows in a folder.
+
+    Args:
+        folder: The board's folder.
+        benchmark: The benchmark they were measured on.
+        front: The accuracy of the Pareto front.
+
+    Raises:
+        RunError: A row there is of other data.
+    """
+    rows = [read_row(path) for path in sorted((folder / "rows").glob("*.json"))]
+    rows += [read_claim(path, benchmark) for path in sorted((folder / "claims").glob("*.json"))]
+    for row in rows:
+        if row.benchmark["fingerprint"] != benchmark.fingerprint:
+            raise RunError(
+                f"{shown(folder)} holds rows of other data ({row.label} on {row.benchmark['name']}). Numbers of "
+                "different data are not put in one table: choose another folder, -o BOARD"
+            )
+    return Board(benchmark.described(), _ordered(rows, front), front)
+
+
+def read_claim(path: Path, benchmark: Benchmark) -> BoardRow:
+    """Read a row that others measured, as their claim.
+
+    Raises:
+        ManifestError: The file is not a row, or of other data.
+    """
+    row = read_row(path)
+    there, here = row.benchmark["fingerprint"], benchmark.fingerprint
+    if there != here:
+        raise ManifestError(
+            f"{shown(path)} was measured on other data ({shown(row.benchmark['name'])}, fingerprint {there}; here: "
+            f"{benchmark.parts.name}, {here}). Numbers of different data are not put in one table."
+        )
+    return replace(row, claimed_by=row.measured_by or path.name)
+
+
+def add_claims(files: Sequence[Path], benchmark: Benchmark, folder: Path) -> None:
+    """Copy rows that others measured into a board's folder, once all of them are found valid.
+
+    Raises:
+        ManifestError: One is not a row, or of other data; none was copied.
+    """
+    claims = [read_claim(path, benchmark) for path in files]
+    for row in claims:
+        target = folder / "claims" / f"{row.file_name}.json"
+        stored = {**row.to_dict(), "measured_by": row.claimed_by}
+        write_json(target, stored, indent=None, make_folder=True)
+
+
+def _ordered(rows: Sequence[BoardRow], front: BoardMetric) -> tuple[BoardRow, ...]:
+    sign = -1.0 if front.better == "higher" else 1.0
+
+    def place(row: BoardRow) -> tuple[bool, bool, float, str]:
+        value = row.value(front.name)
+        return (row.trivial, value is None, 0.0 if value is None else sign * value, row.label)
+
+    return tuple(sorted(rows, key=place))

@@ -1,0 +1,173 @@
+"""Measure a row again and compare: does it reproduce?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stepscore._reading import shown
+from stepscore.audit.board.bench import BenchOptions, Opened, measure_row, open_judge
+from stepscore.audit.board.benchmark import Benchmark
+from stepscore.audit.board.entry import Entry
+from stepscore.audit.board.rows.row import BoardRow, Points
+from stepscore.errors import OptionError
+from stepscore.judges import judge_registry
+from stepscore.runs import FinishedEpisode
+
+CURVE_TOLERANCE = 1e-4
+"""Largest difference of two curves that counts as none; other processors and libraries round otherwise."""
+VALUE_TOLERANCE = 1e-3
+"""Largest difference of two estimates that counts as none."""
+REFUSED_OPTIONS = ("base_url", "api_key", "headers", "trust_remote_code")
+"""Options of a model that no row may bring: they decide where a key is sent, and whose code is run."""
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """A row beside the same measured again.
+
+    Attributes:
+        claimed: The row.
+        again: The same, measured here.
+        curve_difference: Largest difference of progress at a point; infinite where points differ.
+        videos_apart: Videos on which the two differ.
+        problems: Why it does not reproduce; empty where it does.
+    """
+
+    claimed: BoardRow
+    again: BoardRow
+    curve_difference: float
+    videos_apart: int
+    problems: tuple[str, ...]
+
+    @property
+    def reproduces(self) -> bool:
+        """Whether it does."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as JSON values."""
+        names = dict.fromkeys((*self.claimed.estimates, *self.again.estimates))
+        return {
+            "row": self.claimed.label,
+            "reproduces": self.reproduces,
+            "problems": list(self.problems),
+            "curve_difference": self.curve_difference if math.isfinite(self.curve_difference) else None,
+            "videos_apart": self.videos_apart,
+            "values": [
+                {"metric": name, "claimed": self.claimed.value(name), "again": self.again.value(name)}
+                for name in names
+            ],
+        }
+
+
+def check_row(
+    row: BoardRow,
+    benchmark: Benchmark,
+    out: Path,
+    options: BenchOptions,
+    *,
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+    on_start: Callable[[str, int], None] | None = None,
+    on_done: Callable[[FinishedEpisode], None] | None = None,
+) -> RowCheck:
+    """Measure a row again and compare the two.
+
+    The judge and its options are those of the row, which may come from anybody: it names no file of code, and a model
+    other than ``embedded`` is asked only where the caller names it too.
+
+    Args:
+        row: The row.
+        benchmark: The benchmark that it says it was measured on.
+        out: Folder of the new runs.
+        options: Budget, views; the cache is not used.
+        models: Models that may be asked, with options of the caller's own.
+        on_start: As in :func:`bench`.
+        on_done: As in :func:`bench`.
+
+    Raises:
+        OptionError: The row may not be run as it is; the message has the command that names its model.
+    """
+    problems = []
+    if row.benchmark["fingerprint"] != benchmark.fingerprint:
+        raise OptionError(
+            f"Row {shown(row.label)} was measured on other data ({shown(row.benchmark['name'])}, fingerprint "
+            f"{row.benchmark['fingerprint']}; here: {benchmark.fingerprint}). Give the data that it was measured on."
+        )
+    entry = safe_entry(row, models or {})
+    fresh = replace(options, call_options=replace(options.call_options, cache=False))
+    opened = Opened(entry, open_judge(entry, options.base_url))
+    again = measure_row(benchmark, opened, out, fresh, on_start=on_start, on_done=on_done)
+    if again.reason is not None:
+        problems.append(f"it cannot be measured here: {again.reason}")
+    elif again.protocol_hash != row.protocol_hash:
+        problems.append(f"its protocol is {row.protocol_hash}, here it is {again.protocol_hash}")
+    distance, apart = compare_curves(row.curves, again.curves)
+    if apart:
+        problems.append(f"{apart} of {len(row.curves)} videos were judged otherwise")
+    problems += [
+        f"{name} is {_text(row.value(name))}, measured again {_text(again.value(name))}"
+        for name in dict.fromkeys((*row.estimates, *again.estimates))
+        if not _same(row.value(name), again.value(name))
+    ]
+    return RowCheck(row, again, distance, apart, tuple(problems))
+
+
+def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]]) -> Entry:
+    """Return what a row measured, where it may be run.
+
+    Raises:
+        OptionError: It names a judge that is not built in or installed, a model that the caller does not name, or an
+            option that no file may set.
+    """
+    if row.judge not in judge_registry.names():
+        raise OptionError(
+            f"Row {shown(row.label)} names the judge {shown(row.judge)!r}, which is not installed."
+        )
+    refused = sorted(set(row.model_options) & set(REFUSED_OPTIONS))
+    if refused:
+        raise OptionError(f"Row {shown(row.label)} sets the model's {refused[0]}, which no row may.")
+    asked = [row.model, *(text.partition("@")[2] for text in row.options.values() if isinstance(text, str))]
+    for model in filter(None, asked):
+        if model != "embedded" and model not in models:
+            raise OptionError(
+                f"Row {shown(row.label)} asks the model {shown(model)}. To have it asked, name it too: "
+                f"--models {shown(model)}"
+            )
+    own = models.get(row.model or "", {})
+    return Entry(row.judge, row.model, row.options, {**row.model_options, **own}, row.label)
+
+
+def compare_curves(claimed: Mapping[str, Points], again: Mapping[str, Points]) -> tuple[float, int]:
+    """Return the largest difference of progress at a point, and on how many videos the two differ."""
+    largest, apart = 0.0, 0
+    for name in claimed.keys() | again.keys():
+        difference = _difference(claimed.get(name, Points()), again.get(name, Points()))
+        largest = max(largest, difference)
+        apart += difference > CURVE_TOLERANCE
+    return largest, apart
+
+
+def _difference(one: Points, other: Points) -> float:
+    same_points = len(one.time_s) == len(other.time_s) and all(
+        abs(a - b) <= CURVE_TOLERANCE for a, b in zip(one.time_s, other.time_s, strict=True)
+    )
+    if not same_points or dict(one.verdicts) != dict(other.verdicts):
+        return math.inf
+    pairs = [*zip(one.progress, other.progress, strict=True), (one.success_score, other.success_score)]
+    if any((a is None) != (b is None) for a, b in pairs):
+        return math.inf
+    return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= VALUE_TOLERANCE
+
+
+def _text(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"

@@ -1,0 +1,184 @@
+"""A row of a board: one judge with one model on one benchmark, with what is needed to reproduce it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from stepscore.runs import finite_or_none
+from stepscore.types import Estimate
+
+FORMAT = 1
+MAX_NAME = 80
+"""Longest name of a row's files."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What judging the benchmark cost, all its videos together.
+
+    Attributes:
+        videos: Videos judged: episodes, and those of pairs and questions.
+        calls: Calls to models, cached ones included.
+        images: Images that they were shown.
+        tokens_in: Tokens read; 0 where a model does not count them.
+        tokens_out: Tokens written.
+        cost: Money; ``None`` where a price is not known.
+        seconds_per_episode: Time to judge one video on the machine that measured, cached answers left out; ``None``
+            where all were cached. No part of what is reproducible.
+    """
+
+    videos: int = 0
+    calls: int = 0
+    images: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    seconds_per_episode: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.tokens_in + self.tokens_out
+
+
+@dataclass(frozen=True)
+class Points:
+    """What a judge said of one video.
+
+    Attributes:
+        time_s: Seconds of its points.
+        progress: Progress at them; ``None`` where unknown.
+        success_score: Its score of success; ``None`` where it gives none.
+        verdicts: ``yes``, ``no`` or ``unknown`` by subgoal.
+    """
+
+    time_s: tuple[float, ...] = ()
+    progress: tuple[float | None, ...] = ()
+    success_score: float | None = None
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """One judge with one model on one benchmark.
+
+    Attributes:
+        label: Its name on the board.
+        judge: The judge's name.
+        model: The model string; ``None`` for a judge without one.
+        options: The judge's options, as given.
+        model_options: The model's options, as given.
+        protocol_hash: Hash of all that can change a number; empty where nothing was judged.
+        protocol: That, as JSON values.
+        benchmark: Name, seed, number of episodes and fingerprint of the data.
+        estimates: By metric.
+        missing: By metric: why there is no number.
+        cost: What it cost.
+        command: The command that reproduces it.
+        measured_by: Who measured it; empty where not stated.
+        claimed_by: Whose claim it is, where it comes from a file; ``None`` where it was measured here.
+        reason: Why nothing was judged; ``None`` where it was.
+        trivial: Whether the judge knows nothing of the task.
+        curves: What it said, by id of the video.
+    """
+
+    label: str
+    judge: str
+    model: str | None
+    options: Mapping[str, Any]
+    model_options: Mapping[str, Any]
+    protocol_hash: str
+    protocol: Mapping[str, Any]
+    benchmark: Mapping[str, Any]
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    command: str = ""
+    measured_by: str = ""
+    claimed_by: str | None = None
+    reason: str | None = None
+    trivial: bool = False
+    curves: Mapping[str, Points] = field(default_factory=dict)
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of its files, without an ending."""
+        return slug(self.label)
+
+    def value(self, metric: str) -> float | None:
+        """Return the value of a metric; ``None`` where it is unknown."""
+        found = self.estimates.get(metric)
+        return None if found is None else finite_or_none(found.value)
+
+    def on_board(self, *, pareto: bool) -> dict[str, Any]:
+        """Return the row as ``board.json`` has it.
+
+        Args:
+            pareto: Whether it is on the Pareto front.
+        """
+        return {
+            "label": self.label,
+            "judge": self.judge,
+            "model": self.model,
+            "options": {**self.options, **{f"model.{k}": v for k, v in self.model_options.items()}},
+            "protocol_hash": self.protocol_hash,
+            "trivial": self.trivial,
+            "claimed_by": self.claimed_by,
+            "estimates": {name: estimate_dict(e) for name, e in self.estimates.items()},
+            "missing": dict(self.missing),
+            "cost": asdict(self.cost),
+            "pareto": pareto,
+            "reason": self.reason,
+            "command": self.command,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole row, with the protocol and every curve, as its own file has it."""
+        named = {
+            "format": FORMAT,
+            "benchmark": dict(self.benchmark),
+            "measured_by": self.measured_by,
+            "label": self.label,
+            "judge": self.judge,
+            "model": self.model,
+            "options": dict(self.options),
+            "model_options": dict(self.model_options),
+            "command": self.command,
+            "protocol_hash": self.protocol_hash,
+            "protocol": dict(self.protocol),
+            "trivial": self.trivial,
+            "reason": self.reason,
+            "cost": asdict(self.cost),
+            "estimates": {name: estimate_dict(e) for name, e in self.estimates.items()},
+            "missing": dict(self.missing),
+        }
+        return {**named, "curves": {name: _points_dict(one) for name, one in sorted(self.curves.items())}}
+
+
+def estimate_dict(estimate: Estimate) -> dict[str, Any]:
+    """Return an estimate as JSON values; unknown is null."""
+    return {
+        "value": finite_or_none(estimate.value),
+        "lo": finite_or_none(estimate.lo),
+        "hi": finite_or_none(estimate.hi),
+        "n": estimate.n,
+        "clusters": estimate.clusters,
+        "coverage": finite_or_none(estimate.coverage),
+        "method": estimate.method,
+    }
+
+
+def slug(label: str) -> str:
+    """Return a label as a file name: letters, digits and ``._=-``."""
+    text = re.sub(r"[^A-Za-z0-9._=-]+", "-", label).strip("-.")
+    return text[:MAX_NAME] or "row"
+
+
+def _points_dict(points: Points) -> dict[str, Any]:
+    found: dict[str, Any] = {"time_s": list(points.time_s), "progress": list(points.progress)}
+    if points.success_score is not None:
+        found["success_score"] = points.success_score
+    return {**found, "verdicts": dict(points.verdicts)} if points.verdicts else found

@@ -1,0 +1,159 @@
+"""Rows and boards from files: what is not one is refused with the file and the field."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from stepscore._reading import read_json, shown
+from stepscore.audit.board.rows.metrics import BY_NAME
+from stepscore.audit.board.rows.row import FORMAT, BoardRow, Cost, Points
+from stepscore.errors import ManifestError, first_field_error
+from stepscore.runs import Protocol
+from stepscore.types import Estimate
+
+MAX_BYTES = 1 << 27
+"""Longest file of a row; its curves take most of it."""
+MAX_VIDEOS = 1_000_000
+SLACK = 1e-9
+
+Text = Annotated[str, Field(max_length=2000)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Count = Annotated[int, Field(ge=0, le=10**15)]
+Number = Annotated[float, Field(ge=-1e6, le=1e6)]
+_STRICT = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+class EstimateSchema(BaseModel):
+    """An estimate in a file."""
+
+    model_config = _STRICT
+    value: Number | None
+    lo: Number | None = None
+    hi: Number | None = None
+    n: Count
+    clusters: Count
+    coverage: Annotated[float, Field(ge=0, le=1)] | None = None
+    method: Text = ""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> EstimateSchema:
+        if self.value is not None and not self.n:
+            raise ValueError("a value of no episode")
+        if self.lo is not None and self.hi is not None and self.lo > self.hi:
+            raise ValueError("lo is above hi")
+        return self
+
+    def estimate(self) -> Estimate:
+        """Return it as an Estimate, null as NaN."""
+        value, lo, hi, coverage = (
+            math.nan if one is None else one for one in (self.value, self.lo, self.hi, self.coverage)
+        )
+        return Estimate(value, lo, hi, self.n, self.clusters, coverage, self.method)
+
+
+class CostSchema(BaseModel):
+    """A cost in a file."""
+
+    model_config = _STRICT
+    videos: Count = 0
+    calls: Count = 0
+    images: Count = 0
+    tokens_in: Count = 0
+    tokens_out: Count = 0
+    cost: Annotated[float, Field(ge=0)] | None = None
+    seconds_per_episode: Annotated[float, Field(ge=0)] | None = None
+
+
+class _Points(BaseModel):
+    model_config = _STRICT
+    time_s: tuple[Annotated[float, Field(ge=0)], ...]
+    progress: tuple[Annotated[float, Field(ge=-SLACK, le=1 + SLACK)] | None, ...]
+    success_score: Number | None = None
+    verdicts: dict[Text, Literal["yes", "no", "unknown"]] = {}
+
+    @model_validator(mode="after")
+    def _curve(self) -> _Points:
+        if len(self.time_s) != len(self.progress):
+            raise ValueError(f"{len(self.time_s)} times and {len(self.progress)} values")
+        if any(after <= before for before, after in zip(self.time_s, self.time_s[1:], strict=False)):
+            raise ValueError("times do not increase")
+        return self
+
+
+class _BenchmarkOf(BaseModel):
+    model_config = _STRICT
+    name: Text
+    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{16,64}$")]
+    seed: Count | None = None
+    episodes: Count
+
+
+class _Row(BaseModel):
+    model_config = _STRICT
+    format: Annotated[int, Field(ge=FORMAT, le=FORMAT)]
+    benchmark: _BenchmarkOf
+    measured_by: Text = ""
+    label: Name
+    judge: Name
+    model: Text | None = None
+    options: dict[Name, Any] = {}
+    model_options: dict[Name, Any] = {}
+    command: Text = ""
+    protocol_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    protocol: dict[str, Any]
+    trivial: bool = False
+    reason: Text | None = None
+    cost: CostSchema = CostSchema()
+    estimates: dict[Name, EstimateSchema]
+    missing: dict[Name, Text] = {}
+    curves: Annotated[dict[Name, _Points], Field(max_length=MAX_VIDEOS)]
+
+    @model_validator(mode="after")
+    def _whole(self) -> _Row:
+        unknown = sorted(set(self.estimates) - set(BY_NAME))
+        if unknown:
+            raise ValueError(f"unknown metric {unknown[0]!r}")
+        if Protocol(self.protocol).hash != self.protocol_hash:
+            raise ValueError("protocol_hash is not that of the protocol")
+        if any(one.value is not None for one in self.estimates.values()) and not self.curves:
+            raise ValueError("numbers without the curves behind them")
+        return self
+
+
+def read_row(path: Path) -> BoardRow:
+    """Read a row as ``bench`` writes it.
+
+    Raises:
+        ManifestError: The file cannot be read, or is not a row; the message names the field.
+    """
+    content = read_json(path, ManifestError, max_bytes=MAX_BYTES)
+    try:
+        row = _Row.model_validate(content)
+    except ValidationError as error:
+        field, why = first_field_error(error)[:2]
+        raise ManifestError(
+            f"{shown(path)} is not a row of a board ({shown(field or 'row')}: {shown(why)}). "
+            "`stepscore bench` writes rows into BOARD/rows."
+        ) from error
+    return BoardRow(
+        label=row.label,
+        judge=row.judge,
+        model=row.model,
+        options=row.options,
+        model_options=row.model_options,
+        protocol_hash=row.protocol_hash,
+        protocol=row.protocol,
+        benchmark=row.benchmark.model_dump(),
+        estimates={name: one.estimate() for name, one in row.estimates.items()},
+        missing=row.missing,
+        cost=Cost(**row.cost.model_dump()),
+        command=row.command,
+        measured_by=row.measured_by,
+        reason=row.reason,
+        trivial=row.trivial,
+        curves={name: Points(**one.model_dump()) for name, one in row.curves.items()},
+    )

@@ -1,0 +1,256 @@
+"""``stepscore bench``: a board of judges on labelled data."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepscore.cli import options
+from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.judging.judge import print_wait
+from stepscore.cli.judging.progress_bar import RunBars
+from stepscore.cli.key_values import read_pairs
+from stepscore.cli.local_code import judge_name
+from stepscore.cli.outputs import new_folder
+from stepscore.cli.tables import err, print_result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepscore.audit.board import Benchmark, BenchmarkParts, BenchOptions, Entry
+
+
+def bench(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET", help="Labelled episodes, or a benchmark folder (with benchmark.json)."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            callback=new_folder,
+            metavar="BOARD",
+            help="Folder of the board; rows are added to it.",
+        ),
+    ] = None,
+    judges: Annotated[
+        list[str],
+        typer.Option(
+            "--judges",
+            metavar="A,B:KEY=VALUE",
+            help="Judges with their options, see `stepscore ls judges`; may be repeated.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    models: Annotated[
+        list[str],
+        typer.Option(
+            "--models",
+            metavar="M,N:KEY=VALUE",
+            help="Models for the judges that ask one, with their options; may be repeated.",
+        ),
+    ] = [],  # noqa: B006
+    entries: Annotated[
+        Path | None,
+        typer.Option(
+            "--entries",
+            metavar="FILE",
+            help="Judges with model, options and label, as a list (YAML), instead of or beside --judges.",
+        ),
+    ] = None,
+    rows: Annotated[
+        list[Path],
+        typer.Option(
+            "--rows", metavar="FILE", help="A row that others measured on this data; may be repeated."
+        ),
+    ] = [],  # noqa: B006
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Measure this row again and compare; adds nothing."),
+    ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Print RoboValue's figures, of other data, below the board.")
+    ] = False,
+    front: Annotated[
+        str, typer.Option("--front", metavar="METRIC", help="Accuracy of the Pareto front against cost.")
+    ] = "success_auc_within_tasks",
+    measured_by: Annotated[
+        str, typer.Option("--measured-by", metavar="NAME", help="Who measures; stated in the rows.")
+    ] = "",
+    base_url: options.BaseUrl = None,
+    labels: options.LabelsFile = None,
+    subgoals: options.SubgoalsFile = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option("--pairs", metavar="FILE", help="Pairs of timestamps (of `stepscore pairs make`)."),
+    ] = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option("--questions", metavar="FILE", help="Questions with exact answers (JSON lines)."),
+    ] = None,
+    goal: options.Goal = None,
+    views: options.Views = None,
+    task: options.Task = None,
+    limit: options.Limit = None,
+    reader: options.ReaderName = None,
+    workers: options.Workers = None,
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    price_in: options.PriceIn = None,
+    price_out: options.PriceOut = None,
+    connections: options.Connections = 8,
+    no_cache: options.NoCache = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Measure judges on labelled episodes: accuracy with intervals, cost, latency, Pareto front.
+
+    The clock, the constant and the image difference always stand beside them. A judge that cannot be asked is a row
+    that says why. The same command goes on with a board that was stopped; another one adds its judges.
+    """
+    from stepscore.audit.board import (
+        BenchOptions,
+        add_claims,
+        benchmark_parts,
+        board_records,
+        board_tables,
+        front_metric,
+        open_benchmark,
+        open_entries,
+        published_table,
+    )
+    from stepscore.audit.board import bench as run_bench
+    from stepscore.errors import OptionError
+    from stepscore.models.calls import Budget
+    from stepscore.runs import CallOptions
+
+    form = chosen_format(output_format, json=json, csv=csv)
+    front_metric(front)
+    given = _models(models)
+    chosen = _entries(judges, given, entries)
+    if out is None and check is None:
+        raise OptionError("Name the folder of the board: -o BOARD")
+    if not chosen and not rows and check is None:
+        raise OptionError("Name judges to measure: --judges topreward --models embedded, or --entries FILE.")
+    opened = open_entries(chosen, base_url) if check is None else []
+    call_options = CallOptions(
+        Budget(max_calls, max_cost),
+        price_in,
+        price_out,
+        cache=not no_cache,
+        connections=connections,
+        on_wait=print_wait,
+    )
+    call_options.check(model for one in opened for model in one.judge.models)
+    parts = _with_given(benchmark_parts(source), labels, subgoals, pairs, questions, goal)
+    further = _further(
+        labels=labels, subgoals=subgoals, pairs=pairs, questions=questions, goal=goal, views=views
+    )
+    further += _further(task=task, limit=limit, reader=reader)
+    how = BenchOptions(
+        views=options.split_names(views),
+        workers=workers,
+        call_options=call_options,
+        base_url=base_url,
+        front=front,
+        measured_by=measured_by,
+        further=further,
+    )
+    benchmark = open_benchmark(parts, shown_as=source, task=task, limit=limit, reader=reader)
+    if check is not None or out is None:
+        _check(check or Path(), benchmark, how, dict(given), form)
+        return
+    add_claims(rows, benchmark, out)
+    with RunBars() as bars:
+        board = run_bench(benchmark, opened, out, how, on_start=bars.start, on_done=bars.advance)
+    written = board.write(out)
+    print_result(
+        form,
+        [*board_tables(board), *([published_table()] if published else [])],
+        board.to_dict(),
+        csv_rows=board_records(board),
+    )
+    err().print(f"Fingerprint of the data: {benchmark.fingerprint}\nBoard: {written}", soft_wrap=True)
+
+
+def _models(texts: list[str]) -> list[tuple[str, Mapping[str, Any]]]:
+    from stepscore.audit.board import split_entry
+    from stepscore.models import model_registry
+
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for text in _parts(texts):
+        name, pairs = split_entry(text)
+        backend = name.partition("/")[0]
+        make = model_registry.get(backend) if backend in model_registry.names() else None
+        found.append((name, read_pairs(pairs, "--models", make)))
+    return found
+
+
+def _entries(
+    texts: list[str], models: Sequence[tuple[str, Mapping[str, Any]]], file: Path | None
+) -> list[Entry]:
+    from stepscore.audit.board import Entry, combined, read_entries, split_entry
+    from stepscore.judges import judge_registry
+
+    judges = []
+    for text in _parts(texts):
+        name, pairs = split_entry(text)
+        name = judge_name(name)
+        judges.append(Entry(name, None, read_pairs(pairs, "--judges", judge_registry.get(name))))
+    return [*combined(judges, models), *(read_entries(file) if file is not None else [])]
+
+
+def _parts(texts: list[str]) -> list[str]:
+    return [part for text in texts for part in options.split_names(text) or []]
+
+
+def _with_given(
+    parts: BenchmarkParts,
+    labels: Path | None,
+    subgoals: Path | None,
+    pairs: Path | None,
+    questions: Path | None,
+    goal: str | None,
+) -> BenchmarkParts:
+    """Return the parts of the benchmark, those of the command line in the place of its own."""
+    return replace(
+        parts,
+        labels=labels or parts.labels,
+        subgoals=subgoals or parts.subgoals,
+        pairs=pairs or parts.pairs,
+        questions=questions or parts.questions,
+        goal=goal or parts.goal,
+    )
+
+
+def _further(**given: object) -> list[str]:
+    return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
+
+
+def _check(
+    file: Path,
+    benchmark: Benchmark,
+    how: BenchOptions,
+    models: Mapping[str, Mapping[str, Any]],
+    form: Format,
+) -> None:
+    """Measure a row again; exit with 1 where it does not reproduce."""
+    from stepscore.audit.board import check_row, check_table, read_row
+
+    row = read_row(file)
+    with tempfile.TemporaryDirectory() as folder, RunBars() as bars:
+        result = check_row(
+            row, benchmark, Path(folder), how, models=models, on_start=bars.start, on_done=bars.advance
+        )
+    stored = result.to_dict()
+    print_result(form, [check_table(result)], stored, csv_rows=stored["values"])
+    if not result.reproduces:
+        raise typer.Exit(1)
