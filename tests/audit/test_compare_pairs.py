@@ -23,10 +23,9 @@ from stepscore.audit.pairs import (
     pair_videos,
     score_changes,
     trivial_comparisons,
-    write_pairs,
 )
 from stepscore.cli.app import app
-from stepscore.episodes import Episode, open_episodes
+from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError
 from stepscore.judges import FrameComparer, Hop, get_judge
 from stepscore.judges.common.pairs import repeated
@@ -35,7 +34,6 @@ from stepscore.models.calls import Budget
 from stepscore.models.mock import MockModel
 from stepscore.models.requests import DecodedMedia, Generate, Prompt, Request
 from stepscore.runs import CallOptions, dry_run, score
-from stepscore.testing import write_toy_rollouts
 from tests.audit.pair_judges import EXPECTED, scripted_comparers
 from tests.audit.planted_judges import scripted_episodes
 from tests.cli.command_walk import invoke
@@ -216,18 +214,6 @@ def test_the_protocol_of_a_comparison_holds_the_judge_and_its_questions(tmp_path
     options = json.loads(run.protocol.text)["judge"]["options"]
     assert options["judge"]["name"] == "hop"
     assert options["questions"] == ["1>2"]
-
-
-@pytest.fixture(scope="module")
-def toy_pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("compared")
-    source = write_toy_rollouts(folder / "toys", scenes=2)
-    names = [one.id for one in open_episodes(source)]
-    rows = [f"{name},progress,potential,{i / 4},,{min(1, i / 12)}" for name in names for i in range(16)]
-    labels = folder / "labels.csv"
-    labels.write_text("\n".join(["episode_id,kind,name,start_s,end_s,value", *rows]), encoding="utf-8")
-    write_pairs(folder / "pairs.jsonl", make_progress_pairs(open_episodes(source, labels=labels), per_span=4))
-    return folder / "pairs.jsonl", source
 
 
 class TestTheCommand:

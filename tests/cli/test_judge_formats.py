@@ -114,19 +114,57 @@ def test_an_audit_is_the_same_in_five_forms(audited: Printed, capsys: pytest.Cap
 
 def test_pairs_are_the_same_in_five_forms(pairs: Printed, capsys: pytest.CaptureFixture[str]) -> None:
     tables, rows, lines = all_forms(pairs, capsys)
-    (table,) = pairs.tables
-    assert tables[0].rows == shown_cells(table)
+    table, fine = pairs.tables
+    assert [one.rows for one in tables] == [shown_cells(table), shown_cells(fine)]
     assert tables[0].heads[1:] == ["accuracy ↑", "advances ↑", "regressions ↑", "AUROC ↑", "ties ↓", "n"]
+    assert tables[1].heads == ["true hop", "accuracy ↑", "ties ↓", "n"]
     assert_same_rows(lines, rows)
-    stored = {(row["group"]["judge"], row["group"]["span"], row["metric"]): row for row in rows}
-    for row in table.rows:
-        judge, span = row.group["judge"], row.group["span"]
+    stored = {
+        (row["group"]["judge"], row["group"].get("span", row["group"].get("hop")), row["metric"]): row
+        for row in rows
+    }
+    for row in (*table.rows, *fine.rows):
+        judge, place = row.group["judge"], row.group.get("span", row.group.get("hop"))
         for cell in row.cells[1:-1]:
-            check_cell(cell, stored.pop((judge, span, cell.metric)))
-        assert row.cells[0].text == f"{judge}: {span}"
-    assert not stored
+            check_cell(cell, stored.pop((judge, place, cell.metric)))
+        assert row.cells[0].text == (f"{judge}: {place}" if "span" in row.group else place)
+    assert [metric for _, _, metric in stored] == ["resolution:d*", "resolution:levels", "resolution:step"]
+    assert {row["group"]["by"] for row in rows} == {"curve"}
     assert {line["judge"] for line in lines} == {JUDGE, "linear-time", "constant"}
     assert any(cell.bounds for row in table.rows for cell in row.cells)
+
+
+@pytest.fixture(scope="module")
+def compared(toys: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Printed:
+    folder = tmp_path_factory.mktemp("compared")
+    pairs_command.make(str(toys), folder / "pairs.jsonl", per_span=12, labels=labels)
+    call = partial(
+        pairs_command.score_command,
+        folder / "pairs.jsonl",
+        str(toys),
+        "hop",
+        folder / "run",
+        model="mock/<score>+10%</score>",
+        judge_options=["points=4"],
+        consistency=True,
+        triples=12,
+    )
+    return result_of(pairs_command, call)
+
+
+def test_the_consistency_of_a_judge_is_the_same_in_five_forms(
+    compared: Printed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables, rows, lines = all_forms(compared, capsys)
+    assert [one.rows for one in tables] == [shown_cells(table) for table in compared.tables]
+    assert_same_rows(lines, rows)
+    stored = {(row["metric"], row["group"].get("points")): row for row in rows}
+    table = compared.tables[-1]
+    for row in table.rows:
+        found = stored[row.group["metric"], row.group.get("points")]
+        check_cell(row.cells[2], found, scale=1, digits=3)
+        assert row.cells[4].text == str(found["n"])
+    assert len(table.rows) > 10
 
 
 def test_a_calibration_is_the_same_in_five_forms(

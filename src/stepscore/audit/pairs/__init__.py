@@ -10,38 +10,55 @@ from stepscore.audit.pairs.compare import (
     pair_changes,
     pair_clips,
 )
+from stepscore.audit.pairs.consistency import Consistency, ask_consistency, measure_consistency
+from stepscore.audit.pairs.consistency_plan import ConsistencyOptions, ConsistencyPlan, plan_consistency
 from stepscore.audit.pairs.make import make_progress_pairs
+from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import SPANS, Pair, read_pairs, write_pairs
+from stepscore.audit.pairs.resolution import Resolution, measure_resolution
 from stepscore.audit.pairs.score import (
     By,
     PairResult,
     SpanScore,
+    judged_change,
     pair_videos,
     score_changes,
     score_pairs,
     trivial_comparisons,
     trivial_results,
 )
-from stepscore.audit.pairs.tables import pair_table
+from stepscore.audit.pairs.tables import consistency_table, pair_table, resolution_table
 
 __all__ = [
     "PAIR",
     "SPANS",
     "By",
     "Compare",
+    "Consistency",
+    "ConsistencyOptions",
+    "ConsistencyPlan",
+    "Measure",
     "Pair",
     "PairResult",
     "Question",
+    "Resolution",
     "SpanScore",
+    "ask_consistency",
     "check_compares",
     "compared",
     "comparing_judges",
+    "consistency_table",
+    "judged_change",
     "make_progress_pairs",
+    "measure_consistency",
+    "measure_resolution",
     "pair_changes",
     "pair_clips",
     "pair_table",
     "pair_videos",
+    "plan_consistency",
     "read_pairs",
+    "resolution_table",
     "score_changes",
     "score_pairs",
     "trivial_comparisons",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +47,8 @@ class Pair:
         span: The size of the change.
         task: The episode's task.
         scene: The scene, shared by episodes that are not independent; empty where not known.
-        hop: The true hop, the change as a share of what was left, or of what was done; ``None`` where not known.
+        hop: The true hop, the change as a share of what was left, or of what was done; ``None`` where not known, NaN
+            where of the change only its sign is known.
     """
 
     id: str
@@ -60,6 +61,19 @@ class Pair:
     task: str
     scene: str = ""
     hop: float | None = None
+
+    @property
+    def size(self) -> float:
+        """The true hop, else the true change."""
+        return self.change if self.hop is None else self.hop
+
+    def as_recorded(self, last_s: float) -> Pair:
+        """Return the pair at the timestamps of the recording, which ends at ``last_s``: the later may stand first."""
+        if self.played == "forwards":
+            return self
+        return replace(
+            self, played="forwards", before_s=last_s - self.before_s, after_s=last_s - self.after_s
+        )
 
     @property
     def cluster(self) -> str:

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from stepscore.audit.judged import Judged
+from stepscore.audit.pairs.measure import estimate_row
 from stepscore.audit.pairs.pair import SPANS, Pair
 from stepscore.episodes import Episode, perturb
 from stepscore.errors import ManifestError
 from stepscore.judges import BASELINES
 from stepscore.metrics import roc_auc
 from stepscore.metrics.stats import mean_estimate, statistic_estimate
-from stepscore.runs import finite_or_none
 from stepscore.types import Estimate, FloatArray
 
 By = Literal["curve", "compare"]
@@ -75,23 +75,11 @@ class PairResult:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return a row for each span and number."""
-        rows = []
-        for score in self.spans:
-            for name, e in score.named().items():
-                rows.append(
-                    {
-                        "group": {"judge": self.judge, "by": self.by, "span": score.span},
-                        "metric": f"pairs:{name}",
-                        "value": finite_or_none(e.value),
-                        "lo": finite_or_none(e.lo),
-                        "hi": finite_or_none(e.hi),
-                        "n": e.n,
-                        "clusters": e.clusters,
-                        "coverage": finite_or_none(e.coverage),
-                        "method": e.method,
-                    }
-                )
-        return rows
+        return [
+            estimate_row({"judge": self.judge, "by": self.by, "span": score.span}, f"pairs:{name}", e)
+            for score in self.spans
+            for name, e in score.named().items()
+        ]
 
 
 def pair_videos(pairs: Sequence[Pair], episodes: Mapping[str, Episode]) -> dict[str, Episode]:
@@ -183,8 +171,7 @@ def _span(name: str, pairs: Sequence[Pair], change: FloatArray, chosen: Sequence
     inside = [pair for pair, one in zip(pairs, chosen, strict=True) if one]
     judged = change[np.array(chosen, dtype=bool)] if len(pairs) else change
     advances = np.array([pair.change > 0 for pair in inside], dtype=bool)
-    right = np.where(judged == 0, 0.5, (judged > 0) == advances)
-    right = np.where(np.isnan(judged), np.nan, right)
+    right, tied = right_signs(judged, inside)
     return SpanScore(
         name,
         _mean(right, inside),
@@ -193,8 +180,17 @@ def _span(name: str, pairs: Sequence[Pair], change: FloatArray, chosen: Sequence
         statistic_estimate(
             lambda j, a: roc_auc(j, a.astype(bool)), (judged, advances.astype(float)), **resampling(inside)
         ),
-        _mean(np.where(np.isnan(judged), np.nan, judged == 0), inside),
+        _mean(tied, inside),
     )
+
+
+def right_signs(judged: FloatArray, pairs: Sequence[Pair]) -> tuple[FloatArray, FloatArray]:
+    """Return for each pair whether its sign is right, a tie one half, and whether it is a tie; NaN where unknown."""
+    advances = np.array([pair.change > 0 for pair in pairs], dtype=bool)
+    right = np.where(judged == 0, 0.5, (judged > 0) == advances)
+    tied = (judged == 0).astype(np.float64)
+    unknown = np.isnan(judged)
+    return np.where(unknown, np.nan, right), np.where(unknown, np.nan, tied)
 
 
 def _mean(values: FloatArray, pairs: Sequence[Pair]) -> Estimate:

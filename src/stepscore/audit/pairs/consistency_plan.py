@@ -1,0 +1,177 @@
+"""The extra questions by which a judge that compares frames is held against itself.
+
+Some pairs are asked again: swapped, about one frame twice, and repeatedly. Triples of frames are drawn from the
+recorded episodes and asked about in three parts. Some whole episodes are judged at fewer points and in every mode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stepscore.audit.pairs.compare import AFTER, BEFORE, Compare, Question
+from stepscore.audit.pairs.make import MIN_GAP_S
+from stepscore.audit.pairs.pair import Pair
+from stepscore.episodes import Episode, choose_frames
+from stepscore.errors import OptionError, StepScoreError
+from stepscore.judges import Judge
+
+SWAPPED, SAME = Question(AFTER, BEFORE), Question(BEFORE, BEFORE)
+TRIPLE = (Question(1, 2), Question(2, 3), Question(1, 3))
+"""The hops of a triple: from the first frame to the second, from there to the third, and over both."""
+
+MAX_TRIES = 50
+
+
+@dataclass(frozen=True)
+class ConsistencyOptions:
+    """How much is asked beyond the pairs.
+
+    Attributes:
+        pairs: Pairs that are asked again, and triples.
+        repeats: How often each of those pairs is asked once more.
+        episodes: Whole episodes that are judged.
+        seed: Random seed of the choices.
+    """
+
+    pairs: int = 60
+    repeats: int = 3
+    episodes: int = 12
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of the plan: a judge over some episodes."""
+
+    judge: Judge
+    episodes: tuple[Episode, ...]
+    questions: int
+
+
+@dataclass(frozen=True)
+class ConsistencyPlan:
+    """What is asked.
+
+    Attributes:
+        pairs: The pairs that are asked again.
+        triples: The clips of three frames.
+        episodes: The whole episodes.
+        parts: The runs by the name of their folder: ``pairs``, ``triples``, ``curves-16`` ...
+        points: Points of the curves, most first; empty where the judge cannot be sampled differently.
+        repeats: How often each pair is asked once more.
+    """
+
+    pairs: tuple[Pair, ...]
+    triples: tuple[Episode, ...]
+    episodes: tuple[Episode, ...]
+    parts: Mapping[str, Part]
+    points: tuple[int, ...]
+    repeats: int
+
+    def sentence(self) -> str:
+        """Return the cost: how many questions are asked beyond those about the pairs."""
+        asked = ", ".join(f"{part.questions} about {name}" for name, part in self.parts.items())
+        return f"Consistency: {sum(part.questions for part in self.parts.values())} more questions ({asked})."
+
+
+def plan_consistency(
+    judge: Judge,
+    pairs: Sequence[Pair],
+    clips: Sequence[Episode],
+    episodes: Mapping[str, Episode],
+    options: ConsistencyOptions,
+) -> ConsistencyPlan:
+    """Choose what is asked; the choice depends on the seed and on the ids alone.
+
+    Args:
+        judge: A judge that compares frames.
+        pairs: The pairs.
+        clips: The clip of each, from :func:`pair_clips`.
+        episodes: The recorded episodes by id; empty where the pairs are of a file without episodes.
+        options: How much is asked.
+    """
+    again = tuple(sorted(pairs, key=lambda one: _drawn("pair", options.seed, one.id))[: options.pairs])
+    by_id = {clip.id: clip for clip in clips}
+    repeated = tuple(Question(BEFORE, AFTER, number) for number in range(1, options.repeats + 1))
+    questions = (SWAPPED, SAME, *repeated)
+    some = [episodes[name] for name in dict.fromkeys(pair.episode for pair in pairs) if name in episodes]
+    some.sort(key=lambda one: _drawn("episode", options.seed, one.id))
+    triples = draw_triples(some, options.pairs, options.seed)
+    parts = {
+        "pairs": Part(
+            Compare(judge, questions), tuple(by_id[one.id] for one in again), len(again) * len(questions)
+        )
+    }
+    if triples:
+        parts["triples"] = Part(Compare(judge, TRIPLE), triples, len(triples) * len(TRIPLE))
+    whole = tuple(some[: options.episodes])
+    curves = curve_judges(judge, goals=any(one.goals for one in whole)) if whole else {}
+    for points, (one, questions_each) in curves.items():
+        parts[f"curves-{points}"] = Part(one, whole, len(whole) * questions_each)
+    return ConsistencyPlan(again, triples, whole, parts, tuple(curves), options.repeats)
+
+
+def draw_triples(episodes: Sequence[Episode], count: int, seed: int) -> tuple[Episode, ...]:
+    """Return clips of five frames: the start, three frames in the order of time or against it, the end.
+
+    Every other triple runs against time, so that both laws of hops are tried. Episodes take turns; one that cannot
+    be read gives none.
+    """
+    found: list[Episode] = []
+    for turn in range(count):
+        for episode in episodes:
+            if len(found) >= count:
+                return tuple(found)
+            try:
+                times = episode.view(episode.main_view).timestamps()
+            except StepScoreError:
+                continue
+            rng = np.random.default_rng(int.from_bytes(_drawn(f"triple {turn}", seed, episode.id)[:8], "big"))
+            for _ in range(MAX_TRIES):
+                three = np.sort(rng.choice(times, 3, replace=False)) if len(times) >= 3 else times[:0]
+                if len(three) and np.diff(three).min() >= MIN_GAP_S:
+                    ordered = three if len(found) % 2 == 0 else three[::-1]
+                    name = f"triple_{len(found):06d}"
+                    found.append(choose_frames(episode, (0.0, *ordered, float(times[-1])), name))
+                    break
+        if not found:
+            break
+    return tuple(found)
+
+
+def curve_judges(judge: Judge, *, goals: bool) -> dict[int, tuple[Judge, int]]:
+    """Return the judge at its points in every mode, and incrementally at a half and a quarter of them.
+
+    Each with the number of its questions about an episode. Empty for a judge that does not judge points after the
+    first frame, as those that add up comparisons do. Modes beyond the incremental one need ``goals``.
+    """
+    names: set[str] = {field.name for field in fields(judge)} if is_dataclass(judge) else set()
+    if not {"points", "max_points", "fps"} <= names:
+        return {}
+    whole: Any = judge
+    points = int(whole.points)
+    modes: list[dict[str, str]] = [{}]
+    if "mode" in names:
+        modes = [*([{"mode": "fused"}] if goals else []), {"mode": "incremental"}]
+    found: dict[int, tuple[Judge, int]] = {}
+    for divisor in (1, 2, 4):
+        if points % divisor:
+            break
+        for mode in modes if divisor == 1 else modes[-1:]:
+            try:
+                changed = replace(whole, points=points // divisor, fps=None, **mode)
+            except OptionError:  # a published judge that is shown its own last frame has no backward mode
+                continue
+            calls = 3 if mode.get("mode") == "fused" else 1
+            found[points // divisor] = (changed, calls * points // divisor)
+            break
+    return found
+
+
+def _drawn(what: str, seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"consistency\0{what}\0{seed}\0{name}".encode()).digest()
