@@ -21,6 +21,7 @@ NEED_EXTRAS = (
     "curation/test_weights_command.py",
     "docs/test_python_blocks.py",
     "episodes/readers/test_hdf5.py",
+    "episodes/remote",
     "examples",
     "judges/published/test_robometer_checkpoint.py",
     "judges/sarm",

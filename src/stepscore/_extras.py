@@ -12,6 +12,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "local": ("torch", "transformers"),
     "pandas": ("pandas",),
     "plot": ("matplotlib",),
+    "ray": ("ray",),
+    "remote": ("fsspec", "s3fs"),
     "rerun": ("rerun",),
     "sim": ("metaworld", "mujoco", "gymnasium"),
     "train": ("torch", "transformers", "peft"),

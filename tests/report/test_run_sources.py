@@ -13,10 +13,14 @@ import pytest
 
 import stepscore
 from stepscore.cli.main import run
+from stepscore.episodes.remote import RemoteFile, RemoteVideo
 from stepscore.errors import EpisodeError, SourceError, StepScoreError
+from stepscore.report.page.videos import view_on_disk
 from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run
 from stepscore.server import LivePage
+from tests.episodes.lerobot.datasets import dataset
+from tests.episodes.remote.stores import upload
 from tests.media import write_video
 
 
@@ -186,3 +190,31 @@ def test_an_episode_without_video_says_so(tmp_path: Path) -> None:
     judged = stepscore.score(episodes, stepscore.get_judge("recorded"), out=tmp_path / "run")
     with pytest.raises(EpisodeError, match="only a recorded curve"):
         RunSources([judged]).episode(judged.episodes().to_pylist()[0])
+
+
+def test_frames_of_a_dataset_at_a_url_come_from_what_was_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path / "cache"))
+    url = upload(dataset(tmp_path / "local", lengths=(60, 60)), "memory://bucket/pages")
+    judge = stepscore.get_judge("image-difference", points=3)
+    run = stepscore.score(stepscore.open_episodes(url), judge, out=tmp_path / "run", views=["top"])
+    row = run.episodes().to_pylist()[0]
+    fsspec.filesystem("memory").rm("/bucket", recursive=True)
+    episode = RunSources([run]).episode(row)
+    assert episode.view("top").read([0, 59]).shape[0] == 2
+    assert [signal.name for signal in RunSources([run]).signals(row)][:1] == ["observation.state"]
+    other = RunSources([run]).views(row)["wrist"]  # which was not judged
+    assert not isinstance(other, str)
+    with pytest.raises(StepScoreError, match="has not been fetched"):
+        other.read([0])
+    shutil.rmtree(tmp_path / "cache")
+    assert "not on this machine" in why(run)[0]
+
+
+def test_a_video_that_was_read_by_range_is_not_played() -> None:
+    far = RemoteVideo(RemoteFile("s3://bucket/set", "videos/a.mp4", 1000, "v1"))
+    assert view_on_disk(far) == (
+        "The video is read by range and not copied to this machine: s3://bucket/set/videos/a.mp4."
+    )

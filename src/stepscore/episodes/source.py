@@ -155,7 +155,8 @@ def open_episodes(
     """List the episodes of a source, as handles that read on demand.
 
     Args:
-        source: A path (folder of videos, LeRobot dataset, HDF5 file ...) or a LeRobot repo id ``user/name``.
+        source: A path (folder of videos, LeRobot dataset, HDF5 file ...), a LeRobot repo id ``user/name``, or the
+            URL of a LeRobot dataset (``s3://``, ``gs://``, ``hf://`` ...), which is read by range.
         labels: A labels file (csv, jsonl, parquet) to join by episode id.
         subgoals: A YAML file with the subgoals of each task.
         task: Keep only episodes of this task.
@@ -263,6 +264,10 @@ def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
 
 
 def _locate(source: str | Path) -> Path:
+    if "://" in str(source):
+        from stepscore.episodes.remote import dataset_folder as remote_folder
+
+        return remote_folder(str(source))
     path = Path(source).expanduser()
     if path.exists():
         return Path(os.path.abspath(path))
@@ -272,7 +277,8 @@ def _locate(source: str | Path) -> Path:
 
         return dataset_folder(str(source))
     raise SourceError(
-        f"No such file or folder: {source}. A source is a path or a LeRobot repo id (user/name)."
+        f"No such file or folder: {source}. A source is a path, a LeRobot repo id (user/name), or the URL of a "
+        "LeRobot dataset (s3://bucket/name)."
     )
 
 

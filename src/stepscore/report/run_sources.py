@@ -18,7 +18,9 @@ from typing import Any
 
 from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes, Signal, View, open_episodes
-from stepscore.episodes.lerobot import FetchedView, cache_only, dataset_folder
+from stepscore.episodes.lerobot import FetchedView, dataset_folder
+from stepscore.episodes.remote import cache_only, is_url, offline_view
+from stepscore.episodes.remote import dataset_folder as fetched_before
 from stepscore.errors import EpisodeError, SourceError, StepScoreError
 from stepscore.runs import Run
 
@@ -96,7 +98,7 @@ class RunSources:
             return ()
         with cache_only():
             episode = self.episode(row)
-            if episode.signal_reader is not None and self._given is None:
+            if episode.signal_reader is not None and self._given is None and not is_url(source.source):
                 _check_file(episode.signal_reader.path, source)
             try:
                 return episode.signals()
@@ -117,6 +119,8 @@ class RunSources:
         """Return the view if its files may be read; of a recorded source, one that fetches nothing."""
         if self._given is not None:
             return view
+        if (offline := offline_view(view)) is not view:
+            return offline
         if isinstance(view, FetchedView):
             if not view.path.exists():
                 raise EpisodeError(f"The video has not been fetched: {view.path.name}.")
@@ -157,6 +161,10 @@ def _local_path(recorded: str) -> str:
     if not elsewhere and os.path.exists(recorded):
         _check_narrow(recorded)
         return os.path.abspath(recorded)
+    if is_url(recorded):
+        with suppress(StepScoreError):
+            fetched_before(recorded)
+            return recorded
     if _REPO_ID.fullmatch(recorded):
         with suppress(StepScoreError):
             return str(dataset_folder(recorded))

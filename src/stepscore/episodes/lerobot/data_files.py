@@ -111,6 +111,16 @@ class ParquetImages:
             raise VideoError(f"{self.location()}: frame {missing} has no image in the file.")
         return [found[index % self.n] for index in indices]
 
+    def groups_of(self, indices: Sequence[int]) -> list[int]:
+        """Return the numbers of the row groups that hold the images at ``indices``."""
+        mtime_ns = check_regular(self.path, VideoError).st_mtime_ns
+        wanted = {index % self.n for index in indices} if self.n else set()
+        return [
+            group.number
+            for group in row_groups(self.path, mtime_ns, self.episode)
+            if not wanted.isdisjoint(group.frames)
+        ]
+
     def _load(self, wanted: set[int]) -> Iterator[tuple[int, bytes]]:
         mtime_ns = check_regular(self.path, VideoError).st_mtime_ns
         left = MAX_READ_BYTES

@@ -7,19 +7,17 @@ belongs to; :func:`fetch` downloads such a file when it is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepscore.episodes.remote.cache_only import is_cache_only
 from stepscore.episodes.view import View, ViewInfo
 from stepscore.errors import MissingExtraError, SourceError, VideoError
 from stepscore.types import FloatArray, Frames
 
 _LISTING_FILES = ("meta/*", "*_progress.parquet")
-_cache_only: ContextVar[bool] = ContextVar("stepscore_hub_cache_only", default=False)
 
 
 class HubSnapshot(NamedTuple):
@@ -29,16 +27,6 @@ class HubSnapshot(NamedTuple):
     commit: str
     cache: Path
     folder: Path
-
-
-@contextmanager
-def cache_only() -> Iterator[None]:
-    """Use only what is in the Hub's cache: inside, nothing is asked of the Hub, and a missing file is an error."""
-    token = _cache_only.set(True)
-    try:
-        yield
-    finally:
-        _cache_only.reset(token)
 
 
 def dataset_folder(repo_id: str, revision: str | None = None) -> Path:
@@ -55,7 +43,7 @@ def dataset_folder(repo_id: str, revision: str | None = None) -> Path:
             repo_type="dataset",
             revision=revision,
             allow_patterns=list(_LISTING_FILES),
-            **({"local_files_only": True} if _cache_only.get() else {}),
+            **({"local_files_only": True} if is_cache_only() else {}),
         )
     except Exception as error:  # the Hub's errors share no base with those of its HTTP library
         raise SourceError(
@@ -81,7 +69,7 @@ def fetch(path: Path) -> Path:
     if snapshot is None:
         return path
     name = path.relative_to(snapshot.folder).as_posix()
-    if _cache_only.get():
+    if is_cache_only():
         raise VideoError(f"{name} of dataset {snapshot.repo_id!r} has not been fetched.")
     hub = _hub(f"Fetching {name} of {snapshot.repo_id}")
     try:

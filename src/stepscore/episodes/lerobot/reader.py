@@ -26,6 +26,16 @@ from stepscore.episodes.lerobot.hub import FetchedView, fetch, snapshot_of
 from stepscore.episodes.lerobot.meta import POLICY_AND_PAIR, Meta, read_meta
 from stepscore.episodes.lerobot.signals import DataFileSignals, signal_columns
 from stepscore.episodes.naming import policy_from
+from stepscore.episodes.remote import (
+    RemoteDataset,
+    RemoteFile,
+    RemoteImages,
+    RemoteSignals,
+    RemoteVideo,
+    fetch_columns,
+    remote_dataset,
+)
+from stepscore.episodes.signals import SignalReader
 from stepscore.episodes.source import Listing, Problem, ReadOptions
 from stepscore.episodes.video.image_files import ImageSequenceView
 from stepscore.episodes.video.video_view import VideoView
@@ -56,9 +66,12 @@ class LeRobotEpisodes(Sequence[Episode]):
 
     def __init__(self, meta: Meta, rows: Sequence[int]) -> None:
         self._meta, self._rows = meta, rows
-        snapshot = snapshot_of(meta.root)
-        self._name = snapshot.repo_id if snapshot else meta.root.resolve().name
-        self._source = snapshot.repo_id if snapshot else str(meta.root)
+        snapshot, self._remote = snapshot_of(meta.root), remote_dataset(meta.root)
+        if self._remote is not None:
+            self._name, self._source = self._remote.name, self._remote.url
+        else:
+            self._name = snapshot.repo_id if snapshot else meta.root.resolve().name
+            self._source = snapshot.repo_id if snapshot else str(meta.root)
         self._on_hub = snapshot is not None
         self._recorded = tuple(sorted(meta.root.glob("*_progress.parquet")))
         self._columns = signal_columns(meta)
@@ -95,7 +108,7 @@ class LeRobotEpisodes(Sequence[Episode]):
         metadata: dict[str, object] = {"dataset_from_index": meta.columns["dataset_from_index"][row]}
         if len(tasks) > 1:
             metadata["tasks"] = tasks
-        labels = _labels(meta, row, metadata)
+        labels = _labels(meta, row, metadata, self._remote)
         return Episode(
             id=episode_id(meta.index(row)),
             instruction=tasks[0] if tasks else "",
@@ -118,20 +131,28 @@ class LeRobotEpisodes(Sequence[Episode]):
         view: View
         if meta.info.features[feature].dtype == "video":
             path = meta.video_file(row, feature)
+            if self._remote is not None:
+                return RemoteVideo(_remote_file(self._remote, path), meta.span(row, feature))
             view = VideoView(path, meta.span(row, feature))
         else:
             path = meta.data_file(row)
             images = ParquetImages(path, feature, meta.index(row), meta.length(row))
+            if self._remote is not None:
+                remote = RemoteImages(_remote_file(self._remote, path), images)
+                return ImageSequenceView(remote, meta.info.fps)
             view = ImageSequenceView(images, meta.info.fps)
         return FetchedView(path, view) if self._on_hub else view
 
-    def _signals(self, row: int) -> DataFileSignals | None:
+    def _signals(self, row: int) -> SignalReader | None:
         meta = self._meta
         if not self._columns:
             return None
-        return DataFileSignals(
-            meta.data_file(row), meta.index(row), meta.length(row), meta.info.fps, self._columns
-        )
+        path = meta.data_file(row)
+        signals = DataFileSignals(path, meta.index(row), meta.length(row), meta.info.fps, self._columns)
+        if self._remote is None:
+            return signals
+        file = self._remote.file(path)
+        return None if file is None else RemoteSignals(file, signals)
 
 
 def episode_id(index: int) -> str:
@@ -139,7 +160,14 @@ def episode_id(index: int) -> str:
     return f"episode_{index:06d}"
 
 
-def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
+def _remote_file(remote: RemoteDataset, path: Path) -> RemoteFile:
+    file = remote.file(path)
+    if file is None:
+        raise EpisodeError(f"{remote.url} has no file {remote.relative(path)}.")
+    return file
+
+
+def _labels(meta: Meta, row: int, metadata: dict[str, object], remote: RemoteDataset | None) -> Labels:
     """Return labels from subtask and data columns; what does not become one goes to ``metadata``."""
     rows: list[Label] = []
     for scheme, stages in _annotated_stages(meta, row):
@@ -151,7 +179,10 @@ def _labels(meta: Meta, row: int, metadata: dict[str, object]) -> Labels:
     if not columns:
         return Labels(tuple(rows))
     try:
-        data = read_label_columns(fetch(meta.data_file(row)), columns).get(meta.index(row), LabelColumns())
+        path = meta.data_file(row)
+        if remote is not None:
+            fetch_columns(_remote_file(remote, path), ["episode_index", *columns])
+        data = read_label_columns(fetch(path), columns).get(meta.index(row), LabelColumns())
         if not math.isnan(data.success):
             rows.append(Label("success", "ever", value=data.success, author=SUCCESS))
         rows += _language_stages(data.subtasks, meta.length(row) / meta.info.fps)
@@ -220,7 +251,7 @@ def _language_stages(subtasks: Sequence[tuple[float, str]], duration_s: float) -
 
 
 def _problems(meta: Meta) -> Iterator[Problem]:
-    is_local = snapshot_of(meta.root) is None
+    is_listed, remote = snapshot_of(meta.root) is None, remote_dataset(meta.root)
     exists: dict[Path, bool] = {}
     for row in range(len(meta)):
         where = episode_id(meta.index(row))
@@ -231,9 +262,9 @@ def _problems(meta: Meta) -> Iterator[Problem]:
             for _, stages in _annotated_stages(meta, row):
                 if isinstance(stages, str):
                     yield Problem(where, stages)
-            for what, path in _files(meta, row) if is_local else ():
+            for what, path in _files(meta, row) if is_listed else ():
                 if path not in exists:
-                    exists[path] = os.path.isfile(path)
+                    exists[path] = os.path.isfile(path) if remote is None else remote.file(path) is not None
                 if not exists[path]:
                     yield Problem(where, f"{what}: no file {path.relative_to(meta.root).as_posix()}")
         except EpisodeError as error:

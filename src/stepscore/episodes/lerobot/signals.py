@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscore._reading import check_regular, shown
-from stepscore.episodes.lerobot.data_files import flat_column, row_groups
+from stepscore.episodes.lerobot.data_files import RowGroup, flat_column, row_groups
 from stepscore.episodes.lerobot.hub import fetch
 from stepscore.episodes.lerobot.meta import INDEXES, Meta
 from stepscore.episodes.parquet_files import check_size, open_parquet
@@ -47,10 +47,21 @@ class DataFileSignals:
     fps: float
     columns: tuple[SignalColumn, ...]
 
+    def column_names(self) -> list[str]:
+        """Return the names of the columns that are read."""
+        return [column.name for column in self.columns]
+
+    def groups(self) -> list[int]:
+        """Return the numbers of the row groups that hold the episode."""
+        return [group.number for group in self._groups()]
+
+    def _groups(self) -> tuple[RowGroup, ...]:
+        mtime_ns = check_regular(fetch(self.path), EpisodeError).st_mtime_ns
+        return row_groups(self.path, mtime_ns, self.episode)
+
     def read(self) -> tuple[Signal, ...]:
         """Read the columns, and only the row groups that hold the episode."""
-        mtime_ns = check_regular(fetch(self.path), EpisodeError).st_mtime_ns
-        groups = row_groups(self.path, mtime_ns, self.episode)
+        groups = self._groups()
         if (rows := sum(group.rows for group in groups)) != self.n:
             raise EpisodeError(
                 f"{shown(self.path)}: episode {self.episode} has {rows} rows instead of {self.n}."

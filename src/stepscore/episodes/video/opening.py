@@ -51,12 +51,19 @@ def check_video_file(path: Path) -> None:
     check_regular(path, VideoError)
 
 
-def open_video(path: Path) -> av.container.InputContainer:
-    """Open the file; a VideoError states why it is not a readable video."""
+def open_video(path: Path, *, parse: bool = True) -> av.container.InputContainer:
+    """Open the file; a VideoError states why it is not a readable video.
+
+    Args:
+        path: The file.
+        parse: Look into packets for what they hold. Without it, the container's own table is believed, as it must
+            be where the packets of a remote file are not there yet.
+    """
     check_video_file(path)
+    options = _OPEN_OPTIONS if parse else {**_OPEN_OPTIONS, "fflags": "noparse"}
     try:
         # With the protocol in front, no name is taken for an address (http:, concat:, data:).
-        return av.open(f"file:{os.path.abspath(path)}", options=_OPEN_OPTIONS)
+        return av.open(f"file:{os.path.abspath(path)}", options=options)
     except (av.FFmpegError, OSError, ValueError) as error:
         raise VideoError(
             f"{path} is not a video that can be read ({reason(error)}). Readable: {FORMATS}."

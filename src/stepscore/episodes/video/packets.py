@@ -67,6 +67,7 @@ class PacketIndex:
         key_packet: Position of each keyframe in decoding order, (k,).
         key_pts: Presentation tick of each keyframe, (k,).
         key_dts: Decoding tick of each keyframe, (k,).
+        packet_bytes: Position in the file and length of every packet in decoding order, (packets, 2).
         counted: Whether frames are identified by counting decoder output instead of by ``pts``.
         fps: Frames per second: the stated rate where the times agree with it, else the mean; NaN if unknown.
         width: Width of the upright frame.
@@ -82,6 +83,7 @@ class PacketIndex:
     key_packet: IntArray
     key_pts: IntArray
     key_dts: IntArray
+    packet_bytes: IntArray
     counted: bool
     fps: float
     width: int
@@ -100,15 +102,21 @@ class _Packets(NamedTuple):
     dts: IntArray
     is_key: BoolArray
     is_shown: BoolArray
+    places: IntArray
     has_pts: bool
     damage: str
 
 
-def index_video(path: Path) -> PacketIndex:
-    """Read the index of a file; see the module for what counts as a frame."""
+def index_video(path: Path, *, parse: bool = True) -> PacketIndex:
+    """Read the index of a file; see the module for what counts as a frame.
+
+    Args:
+        path: The file.
+        parse: As in :func:`open_video`.
+    """
     check_video_file(path)
     header = read_mp4_header(path)
-    with open_video(path) as container:
+    with open_video(path, parse=parse) as container:
         stream = video_stream(container, path)
         check_pixels(stream.codec_context.width, stream.codec_context.height, str(path))
         demuxed = _demux(container, stream, path)
@@ -134,6 +142,7 @@ def index_video(path: Path) -> PacketIndex:
             key_packet=key_packet,
             key_pts=demuxed.pts[key_packet],
             key_dts=demuxed.dts[key_packet],
+            packet_bytes=demuxed.places,
             counted=counted,
             fps=fps,
             width=width,
@@ -146,7 +155,7 @@ def index_video(path: Path) -> PacketIndex:
 def _demux(
     container: av.container.InputContainer, stream: av.video.stream.VideoStream, path: Path
 ) -> _Packets:
-    rows = array("q")  # four numbers a packet
+    rows = array("q")  # six numbers a packet
     number, damage, has_pts = 0, "", True
     codec = stream.codec_context.name
     try:
@@ -161,17 +170,21 @@ def _demux(
             is_shown = not (
                 packet.is_discard or is_cut or (codec in ("vp8", "libvpx") and _is_hidden(packet))
             )
-            rows.extend((pts, dts if dts is not None else pts, packet.is_keyframe, is_shown))
+            place = -1 if packet.pos is None else packet.pos
+            rows.extend(
+                (pts, dts if dts is not None else pts, packet.is_keyframe, is_shown, place, packet.size)
+            )
             number += 1
             if number > MAX_FRAMES:
                 check_frame_count(number, str(path))
     except av.FFmpegError as error:
         damage = reason(error)
-    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-    pts_column, dts_column, keys, shown_ones = (np.ascontiguousarray(column) for column in table.T)
+    table = np.array(rows, dtype=np.int64).reshape(-1, 6)
+    pts_column, dts_column, keys, shown_ones = (np.ascontiguousarray(column) for column in table.T[:4])
+    places = np.ascontiguousarray(table[:, 4:])
     if not damage and 0 < number < stream.frames:
         damage = f"the header states {stream.frames} frames"
-    return _Packets(pts_column, dts_column, keys != 0, shown_ones != 0, has_pts, damage)
+    return _Packets(pts_column, dts_column, keys != 0, shown_ones != 0, places, has_pts, damage)
 
 
 def _is_complete_gif(packet: VideoPacket) -> bool:
@@ -260,7 +273,7 @@ class _Indexes:
         self._indexes: OrderedDict[tuple[str, int, int], PacketIndex] = OrderedDict()
         self._packets = 0
 
-    def get(self, path: Path) -> PacketIndex:
+    def get(self, path: Path, *, parse: bool = True) -> PacketIndex:
         try:
             stat = os.stat(path)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -274,7 +287,7 @@ class _Indexes:
         # Other threads that need the same file wait here and then find it; other files are not held up.
         with building:
             try:
-                return self._indexes.get(name) or self._add(name, index_video(path))
+                return self._indexes.get(name) or self._add(name, index_video(path, parse=parse))
             finally:
                 with self._lock:
                     self._building.pop(name, None)

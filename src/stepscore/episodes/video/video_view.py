@@ -54,10 +54,13 @@ class VideoView:
     Attributes:
         path: The file: mp4, mov, webm, mkv, avi or gif, in any codec PyAV decodes (H.264, AV1, VP9 ...).
         span: The episode's frames in it; ``None`` for the whole file.
+        sparse: Whether parts of the file may be missing (it is on another machine): the container's own table
+            then says which frames there are, and nothing is looked up in the packets.
     """
 
     path: Path
     span: FileSpan | None = None
+    sparse: bool = False
 
     def info(self) -> ViewInfo:
         """Return count, rate, size and duration, from the packet index."""
@@ -110,7 +113,7 @@ class VideoView:
 
     def frames_in_file(self) -> tuple[PacketIndex, IntArray]:
         """Return the file's index, and the indices in it of the episode's frames."""
-        index = packet_index(self.path)
+        index = packet_index(self.path, parse=not self.sparse)
         if self.span is None:
             return index, np.arange(len(index))
         return index, _locate(self.span, index, self.location())

@@ -12,6 +12,7 @@ import numpy as np
 from stepscore.episodes import View, ViewInfo
 from stepscore.episodes.lerobot import FetchedView
 from stepscore.episodes.perturbations import RetimedView
+from stepscore.episodes.remote import RemoteVideo
 from stepscore.episodes.video import VideoView, packet_index
 from stepscore.errors import StepScoreError, VideoError
 from stepscore.report.page.episodes import EpisodeIndex
@@ -79,6 +80,10 @@ def video_tables(
 
 def view_on_disk(view: View | str) -> View | str:
     """Return a view whose video is on this machine, or why there is none; fetches nothing."""
+    if isinstance(view, RemoteVideo):
+        return (
+            view.on_disk() or f"The video is read by range and not copied to this machine: {view.file.url}."
+        )
     if not isinstance(view, FetchedView):
         return view
     return view.view if view.path.exists() else f"The video has not been fetched: {view.path.name}."

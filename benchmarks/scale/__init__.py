@@ -1,0 +1,1 @@
+"""Many episodes, many machines: what they take."""

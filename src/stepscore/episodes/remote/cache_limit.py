@@ -1,0 +1,107 @@
+"""How much of remote files is kept on this machine: the files used longest ago go first."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from stepscore._files import user_cache_folder
+from stepscore._locks import locked
+from stepscore.errors import OptionError
+
+LIMIT_GB = 20.0
+"""Gigabytes kept, unless ``STEPSCORE_REMOTE_CACHE_GB`` states another number."""
+
+IN_USE_S = 60.0
+"""Seconds since its last use in which a file is not removed: someone may be decoding it."""
+
+_CHECK_SHARE = 0.02
+"""Share of the limit after which the folder is looked through again, since that takes time itself."""
+
+
+class _Kept(NamedTuple):
+    """A file of which ranges are kept, and when it was last used."""
+
+    used: float
+    size: int
+    ranges: Path
+
+
+class CacheLimit:
+    """Counts what is fetched and removes files when there is too much.
+
+    Args:
+        folder: Where remote files are kept.
+        limit: Most bytes.
+        in_use_s: Seconds since its last use in which a file is not removed.
+    """
+
+    def __init__(self, folder: Path, limit: float, in_use_s: float = IN_USE_S) -> None:
+        self.folder, self.limit, self.in_use_s = folder, limit, in_use_s
+        self._lock = threading.Lock()
+        self._since_check = limit  # others may have filled it before: the first fetch checks
+
+    def count(self, fetched: int) -> None:
+        """Count bytes that were fetched; from time to time, remove what is too much."""
+        with self._lock:
+            self._since_check += fetched
+            if self._since_check < _CHECK_SHARE * self.limit:
+                return
+            self._since_check = 0
+        self.trim()
+
+    def trim(self) -> int:
+        """Remove the files used longest ago until the rest is within the limit; return the bytes removed."""
+        kept = sorted(self._kept())
+        excess = sum(file.size for file in kept) - self.limit
+        removed = 0
+        for file in kept:
+            if removed >= excess or time.time() - file.used < self.in_use_s:
+                break
+            path = file.ranges.with_suffix("")
+            with suppress(OSError), locked(path.with_name(f"{path.name}.lock")):
+                file.ranges.unlink()
+                path.unlink()
+                removed += file.size
+        return removed
+
+    def size(self) -> int:
+        """Return the bytes that are kept."""
+        return sum(file.size for file in self._kept())
+
+    def _kept(self) -> Iterator[_Kept]:
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                path = Path(folder) / name
+                if path.suffix == ".ranges":
+                    with suppress(OSError, ValueError, KeyError, TypeError):
+                        ranges = json.loads(path.read_text(encoding="utf-8"))["ranges"]
+                        yield _Kept(path.stat().st_mtime, sum(end - start for start, end in ranges), path)
+
+
+def cache_limit() -> CacheLimit:
+    """Return the limit of this user's cache folder.
+
+    Raises:
+        OptionError: ``STEPSCORE_REMOTE_CACHE_GB`` is not a number above 0.
+    """
+    text = os.environ.get("STEPSCORE_REMOTE_CACHE_GB", str(LIMIT_GB))
+    try:
+        gigabytes = float(text)
+    except ValueError:
+        gigabytes = 0.0
+    if not 0 < gigabytes < 1e9:
+        raise OptionError(f"STEPSCORE_REMOTE_CACHE_GB is {text[:40]!r}; expected gigabytes, such as 20.")
+    return _limit(user_cache_folder() / "remote", gigabytes * 1e9)
+
+
+@lru_cache(maxsize=8)
+def _limit(folder: Path, limit: float) -> CacheLimit:
+    return CacheLimit(folder, limit)

@@ -1,0 +1,65 @@
+"""File systems by URL, through fsspec."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from stepscore.errors import MissingExtraError, SourceError
+
+_PACKAGES = {"gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs", "abfs": "adlfs"}
+"""Packages that fsspec needs for a protocol, where the extra does not bring them."""
+
+
+def is_url(source: object) -> bool:
+    """Return whether a source is a URL rather than a path."""
+    return "://" in str(source)
+
+
+def checked_url(source: str) -> str:
+    """Return the URL of a folder without a slash at its end; runs record it, so it may hold no secret.
+
+    Raises:
+        SourceError: It holds a name, a key or a query, or names a chain of file systems.
+    """
+    url = source.rstrip("/")
+    parts = urlsplit(url)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise SourceError(
+            f"The URL of a source may hold no name, key or query, since runs record it: {parts.scheme}://... "
+            "Put credentials where its file system looks for them, e.g. AWS_ACCESS_KEY_ID."
+        )
+    if "::" in url or not parts.scheme or not (parts.netloc or parts.path):
+        raise SourceError(f"{url[:200]!r} is not the URL of a folder, such as s3://bucket/dataset.")
+    return url
+
+
+def open_filesystem(url: str) -> tuple[Any, str]:
+    """Return fsspec's file system of a URL, and the path in it.
+
+    Raises:
+        MissingExtraError: fsspec, or s3fs for a bucket of S3, is not installed.
+        SourceError: The protocol is unknown, needs another package, or the store cannot be opened.
+    """
+    protocol = urlsplit(url).scheme
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise MissingExtraError(f"Reading {protocol}:// addresses", "remote") from None
+    try:
+        filesystem, path = url_to_fs(url)
+    except ImportError:
+        if protocol in ("s3", "s3a"):
+            raise MissingExtraError(f"Reading {protocol}:// addresses", "remote") from None
+        package = _PACKAGES.get(protocol, f"fsspec's package for {protocol}")
+        raise SourceError(
+            f"Reading {protocol}:// addresses needs another package: pip install {package}"
+        ) from None
+    except Exception as error:  # fsspec's file systems share no base of their errors
+        raise SourceError(f"Cannot open {url}: {reason(error)}.") from error
+    return filesystem, str(path)
+
+
+def reason(error: Exception) -> str:
+    """Return what went wrong in a file system's words, within a line."""
+    return (" ".join(str(error).split()) or type(error).__name__)[:200].rstrip(". ")

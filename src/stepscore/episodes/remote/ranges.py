@@ -1,0 +1,207 @@
+"""A file on another machine: byte ranges of it are fetched into a local file of the same size.
+
+Beside the local file, ``NAME.ranges`` states which ranges it holds, for which size and version. Data is written
+first and stated after, so that a killed process leaves at most ranges that are fetched again. A file that was
+replaced is begun anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from stepscore._files import user_cache_folder, write_json
+from stepscore._locks import locked
+from stepscore.episodes.remote.cache_limit import cache_limit
+from stepscore.episodes.remote.cache_only import is_cache_only
+from stepscore.episodes.remote.filesystem import open_filesystem, reason
+from stepscore.errors import SourceError, VideoError
+
+Range = tuple[int, int]
+"""First byte and the one after the last."""
+
+GAP_BYTES = 1 << 14
+"""Ranges nearer than this are fetched as one: a request takes as long as some kilobytes."""
+
+REQUEST_BYTES = 1 << 25
+"""Most bytes asked for at a time, which are in memory until they are written."""
+
+
+def remote_folder(url: str) -> Path:
+    """Return the place of a dataset in the user's cache folder."""
+    name = PurePosixPath(url).name[:80] or "root"
+    return user_cache_folder() / "remote" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a dataset on another machine; a value that other processes and machines can use.
+
+    Attributes:
+        folder: URL of the dataset.
+        name: POSIX path of the file in it.
+        size: Its bytes.
+        tag: Its version as the store states it (ETag, checksum or date); empty where it states none.
+        offline: Fetch nothing: what is not there is an error.
+    """
+
+    folder: str
+    name: str
+    size: int
+    tag: str
+    offline: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Its place on this machine."""
+        return remote_folder(self.folder) / self.name
+
+    @property
+    def url(self) -> str:
+        """Its URL."""
+        return f"{self.folder}/{self.name}"
+
+    def is_whole(self) -> bool:
+        """Return whether all of it is on this machine."""
+        return not missing_ranges([(0, self.size)], self._held())
+
+    def fetch_all(self) -> Path:
+        """Fetch what is missing of the whole file; return its place on this machine."""
+        return self.fetch([(0, self.size)])
+
+    def fetch(self, ranges: Iterable[Range]) -> Path:
+        """Fetch what is missing of these ranges; return the file's place on this machine.
+
+        Raises:
+            VideoError: The store does not give them, or fetching is forbidden.
+            SourceError: The cache folder cannot be written.
+        """
+        wanted = merged_ranges(ranges, self.size, GAP_BYTES)
+        missing = missing_ranges(wanted, self._held())
+        try:
+            if missing:
+                if self.offline or is_cache_only():
+                    raise VideoError(f"{self.url} has not been fetched as far as it is needed.")
+                self._prepare()
+                for parts in _requests(missing):
+                    self._write(parts, self._download(parts))
+                cache_limit().count(sum(end - start for start, end in missing))
+            elif self.size == 0:
+                self._prepare()
+            with suppress(OSError):
+                os.utime(self._state)  # the time of its last use
+        except OSError as error:
+            raise SourceError(
+                f"Cannot write {self.path}: {error.strerror or error}. "
+                "Set STEPSCORE_CACHE to a folder with room, or lower STEPSCORE_REMOTE_CACHE_GB."
+            ) from error
+        return self.path
+
+    @property
+    def _state(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.ranges")
+
+    def _held(self) -> list[Range]:
+        """Return the ranges that are here; none of another version of the file."""
+        try:
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            if (state["size"], state["tag"]) == (
+                self.size,
+                self.tag,
+            ) and self.path.stat().st_size == self.size:
+                return [(int(start), int(end)) for start, end in state["ranges"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # not begun yet, or damaged: begun anew
+        return []
+
+    def _prepare(self) -> None:
+        """Make the local file, as large as the remote one, unless it is there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self._lock):
+            if self.path.exists() and self._held():
+                return
+            with self.path.open("wb") as file:
+                file.truncate(self.size)
+            self._stamp()
+            self._state.unlink(missing_ok=True)
+
+    def _download(self, parts: Sequence[Range]) -> list[bytes]:
+        filesystem, path = open_filesystem(self.url)
+        starts, ends = ([part[side] for part in parts] for side in (0, 1))
+        try:
+            contents: list[bytes] = filesystem.cat_ranges([path] * len(parts), starts, ends, on_error="raise")
+        except Exception as error:  # file systems share no base of their errors
+            raise VideoError(f"Cannot fetch {self.url}: {reason(error)}.") from error
+        for content, start, end in zip(contents, starts, ends, strict=True):
+            if len(content) != end - start:
+                raise VideoError(
+                    f"{self.url}: the store gave {len(content)} bytes instead of {end - start}. "
+                    "Was the file replaced? Open the dataset again."
+                )
+        return contents
+
+    def _write(self, parts: Sequence[Range], contents: Sequence[bytes]) -> None:
+        with locked(self._lock):
+            with self.path.open("r+b") as file:
+                for (start, _), content in zip(parts, contents, strict=True):
+                    file.seek(start)
+                    file.write(content)
+            self._stamp()
+            ranges = merged_ranges([*self._held(), *parts], self.size)
+            write_json(self._state, {"size": self.size, "tag": self.tag, "ranges": ranges}, indent=None)
+
+    def _stamp(self) -> None:
+        """Give the file a time that follows from its version alone: indexes of it are kept by that time."""
+        seconds = int.from_bytes(hashlib.sha256(self.tag.encode()).digest()[:4]) >> 2
+        os.utime(self.path, (seconds, seconds))
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.lock")
+
+
+def merged_ranges(ranges: Iterable[Range], size: int, gap: int = 0) -> list[Range]:
+    """Return ranges in order, within the file, those that overlap or are at most ``gap`` apart as one."""
+    merged: list[Range] = []
+    for start, end in sorted((max(0, start), min(size, end)) for start, end in ranges):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1] + gap:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def missing_ranges(wanted: Sequence[Range], held: Sequence[Range]) -> list[Range]:
+    """Return what of ``wanted`` is not in ``held``; both are in order and without overlaps."""
+    missing: list[Range] = []
+    for start, end in wanted:
+        inside = [(max(a, start), min(b, end)) for a, b in held if a < end and b > start]
+        edges = [(start, start), *inside, (end, end)]
+        missing += [(left[1], right[0]) for left, right in pairwise(edges) if left[1] < right[0]]
+    return missing
+
+
+def _requests(ranges: Sequence[Range]) -> Iterator[list[Range]]:
+    """Yield ranges to ask for at a time, together at most ``REQUEST_BYTES``."""
+    batch: list[Range] = []
+    left = REQUEST_BYTES
+    for start, stop in ranges:
+        at = start
+        while at < stop:
+            end = min(stop, at + left)
+            batch.append((at, end))
+            left -= end - at
+            at = end
+            if not left:
+                yield batch
+                batch, left = [], REQUEST_BYTES
+    if batch:
+        yield batch
