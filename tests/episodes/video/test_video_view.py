@@ -187,9 +187,9 @@ def test_sixteen_frames_of_an_episode_in_a_shared_file_decode_a_fifteenth_of_it(
 def test_many_readers_of_one_file_index_it_once(two_gops: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     indexed: list[Path] = []
 
-    def slowly(path: Path) -> packets.PacketIndex:
+    def slowly(path: Path, *, parse: bool = True) -> packets.PacketIndex:
         indexed.append(path)
-        return index_video(path)
+        return index_video(path, parse=parse)
 
     monkeypatch.setattr(packets, "index_video", slowly)
     cache = packets._Indexes(1000)

@@ -56,7 +56,7 @@ class RemoteVideo:
         try:
             return view.read(indices, size)
         except VideoError:
-            # Some files are only decoded right from their beginning; a damaged one is told by its whole.
+            # Some files are only decoded right from their beginning; a damaged one fails then, too.
             if self.file.offline or self.file.is_whole():
                 raise
             self.file.fetch_all()
