@@ -141,8 +141,8 @@ class Inputs:
                 "-o",
                 out,
             ],
-            ("choose-template",): [run, run],
             ("merge",): [run, "-o", out],
+            ("tune",): [str(self.source), "--labels", str(self.labels), *_TUNED, "-o", out],
             ("metrics",): [run],
             ("compare",): [run],
             ("report",): [run, "-o", out, "--no-videos"],
@@ -174,6 +174,7 @@ class Inputs:
         return [*words, *lines[words]]
 
 
+_TUNED = ("--judge", "constant", "--over", "points=2", "--metric", "progress-mae", "--limit", "3")
 _AUDITED = ("--judge", "constant", "--probes", "frozen-first", "--no-trivial")
 
 

@@ -1,4 +1,4 @@
-"""--format of the commands that test a judge: audit, pairs score, calibrate."""
+"""--format of the commands that test a judge: audit, pairs score, calibrate, tune."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from stepscore.audit.tables import SHORT
 from stepscore.cli.judging import audit as audit_command
 from stepscore.cli.judging import calibrate as calibrate_command
 from stepscore.cli.judging import pairs as pairs_command
+from stepscore.cli.judging import tune as tune_command
 from stepscore.cli.tables import percent
 from tests.cli.five_forms import (
     Printed,
@@ -74,6 +75,21 @@ def calibrated(toys: Path, labels: Path, tmp_path_factory: pytest.TempPathFactor
     return result_of(
         calibrate_command, partial(calibrate_command.calibrate, run.path, folder / "map.json", labels=labels)
     )
+
+
+@pytest.fixture(scope="module")
+def tuned(toys: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Printed:
+    call = partial(
+        tune_command.tune,
+        str(toys),
+        JUDGE,
+        tmp_path_factory.mktemp("tuned") / "out",
+        over=["points=4,8"],
+        more=["seed=1,2"],
+        labels=labels,
+        metric="progress-mae",
+    )
+    return result_of(tune_command, call)
 
 
 def test_an_audit_is_the_same_in_five_forms(audited: Printed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,3 +222,20 @@ def _check_line(line: dict[str, str], cell: Cell) -> None:
         if cell.bounds is None
         else tuple(percent(float(end)) for end in found) == cell.bounds
     )
+
+
+def test_a_tuning_is_the_same_in_five_forms(tuned: Printed, capsys: pytest.CaptureFixture[str]) -> None:
+    tables, stored, lines = all_forms(tuned, capsys)
+    assert [table.rows for table in tables] == [shown_cells(table) for table in tuned.tables]
+    assert_same_rows(lines, tuned.options["csv_rows"])
+    trials = {row["trial"]: row for row in stored["trials"]}
+    assert len(trials) == 5
+    for table in tuned.tables:
+        for row in table.rows:
+            found = trials[row.group["trial"]]
+            for cell in row.cells[1:]:
+                if cell.metric in ("choose", "from_best", "test", "from_default") and found[cell.metric]:
+                    check_cell(cell, found[cell.metric])
+                elif cell.metric in ("calls", "tokens"):
+                    assert cell.value == found["per_episode"][cell.metric]
+    assert tuned.options["notes"] == [stored["verdict"]]

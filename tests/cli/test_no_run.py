@@ -67,7 +67,6 @@ def commands(folder: Path, out: Path) -> list[list[str]]:
         ["plot", path, "-o", str(out)],
         ["weights", path, "-o", str(out / "w.parquet"), "--method", "rabc", "--chunk-size", "8"],
         ["calibrate", path, "-o", str(out / "c.json")],
-        ["choose-template", path, path],
     ]
 
 

@@ -96,7 +96,6 @@ ELSEWHERE = {
     "train vlm": "tests/training/vlm",
     "train sarm": "tests/training/sarm",
     "annotate": "tests/procedures/test_annotate.py",
-    "choose-template": "tests/cli/test_no_run.py",
     "judge --judge sarm": "tests/judges/sarm/test_sarm.py",
     "judge --judge robometer": "tests/models/robometer",
     "judge --judge grm": "tests/judges/published/test_grm.py",

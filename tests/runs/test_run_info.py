@@ -80,7 +80,6 @@ def test_no_command_goes_past_a_format_it_does_not_know(
         ["plot", judged, "-o", tmp_path / "out"],
         ["weights", judged, "-o", tmp_path / "w.parquet", "--method", "filter"],
         ["calibrate", judged, "-o", tmp_path / "c.json"],
-        ["choose-template", judged, judged],
     ):
         assert run([str(word) for word in words]) == 2, words
         printed = capsys.readouterr()

@@ -52,7 +52,6 @@ from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, com
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables, verdict_rows
 from stepscore.analysis.success.calibration import SuccessCalibration, calibrate_success
 from stepscore.analysis.success.verdict import success_name
-from stepscore.analysis.template_choice import TemplateChoice, choose_template
 
 __all__ = [
     "COMPARED_METRICS",
@@ -77,7 +76,6 @@ __all__ = [
     "PolicyAgreement",
     "SubgoalTable",
     "SuccessCalibration",
-    "TemplateChoice",
     "TrustAspect",
     "VerdictSource",
     "WorstFailure",
@@ -88,7 +86,6 @@ __all__ = [
     "calibrate",
     "calibrate_success",
     "check_unmixed",
-    "choose_template",
     "compare",
     "compare_groups",
     "coverage_note",

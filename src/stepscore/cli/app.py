@@ -17,7 +17,7 @@ from stepscore import __version__
 from stepscore.cli import data, judging, results, tools, training
 from stepscore.cli.data import annotate, plan, progress_labels, sim
 from stepscore.cli.endings import HELP
-from stepscore.cli.judging import audit, bench, calibrate, choose_template, demo, inspect, judge, pairs
+from stepscore.cli.judging import audit, bench, calibrate, demo, inspect, judge, pairs, tune
 from stepscore.cli.main import main as main  # the entry point, under the name it always had
 from stepscore.cli.results import compare, export, merge, metrics, plot, report, view
 from stepscore.cli.streams import print_message
@@ -42,7 +42,7 @@ app.command("calibrate", rich_help_panel=judging.PANEL)(calibrate.calibrate)
 app.command("audit", rich_help_panel=judging.PANEL)(audit.audit)
 app.command("bench", rich_help_panel=judging.PANEL)(bench.bench)
 app.add_typer(pairs.app, name="pairs", rich_help_panel=judging.PANEL)
-app.command("choose-template", rich_help_panel=judging.PANEL)(choose_template.choose_template)
+app.command("tune", rich_help_panel=judging.PANEL)(tune.tune)
 app.command("merge", rich_help_panel=results.PANEL)(merge.merge)
 app.command("metrics", rich_help_panel=results.PANEL)(metrics.metrics)
 app.command("compare", rich_help_panel=results.PANEL)(compare.compare)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from stepscore._reading import parse_json
@@ -32,6 +34,65 @@ def read_pairs(pairs: list[str], flag: str, make: Callable[..., object] | None =
         if not ours:  # ours check more than the type
             _check_type(parsed[name], kinds, f"{flag} {pair}")
     return parsed
+
+
+_PAIR = re.compile(r"\w[\w-]*=.*", re.DOTALL)
+
+
+def read_over(
+    words: Sequence[str], over: Sequence[str], make: Callable[..., object]
+) -> tuple[str, dict[str, list[object]]]:
+    """Return the source and the values to try of each option, of ``SOURCE frames=8,16`` and ``--over views=a,a+b``.
+
+    Args:
+        words: Arguments: one is the source, the others are as after ``--over``.
+        over: The values of ``--over``.
+        make: The function whose options they are; ``views``, lists of cameras, are not among them.
+    """
+    # A path may hold "=": one that is there is the source.
+    pairs = [word for word in words if _PAIR.fullmatch(word) and not _exists(word)]
+    sources = [word for word in words if word not in pairs]
+    if len(sources) != 1:
+        found = "none is" if not sources else f"{len(sources)} are"
+        raise OptionError(f"Expected one source and options to vary (frames=8,16); {found} a source.")
+    tried: dict[str, list[object]] = {}
+    for pair in (*over, *pairs):
+        key, equals, text = pair.partition("=")
+        name = key.replace("-", "_")
+        texts = _split(text)
+        if not equals or not name or not texts:
+            raise OptionError(f"--over {pair}: expected OPTION=A,B, for example --over frames=8,16.")
+        if name in tried:
+            raise OptionError(f"--over {pair}: values of {name} are given twice. Give them once: {name}=A,B")
+        if name == "model":
+            raise OptionError(f"--over {pair}: a tuning is of one model, that of --model.")
+        tried[name] = [
+            [view for view in each.split("+") if view]
+            if name == "views"
+            else read_pairs([f"{key}={each}"], "--over", make)[name]
+            for each in dict.fromkeys(texts)
+        ]
+    return sources[0], tried
+
+
+def _exists(word: str) -> bool:
+    try:
+        return os.path.lexists(word)
+    except ValueError:  # a NUL
+        return False
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts between commas, those inside of brackets and quotes left alone: ``["Yes","No"]`` is one."""
+    parts, depth, quoted = [""], 0, False
+    for sign in text:
+        quoted ^= sign == '"'
+        depth += 0 if quoted else (sign in "[{") - (sign in "]}")
+        if sign == "," and depth <= 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts if part.strip()]
 
 
 _NUMBERS = {"int": "a whole number", "float": "a number", "bool": "true or false", "None": "none"}

@@ -142,6 +142,10 @@ class StepEval(SingleModelJudge):
             "prompts": {"form": question.digest, "rules": rules.digest},
         }
 
+    def template_text(self) -> str:
+        """Return the rules that the model is given; another text file may take their place."""
+        return self._rules().text
+
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return verdicts on the episode's subgoals, in their order."""
         require(self.model, "stepeval", text=self.answer == "text", scores=self.answer != "text")

@@ -30,7 +30,6 @@ def reading_commands(rng: Random, here: Path, good: Path, name: str) -> list[lis
         ["weights", run, "-o", str(here / "w.parquet"), "--method", "rabc", "--chunk-size", "4"],
         ["weights", run, "-o", str(here / "w.parquet"), "--method", "filter", "--top", "0.5", "--by", "MP"],
         ["calibrate", run, "-o", str(here / "map.json")],
-        ["choose-template", run, other],
         ["judge", str(source_of(good, name)), *RUNS[name], "-o", run, "--no-cache"],
     ]
 

@@ -32,7 +32,7 @@ def make_core(rng: Random, here: Path, good: Path) -> Case:
 
 def _is_sound(line: list[str], run: str) -> bool:
     """Return whether a command can work on a run: some need a curve, another run of the same judge, or a measure."""
-    if line[0] in ("choose-template", "compare"):
+    if line[0] == "compare":
         return False
     return run in ("linear", "topreward") or line[0] in ("metrics", "report", "judge")
 

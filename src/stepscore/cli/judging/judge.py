@@ -180,8 +180,23 @@ def open_judge(
     calibration: Path | None,
 ) -> Judge:
     """Return the judge with its options and its model."""
+    from stepscore.judges import get_judge
+
+    name, given = read_judge_options(name, judge_options, model, model_options, base_url, calibration)
+    return get_judge(name, **given)
+
+
+def read_judge_options(
+    name: str,
+    judge_options: list[str],
+    model: str | None,
+    model_options: list[str],
+    base_url: str | None,
+    calibration: Path | None,
+) -> tuple[str, dict[str, object]]:
+    """Return the name of a judge and the options to make it with, its model opened."""
     from stepscore.errors import OptionError
-    from stepscore.judges import get_judge, judge_registry
+    from stepscore.judges import judge_registry
 
     name = judge_name(name)
     given = read_pairs(judge_options, "-J", judge_registry.get(name))
@@ -191,7 +206,7 @@ def open_judge(
         given["model"] = options.open_model(model, model_options, base_url)
     elif model_options or base_url is not None:
         raise OptionError("-M and --base-url are options of a model: name one with --model.")
-    return get_judge(name, **given)
+    return name, given
 
 
 def print_shard(episodes: Episodes, shard: Shard, judge: Judge, call_options: CallOptions) -> Episodes:

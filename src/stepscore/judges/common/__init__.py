@@ -9,7 +9,7 @@ from stepscore.judges.common.calibration import (
     write_calibration,
 )
 from stepscore.judges.common.framing import image_parts
-from stepscore.judges.common.parsing import strip_thinking
+from stepscore.judges.common.parsing import json_values, strip_thinking
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names, video_prompt
 from stepscore.judges.common.success_map import PROBABILITY_CHANNEL, FittedSuccess, final_score
 
@@ -22,6 +22,7 @@ __all__ = [
     "check_calibration",
     "final_score",
     "image_parts",
+    "json_values",
     "load_prompt",
     "model_identity",
     "prompt_names",

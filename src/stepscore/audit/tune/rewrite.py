@@ -1,0 +1,170 @@
+"""Rewordings of a judge's template, proposed by its own model and checked before any is tried.
+
+StepEval's paper asks for optional automated prompt optimisation (arXiv 2509.19524); this is its simplest honest form:
+the model proposes, labels decide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from stepscore._files import write_json, write_text
+from stepscore._reading import parse_json, read_text
+from stepscore.episodes import Episode
+from stepscore.errors import ModelError, OptionError, RunError
+from stepscore.judges import Judge, only_model
+from stepscore.judges.common import json_values, load_prompt, strip_thinking
+from stepscore.models import Answer, Generate, Model, Prompt, Turn, run_blocking
+from stepscore.models.calls import Call
+from stepscore.runs import CallOptions, ModelClient
+
+MAX_REWRITES = 50
+"""Rewordings that may be asked for at a time."""
+
+TEMPERATURE, TOKENS_EACH = 0.7, 400
+"""Sampling temperature, and length of the answer for each rewording."""
+
+_MARKS = re.compile(r"\{\{\w+\}\}|\{\w+\}|^\?\w+:|^\[.+\]$", re.MULTILINE)
+
+
+@runtime_checkable
+class TemplateJudge(Protocol):
+    """A judge whose option ``template`` may be the path of a text file."""
+
+    def template_text(self) -> str:
+        """Return the text of its template."""
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """Rewordings of a template.
+
+    Attributes:
+        paths: Files of those that can be used.
+        dropped: What was wrong with each of the others.
+    """
+
+    paths: tuple[Path, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+def check_rewritable(judge: Judge) -> Model:
+    """Return the model that would reword the judge's template.
+
+    Raises:
+        OptionError: The judge has no template, or its model generates no text.
+    """
+    if not isinstance(judge, TemplateJudge):
+        raise OptionError(
+            f"--rewrite rewords the template of a judge, and {judge.name!r} takes none. One that does: stepeval."
+        )
+    model = only_model(judge)
+    if model is None or not model.capabilities.generate or model.name == "embedded":
+        named = "it has several models" if model is None else f"{model.name} was not made to write"
+        raise OptionError(f"--rewrite asks the judge's own model for rewordings, and {named}.")
+    return model
+
+
+def marks_of(text: str) -> Counter[str]:
+    """Count the marks of a template: fields, places of images, conditions and sections."""
+    return Counter(_MARKS.findall(text))
+
+
+def check_rewording(text: object, template: str, others: Sequence[str] = ()) -> str | None:
+    """Return why a rewording cannot be used; ``None`` where it can.
+
+    Args:
+        text: What the model proposed.
+        template: The text it was to reword.
+        others: Rewordings accepted before it.
+    """
+    if not isinstance(text, str) or not text.strip() or text != text.encode(errors="replace").decode():
+        return "it is no text"
+    wanted, found = marks_of(template), marks_of(text)
+    if missing := sorted((wanted - found).elements()):
+        return f"it lacks {', '.join(missing)}"
+    if added := sorted((found - wanted).elements()):
+        return f"it adds {', '.join(added)}"
+    if len(text) > 2000 + 4 * len(template):
+        return f"it has {len(text)} characters, and the template {len(template)}"
+    same = {" ".join(each.split()).casefold() for each in (template, *others)}
+    return "it repeats another" if " ".join(text.split()).casefold() in same else None
+
+
+def rewrite(
+    judge: Judge, count: int, folder: Path, *, call_options: CallOptions | None = None, seed: int = 0
+) -> Rewrites:
+    """Ask the judge's model for rewordings of its template; write those that can be used as text files.
+
+    What was answered is kept in the folder: the same question is not asked there again.
+
+    Args:
+        judge: The judge whose template is reworded.
+        count: Number of rewordings to ask for.
+        folder: Where files and attempts are kept.
+        call_options: Budget, prices and cache.
+        seed: Random seed of the sampling, where the model takes one.
+    """
+    model = check_rewritable(judge)
+    assert isinstance(judge, TemplateJudge)
+    template = judge.template_text()
+    question = hashlib.sha256(f"{seed}\0{count}\0{template}".encode()).hexdigest()[:8]
+    kept = folder / f"answer-{question}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    proposed = _read(kept) if kept.exists() else None
+    if proposed is None:
+        proposed = _ask(model, _request(template, count, seed), folder, call_options or CallOptions())
+        write_json(kept, {"template": template, "rewordings": proposed})
+    accepted: list[str] = []
+    paths: list[Path] = []
+    dropped: list[str] = []
+    for number, text in enumerate(proposed[:count], start=1):
+        if (why := check_rewording(text, template, accepted)) is not None:
+            dropped.append(f"Rewording {number} is not tried: {why}.")
+            continue
+        accepted.append(str(text).strip())
+        path = folder / f"rewrite-{question}-{number}.txt"
+        write_text(path, accepted[-1] + "\n")
+        paths.append(path)
+    if (missing := count - len(proposed)) > 0:
+        dropped.append(f"{missing} of {count} rewordings were not given.")
+    return Rewrites(tuple(paths), tuple(dropped))
+
+
+def _request(template: str, count: int, seed: int) -> Generate:
+    marks = sorted(marks_of(template))
+    fields = {"template": template, "count": count, "marks": " ".join(marks)}
+    parts = load_prompt("rewrite", "stepscore.audit.tune").parts(
+        fields, {}, when=["marks" if marks else "plain"]
+    )
+    prompt = Prompt((Turn("user", parts),))
+    return Generate(prompt, max_tokens=TOKENS_EACH * count, temperature=TEMPERATURE, seed=seed, json=True)
+
+
+def _ask(model: Model, request: Generate, folder: Path, call_options: CallOptions) -> list[object]:
+    """Return the texts that the model proposes; an answer without any is not kept in the cache."""
+    client = ModelClient(folder, call_options, model)
+    calls: list[Call] = []
+    try:
+        answer = run_blocking(client.ask_about(Episode("rewrite", "rewrite"), calls)(request))
+        assert isinstance(answer, Answer)
+        for value in json_values(strip_thinking(answer.text)):
+            if isinstance(value, dict) and isinstance(value.get("rewordings"), list):
+                return list(value["rewordings"])
+        client.forget(calls)
+        raise ModelError(f"{model.name} gave no rewordings: {answer.text[:80]!r}.")
+    finally:
+        client.close()
+
+
+def _read(path: Path) -> list[object] | None:
+    """Return the rewordings kept in a file; ``None`` where it holds none."""
+    stored = parse_json(read_text(path, RunError), str(path), RunError)
+    found = stored.get("rewordings") if isinstance(stored, dict) else None
+    return list(found) if isinstance(found, list) else None

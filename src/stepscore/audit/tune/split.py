@@ -1,0 +1,85 @@
+"""Two parts of the labelled episodes: one to choose on, one to show the choice on, no scene in both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepscore.episodes import Episode
+from stepscore.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Split:
+    """The episodes on either side.
+
+    Attributes:
+        choose: To choose on.
+        test: To show the choice on.
+    """
+
+    choose: tuple[Episode, ...]
+    test: tuple[Episode, ...]
+
+    @property
+    def scenes(self) -> tuple[int, int]:
+        """Number of scenes on either side."""
+        return len(set(map(scene_of, self.choose))), len(set(map(scene_of, self.test)))
+
+
+def task_of(episode: Episode) -> str:
+    """Return an episode's task; its instruction where no task is named."""
+    return episode.task or episode.instruction
+
+
+def scene_of(episode: Episode) -> str:
+    """Return what stays on one side: the scene of a task, or the episode where it shares none."""
+    if episode.pair is None:
+        return f"episode\0{episode.id}"
+    return f"scene\0{task_of(episode)}\0{episode.pair}"
+
+
+def split_scenes(episodes: Sequence[Episode], share: float, seed: int) -> Split:
+    """Split episodes by scene, each task in the same proportion as far as its scenes allow.
+
+    Scenes are drawn by a hash of the seed and their name, so that the order of the episodes does not matter. Where a
+    task's scenes do not divide, the rest is made up by the next task.
+
+    Args:
+        episodes: The labelled episodes.
+        share: Share of the scenes to choose on, between 0 and 1.
+        seed: Seed of the split.
+    """
+    if not 0 < share < 1:
+        raise OptionError(f"share (--share) is {share}; it must be between 0 and 1.")
+    by_task: dict[str, set[str]] = defaultdict(set)
+    for episode in episodes:
+        by_task[task_of(episode)].add(scene_of(episode))
+    scenes = sum(map(len, by_task.values()))
+    if scenes < 2:
+        raise OptionError(
+            f"{len(episodes)} labelled episodes are of {scenes} scene(s). Some scenes choose and others test: "
+            "at least 2 are needed."
+        )
+    choosing: set[str] = set()
+    seen = 0
+    for task in sorted(by_task, key=lambda name: _drawn(seed, name)):
+        drawn = sorted(by_task[task], key=lambda scene: _drawn(seed, scene))
+        seen += len(drawn)
+        wanted = round(share * seen) - len(choosing)
+        least, most = (1, len(drawn) - 1) if len(drawn) > 1 else (0, 1)
+        choosing |= set(drawn[: min(max(wanted, least), most)])
+    every = {scene for drawn_scenes in by_task.values() for scene in drawn_scenes}
+    if not choosing or choosing == every:  # one scene a task, and a share far from a half
+        first = min(every, key=lambda scene: _drawn(seed, scene))
+        choosing = {first} if not choosing else every - {first}
+    return Split(
+        tuple(episode for episode in episodes if scene_of(episode) in choosing),
+        tuple(episode for episode in episodes if scene_of(episode) not in choosing),
+    )
+
+
+def _drawn(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}\0{name}".encode()).digest()

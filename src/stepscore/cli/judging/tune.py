@@ -1,0 +1,259 @@
+"""``stepscore tune``: choose a judge's options by labels and by cost."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepscore.cli import options
+from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.judging.judge import print_wait, read_judge_options
+from stepscore.cli.judging.progress_bar import RunBars
+from stepscore.cli.key_values import read_over
+from stepscore.cli.numbers import MANY, MAX_SEED, between
+from stepscore.cli.outputs import new_folder
+from stepscore.cli.tables import err, print_result
+from stepscore.cli.tables import out as console
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscore.audit.tune import PlannedCalls, Tuned, TunePlan
+    from stepscore.judges import Judge
+
+
+def tune(
+    source: options.Source,
+    name: Annotated[
+        str, typer.Option("--judge", metavar="JUDGE", help="Judge to tune, see `stepscore ls judges`.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_folder, metavar="TUNED", help="Its folder; an existing one goes on."
+        ),
+    ],
+    over: Annotated[
+        list[str],
+        typer.Option(
+            "--over",
+            metavar="OPTION=A,B",
+            help="Values to try of an option of the judge, or of views (top,top+wrist).",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    more: Annotated[
+        list[str], typer.Argument(metavar="[OPTION=A,B]...", help="Further values to try, as after --over.")
+    ] = [],  # noqa: B006
+    rewrite: Annotated[
+        int,
+        typer.Option(
+            "--rewrite",
+            callback=between(0, 50),
+            metavar="N",
+            help="Also try N rewordings of the best template, proposed by the model.",
+        ),
+    ] = 0,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Agreement to choose by: subgoal-balanced-accuracy, subgoal-f1, subgoal-accuracy, "
+            "success-balanced-accuracy, success-auc, progress-mae; default: what judge and labels have.",
+        ),
+    ] = None,
+    share: Annotated[
+        float,
+        typer.Option(
+            "--share",
+            callback=between(0, 1),
+            metavar="P",
+            help="Share of the labelled scenes to choose on; the others test.",
+        ),
+    ] = 0.5,
+    max_trials: Annotated[
+        int | None,
+        typer.Option(
+            "--max-trials",
+            callback=between(1, MANY),
+            metavar="N",
+            help="Most configurations, drawn at random from all combinations.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the split and draws."),
+    ] = 0,
+    judge_options: options.JudgeOptions = [],  # noqa: B006
+    model: options.JudgeModel = None,
+    model_options: options.ModelOptions = [],  # noqa: B006
+    base_url: options.BaseUrl = None,
+    calibration: options.CalibrationFile = None,
+    views: options.Views = None,
+    task: options.Task = None,
+    limit: options.Limit = None,
+    subgoals: options.SubgoalsFile = None,
+    labels: options.LabelsFile = None,
+    potential: options.Potential = None,
+    reader: options.ReaderName = None,
+    policy_from: options.PolicyFrom = None,
+    instruction: options.Instruction = None,
+    goal: options.Goal = None,
+    workers: options.Workers = None,
+    engine: options.EngineName = "auto",
+    max_calls: options.MaxCalls = None,
+    max_cost: options.MaxCost = None,
+    price_in: options.PriceIn = None,
+    price_out: options.PriceOut = None,
+    connections: options.Connections = 8,
+    no_cache: options.NoCache = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print the trials, calls and cost; send nothing.",
+            rich_help_panel=options.COST,
+        ),
+    ] = False,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Choose a judge's options by agreement with labels and by cost, and show the choice on other scenes.
+
+    Every combination is judged on one part of the labelled scenes; of those as good as the best, the cheapest is
+    chosen. It, the default and the Pareto front are then judged on the other part. The same command goes on with a
+    tuning that was stopped.
+    """
+    from stepscore.audit.tune import TuneOptions, plan_tuning, planned_calls, tune_tables
+    from stepscore.audit.tune import tune as run_tuning
+    from stepscore.episodes import open_episodes
+    from stepscore.judges import get_judge, judge_registry
+    from stepscore.models.calls import Budget
+    from stepscore.runs import CallOptions
+
+    form = chosen_format(output_format, json=json, csv=csv)
+    name, given = read_judge_options(name, judge_options, model, model_options, base_url, calibration)
+    source, values = read_over([source, *more], over, judge_registry.get(name))
+
+    def make(settings: Mapping[str, object]) -> Judge:
+        return get_judge(name, **{**given, **settings})
+
+    call_options = CallOptions(
+        Budget(max_calls, max_cost),
+        price_in,
+        price_out,
+        cache=not no_cache,
+        connections=connections,
+        on_wait=print_wait,
+    )
+    if not dry_run:
+        call_options.check(make({}).models)
+    cameras = options.split_names(views)
+    episodes = open_episodes(
+        source,
+        labels=labels,
+        subgoals=subgoals,
+        task=task,
+        limit=limit,
+        reader=reader,
+        policy_from=policy_from,
+        instruction=instruction,
+        goal=goal,
+        goal_view=cameras[0] if cameras else None,
+    )
+    chosen = TuneOptions(
+        metric, potential, share, seed, cameras, max_trials, rewrite, workers, engine, call_options
+    )
+    if dry_run:
+        plan = plan_tuning(episodes, make, values, chosen)
+        console().print(_planned(plan, planned_calls(plan, call_options)), soft_wrap=True)
+        return
+    try:
+        with RunBars() as bars:
+            tuned = run_tuning(
+                episodes,
+                make,
+                values,
+                out,
+                chosen,
+                on_plan=lambda plan, calls: err().print(_planned(plan, calls), soft_wrap=True),
+                on_start=bars.start,
+                on_done=bars.advance,
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"what was judged is kept in {out}; the same command goes on.") from None
+    winner = tuned.winner
+    flags = {
+        "--model": model,
+        "--base-url": base_url,
+        "--calibration": calibration,
+        "--views": ",".join(winner.views) if winner.views else None,
+        "--subgoals": subgoals,
+        "--labels": labels,
+        "--reader": reader,
+        "--policy-from": policy_from,
+        "--instruction": instruction,
+        "--goal": goal,
+    }
+    kept = [pair for pair in judge_options if pair.partition("=")[0].replace("-", "_") not in winner.settings]
+    tuned = tuned.with_command(_command(source, name, flags, model_options, kept, winner.settings))
+    written = tuned.write(out)
+    print_result(form, tune_tables(tuned), tuned.to_dict(), csv_rows=tuned.rows(), notes=[tuned.verdict()])
+    _print_end(tuned, written)
+    if tuned.stopped or any(each.status != "judged" or each.failed for each in tuned.results):
+        raise typer.Exit(1)
+
+
+def _command(
+    source: str,
+    name: str,
+    flags: Mapping[str, object],
+    model_options: list[str],
+    judge_options: list[str],
+    settings: Mapping[str, object],
+) -> str:
+    """Return the command that judges as the chosen trial did."""
+    from stepscore.audit.tune import value_text
+
+    words = ["stepscore", "judge", source, "--judge", name]
+    words += [str(word) for flag, value in flags.items() if value is not None for word in (flag, value)]
+    words += [word for pair in model_options for word in ("-M", pair)]
+    own = [f"{key}={value_text(value)}" for key, value in settings.items() if key != "views"]
+    words += [word for pair in (*judge_options, *own) for word in ("-J", pair)]
+    return shlex.join([*words, "-o", "RUN"])
+
+
+def _planned(plan: TunePlan, calls: PlannedCalls) -> str:
+    """Return what a tuning will judge, and what that takes."""
+    (choose, test), trials = plan.split.scenes, len(plan.grid.trials)
+    judged = (
+        f"{trials} trials ({plan.grid.combinations} combinations) on {len(plan.split.choose)} episodes of {choose} "
+        f"scenes; the choice is tested on {len(plan.split.test)} episodes of {test} others"
+    )
+    if not calls.calls:
+        return judged
+    cost = "unknown: give --price-in and --price-out" if calls.cost is None else f"about {calls.cost:.4f}"
+    return (
+        f"{judged}\nTo choose: at most {calls.calls} calls, {calls.cached} of which are in the cache, about "
+        f"{calls.tokens} tokens in; cost {cost}. To test: as much per episode, for the chosen trial, the default "
+        "and the front."
+    )
+
+
+def _print_end(tuned: Tuned, written: Path) -> None:
+    """Print what was spent, where it is, and how to judge with the choice."""
+    spent = tuned.spent
+    cost = "unknown" if spent.cost is None else f"{'' if spent.exact else 'at most '}{spent.cost:.4f}"
+    lines = [
+        f"Spent: {spent.attempts} calls, cost {cost}",
+        f"Tuning: {written}",
+        f"To judge as chosen: {tuned.command}",
+    ]
+    if tuned.stopped:
+        lines.insert(0, f"Stopped: {tuned.stopped}")
+    for line in lines:
+        err().print(line, soft_wrap=True)
