@@ -30,7 +30,7 @@ def test_the_front_is_what_nothing_beats(seed: int) -> None:
         if not any(
             values[j] >= values[i]
             and all(costs[j][k] <= costs[i][k] for k in range(3))
-            and (values[j] > values[i] or any(costs[j][k] < costs[i][k] for k in range(3)))
+            and (values[j] > values[i] or any(costs[j][k] < costs[i][k] for k in range(3)) or j < i)
             for j in range(12)
         )
     ]

@@ -78,6 +78,8 @@ def cheapest_by(costs: Sequence[TrialCost]) -> str:
 def pareto_front(values: Sequence[float], costs: Sequence[Sequence[float]]) -> list[int]:
     """Return the places of what nothing else beats: no other is as good at no greater cost, and better in either.
 
+    Of several that are equal in everything the first is returned: to test them all shows nothing more.
+
     Args:
         values: Higher is better.
         costs: Costs of each, lower is better; one that is unknown (NaN) of any is not compared.
@@ -90,7 +92,12 @@ def pareto_front(values: Sequence[float], costs: Sequence[Sequence[float]]) -> l
     def beats(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
         return a != b and all(x >= y for x, y in zip(a, b, strict=True))
 
-    return [i for i, point in enumerate(points) if not any(beats(other, point) for other in points)]
+    first = {point: i for i, point in reversed(list(enumerate(points)))}
+    return [
+        i
+        for point, i in sorted(first.items(), key=lambda item: item[1])
+        if not any(beats(o, point) for o in first)
+    ]
 
 
 def _known(amounts: Sequence[float]) -> list[float]:
