@@ -63,7 +63,7 @@ def pairs(toys: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory) ->
     file = folder / "pairs.jsonl"
     pairs_command.make(str(toys), file, per_span=20, labels=labels)
     return result_of(
-        pairs_command, partial(pairs_command.score_command, file, str(toys), JUDGE, folder / "run")
+        pairs_command, partial(pairs_command.score_command, file, JUDGE, folder / "run", source=str(toys))
     )
 
 
@@ -157,9 +157,9 @@ def compared(toys: Path, labels: Path, tmp_path_factory: pytest.TempPathFactory)
     call = partial(
         pairs_command.score_command,
         folder / "pairs.jsonl",
-        str(toys),
         "hop",
         folder / "run",
+        source=str(toys),
         model="mock/<score>+10%</score>",
         judge_options=["points=4"],
         consistency=True,

@@ -34,6 +34,7 @@ from stepscore.episodes.sampling import (
 )
 from stepscore.episodes.signals import Signal, SignalReader
 from stepscore.episodes.source import Episodes, Listing, Reader, ReadOptions, open_episodes, reader_registry
+from stepscore.episodes.video.image_archive import check_image_root, image_view
 from stepscore.episodes.view import View, ViewInfo
 
 __all__ = [
@@ -55,10 +56,12 @@ __all__ = [
     "Subgoal",
     "View",
     "ViewInfo",
+    "check_image_root",
     "choose_frames",
     "first_frame_from",
     "fit_size",
     "frame_at",
+    "image_view",
     "length_auc",
     "match_lengths",
     "open_episodes",

@@ -15,6 +15,7 @@ from stepscore.audit.pairs.consistency_plan import ConsistencyOptions, Consisten
 from stepscore.audit.pairs.make import make_progress_pairs
 from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import SPANS, Pair, read_pairs, write_pairs
+from stepscore.audit.pairs.pair_file import COLUMNS, PairFile, read_columns, read_pair_file
 from stepscore.audit.pairs.resolution import Resolution, measure_resolution
 from stepscore.audit.pairs.score import (
     By,
@@ -30,6 +31,7 @@ from stepscore.audit.pairs.score import (
 from stepscore.audit.pairs.tables import consistency_table, pair_table, resolution_table
 
 __all__ = [
+    "COLUMNS",
     "PAIR",
     "SPANS",
     "By",
@@ -39,6 +41,7 @@ __all__ = [
     "ConsistencyPlan",
     "Measure",
     "Pair",
+    "PairFile",
     "PairResult",
     "Question",
     "Resolution",
@@ -57,6 +60,8 @@ __all__ = [
     "pair_table",
     "pair_videos",
     "plan_consistency",
+    "read_columns",
+    "read_pair_file",
     "read_pairs",
     "resolution_table",
     "score_changes",

@@ -44,7 +44,7 @@ class Pair:
         before_s: The earlier timestamp.
         after_s: The later timestamp.
         change: True progress after, less before.
-        span: The size of the change.
+        span: The size of the change; ``None`` where a file states neither.
         task: The episode's task.
         scene: The scene, shared by episodes that are not independent; empty where not known.
         hop: The true hop, the change as a share of what was left, or of what was done; ``None`` where not known, NaN
@@ -57,7 +57,7 @@ class Pair:
     before_s: float
     after_s: float
     change: float
-    span: Span
+    span: Span | None
     task: str
     scene: str = ""
     hop: float | None = None
@@ -125,11 +125,12 @@ def read_pairs(path: Path) -> tuple[Pair, ...]:
         pairs.append(Pair(**{**row.model_dump(), "span": span}))
         if len(pairs) > MAX_PAIRS:
             raise ManifestError(f"{shown(path)} has more than {MAX_PAIRS} pairs.")
-    _check_ids(path, pairs)
+    check_ids(path, pairs)
     return tuple(pairs)
 
 
-def _check_ids(path: Path, pairs: Sequence[Pair]) -> None:
+def check_ids(path: Path, pairs: Sequence[Pair]) -> None:
+    """Raise ManifestError where a file has no pairs, or two of one id."""
     if not pairs:
         raise ManifestError(f"{shown(path)} has no pairs. Make some: stepscore pairs make SOURCE -o FILE")
     seen: set[str] = set()

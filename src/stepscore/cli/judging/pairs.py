@@ -60,9 +60,9 @@ def make(
 
 @app.command("score")
 def score_command(
-    pairs_file: Annotated[Path, typer.Argument(metavar="PAIRS", help="Pairs of `stepscore pairs make`.")],
-    source: Annotated[
-        str, typer.Option("--source", metavar="SOURCE", help="The source they were made from.")
+    pairs_file: Annotated[
+        Path,
+        typer.Argument(metavar="PAIRS", help="Pairs of `stepscore pairs make`, or a file for --columns."),
     ],
     name: Annotated[
         str, typer.Option("--judge", metavar="JUDGE", help="Judge to test, see `stepscore ls judges`.")
@@ -73,6 +73,26 @@ def score_command(
             "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
         ),
     ],
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="SOURCE", help="The source that they were made from.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="A=FIELD,...",
+            help="Read pairs of images from another tool's JSON file by its fields, for example "
+            "images=image,label=answer,span=bin; or a YAML file of them.",
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            metavar="PATH",
+            help="Folder or zip archive of the images, with --columns; default: the file's folder.",
+        ),
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option(
@@ -137,12 +157,21 @@ def score_command(
     """
     from stepscore.audit.pairs import ConsistencyOptions, read_pairs
     from stepscore.episodes import open_episodes
+    from stepscore.errors import OptionError
     from stepscore.models.calls import Budget
     from stepscore.runs import CallOptions
 
     chosen_form = chosen_format(output_format, json=json, csv=csv)
-    pairs = read_pairs(pairs_file)
+    if (source is None) == (columns is None):
+        raise OptionError(
+            "Give the source that the pairs were made from: --source SOURCE; or, for another tool's file of images, "
+            "its fields: --columns A=FIELD,..."
+        )
+    asked = None if columns is None else _from_file(pairs_file, columns, images)
+    pairs = read_pairs(pairs_file) if asked is None else asked.pairs
     chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
+    if asked is not None:
+        _check_file_judge(chosen, by)
     how = _scored_by(chosen, by, consistency=consistency)
     call_options = CallOptions(
         Budget(max_calls, max_cost),
@@ -155,12 +184,11 @@ def score_command(
     if not dry_run:
         call_options.check(chosen.models)
     cameras = options.split_names(views)
-    asked = _from_source(
-        pairs,
-        open_episodes(
-            source, labels=labels, reader=reader, goal=goal, goal_view=cameras[0] if cameras else None
-        ),
-    )
+    if asked is None:
+        view = cameras[0] if cameras else None
+        asked = _from_source(
+            pairs, open_episodes(str(source), labels=labels, reader=reader, goal=goal, goal_view=view)
+        )
     extra = ConsistencyOptions(triples, repeats, seed=seed) if consistency else None
     test = _PairTest(asked, chosen, how, out, cameras, call_options, extra)
     if dry_run:
@@ -207,6 +235,34 @@ def _from_source(pairs: tuple[Pair, ...], listed: Iterable[Episode]) -> _Asked:
     episodes = {episode.id: episode for episode in listed}
     videos = pair_videos(pairs, episodes)
     return _Asked(pairs, videos, pair_clips(pairs, videos), episodes)
+
+
+def _from_file(path: Path, columns: str, images: Path | None) -> _Asked:
+    """Return the pairs of images of another tool's file."""
+    from stepscore.audit.pairs import read_columns, read_pair_file
+
+    found = read_pair_file(path, read_columns(columns), images)
+    if found.undirected:
+        err().print(f"{found.undirected} records have the label 0, no direction, and are left out.")
+    return _Asked(found.pairs, {}, found.clips, {})
+
+
+def _check_file_judge(judge: Judge, by: str | None) -> None:
+    """Refuse a judge that cannot be asked about two images that are all there is."""
+    from stepscore.audit.pairs import comparing_judges
+    from stepscore.errors import OptionError
+    from stepscore.judges import FrameComparer
+
+    if by == "curve" or not isinstance(judge, FrameComparer):
+        raise OptionError(
+            f"A file of images has no videos, and {judge.name!r} would be scored by its curve over one. Judges that "
+            f"compare two images: {', '.join(comparing_judges())}."
+        )
+    if getattr(judge, "end", None) == "last":
+        raise OptionError(
+            "end=last shows the episode's last frame, which a file of images does not have. Map the goal image: "
+            "--columns end=FIELD,..."
+        )
 
 
 @dataclass
