@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from stepscore.audit.pairs import (
@@ -273,3 +274,9 @@ class TestTheCommand:
         ended = invoke(self.line(toy_pairs, tmp_path / "r", *asked))
         assert ended.code == 1
         assert "has no goal image" in ended.err
+
+    def test_a_goal_image_is_given_as_to_judge(self, toy_pairs: tuple[Path, Path], tmp_path: Path) -> None:
+        Image.fromarray(np.full((48, 64, 3), 200, np.uint8)).save(tmp_path / "goal.png")
+        asked = ["--judge", "similarity", "--model", "mock/0.5", "--no-cache"]
+        ended = invoke(self.line(toy_pairs, tmp_path / "r", *asked, "--goal", str(tmp_path / "goal.png")))
+        assert ended.code == 0, ended.err

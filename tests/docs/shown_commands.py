@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -102,6 +103,8 @@ ELSEWHERE = {
     **{f"judge --judge {name}": "tests/judges/published" for name in PUBLISHED},
     "judge --calibration": "tests/hostile/kinds/added_files.py",
     "judge --goal": "tests/cli/test_commands.py",
+    "pairs --goal": "tests/audit/test_compare_pairs.py",
+    "pairs --columns": "tests/audit/test_pair_file.py",
     "inspect user/name": "tests/episodes/lerobot",
     "serve-template": "tests/cli/test_serve_template.py",
     "bench OUT": "tests/audit/board",
@@ -143,7 +146,7 @@ def with_stand_ins(words: list[str]) -> list[str]:
         kept += ["--labels", _LABELS] if "--labels" not in kept else []
         kept += ["--per-span", "8"]
     if kept[:2] == ["pairs", "score"]:
-        kept[kept.index("-o") + 1] = f"scored-by-{judge}"
+        kept[kept.index("-o") + 1] = f"scored-{zlib.crc32(' '.join(kept).encode()):08x}"
     if "--validation" in kept:  # of the run that was audited; another protocol is refused
         kept[1] = "AUDIT/judge"
     if kept[0] == "plan":

@@ -50,6 +50,32 @@ def make_subgoals(rng: Random, here: Path, good: Path) -> Case:
     return Case(f"subgoals {what}", commands, unprivileged=what.endswith("unreadable"))
 
 
+def make_pair_file(rng: Random, here: Path, good: Path) -> Case:
+    """Make an odd file of pairs of images, or an odd mapping of its columns, archive or folder of images."""
+    image = good / "videos" / "close_the_box" / "goal.png"
+    for name in ("a.png", "b.png"):
+        shutil.copy(image, here / name)
+    paths = ["a.png", "b.png", *["a.png"] * 3, *["b.png"] * 3]
+    rows: object = [{"image": paths, "answer": sign, "bin": "small"} for sign in ("Progress", "Regression")]
+    columns, what, images = "images=image,label=answer,span=bin", "", []
+    how = rng.choice(("content", "content", "bytes", "columns", "images"))
+    if how == "content":
+        rows, what = m.odd_json(rows, rng)
+    path = here / "pairs.json"
+    path.write_text(m.dump_json(rows), encoding="utf-8", errors="replace")
+    if how == "bytes":
+        what = damage(path, rng)
+    elif how == "columns":
+        columns = what = rng.choice((*m.ODD_TEXTS, "images=" + "x." * 5000, "a=b", "=", "x.yaml", ",,,"))
+        columns = columns.replace("\0", "?")
+    elif how == "images":
+        what = rng.choice(("/dev/zero", "", " ", "x" * 5000, str(path), "~nobody", "/", str(image)))
+        images = ["--images", what]
+    judge = ["--judge", "hop", "--model", "mock/<score>+10%</score>", "--no-cache"]
+    line = ["pairs", "score", str(path), f"--columns={columns}", "-o", str(here / "run"), *judge, *images]
+    return Case(f"pair file {how} {what[:60]}", [line], unprivileged=what.endswith("unreadable"))
+
+
 def make_goal(rng: Random, here: Path, good: Path) -> Case:
     """Make an odd goal image, an odd folder of them, or a choice that no label supports."""
     folder = here / "goals"
