@@ -33,6 +33,7 @@ NEED_EXTRAS = (
     "models/robometer",
     "models/sarm",
     "report/plots",
+    "runs/engines/cluster",
     "server/test_app.py",
     "sim",
     "training",

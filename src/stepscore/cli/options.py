@@ -18,7 +18,7 @@ from stepscore.errors import OptionError
 if TYPE_CHECKING:
     from stepscore.episodes import Episodes
     from stepscore.models import Model
-    from stepscore.runs import Run
+    from stepscore.runs import Engine, Run
 
 _PUBLISHED = ("paper", "v1.0", "v1.5")
 
@@ -239,7 +239,26 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="Where episodes are judged: local (this process), processes, or auto (as --workers says).",
+        help="Where episodes are judged: local (this process), processes, ray, or auto (as --workers says).",
+        rich_help_panel=SHARDS,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="Ray cluster of --engine ray; default: RAY_ADDRESS, else one of this machine, for this run alone.",
+        rich_help_panel=SHARDS,
+    ),
+]
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        "--replicas",
+        callback=between(1, MAX_PARALLEL),
+        metavar="N",
+        help="Actors that hold the model, with --engine ray; default: one for every GPU, else for every worker.",
         rich_help_panel=SHARDS,
     ),
 ]
@@ -254,6 +273,19 @@ DryRun = Annotated[
         rich_help_panel=COST,
     ),
 ]
+
+
+def open_engine(
+    name: str, workers: int | None, ray_address: str | None, replicas: int | None, connections: int
+) -> str | Engine:
+    """Return the engine of ``--engine``: its name, or the one on a Ray cluster."""
+    if name != "ray":
+        if ray_address is not None or replicas is not None:
+            raise OptionError("--ray-address and --replicas are options of a Ray cluster: --engine ray")
+        return name
+    from stepscore.runs import RayEngine
+
+    return RayEngine(workers, ray_address, replicas, connections)
 
 
 def open_model(name: str, pairs: list[str], base_url: str | None) -> Model:

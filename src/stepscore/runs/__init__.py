@@ -4,7 +4,7 @@
 """
 
 from stepscore.runs.dry_run import dry_run
-from stepscore.runs.engines import Engine, FinishedEpisode, error_text, run_episodes
+from stepscore.runs.engines import Engine, FinishedEpisode, RayEngine, error_text, run_episodes
 from stepscore.runs.journal import is_being_written
 from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
 from stepscore.runs.protocol import Protocol
@@ -21,6 +21,7 @@ __all__ = [
     "Merged",
     "ModelClient",
     "Protocol",
+    "RayEngine",
     "Run",
     "Shard",
     "Summary",

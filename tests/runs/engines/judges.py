@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ import numpy as np
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError
 from stepscore.judges import Ask, SingleModelJudge
-from stepscore.models import Answer, Capabilities, FrameRef, Generate, Prompt, Request, Response, Turn
+from stepscore.models import Answer, Capabilities, FrameRef, Generate, Model, Prompt, Request, Response, Turn
 from stepscore.models.base import SyncMethods
 from stepscore.models.mock import MockModel
 from stepscore.models.requests import DecodedMedia
@@ -88,6 +89,39 @@ class Killing(Asking):
             return False
         mark.touch()
         return True
+
+
+@dataclass
+class Mortal(Brightness):
+    """A model that kills its process the first time it is asked, and leaves a mark."""
+
+    mark: Path = Path()
+
+    async def answer(self, request: Request) -> Response:
+        if not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().answer(request)
+
+
+@dataclass
+class Impatient(Asking):
+    """It kills its process, once, while the answer to its first question is on its way; it reads nothing of it."""
+
+    mark: Path = Path()
+    model: Model = field(default_factory=Brightness)  # type: ignore[assignment]
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        question = Generate(Prompt((Turn("user", (FrameRef("top", 3), f"What of {episode.id}?")),)))
+        asked = asyncio.ensure_future(ask(question))
+        if episode.id == "task/e002" and not self.mark.exists():
+            await asyncio.sleep(0.3)
+            assert not asked.done()
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        answer = await asked
+        assert isinstance(answer, Answer)
+        return Judgement(success_score=len(answer.text) / 100)
 
 
 @dataclass

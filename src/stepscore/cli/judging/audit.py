@@ -85,6 +85,8 @@ def audit(
     goal: options.Goal = None,
     workers: options.Workers = None,
     engine: options.EngineName = "auto",
+    ray_address: options.RayAddress = None,
+    replicas: options.Replicas = None,
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
     price_in: options.PriceIn = None,
@@ -114,6 +116,7 @@ def audit(
     names, cameras = options.split_names(probes), options.split_names(views)
     choose_probes(names)
     chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
+    chosen_engine = options.open_engine(engine, workers, ray_address, replicas, connections)
     call_options = CallOptions(
         Budget(max_calls, max_cost),
         price_in,
@@ -150,7 +153,7 @@ def audit(
                 trivial=trivial,
                 views=cameras,
                 workers=workers,
-                engine=engine,
+                engine=chosen_engine,
                 call_options=call_options,
             ),
             on_start=bars.start,

@@ -63,6 +63,8 @@ def judge(
     goal: options.Goal = None,
     workers: options.Workers = None,
     engine: options.EngineName = "auto",
+    ray_address: options.RayAddress = None,
+    replicas: options.Replicas = None,
     max_calls: options.MaxCalls = None,
     max_cost: options.MaxCost = None,
     price_in: options.PriceIn = None,
@@ -98,6 +100,7 @@ def judge(
 
     shard = None if shard_name is None else parse_shard(shard_name)
     chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
+    chosen_engine = options.open_engine(engine, workers, ray_address, replicas, connections)
     call_options = CallOptions(
         Budget(max_calls, max_cost),
         price_in,
@@ -149,7 +152,7 @@ def judge(
                 out,
                 views=cameras,
                 workers=workers,
-                engine=engine,
+                engine=chosen_engine,
                 call_options=call_options,
                 on_done=bar.advance,
                 offline=offline,

@@ -7,11 +7,12 @@ import os
 from stepscore.errors import UnknownNameError
 from stepscore.judges import Judge
 from stepscore.runs.engines.base import Engine
+from stepscore.runs.engines.cluster import RayEngine
 from stepscore.runs.engines.local import LocalEngine
 from stepscore.runs.engines.processes import ProcessEngine
 from stepscore.runs.model_client import CallOptions
 
-ENGINES = ("auto", "local", "processes")
+ENGINES = ("auto", "local", "processes", "ray")
 """Names of engines."""
 
 
@@ -30,6 +31,8 @@ def choose_engine(
         return engine
     if engine not in ENGINES:
         raise UnknownNameError("engine", engine, ENGINES)
+    if engine == "ray":
+        return RayEngine(workers, connections=call_options.connections)
     if engine == "processes":
         return ProcessEngine(os.cpu_count() or 1 if workers is None else workers)
     served = any(model.capabilities.served for model in judge.models)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import pickle
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -299,6 +300,24 @@ def episode_groups(episodes: Iterable[Episode], judge: Judge) -> Iterator[list[t
     ordered = sorted(((episode.id, episode) for episode in episodes), key=lambda item: item[0])
     for start in range(0, len(ordered), size):
         yield ordered[start : start + size]
+
+
+def pickled(message: ToWorker) -> bytes:
+    """Return a message as it is sent.
+
+    Raises:
+        RunError: An episode cannot be pickled.
+    """
+    try:
+        return pickle.dumps(message)
+    except Exception as error:  # a view is anyone's code
+        if not isinstance(message, Give):
+            raise
+        names = ", ".join(task.episode.id for task in message.tasks)
+        raise RunError(
+            f"Episode {names} cannot be sent to another process ({type(error).__name__}: {error}). "
+            "Judge in this one: --engine local"
+        ) from error
 
 
 def described_from_afar(episode: Episode) -> Described:

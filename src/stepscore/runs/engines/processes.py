@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
@@ -25,8 +25,8 @@ from stepscore.errors import OptionError, RunError
 from stepscore.judges import Judge
 from stepscore.models import Model, Request, Response
 from stepscore.runs.engines.base import MAX_WORKERS, Work
-from stepscore.runs.engines.driver import Driver
-from stepscore.runs.engines.messages import Asks, Compute, Computed, FromWorker, Give, ToWorker
+from stepscore.runs.engines.driver import Driver, pickled
+from stepscore.runs.engines.messages import Asks, Compute, Computed, FromWorker, ToWorker
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that set the number of threads of matrix products."""
@@ -50,14 +50,21 @@ class ProcessEngine:
         Driver(work, crew, self.workers).run()
 
 
-def packed_judge(judge: Judge, views: Sequence[str] | None) -> list[bytes]:
+def packed_judge(
+    judge: Judge, views: Sequence[str] | None, dumps: Callable[[object], bytes] = pickle.dumps
+) -> list[bytes]:
     """Return what a worker gets first, pickled: modules of the user's own files, then the judge and its views.
+
+    Args:
+        judge: The judge.
+        views: Give the judge only these views.
+        dumps: Pickles the judge.
 
     Raises:
         RunError: The judge cannot be pickled.
     """
     try:
-        return [pickle.dumps(local_modules()), pickle.dumps((judge, views))]
+        return [pickle.dumps(local_modules()), dumps((judge, views))]
     except Exception as error:  # pickle raises anything
         raise RunError(
             f"The judge {judge.name!r} cannot be sent to another process ({type(error).__name__}: {error}). "
@@ -135,16 +142,7 @@ class ProcessLink:
 
     def send(self, message: ToWorker) -> None:
         """Send a message; one to a process that has ended is dropped."""
-        try:
-            self._to_send.put(pickle.dumps(message))
-        except Exception as error:  # a view is anyone's code
-            if not isinstance(message, Give):
-                raise
-            names = ", ".join(task.episode.id for task in message.tasks)
-            raise RunError(
-                f"Episode {names} cannot be sent to another process ({type(error).__name__}: {error}). "
-                "Judge in this one: --engine local"
-            ) from error
+        self._to_send.put(pickled(message))
 
     async def receive(self) -> Sequence[FromWorker]:
         """Return the messages that have come, at least one; none where the process has ended."""

@@ -78,7 +78,7 @@ class EpisodeWorker:
     def deliver(self, message: ToWorker) -> None:
         """Take a message of the driver."""
         if isinstance(message, Give):
-            self._received = message.number
+            self._received = max(self._received, message.number)
             self._waiting.append(message)
             self._begin()
         elif isinstance(message, Answered):
@@ -169,19 +169,23 @@ class EpisodeWorker:
     async def _compute(self, message: Compute) -> None:
         result: Response | Exception
         try:
-            if message.ask not in self._asked:
-                raise ModelError("The judge has ended, and waits for no answer.")
-            episode, model, _ = self._asked[message.ask]
-            decoded = await self.decode(episode, message.request)
+            decoded = await self.decode_asked(message.ask, message.request)
+            model = self._asked[message.ask][1] if message.ask in self._asked else None
             result = await (model or self._judge.models[0]).answer(decoded)
         except Exception as error:  # a model is anyone's code
             result = sendable(error)
         self._say(Computed(message.number, result))
 
-    async def decode(self, episode: Episode, request: Request) -> Request:
-        """Return a request with its frames."""
+    async def decode_asked(self, ask: int, request: Request) -> Request:
+        """Return a request with its frames; it is what a judge asked by this number, or a part of it.
+
+        Raises:
+            ModelError: The judge has ended since.
+        """
+        if ask not in self._asked:
+            raise ModelError("The judge has ended, and waits for no answer.")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, resolve, request, media_decoder(episode))
+        return await loop.run_in_executor(self._threads, resolve, request, media_decoder(self._asked[ask][0]))
 
     def _say(self, message: FromWorker) -> None:
         self._post(pickle.dumps(message))

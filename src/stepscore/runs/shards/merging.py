@@ -214,7 +214,7 @@ def _info(
         "created": min(str(info["created"]) for info in infos),
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "selected": len(chosen),
-        "workers": max(int(info.get("workers", 1)) for info in infos),
+        "workers": max(int(info.get("workers") or 1) for info in infos),
         "versions": dict(infos[-1]["versions"]),
         "licences": {name: licence for info in infos for name, licence in info.get("licences", {}).items()},
         "spent": {"this_start": spent, "total": spent},

@@ -1,0 +1,105 @@
+"""The Ray engine: worker actors judge episodes, model actors hold the weights, the driver keeps all accounts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from stepscore._extras import check_extra
+from stepscore.errors import OptionError
+from stepscore.judges import Judge
+from stepscore.runs.engines.base import MAX_WORKERS, Work
+from stepscore.runs.engines.cluster.crew import RayCrew
+from stepscore.runs.engines.cluster.placement import plan
+from stepscore.runs.engines.driver import Driver
+from stepscore.runs.engines.processes import packed_judge
+
+OBJECT_STORE_BYTES = 1 << 30
+"""Most memory for decoded frames on their way, in a cluster of this machine alone."""
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """Judges on a Ray cluster.
+
+    Attributes:
+        workers: Actors that judge episodes; ``None`` for as many as the cluster has CPUs.
+        address: The cluster; ``None`` for that of ``RAY_ADDRESS``, else one of this machine, which ends with the run.
+        replicas: Actors that hold each model; ``None`` for one on every GPU, else one for every worker.
+        connections: Calls to a server in flight, over the whole cluster, for which workers need episodes at hand.
+    """
+
+    workers: int | None = None
+    address: str | None = None
+    replicas: int | None = None
+    connections: int = 8
+    name = "ray"
+
+    def __post_init__(self) -> None:
+        check_extra("ray", "The engine ray")
+        for name, value in (("workers", self.workers), ("replicas", self.replicas)):
+            if value is not None and not 1 <= value <= MAX_WORKERS:
+                raise OptionError(f"{name} is {value}; it must be 1 to {MAX_WORKERS}.")
+
+    def run(self, work: Work) -> None:
+        """Judge what the journal does not hold yet; see :class:`stepscore.runs.engines.base.Engine`."""
+        import ray
+        from ray import cloudpickle
+
+        packed = packed_judge(work.judge, work.views, cloudpickle.dumps)
+        with connected(self.address, self.workers):
+            resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+            places = plan(work.judge, self.workers, self.replicas, resources)
+            at_a_time = self._at_a_time(work.judge, places.workers)
+            Driver(work, RayCrew(packed, work.judge, places, at_a_time), places.workers, at_a_time).run()
+
+    def _at_a_time(self, judge: Judge, workers: int) -> int:
+        """Return the groups that a worker works on at a time: enough that models and connections do not wait."""
+        if any(model.capabilities.served for model in judge.models):
+            return -(-self.connections // workers)
+        return 2 if judge.models else 1
+
+
+@contextmanager
+def connected(address: str | None, workers: int | None) -> Iterator[None]:
+    """Connect to a Ray cluster for as long as it is needed; one that this process is connected to already is used.
+
+    Raises:
+        OptionError: There is none at that address.
+    """
+    # Nothing is reported to anyone; Ray reads this when it is imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    where = address or os.environ.get("RAY_ADDRESS") or "local"
+    if where.startswith("ray://"):
+        raise OptionError(
+            f"{where} is an address of Ray's client, through which a run cannot go. Run the command on the cluster: "
+            "ray job submit --address http://HEAD:8265 -- stepscore judge ... --engine ray"
+        )
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if where == "local":
+        cpus = max(os.cpu_count() or 1, workers or 1)
+        options |= {
+            "num_cpus": cpus,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE_BYTES,
+        }
+    try:
+        ray.init(address=where, **options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise OptionError(
+            f"Cannot use the Ray cluster at {where} ({first}). Start one (ray start --head) and give its address, "
+            "--ray-address HOST:6379; or leave it out: this machine alone is used then."
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
