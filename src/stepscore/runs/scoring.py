@@ -85,8 +85,8 @@ def score(
         workers: Processes that judge, each with a model of its own; for a served model, episodes in flight in this
             one. By default one, or as many as there are connections to a served model. Results do not depend on it.
         engine: What carries out the run: ``"local"`` (this process; ``workers`` episodes in flight), ``"processes"``,
-            ``"ray"`` (or a :class:`RayEngine`, with its address), or ``"auto"``, which is ``"processes"`` for more than
-            one worker without a served model.
+            ``"ray"`` (or a :class:`RayEngine`, with its address), or ``"auto"``, which is ``"processes"`` for more
+            than one worker without a served model.
         call_options: Budget, prices, cache and connections, for judges that ask a model.
         on_done: Called after each episode, e.g. to advance a progress bar.
         offline: Forbid the judge to fetch a published prompt.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import subprocess
@@ -40,7 +41,7 @@ def cluster() -> Iterator[Any]:
         initialize_head=True,
         head_node_args={"num_cpus": 2, "include_dashboard": False, "object_store_memory": 1 << 28},
     )
-    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+    ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
     yield nodes
     ray.shutdown()
     nodes.shutdown()
@@ -138,6 +139,10 @@ def test_addresses_and_numbers_that_cannot_be_are_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     with pytest.raises(OptionError, match="ray job submit"), connected("ray://head:10001", 2):
         pass
+    for address in ("127.0.0.1:1", "nowhere", "host:0", ":1", "host:" + "9" * 50):
+        found = pytest.raises(OptionError, match=r"Cannot use the Ray cluster at .*ray start --head")
+        with found, connected(address, 2):
+            pass
     with pytest.raises(OptionError, match="workers is 0; it must be 1 to 4096"):
         RayEngine(workers=0)
     with pytest.raises(OptionError, match="replicas is -1"):

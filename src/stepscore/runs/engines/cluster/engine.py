@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from stepscore._extras import check_extra
+from stepscore._reading import shown
 from stepscore.errors import OptionError
 from stepscore.judges import Judge
 from stepscore.runs.engines.base import MAX_WORKERS, Work
@@ -19,6 +22,10 @@ from stepscore.runs.engines.processes import packed_judge
 
 OBJECT_STORE_BYTES = 1 << 30
 """Most memory for decoded frames on their way, in a cluster of this machine alone."""
+
+
+CONNECT_S = 10.0
+"""Longest wait for a cluster's address, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +85,8 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
         yield
         return
     where = address or os.environ.get("RAY_ADDRESS") or "local"
-    if where.startswith("ray://"):
-        raise OptionError(
-            f"{where} is an address of Ray's client, through which a run cannot go. Run the command on the cluster: "
-            "ray job submit --address http://HEAD:8265 -- stepscore judge ... --engine ray"
-        )
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    _check_address(where)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if where == "local":
         cpus = max(os.cpu_count() or 1, workers or 1)
         options |= {
@@ -94,12 +97,34 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
     try:
         ray.init(address=where, **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise OptionError(
-            f"Cannot use the Ray cluster at {where} ({first}). Start one (ray start --head) and give its address, "
-            "--ray-address HOST:6379; or leave it out: this machine alone is used then."
-        ) from error
+        raise _unusable(where, error) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_address(where: str) -> None:
+    """Raise an OptionError for an address at which nobody listens: Ray itself tries for minutes."""
+    if where.startswith("ray://"):
+        raise OptionError(
+            f"{where} is an address of Ray's client, through which a run cannot go. Run the command on the cluster: "
+            "ray job submit --address http://HEAD:8265 -- stepscore judge ... --engine ray"
+        )
+    if where in ("auto", "local"):
+        return
+    host, colon, port = where.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise _unusable(where, ValueError("an address is HOST:PORT"))
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise _unusable(where, error) from error
+
+
+def _unusable(where: str, error: Exception) -> OptionError:
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return OptionError(
+        f"Cannot use the Ray cluster at {shown(where)} ({first}). Start one (ray start --head) and give its address, "
+        "--ray-address HOST:6379; or leave it out: this machine alone is used then."
+    )
