@@ -70,6 +70,36 @@ def test_a_board_is_the_same_in_five_forms(tmp_path: Path, capsys: pytest.Captur
     assert json.loads((tmp_path / "BOARD/board.json").read_text()) == stored
 
 
+def test_topreward_tables_are_the_same_in_five_forms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = partial(
+        bench_command.bench,
+        str(TINY_SIM),
+        tmp_path / "BOARD",
+        models=["mock/-1.5"],
+        preset="topreward",
+        labels=LABELS,
+        subgoals=SUBGOALS,
+        limit=8,
+        views="corner",
+        no_cache=True,
+    )
+    made: Printed = result_of(bench_command, call)
+    tables, stored, lines = all_forms(made, capsys)
+    assert [table.rows for table in tables] == [shown_cells(table) for table in made.tables]
+    assert_same_rows(lines, stored)
+    by_place = {(*row["group"].values(), row["metric"]): row for row in stored}
+    checked = 0
+    for table in made.tables:
+        for row in table.rows:
+            for column, cell in zip(table.columns[1:-1], row.cells[1:-1], strict=True):
+                check_cell(cell, by_place[(*row.group.values(), column.name)], scale=1, digits=3)
+                checked += 1
+    assert checked == len(stored)
+    assert json.loads((tmp_path / "BOARD/topreward.json").read_text()) == stored
+
+
 def test_a_board_that_is_there_is_gone_on_with_and_printed(board: Path) -> None:
     ended = bench("--judges", "constant:value=0.3", "-o", str(board), "--json")
     labels = [row["label"] for row in json.loads(ended.out)["rows"]]
@@ -109,6 +139,8 @@ def test_rows_of_others_are_claims(board: Path, tmp_path: Path) -> None:
         (["--judges", "constant"], "-o BOARD"),
         (["-o", "x"], "--judges"),
         (["--judges", "topreward", "-o", "x"], "--models"),
+        (["--preset", "topreward", "-o", "x"], "--models"),
+        (["--preset", "gvl", "--models", "mock/1", "-o", "x"], "topreward"),
         (["--judges", "topreward", "--models", "nonsense", "-o", "x"], "model string"),
         (["--judges", "constnt", "-o", "x"], "constant"),
         (["--judges", "constant:size=1", "-o", "x"], "value"),

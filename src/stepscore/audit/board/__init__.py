@@ -3,9 +3,17 @@
 :func:`bench` measures one; ``stepscore bench`` is the command.
 """
 
-from stepscore.audit.board.bench import BenchOptions, Opened, bench, open_entries, open_judge
+from stepscore.audit.board.bench import BenchOptions, Opened, bench, open_entries, open_entry
 from stepscore.audit.board.benchmark import Benchmark, BenchmarkParts, benchmark_parts, open_benchmark
-from stepscore.audit.board.board import FRONT, Board, add_claims, front_metric, open_board, read_claim
+from stepscore.audit.board.board import (
+    FRONT,
+    Board,
+    add_claims,
+    front_metric,
+    open_board,
+    read_board,
+    read_claim,
+)
 from stepscore.audit.board.check import RowCheck, check_row
 from stepscore.audit.board.entry import Entry, combined, read_entries, split_entry
 from stepscore.audit.board.front import cost_kind, pareto_front
@@ -14,6 +22,8 @@ from stepscore.audit.board.rows.published import PUBLISHED
 from stepscore.audit.board.rows.row import BoardRow, Cost, Points
 from stepscore.audit.board.rows.row_schema import read_row
 from stepscore.audit.board.tables import board_records, board_tables, check_table, published_table
+from stepscore.audit.board.topreward import topreward_cells, topreward_entries
+from stepscore.audit.board.topreward_tables import topreward_tables
 
 __all__ = [
     "FRONT",
@@ -43,11 +53,15 @@ __all__ = [
     "open_benchmark",
     "open_board",
     "open_entries",
-    "open_judge",
+    "open_entry",
     "pareto_front",
     "published_table",
+    "read_board",
     "read_claim",
     "read_entries",
     "read_row",
     "split_entry",
+    "topreward_cells",
+    "topreward_entries",
+    "topreward_tables",
 ]

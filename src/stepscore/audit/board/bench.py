@@ -17,8 +17,8 @@ from stepscore.audit.board.entry import Entry
 from stepscore.audit.board.measure import row_estimates, runs_cost, said_by
 from stepscore.audit.board.rows.row import BoardRow, Cost, slug
 from stepscore.episodes import Episode, Episodes
-from stepscore.errors import BudgetError, OptionError, RunError, StepScoreError
-from stepscore.judges import Judge, get_judge
+from stepscore.errors import BudgetError, CapabilityError, OptionError, RunError, StepScoreError
+from stepscore.judges import BASELINES, Judge, get_judge
 from stepscore.models import Model, get_model, model_registry
 from stepscore.models.calls import Budget
 from stepscore.runs import CallOptions, FinishedEpisode, Protocol, Run, open_run, score
@@ -51,10 +51,17 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Opened:
-    """An entry with its judge."""
+    """An entry with its judge.
+
+    Attributes:
+        entry: What is measured.
+        judge: Its judge; ``None`` where its model lacks what the judge needs.
+        reason: Why there is none.
+    """
 
     entry: Entry
-    judge: Judge
+    judge: Judge | None
+    reason: str = ""
 
 
 def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[Opened]:
@@ -72,19 +79,27 @@ def open_entries(entries: Sequence[Entry], base_url: str | None = None) -> list[
     everything = [*entries, *(Entry(name) for name in TRIVIAL_JUDGES if name not in given)]
     seen: dict[str, Entry] = {}
     for entry in everything:
-        if seen.setdefault(slug(entry.label).casefold(), entry) is not entry:
+        if seen.setdefault(entry.label, entry) is not entry:
             raise OptionError(
                 f"Two entries are called {shown(entry.label)!r}; leave one out, or give it a label in --entries FILE."
             )
-    return [Opened(entry, open_judge(entry, base_url)) for entry in everything]
+    return [open_entry(entry, base_url) for entry in everything]
 
 
-def open_judge(entry: Entry, base_url: str | None = None) -> Judge:
-    """Return the judge of an entry with its model."""
+def open_entry(entry: Entry, base_url: str | None = None) -> Opened:
+    """Return an entry with its judge; without one where judge and model do not go together."""
     options = dict(entry.options)
     if entry.model is not None:
         options["model"] = _model(entry, base_url)
-    return get_judge(entry.judge, **options)
+    try:
+        return Opened(entry, get_judge(entry.judge, **options))
+    except CapabilityError as error:
+        return Opened(entry, None, str(error))
+    except OptionError as error:
+        if entry.options or entry.model is None:
+            raise
+        # Nothing was asked of the judge but to take this model.
+        return Opened(entry, None, str(error))
 
 
 def _model(entry: Entry, base_url: str | None) -> Model:
@@ -159,6 +174,8 @@ class _Runner:
     def row(self, opened: Opened) -> BoardRow:
         """Judge the benchmark and return the row."""
         entry, judge = opened.entry, opened.judge
+        if judge is None:
+            return self._without(entry, opened.reason)
         try:
             episodes, of_pairs, of_questions = self.benchmark.videos(goals=_looks_at_goals(judge))
             known = set(episodes.ids())
@@ -201,7 +218,7 @@ class _Runner:
             command=entry.command(self.benchmark.shown_as, self.options.further),
             measured_by=self.options.measured_by,
             reason=reason,
-            trivial=entry.judge in TRIVIAL_JUDGES,
+            trivial=entry.judge in TRIVIAL_JUDGES or entry.judge in BASELINES,
         )
 
     def _score(self, entry: Entry, judge: Judge, videos: Episodes | list[Episode], part: str) -> Run:

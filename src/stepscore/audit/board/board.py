@@ -21,9 +21,10 @@ from stepscore._files import write_json
 from stepscore._reading import shown
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.front import CostKind, cost_kind, pareto_front
+from stepscore.audit.board.rows.board_schema import read_stored_board
 from stepscore.audit.board.rows.metrics import BY_NAME, METRICS, BoardMetric
 from stepscore.audit.board.rows.published import PUBLISHED
-from stepscore.audit.board.rows.row import BoardRow
+from stepscore.audit.board.rows.row import BoardRow, Cost
 from stepscore.audit.board.rows.row_schema import read_row
 from stepscore.errors import ManifestError, OptionError, RunError
 
@@ -127,6 +128,36 @@ def read_claim(path: Path, benchmark: Benchmark) -> BoardRow:
             f"{benchmark.parts.name}, {here}). Numbers of different data are not put in one table."
         )
     return replace(row, claimed_by=row.measured_by or path.name)
+
+
+def read_board(path: Path) -> Board:
+    """Read ``board.json``; its rows are without protocols and curves, which their own files have.
+
+    Raises:
+        ManifestError: The file cannot be read, or is not a board; the message names the field.
+    """
+    read = read_stored_board(path)
+    rows = [
+        BoardRow(
+            label=row.label,
+            judge=row.judge,
+            model=row.model,
+            options=row.options,
+            model_options={},
+            protocol_hash=row.protocol_hash,
+            protocol={},
+            benchmark=read.benchmark,
+            estimates={name: one.estimate() for name, one in row.estimates.items()},
+            missing=row.missing,
+            cost=Cost(**row.cost.model_dump()),
+            command=row.command,
+            claimed_by=row.claimed_by,
+            reason=row.reason,
+            trivial=row.trivial,
+        )
+        for row in read.rows
+    ]
+    return Board(read.benchmark, tuple(rows), BY_NAME[read.front.metric])
 
 
 def add_claims(files: Sequence[Path], benchmark: Benchmark, folder: Path) -> None:

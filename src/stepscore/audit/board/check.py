@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._reading import shown
-from stepscore.audit.board.bench import BenchOptions, Opened, measure_row, open_judge
+from stepscore.audit.board.bench import BenchOptions, measure_row, open_entry
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.entry import Entry
 from stepscore.audit.board.rows.row import BoardRow, Points
@@ -99,7 +99,7 @@ def check_row(
         )
     entry = safe_entry(row, models or {})
     fresh = replace(options, call_options=replace(options.call_options, cache=False))
-    opened = Opened(entry, open_judge(entry, options.base_url))
+    opened = open_entry(entry, options.base_url)
     again = measure_row(benchmark, opened, out, fresh, on_start=on_start, on_done=on_done)
     if again.reason is not None:
         problems.append(f"it cannot be measured here: {again.reason}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stepscore._files import write_json
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.judge import print_wait
@@ -75,6 +76,14 @@ def bench(
         Path | None,
         typer.Option("--check", metavar="FILE", help="Measure this row again and compare; adds nothing."),
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="topreward: its own tables (VOC, AUC, words, forms) for --models.",
+        ),
+    ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Print RoboValue's figures, of other data, below the board.")
     ] = False,
@@ -126,6 +135,8 @@ def bench(
         open_benchmark,
         open_entries,
         published_table,
+        topreward_cells,
+        topreward_tables,
     )
     from stepscore.audit.board import bench as run_bench
     from stepscore.errors import OptionError
@@ -135,7 +146,7 @@ def bench(
     form = chosen_format(output_format, json=json, csv=csv)
     front_metric(front)
     given = _models(models)
-    chosen = _entries(judges, given, entries)
+    chosen = [*_preset(preset, given), *_entries(judges, given, entries)]
     if out is None and check is None:
         raise OptionError("Name the folder of the board: -o BOARD")
     if not chosen and not rows and check is None:
@@ -149,7 +160,8 @@ def bench(
         connections=connections,
         on_wait=print_wait,
     )
-    call_options.check(model for one in opened for model in one.judge.models)
+    for model in (model for one in opened if one.judge is not None for model in one.judge.models):
+        call_options.budget.check(model.name, call_options.price(model))
     parts = _with_given(benchmark_parts(source), labels, subgoals, pairs, questions, goal)
     further = _further(
         labels=labels, subgoals=subgoals, pairs=pairs, questions=questions, goal=goal, views=views
@@ -172,6 +184,13 @@ def bench(
     with RunBars() as bars:
         board = run_bench(benchmark, opened, out, how, on_start=bars.start, on_done=bars.advance)
     written = board.write(out)
+    if preset is not None:
+        cells = [cell for name, how_asked in given for cell in topreward_cells(board, out, name, how_asked)]
+        records = [cell.to_dict() for cell in cells]
+        write_json(out / f"{preset}.json", records)
+        print_result(form, topreward_tables(cells), records)
+        err().print(f"Board: {written}\nTables: {out / preset}.json", soft_wrap=True)
+        return
     print_result(
         form,
         [*board_tables(board), *([published_table()] if published else [])],
@@ -179,6 +198,21 @@ def bench(
         csv_rows=board_records(board),
     )
     err().print(f"Fingerprint of the data: {benchmark.fingerprint}\nBoard: {written}", soft_wrap=True)
+
+
+def _preset(name: str | None, models: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Entry]:
+    from stepscore.audit.board import topreward_entries
+    from stepscore.errors import OptionError, UnknownNameError
+
+    if name is None:
+        return []
+    if name != "topreward":
+        raise UnknownNameError("preset", name, ["topreward"])
+    if not models:
+        raise OptionError(
+            "--preset topreward measures models: --models embedded, or see `stepscore ls models`."
+        )
+    return topreward_entries(models)
 
 
 def _models(texts: list[str]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -172,9 +173,9 @@ def estimate_dict(estimate: Estimate) -> dict[str, Any]:
 
 
 def slug(label: str) -> str:
-    """Return a label as a file name: letters, digits and ``._=-``."""
-    text = re.sub(r"[^A-Za-z0-9._=-]+", "-", label).strip("-.")
-    return text[:MAX_NAME] or "row"
+    """Return a label as a file name of lower-case letters, digits and ``@._=-``; two labels never share one."""
+    name = re.sub(r"[^a-z0-9@._=-]+", "-", label.lower()).strip("-.")[:MAX_NAME]
+    return name if name == label else f"{name}-{hashlib.sha256(label.encode()).hexdigest()[:8]}".lstrip("-")
 
 
 def _points_dict(points: Points) -> dict[str, Any]:
