@@ -37,6 +37,8 @@ COMMON = {
     "registry",
     "_defaults",
     "_files",
+    "_leases",
+    "_line_files",
     "_local_modules",
     "_locks",
     "_reading",

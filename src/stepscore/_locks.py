@@ -18,6 +18,13 @@ from typing import IO
 RETRY_S = 0.05
 """Seconds between two tries of a lock, where the system cannot wait for it."""
 
+NO_LOCKS = frozenset(
+    getattr(errno, name)
+    for name in ("ENOLCK", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EPROTONOSUPPORT")
+    if hasattr(errno, name)
+)
+"""Errors of file systems that have no locks, as NFS without its lock service."""
+
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
@@ -30,6 +37,19 @@ def try_lock(file: IO[bytes]) -> bool:
             return False
         raise
     return True
+
+
+def has_ended(process: int) -> bool:
+    """Return whether a process of this machine has ended; where that cannot be known, not."""
+    if sys.platform == "win32" or not 0 < process < 10**9:
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False  # it is there, and someone else's
+    return False
 
 
 @contextmanager

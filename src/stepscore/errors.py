@@ -19,6 +19,7 @@
     │   └── CapabilityError   the model lacks what the judge needs
     └── RunError              a run folder or another result cannot be written, resumed or read
         ├── ProtocolMismatchError   the folder holds results of another protocol
+        ├── LeaseLostError    another process has taken over the folder
         └── BudgetError       the budget is spent; a later start with a larger one resumes
 
 A message says what was wrong, where, what is allowed, and the command that repairs it.
@@ -190,6 +191,10 @@ class RunError(StepScoreError):
 
 class ProtocolMismatchError(RunError):
     """The run folder holds results of another protocol; results are never mixed."""
+
+
+class LeaseLostError(RunError):
+    """Another process has taken over the run folder, since this one stalled; nothing more is written to it."""
 
 
 class BudgetError(RunError):

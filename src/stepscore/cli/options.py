@@ -262,6 +262,17 @@ Replicas = Annotated[
         rich_help_panel=SHARDS,
     ),
 ]
+LeaseSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--lease",
+        callback=between(1, 86_400),
+        metavar="SECONDS",
+        help="Hold RUN by a lease that ends when it is not renewed for so long, instead of a lock; done by itself "
+        "where the file system has no locks; shards always do, by default for 60.",
+        rich_help_panel=SHARDS,
+    ),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither read nor write the answer cache.", rich_help_panel=COST)
 ]

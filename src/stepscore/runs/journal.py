@@ -2,7 +2,7 @@
 
 Killing the process at any time loses at most the episodes in flight: a torn last line is dropped when the
 journal is opened again. One process writes at a time; a lock, released by the system when the process dies,
-keeps a second one out.
+keeps a second one out. Where the file system has no locks, or machines share it, a lease does (``_leases.py``).
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, NoReturn
 
-from stepscore._locks import RETRY_S, try_lock
+from stepscore._leases import LEASE_S, Lease, find_lease, is_leased, new_file, take_lease
+from stepscore._line_files import MAX_LINE_BYTES, LineFile, whole_lines
+from stepscore._locks import NO_LOCKS, RETRY_S, try_lock
 from stepscore._reading import check_regular, shown
 from stepscore.errors import EpisodeError, RunError
 from stepscore.runs.protocol import canonical_json
 from stepscore.runs.record_schema import checked_record
 
-MAX_LINE_BYTES = 1 << 26
-"""Longest line of a journal that is written or read."""
-
 _TAIL_BYTES = 1 << 16
 _LOCK_TRIES = 5
+
+LEASED_FILES = ("attempts.jsonl", "answers.jsonl")
+"""Further files that grow in a leased folder; whoever takes it over gets new ones, as of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,44 +69,83 @@ class JournalState(NamedTuple):
 class Journal:
     """A run's journal, open for appending.
 
-    Use as a context manager; entering takes the lock and drops a torn last line.
+    Use as a context manager; entering takes the lock or the lease and drops a torn last line.
+
+    Args:
+        path: The file.
+        lease_s: Hold the folder by a lease of this many seconds; ``None`` for a lock, and for a lease where the file
+            system has no locks or another process has left a lease.
+        on_wait: Called with a line before a wait for a lease.
+
+    Attributes:
+        lease: The lease; ``None`` where the journal is locked.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lease_s: float | None = None,
+        on_wait: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.path = path
-        self._file: io.FileIO | None = None
+        self.lease: Lease | None = None
+        self._lease_s, self._on_wait = lease_s, on_wait
+        self._file: LineFile | None = None
 
     def __enter__(self) -> Journal:
-        if os.path.exists(self.path):
-            check_regular(self.path, RunError)
         try:
-            # Unbuffered: what a full disk refused must not be tried again when the file is closed.
-            file = io.FileIO(self.path, "a+b")
-        except OSError as error:
-            raise RunError(f"Cannot write {shown(self.path)}: {error.strerror or error}.") from error
-        try:
-            if not _try_lock_again(file):
+            if self._lease_s is not None or _was_leased(self.path.parent):
+                self._take_lease()
+            self._file = LineFile(self.path, check=self.check, sync=self.lease is not None)
+            if not self._locked():
                 raise RunError(
                     f"Another process is writing to {shown(self.path.parent)}. "
                     "Wait for it, or choose another folder: -o RUN"
                 )
-            file.truncate(_whole_lines(file))
-            file.seek(0, os.SEEK_END)
-        except OSError as error:
-            file.close()
-            raise RunError(f"Cannot write {shown(self.path)}: {error.strerror or error}.") from error
-        except RunError:
-            file.close()
+            self._file.drop_torn_line()
+        except BaseException:
+            self._close()
             raise
-        self._file = file
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def check(self) -> None:
+        """Raise LeaseLostError where another process has taken over the folder."""
+        if self.lease is not None:
+            self.lease.check()
+
+    def _take_lease(self) -> None:
+        lease_s = LEASE_S if self._lease_s is None else self._lease_s
+        self.lease = take_lease(self.path.parent, lease_s, on_wait=self._on_wait)
+        if self.lease.taken_over:
+            for name in (self.path.name, *LEASED_FILES):
+                new_file(self.path.with_name(name))
+
+    def _locked(self) -> bool:
+        """Lock the file as well, which keeps out those who know no lease; where there are no locks, take a lease."""
+        assert self._file is not None
+        try:
+            return _try_lock_again(self._file.file)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise RunError(f"Cannot write {shown(self.path)}: {error.strerror or error}.") from error
+        if self.lease is None:
+            self._file.close()
+            self._take_lease()
+            self._file = LineFile(self.path, check=self.check, sync=True)
+        return True
+
+    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one line.
@@ -123,18 +163,7 @@ class Journal:
                 f"The record of episode {str(record.get('id'))[:200]} has {len(line)} bytes; "
                 f"a line of {shown(self.path)} has at most {MAX_LINE_BYTES}."
             )
-        before = self._file.seek(0, os.SEEK_END)
-        try:
-            rest = memoryview(line)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            with suppress(OSError):
-                self._file.truncate(before)
-            raise RunError(
-                f"Cannot write {shown(self.path)}: {error.strerror or error}. Finished episodes are safe: "
-                "make room, then run the same command to continue."
-            ) from error
+        self._file.append(line)
 
 
 def is_being_written(path: Path) -> bool:
@@ -143,9 +172,15 @@ def is_being_written(path: Path) -> bool:
         return False
     try:
         with path.open("rb") as file:
-            return not try_lock(file)
+            return not try_lock(file) or is_leased(path.parent)
     except OSError:
-        return False
+        return is_leased(path.parent)
+
+
+def _was_leased(folder: Path) -> bool:
+    """Return whether a lease of the folder was not given back; its holder may be at work on another machine."""
+    held = find_lease(folder)
+    return held is not None and not held.released
 
 
 def _try_lock_again(file: io.FileIO) -> bool:
@@ -233,7 +268,7 @@ def open_journal(path: Path) -> IO[bytes]:
 def journal_state(path: Path) -> JournalState:
     """Return how far a journal has grown by now."""
     with open_journal(path) as file:
-        size = _whole_lines(file)
+        size = whole_lines(file)
         return JournalState(size, _end(file, size))
 
 
@@ -268,25 +303,6 @@ def _damaged(path: Path, number: int, why: object) -> NoReturn:
         f"{shown(path)}, line {number} is damaged ({shown(str(why))}). "
         "Delete that line to judge its episode again."
     )
-
-
-def _whole_lines(file: IO[bytes] | io.FileIO) -> int:
-    """Return the length of the file up to its last newline, in bytes; RunError where no line can be that long."""
-    size = end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        if (
-            size - end > MAX_LINE_BYTES
-        ):  # a journal is not looked through to its beginning, which may be far away
-            raise RunError(
-                f"{shown(file.name)} is damaged (it ends in a line of more than {MAX_LINE_BYTES} bytes). "
-                "Put a copy of it there, or remove the folder and judge again."
-            )
-        start = max(0, end - _TAIL_BYTES)
-        at = _read_at(file, start, end).rfind(b"\n")
-        if at >= 0:
-            return start + at + 1
-        end = start
-    return 0
 
 
 def _end(file: IO[bytes], size: int) -> str:

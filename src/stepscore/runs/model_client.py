@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from stepscore._leases import Lease
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask
@@ -31,10 +32,13 @@ from stepscore.models.api import score_one_by_one, scores_one_by_one
 from stepscore.models.calls import (
     PATIENCE_S,
     Attempts,
+    AttemptsJournal,
     Budget,
     Call,
     CallCache,
+    KeptAnswers,
     Ledger,
+    OpenAttempts,
     Price,
     Spent,
     Waits,
@@ -44,6 +48,9 @@ from stepscore.models.calls import (
     price_of,
 )
 from stepscore.types import Usage
+
+ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL, KEPT_ANSWERS = "attempts.sqlite", "attempts.jsonl", "answers.jsonl"
+"""Files of a run folder that models' calls write: the latter two where machines share the folder."""
 
 MAX_CONNECTIONS = 4096
 """Most calls in flight at a time, and most attempts at one."""
@@ -148,14 +155,19 @@ class ModelClient:
         folder: The run folder; attempts are recorded in it.
         call_options: Budget, prices, cache and connections.
         default: The model for requests that name none; ``None`` where every request must.
+        lease: The lease of a folder that machines share: attempts are then lines of a file, and answers are kept
+            beside them for another machine. ``None`` where the folder is locked.
     """
 
-    def __init__(self, folder: Path, call_options: CallOptions, default: Model | None) -> None:
+    def __init__(
+        self, folder: Path, call_options: CallOptions, default: Model | None, lease: Lease | None = None
+    ) -> None:
         self._options, self._default = call_options, default
-        self._path = folder / "attempts.sqlite"
+        self._folder, self._lease = folder, lease
         # Opened at once where earlier starts left it: a damaged one is better known before anything is asked.
-        self._attempts: Attempts | None = Attempts(self._path) if self._path.exists() else None
-        self._cache: CallCache | None = None
+        kept = any((folder / name).exists() for name in (ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL))
+        self._attempts: OpenAttempts | None = self._open_attempts() if kept else None
+        self._cache: CallCache | KeptAnswers | None = None
         self._ledgers: dict[str, tuple[Ledger, dict[str, object]]] = {}
         # By identity; the model is kept with its description, so that no other can take its id.
         self._known: dict[int, tuple[Model, dict[str, object]]] = {}
@@ -246,12 +258,21 @@ class ModelClient:
             self._ledgers[name] = (self._open(model), described)
         return self._ledgers[name]
 
+    def _open_attempts(self) -> OpenAttempts:
+        """Return the record of attempts; the one that earlier starts of the run wrote goes on."""
+        database, journal = self._folder / ATTEMPTS_DATABASE, self._folder / ATTEMPTS_JOURNAL
+        if database.exists() or (self._lease is None and not journal.exists()):
+            return Attempts(database)
+        return AttemptsJournal(journal, lambda: None if self._lease is None else self._lease.check())
+
     def _open(self, model: Model) -> Ledger:
         options = self._options
         if self._attempts is None:
-            self._attempts = Attempts(self._path)
+            self._attempts = self._open_attempts()
         if self._cache is None and options.cache:
-            self._cache = CallCache(options.cache_path)
+            cache = CallCache(options.cache_path)
+            shared = None if self._lease is None else self._lease.check
+            self._cache = cache if shared is None else KeptAnswers(cache, self._folder / KEPT_ANSWERS, shared)
         served = model.capabilities.served
         return Ledger(
             model.name,

@@ -18,16 +18,17 @@ from types import FrameType
 from typing import Any
 
 from stepscore import __version__
+from stepscore._leases import LEASE_S
 from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes
-from stepscore.errors import BudgetError, ProtocolMismatchError, RunError
+from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model, prepare
 from stepscore.models import Model
 from stepscore.models.calls import PrefixCacheUse
 from stepscore.models.profiles import model_licence
 from stepscore.runs.engines import Engine, FinishedEpisode, Work, choose_engine
-from stepscore.runs.journal import Journal, index
-from stepscore.runs.model_client import CallOptions, ModelClient
+from stepscore.runs.journal import LEASED_FILES, Journal, index
+from stepscore.runs.model_client import ATTEMPTS_DATABASE, KEPT_ANSWERS, CallOptions, ModelClient
 from stepscore.runs.protocol import Protocol, protocol_of
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, read_info, write_info
@@ -71,6 +72,7 @@ def score(
     on_done: Callable[[FinishedEpisode], None] | None = None,
     offline: bool = False,
     shard: Shard | None = None,
+    lease_s: float | None = None,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; resume a run that is there.
 
@@ -92,6 +94,8 @@ def score(
         offline: Forbid the judge to fetch a published prompt.
         shard: Judge only this part of the episodes, into a folder of its own inside of ``out``, with its share of the
             budget; :func:`merge` makes one run of all shards.
+        lease_s: Hold the folder by a lease of this many seconds, which is renewed, instead of a lock; for file
+            systems without locks, where it is done by itself. Shards always do, for 60 s by default.
 
     Raises:
         BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
@@ -112,6 +116,7 @@ def score(
         part = cut(episodes, shard, judge)
         folder = begin_shard(folder, shard, part, protocol, getattr(episodes, "source", ""))
         episodes, call_options = part.episodes, share_of(call_options, shard, part)
+        lease_s = LEASE_S if lease_s is None else lease_s
     info = _start(folder, protocol, episodes, chosen.workers) | {"licences": _licences(models)}
     summary = Summary()
     started = time.monotonic()
@@ -121,8 +126,8 @@ def score(
         if on_done is not None:
             on_done(done)
 
-    with Journal(folder / "journal.jsonl") as journal:
-        client = ModelClient(folder, call_options, default_model(judge))
+    with Journal(folder / "journal.jsonl", lease_s, call_options.on_wait) as journal:
+        client = ModelClient(folder, call_options, default_model(judge), journal.lease)
         caches = PrefixCacheUse(models)
         try:
             write_info(folder, info)
@@ -145,9 +150,13 @@ def score(
             finally:
                 summary.seconds = round(time.monotonic() - started, 3)
                 info |= {"last": vars(summary).copy(), "updated": _now()}
-                with _interrupts_wait():
+                with _interrupts_wait(), suppress(LeaseLostError):  # what stopped the run says it
+                    journal.check()
                     write_info(folder, info)
+        journal.check()
         write_tables(folder, judge.name, protocol.hash)
+        if not summary.failed:
+            (folder / KEPT_ANSWERS).unlink(missing_ok=True)
     return open_run(folder)
 
 
@@ -207,13 +216,17 @@ def _is_new(folder: Path) -> bool:
     journal = folder / "journal.jsonl"
     if not folder.is_dir() or (os.path.lexists(journal) and (journal.is_symlink() or journal.stat().st_size)):
         return False
-    started = re.compile(r"journal\.jsonl|attempts\.sqlite(-wal|-shm|-journal)?|\.run\.json\.[0-9a-f]+\.tmp")
+    started = re.compile(
+        r"journal\.jsonl|attempts\.(jsonl|sqlite(-wal|-shm|-journal)?)|\.(run\.json|lease)\.[0-9a-f.json]+\.tmp"
+        r"|lease\.[0-9]{9}\.json"
+    )
     return all(started.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _refuse_links(folder: Path) -> None:
     """Refuse a folder in which a file that grows is a link: another file of the user's would be changed."""
-    for name in ("journal.jsonl", "attempts.sqlite", "attempts.sqlite-wal", "attempts.sqlite-shm"):
+    database = [f"{ATTEMPTS_DATABASE}{ending}" for ending in ("", "-wal", "-shm")]
+    for name in ("journal.jsonl", *database, *LEASED_FILES):
         if os.path.islink(folder / name):
             raise RunError(
                 f"{shown(folder / name)} is a link to another file, which would be changed. "

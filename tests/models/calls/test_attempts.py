@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from stepscore.errors import RunError
 from stepscore.models.calls.attempts import Attempts, Spent
+from stepscore.models.calls.attempts_journal import AttemptsJournal
 
+RECORDS = pytest.mark.parametrize("record", [Attempts, AttemptsJournal])
 STATES = ("sent", "answered", "uncounted", "lost", "refused", "unsent")
 
 
+@RECORDS
 @settings(max_examples=40)
 @given(
     st.lists(
@@ -22,11 +25,13 @@ STATES = ("sent", "answered", "uncounted", "lost", "refused", "unsent")
     )
 )
 def test_starts_add_up_to_the_total_of_the_run(
-    tmp_path_factory: pytest.TempPathFactory, starts: list[list[tuple[str, int | None]]]
+    tmp_path_factory: pytest.TempPathFactory,
+    record: type[Attempts | AttemptsJournal],
+    starts: list[list[tuple[str, int | None]]],
 ) -> None:
-    path, everything = tmp_path_factory.mktemp("attempts") / "attempts.sqlite", []
+    path, everything = tmp_path_factory.mktemp("attempts") / "attempts", []
     for start in starts:
-        attempts = Attempts(path)
+        attempts = record(path)
         assert attempts.this_start() == Spent()
         for state, cost in start:
             number = attempts.begin("k", cost)
@@ -58,19 +63,25 @@ def naive(rows: list[tuple[str, int | None]]) -> Spent:
     )
 
 
-def test_a_killed_process_leaves_what_it_sent(tmp_path: Path) -> None:
-    path = tmp_path / "attempts.sqlite"
+@RECORDS
+def test_a_killed_process_leaves_what_it_sent(
+    record: type[Attempts | AttemptsJournal], tmp_path: Path
+) -> None:
+    path = tmp_path / "attempts"
     child = os.fork()
     if child == 0:
-        Attempts(path).begin("k", 0.25)
+        record(path).begin("k", 0.25)
         os._exit(9)
     os.waitpid(child, 0)
-    assert Attempts(path).total() == Spent(attempts=1, lost=1, cost=0.25, exact=False)
+    assert record(path).total() == Spent(attempts=1, lost=1, cost=0.25, exact=False)
 
 
+@RECORDS
 @pytest.mark.parametrize("cost", [-1e9, -math.inf])
-def test_a_negative_cost_gives_nothing_back(tmp_path: Path, cost: float) -> None:
-    attempts = Attempts(tmp_path / "attempts.sqlite")
+def test_a_negative_cost_gives_nothing_back(
+    record: type[Attempts | AttemptsJournal], tmp_path: Path, cost: float
+) -> None:
+    attempts = record(tmp_path / "attempts")
     attempts.end(attempts.begin("k", 1.0), "answered", cost)
     attempts.begin("l", 2.0)
     assert attempts.spent() == (2, 2.0)

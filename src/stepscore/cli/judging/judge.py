@@ -82,6 +82,7 @@ def judge(
     ] = 600.0,
     no_cache: options.NoCache = False,
     shard_name: options.ShardName = None,
+    lease: options.LeaseSeconds = None,
     offline: Annotated[
         bool,
         typer.Option("--offline", help="Fetch no published prompt; one that was fetched before is used."),
@@ -157,6 +158,7 @@ def judge(
                 on_done=bar.advance,
                 offline=offline,
                 shard=shard,
+                lease_s=lease,
             )
     except BudgetError as error:
         run, stopped = open_run(out if shard is None else shard.folder(out)), error

@@ -1,8 +1,10 @@
 """Calls to models: their keys, the cache, prices, budget and retries."""
 
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.attempts import Attempts, Spent
+from stepscore.models.calls.attempts import Attempts, OpenAttempts, Spent
+from stepscore.models.calls.attempts_journal import AttemptsJournal
 from stepscore.models.calls.call import Call
+from stepscore.models.calls.kept_answers import KeptAnswers
 from stepscore.models.calls.keys import call_key
 from stepscore.models.calls.ledger import Budget, Ledger
 from stepscore.models.calls.prefix_cache import PrefixCacheCounts, PrefixCacheUse
@@ -13,10 +15,13 @@ from stepscore.models.calls.retries import PATIENCE_S, Waits, log_wait
 __all__ = [
     "PATIENCE_S",
     "Attempts",
+    "AttemptsJournal",
     "Budget",
     "Call",
     "CallCache",
+    "KeptAnswers",
     "Ledger",
+    "OpenAttempts",
     "PrefixCacheCounts",
     "PrefixCacheUse",
     "Price",

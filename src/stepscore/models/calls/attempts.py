@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,12 +46,66 @@ class Spent:
     exact: bool = True
 
 
-class Attempts:
+class OpenAttempts(ABC):
+    """The attempts of a run: those that this process has under way, and the record of all."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @abstractmethod
+    def spent(self) -> tuple[int, float]:
+        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
+
+    @abstractmethod
+    def total(self) -> Spent:
+        """Return what all starts of the run spent."""
+
+    @abstractmethod
+    def this_start(self) -> Spent:
+        """Return what was spent since this object was made."""
+
+    @abstractmethod
+    def begin(self, key: str, cost: float | None) -> int:
+        """Record an attempt before it is sent, and return its number."""
+
+    @abstractmethod
+    def end(self, attempt: int, state: str, cost: float | None) -> None:
+        """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the record."""
+
+    @property
+    def open(self) -> int:
+        """Number of attempts of this process that are under way."""
+        return self._open
+
+    def begun(self) -> None:
+        """Count an attempt as under way."""
+        self._open += 1
+
+    async def one_ended(self) -> None:
+        """Wait until an open attempt has ended: it may have cost less than the most it could."""
+        self._waiting.append(asyncio.get_running_loop().create_future())
+        await self._waiting[-1]
+
+    def ended(self) -> None:
+        """Count an attempt as over, however it ended, and wake those who wait."""
+        self._open -= 1
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._waiting.clear()
+
+
+class Attempts(OpenAttempts):
     """The attempts of a run, in a sqlite file of its folder. What was there before counts as earlier starts."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._open = path, 0
-        self._waiting: list[asyncio.Future[None]] = []
+        super().__init__()
+        self._path = path
         if path.exists():
             check_regular(path, RunError)
         try:
@@ -90,33 +145,15 @@ class Attempts:
         made, answered, refused, lost = map(int, row[:4])
         return Spent(made, answered, refused, lost, None if row[5] else float(row[4]), not row[6])
 
-    @property
-    def open(self) -> int:
-        """Number of attempts of this process that are under way."""
-        return self._open
-
-    async def one_ended(self) -> None:
-        """Wait until an open attempt has ended: it may have cost less than the most it could."""
-        self._waiting.append(asyncio.get_running_loop().create_future())
-        await self._waiting[-1]
-
     def begin(self, key: str, cost: float | None) -> int:
         """Record an attempt before it is sent, and return its number."""
         cursor = self._run("INSERT INTO attempts (key, cost, state) VALUES (?, ?, 'sent')", key, cost)
-        self._open += 1
+        self.begun()
         return int(cursor.lastrowid or 0)
 
     def end(self, attempt: int, state: str, cost: float | None) -> None:
         """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
         self._run("UPDATE attempts SET state = ?, cost = ifnull(?, cost) WHERE id = ?", state, cost, attempt)
-
-    def ended(self) -> None:
-        """Count an attempt as over, however it ended, and wake those who wait."""
-        self._open -= 1
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
-        self._waiting.clear()
 
     def close(self) -> None:
         """Close the file."""

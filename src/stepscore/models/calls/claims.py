@@ -11,12 +11,12 @@ import asyncio
 import os
 import secrets
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
+from stepscore._locks import has_ended
 from stepscore.errors import RunError
 
 CLAIM_S = 30.0
@@ -48,15 +48,9 @@ def is_dead(owner: str) -> bool:
     """Return whether an owner is a process of this machine that has ended; where that cannot be known, not."""
     host, _, rest = owner.partition(" ")
     process = rest.partition(" ")[0]
-    if host != socket.gethostname() or not process.isdecimal() or len(process) > 9 or sys.platform == "win32":
+    if host != socket.gethostname() or not process.isdecimal() or len(process) > 9:
         return False
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False  # it is there, and someone else's
-    return False
+    return has_ended(int(process))
 
 
 @asynccontextmanager

@@ -28,9 +28,10 @@ from stepscore.errors import (
 )
 from stepscore.models.base import Answer, Response
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.attempts import Attempts
+from stepscore.models.calls.attempts import OpenAttempts
 from stepscore.models.calls.call import Call, pack, unpack
 from stepscore.models.calls.claims import claimed, new_owner
+from stepscore.models.calls.kept_answers import KeptAnswers
 from stepscore.models.calls.prices import Price, check_amount, max_request_tokens
 from stepscore.models.calls.response_checks import check_response
 from stepscore.models.calls.retries import MAX_ATTEMPTS, Retry, Waits
@@ -78,9 +79,9 @@ class Ledger:
         self,
         model: str,
         *,
-        attempts: Attempts,
+        attempts: OpenAttempts,
         price: Price | None = None,
-        cache: CallCache | None = None,
+        cache: CallCache | KeptAnswers | None = None,
         budget: Budget | None = None,
         retries: int = MAX_ATTEMPTS,
         slots: asyncio.Semaphore | None = None,

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from stepscore._files import atomic_path
+from stepscore._line_files import MAX_LINE_BYTES
 from stepscore._reading import shown
 from stepscore.errors import OptionError, RunError
-from stepscore.runs.journal import MAX_LINE_BYTES, Entry, is_being_written, open_journal, read_line
+from stepscore.runs.journal import Entry, is_being_written, open_journal, read_line
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, write_info
