@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from stepscore import _leases, _locks
-from stepscore._leases import Lease, find_lease, is_leased, take_lease
+from stepscore import _locks
+from stepscore._appending import Lease, find_lease, is_leased, take_lease
+from stepscore._appending import leases as _leases
 from stepscore.errors import LeaseLostError, RunError
 from stepscore.runs.journal import Journal, is_being_written
 

@@ -2,7 +2,7 @@
 
 Killing the process at any time loses at most the episodes in flight: a torn last line is dropped when the
 journal is opened again. One process writes at a time; a lock, released by the system when the process dies,
-keeps a second one out. Where the file system has no locks, or machines share it, a lease does (``_leases.py``).
+keeps a second one out. Where the file system has no locks, or machines share it, a lease does (``_appending``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, NoReturn
 
-from stepscore._leases import LEASE_S, Lease, find_lease, is_leased, new_file, take_lease
-from stepscore._line_files import MAX_LINE_BYTES, LineFile, whole_lines
+from stepscore._appending import (
+    LEASE_S,
+    MAX_LINE_BYTES,
+    Lease,
+    LineFile,
+    find_lease,
+    is_leased,
+    new_file,
+    take_lease,
+    whole_lines,
+)
 from stepscore._locks import NO_LOCKS, RETRY_S, try_lock
 from stepscore._reading import check_regular, shown
 from stepscore.errors import EpisodeError, RunError
@@ -96,7 +105,7 @@ class Journal:
         try:
             if self._lease_s is not None or _was_leased(self.path.parent):
                 self._take_lease()
-            self._file = LineFile(self.path, check=self.check, sync=self.lease is not None)
+            self._file = self._open()
             if not self._locked():
                 raise RunError(
                     f"Another process is writing to {shown(self.path.parent)}. "
@@ -118,6 +127,11 @@ class Journal:
         if self.lease is not None:
             self.lease.check()
 
+    def _open(self) -> LineFile:
+        # Not ``self.check``: a journal that is dropped without its end, by an interrupt, closes its file at once.
+        check = (lambda: None) if self.lease is None else self.lease.check
+        return LineFile(self.path, check=check, sync=self.lease is not None)
+
     def _take_lease(self) -> None:
         lease_s = LEASE_S if self._lease_s is None else self._lease_s
         self.lease = take_lease(self.path.parent, lease_s, on_wait=self._on_wait)
@@ -136,7 +150,7 @@ class Journal:
         if self.lease is None:
             self._file.close()
             self._take_lease()
-            self._file = LineFile(self.path, check=self.check, sync=True)
+            self._file = self._open()
         return True
 
     def _close(self) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from stepscore._leases import Lease
+from stepscore._appending import Lease
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from stepscore import __version__
-from stepscore._leases import LEASE_S
+from stepscore._appending import LEASE_S
 from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError

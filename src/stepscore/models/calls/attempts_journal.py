@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from stepscore._line_files import MAX_LINE_BYTES, LineFile
+from stepscore._appending import MAX_LINE_BYTES, LineFile
 from stepscore._reading import parse_json, shown
 from stepscore.errors import RunError
 from stepscore.models.calls.attempts import OpenAttempts, Spent

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stepscore._line_files import MAX_LINE_BYTES, LineFile
+from stepscore._appending import MAX_LINE_BYTES, LineFile
 from stepscore._reading import parse_json
 from stepscore.errors import RunError
 from stepscore.models.calls.answer_cache import CallCache

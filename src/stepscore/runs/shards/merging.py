@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from stepscore._appending import MAX_LINE_BYTES
 from stepscore._files import atomic_path
-from stepscore._line_files import MAX_LINE_BYTES
 from stepscore._reading import shown
 from stepscore.errors import OptionError, RunError
 from stepscore.runs.journal import Entry, is_being_written, open_journal, read_line

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +18,9 @@ from stepscore.errors import RunError
 MAX_LINE_BYTES = 1 << 26
 """Longest line that is written or read."""
 
+SYNC_S = 1.0
+"""Least seconds between two waits for the disk, which may take tens of milliseconds each."""
+
 _TAIL_BYTES = 1 << 16
 
 
@@ -25,11 +30,13 @@ class LineFile:
     Args:
         path: The file; made if it is not there.
         check: Called before anything is written; what it raises stops the writing.
-        sync: Wait until each line is on the disk, or on the file server.
+        sync: Wait, about once a second, until what was written is on the disk or the file server, so that a machine
+            that fails takes no more with it. A process that is killed takes nothing, with or without.
     """
 
     def __init__(self, path: Path, *, check: Callable[[], None] = lambda: None, sync: bool = False) -> None:
         self.path, self._check, self._sync = path, check, sync
+        self._synced = -math.inf
         if os.path.lexists(path):
             check_regular(path, RunError)
         try:
@@ -66,8 +73,9 @@ class LineFile:
             rest = memoryview(line)
             while rest:
                 rest = rest[self.file.write(rest) :]
-            if self._sync:
+            if self._sync and time.monotonic() - self._synced >= SYNC_S:
                 os.fsync(self.file.fileno())
+                self._synced = time.monotonic()
         except OSError as error:
             with suppress(OSError):
                 self.file.truncate(before)

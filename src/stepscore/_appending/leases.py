@@ -7,7 +7,7 @@ that has ended, or when it was not renewed for its term. Ages are differences of
 
 Whoever takes over makes the file with the next number, which the file system allows once: of two that try, one wins.
 The earlier file is removed after that, and whoever finds its own lease gone, or one with a higher number, has lost it
-and writes nothing more. What it may be writing at that very moment goes into a file that is no longer there:
+and writes nothing more. What it may be writing just then goes into a file that is no longer there:
 :func:`new_file` gives the new holder a copy of each journal under the same name.
 """
 
@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stepscore._appending.line_files import whole_lines
 from stepscore._files import atomic_path, create_once
-from stepscore._line_files import whole_lines
 from stepscore._locks import has_ended
 from stepscore._reading import shown
 from stepscore.errors import LeaseLostError, RunError

@@ -1,0 +1,17 @@
+"""Files that grow by whole lines, and leases of the folders they are in; for all rooms."""
+
+from stepscore._appending.leases import LEASE_S, Held, Lease, find_lease, is_leased, new_file, take_lease
+from stepscore._appending.line_files import MAX_LINE_BYTES, LineFile, whole_lines
+
+__all__ = [
+    "LEASE_S",
+    "MAX_LINE_BYTES",
+    "Held",
+    "Lease",
+    "LineFile",
+    "find_lease",
+    "is_leased",
+    "new_file",
+    "take_lease",
+    "whole_lines",
+]
