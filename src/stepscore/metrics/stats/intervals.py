@@ -6,6 +6,8 @@
 | mean | stratified BCa bootstrap | cluster-robust t |
 | other | stratified BCa bootstrap | clustered BCa bootstrap |
 
+Of 5,000 episodes or more, the BCa interval of a mean is computed without resampling and the error of any other
+statistic is that of fewer resamples; see :mod:`stepscore.metrics.stats.large_samples`.
 Where a sample is too small, or shows no variation, the ends are NaN and ``method`` states why.
 How often each interval covers the truth is measured in docs/methods/intervals.md.
 """
@@ -21,6 +23,12 @@ from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
 from stepscore.metrics.stats import bootstrap
+from stepscore.metrics.stats.large_samples import (
+    LARGE_RESAMPLES,
+    cornish_fisher_bca,
+    is_large,
+    linear_is_large,
+)
 from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
 from stepscore.metrics.stats.rate_intervals import (
     NO_INTERVAL,
@@ -31,7 +39,7 @@ from stepscore.metrics.stats.rate_intervals import (
     wilson_interval,
 )
 from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, pool_lonely
-from stepscore.types import Estimate
+from stepscore.types import Estimate, FloatArray
 
 MIN_CLUSTERS = 10
 """Under this many clusters their spread is not known well enough for an interval."""
@@ -169,6 +177,8 @@ def statistic_estimate(
     note = "undefined on this sample" if math.isnan(value) else too_small(sample)
     if note:
         return _estimate(sample, value, NO_INTERVAL, note)
+    large = is_large(sample.n, sample.units)
+    resamples = min(resamples, LARGE_RESAMPLES) if large else resamples
     drawn = bootstrap.statistic_replicates(func, sample, resamples, seed)
     replicates = drawn[np.isfinite(drawn)]
     undefined = resamples - len(replicates)
@@ -176,14 +186,27 @@ def statistic_estimate(
         return _estimate(sample, value, NO_INTERVAL, f"undefined on {undefined} of {resamples} resamples")
     if np.ptp(replicates) <= 1e-12 * np.max(np.abs(replicates)):
         return _estimate(sample, value, NO_INTERVAL, "no variation")
-    ends = bootstrap.bca_interval(
-        value,
-        replicates,
-        acceleration=bootstrap.statistic_acceleration(func, sample),
-        df=sample.units - len(np.unique(pool_lonely(sample.stratum))),
-        level=level,
-    )
+    df = sample.units - len(np.unique(pool_lonely(sample.stratum)))
+    if large:
+        return _estimate(sample, value, *_large_interval(value, replicates, df, level, seed, undefined))
+    acceleration = bootstrap.statistic_acceleration(func, sample)
+    ends = bootstrap.bca_interval(value, replicates, acceleration=acceleration, df=df, level=level)
     return _estimate(sample, value, *_bca_note(ends, level, resamples, seed, undefined))
+
+
+def _large_interval(
+    value: float, replicates: FloatArray, df: int, level: float, seed: int, undefined: int
+) -> tuple[tuple[float, float], str]:
+    """Return ``value +- t SE`` with the standard error of the replicates of a large sample, and its method."""
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(df, (1 + level) / 2)) * float(np.std(replicates, ddof=1))
+    # An end is t SE away, and the error of SE from B resamples is SE / sqrt(2 B).
+    error = float(stdtrit(df, (1 + level) / 2)) / math.sqrt(2 * len(replicates))
+    drawn = f"{len(replicates) + undefined} resamples{f', {undefined} undefined' if undefined else ''}, seed {seed}"
+    return (value - half, value + half), (
+        f"bootstrap t {percent_of(level)} ({drawn}; Monte Carlo error of an end {100 * error:.0f} % of SE)"
+    )
 
 
 def robust_t_interval(statistic: LinearStatistic, level: float) -> tuple[float, float]:
@@ -221,6 +244,10 @@ def linear_bca_interval(
     statistic: LinearStatistic, level: float, resamples: int, seed: int
 ) -> tuple[tuple[float, float], str]:
     """Return the BCa interval of a mean or difference of means that varies, and its method."""
+    if linear_is_large(statistic):
+        return cornish_fisher_bca(
+            statistic, level
+        ), f"BCa by Cornish-Fisher {percent_of(level)} (no resampling)"
     ends = bootstrap.bca_interval(
         statistic.value,
         bootstrap.linear_replicates(statistic, resamples, seed),

@@ -70,7 +70,7 @@ def _compare(sample: Sample, level: float, seed: int) -> Comparison:
         detectable = detectable_rate_difference(paired_rates_error(won, lost, sample.n), level)
     else:
         interval = difference_interval(mean, withheld, clustered=sample.clustered, level=level, seed=seed)
-        flips = sign_flip_test(sample.totals(gain), seed=seed)
+        flips = sign_flip_test(sample.totals(gain), episodes=sample.n, seed=seed)
         significance = larger_p_value(flips, bootstrap_t_test(mean, seed=seed), sample.units)
         detectable = detectable_difference(mean.standard_error, mean.degrees_of_freedom, level)
     return build_comparison(

@@ -1,7 +1,8 @@
 """Significance tests of a difference between two arms, and the correction for multiple comparisons.
 
 All are two-sided. Small cases are enumerated exactly; larger ones draw 9,999 arrangements with a seed and
-count the observed one among them, so that no p-value is ever 0 (Phipson and Smyth 2010).
+count the observed one among them, so that no p-value is ever 0 (Phipson and Smyth 2010). Samples of thousands take
+the limit of these draws instead (:mod:`stepscore.metrics.stats.large_samples`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.bootstrap import batches
+from stepscore.metrics.stats.large_samples import (
+    flipped_signs_p_value,
+    is_large,
+    is_spread_out,
+    normal_p_value,
+    permutation_is_large,
+)
 from stepscore.types import FloatArray, IntArray
 
 N_DRAWS = 9999
@@ -59,13 +67,18 @@ class Stratum:
     weight: float
 
 
-def sign_flip_test(totals: FloatArray, *, seed: int = 0) -> Significance:
+def sign_flip_test(totals: FloatArray, *, episodes: int | None = None, seed: int = 0) -> Significance:
     """Test whether paired differences are symmetric about 0: each unit's sign is then as likely either way.
 
     The statistic is the absolute sum of differences; dividing it by its standard error would change no
     p-value, because flips leave the sum of squares as it is. It is a test of symmetry: skewed differences of mean
     0 are rejected too often, which :mod:`stepscore.metrics.stats.studentised` corrects. Units are pairs, or
     clusters of pairs whose summed difference flips as one. A difference of 0 has no sign and changes nothing.
+
+    Args:
+        totals: The difference of each unit.
+        episodes: Pairs in all of them; by default one each.
+        seed: Seed of the drawn signs.
     """
     if len(totals) == 0:
         return Significance(math.nan, "sign-flip (no pairs)")
@@ -78,6 +91,8 @@ def sign_flip_test(totals: FloatArray, *, seed: int = 0) -> Significance:
         bits = (np.arange(2**free)[:, None] >> np.arange(free)) & 1
         sums = moving[:1].sum() + (1 - 2 * bits) @ moving[1:]
         return Significance(float(np.mean(np.abs(sums) >= threshold)), "sign-flip (exact)")
+    if is_large(len(totals) if episodes is None else episodes, len(moving)) and is_spread_out(moving):
+        return Significance(flipped_signs_p_value(moving, 1 / (N_DRAWS + 1)), "sign-flip (limit)")
     rng = np.random.default_rng(seed)
     reached = 0
     for size in batches(N_DRAWS, len(moving)):
@@ -124,6 +139,9 @@ def permutation_test(strata: list[Stratum], *, studentised: bool = True, seed: i
     if splits <= _MAX_EXACT_SPLITS:
         found = _statistic(prepared, _every_arrangement(strata), studentised=studentised)
         return Significance(float(np.mean(found >= threshold)), f"{name} (exact)")
+    parts, sizes = [stratum.totals for stratum in prepared], [stratum.sizes for stratum in prepared]
+    if permutation_is_large(parts, sizes, [stratum.first for stratum in strata], studentised=studentised):
+        return Significance(normal_p_value(observed, 1 / (N_DRAWS + 1)), f"{name} (limit)")
     rng = np.random.default_rng(seed)
     reached = 0
     if not studentised and _counts_suffice(strata):

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from stepscore.metrics.stats.bootstrap import batches
+from stepscore.metrics.stats.large_samples import bootstrap_t_p_value, linear_is_large
 from stepscore.metrics.stats.linear_statistic import LinearStatistic
 from stepscore.metrics.stats.significance import Significance
 from stepscore.types import FloatArray
@@ -53,6 +54,11 @@ def bootstrap_t_test(statistic: LinearStatistic, *, seed: int = 0) -> Significan
     spread = sum(len(t) / (len(t) - 1) * float(t @ t) if len(t) > 1 else math.nan for t in groups)
     if not spread > 0:
         return Significance(math.nan, "bootstrap-t (no variation)")
+    if linear_is_large(statistic):
+        p = bootstrap_t_p_value(
+            statistic.contributions, statistic.value / math.sqrt(spread), 2 / (T_DRAWS + 1)
+        )
+        return Significance(p, "bootstrap-t (limit)")
     sources = _sources(
         groups, [statistic.coefficients[statistic.stratum == code][0] for code in range(len(groups))]
     )
