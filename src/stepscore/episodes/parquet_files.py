@@ -46,22 +46,28 @@ def open_parquet(path: Path, error: Error) -> Iterator[Any]:
         raise error(f"Cannot read {shown(path)} as parquet: {str(problem)[:200]}.") from problem
 
 
-def read_parquet(path: Path, error: Error, columns: Sequence[str] | None = None) -> Any:
-    """Return the table in a file, or only some of its columns."""
+def read_parquet(
+    path: Path, error: Error, columns: Sequence[str] | None = None, *, row_group: int | None = None
+) -> Any:
+    """Return the table in a file, or only some of its columns, or only one of its row groups."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with open_parquet(path, error) as file:
         schema, metadata = file.schema_arrow, file.metadata
         names = list(schema.names) if columns is None else list(columns)
-        check_size(file, names, path, error)
+        groups = None if row_group is None else [row_group]
+        n_rows = metadata.num_rows if row_group is None else metadata.row_group(row_group).num_rows
+        check_size(file, names, path, error, row_groups=groups)
         texts = [name for name in names if _is_text(schema.field(name).type)]
         with path.open("rb") as raw, pq.ParquetFile(raw, read_dictionary=texts) as compact:
             if any(pa.types.is_nested(schema.field(name).type) for name in names):
-                table = _read_by_batches(compact, names, path, error)
+                table = _read_by_batches(compact, names, path, error, groups)
+            elif row_group is not None:
+                table = compact.read_row_group(row_group, columns=names, use_threads=False)
             else:
                 table = compact.read(columns=names) if columns is not None else compact.read()
-        left = MAX_TABLE_BYTES - 8 * metadata.num_rows * len(names)
+        left = MAX_TABLE_BYTES - 8 * n_rows * len(names)
         for name in texts:
             left -= _text_bytes(table.column(name))
             if left < 0:
@@ -70,12 +76,14 @@ def read_parquet(path: Path, error: Error, columns: Sequence[str] | None = None)
         return table.cast(pa.schema(fields, metadata=table.schema.metadata))
 
 
-def _read_by_batches(file: Any, columns: Sequence[str], path: Path, error: Error) -> Any:
+def _read_by_batches(
+    file: Any, columns: Sequence[str], path: Path, error: Error, row_groups: Sequence[int] | None = None
+) -> Any:
     """Return the table, read a little at a time: texts inside of lists are written out as they are read."""
     import pyarrow as pa
 
     batches, size = [], 0
-    for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+    for batch in file.iter_batches(_BATCH_ROWS, row_groups=row_groups, columns=list(columns)):
         batches.append(batch)
         size += batch.nbytes
         if size > MAX_TABLE_BYTES:
@@ -83,13 +91,17 @@ def _read_by_batches(file: Any, columns: Sequence[str], path: Path, error: Error
     return pa.Table.from_batches(batches) if batches else file.read(columns=list(columns))
 
 
-def check_size(file: Any, columns: Sequence[str], path: Path, error: Error) -> None:
+def check_size(
+    file: Any, columns: Sequence[str], path: Path, error: Error, *, row_groups: Sequence[int] | None = None
+) -> None:
     """Raise ``error`` where reading these columns of an open file would take more than ``MAX_TABLE_BYTES``."""
     metadata, wanted = file.metadata, set(columns)
-    claimed = 8 * metadata.num_rows * len(wanted)
-    if metadata.num_rows < 0 or claimed > MAX_TABLE_BYTES:
-        raise error(_too_large(path, f"{metadata.num_rows} rows of {len(wanted)} columns"))
-    for number in range(metadata.num_row_groups):
+    numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+    n_rows = metadata.num_rows if row_groups is None else sum(metadata.row_group(i).num_rows for i in numbers)
+    claimed = 8 * n_rows * len(wanted)
+    if n_rows < 0 or claimed > MAX_TABLE_BYTES:
+        raise error(_too_large(path, f"{n_rows} rows of {len(wanted)} columns"))
+    for number in numbers:
         group = metadata.row_group(number)
         for column in range(group.num_columns):
             chunk = group.column(column)

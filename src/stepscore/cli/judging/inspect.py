@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -54,6 +53,9 @@ def inspect(
         raise typer.Exit(1)
 
 
+_LABELS = ("successes", "failures", "unlabelled", "with stages", "with subgoals", "with a recorded curve")
+
+
 def survey(episodes: Episodes) -> dict[str, Any]:
     """Return what a source holds, as plain values. Opens every video's header; decodes nothing."""
     from rich.progress import track
@@ -63,9 +65,14 @@ def survey(episodes: Episodes) -> dict[str, Any]:
     problems = [{"where": where, "why": why} for where, why in episodes.problems]
     cameras: dict[tuple[str, str, str], int] = Counter()
     seconds: list[float] = []
-    listed: list[Episode] = []
+    first: list[str] = []
+    tasks: dict[str, Counter[str]] = defaultdict(Counter)
+    labels = dict.fromkeys(_LABELS, 0)
     for episode in track(episodes, "Reading headers", console=err(), transient=True):
-        listed.append(episode)
+        first += [episode.id] if len(first) < 3 else []
+        tasks[episode.task or episode.instruction][episode.policy or "unknown"] += 1
+        for name in _labels(episode):
+            labels[name] += 1
         for name, view in episode.views.items():
             try:
                 info = view.info()
@@ -79,8 +86,8 @@ def survey(episodes: Episodes) -> dict[str, Any]:
         "reader": episodes.reader,
         "rules": list(episodes.rules),
         "episodes": len(episodes),
-        "first_ids": [episode.id for episode in listed[:3]],
-        "tasks": _tasks(listed),
+        "first_ids": first,
+        "tasks": [{"task": task, "policies": dict(sorted(n.items()))} for task, n in sorted(tasks.items())],
         "cameras": [
             {"name": name, "size": size, "fps": fps, "episodes": n}
             for (name, size, fps), n in sorted(cameras.items())
@@ -88,28 +95,20 @@ def survey(episodes: Episodes) -> dict[str, Any]:
         "seconds": {"shortest": min(seconds), "longest": max(seconds), "total": sum(seconds)}
         if seconds
         else None,
-        "labels": _labels(listed),
+        "labels": labels,
         "problems": problems,
     }
 
 
-def _tasks(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for episode in episodes:
-        counts[episode.task or episode.instruction][episode.policy or "unknown"] += 1
-    return [{"task": task, "policies": dict(sorted(n.items()))} for task, n in sorted(counts.items())]
-
-
-def _labels(episodes: Sequence[Episode]) -> dict[str, int]:
-    success = [episode.labels.success for episode in episodes]
-    return {
-        "successes": success.count(True),
-        "failures": success.count(False),
-        "unlabelled": success.count(None),
-        "with stages": sum(bool(episode.labels.stages) for episode in episodes),
-        "with subgoals": sum(bool(episode.subgoals) for episode in episodes),
-        "with a recorded curve": sum(bool(episode.recorded) for episode in episodes),
+def _labels(episode: Episode) -> list[str]:
+    """Return which of the counts of labels an episode belongs to."""
+    success = {True: "successes", False: "failures", None: "unlabelled"}[episode.labels.success]
+    has = {
+        "with stages": bool(episode.labels.stages),
+        "with subgoals": bool(episode.subgoals),
+        "with a recorded curve": bool(episode.recorded),
     }
+    return [success, *(name for name, one in has.items() if one)]
 
 
 def _tables(contents: dict[str, Any]) -> list[PrintedTable]:

@@ -38,6 +38,7 @@ from stepscore.errors import ManifestError, OptionError
 from stepscore.types import FloatArray, SuccessMode
 
 Kind = Literal["success", "subgoal", "stage", "progress"]
+_ROWS_AT_A_TIME = 4096
 COLUMNS = ("episode_id", "kind", "name", "start_s", "end_s", "value", "author", "created")
 
 
@@ -178,7 +179,8 @@ def read_labels(path: Path) -> Mapping[str, tuple[Label, ...]]:
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     if path.suffix == ".parquet":
-        yield from enumerate(read_parquet(path, ManifestError).to_pylist(), start=1)
+        batches = read_parquet(path, ManifestError).to_batches(max_chunksize=_ROWS_AT_A_TIME)
+        yield from enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
         return
     text = read_text(path, ManifestError)
     if path.suffix == ".csv":

@@ -1,4 +1,4 @@
-"""Rows of many episodes in one file: read once, then a few microseconds per episode."""
+"""Rows of many episodes in one file: read once, or a row group at a time, then a few microseconds per episode."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 from stepscore._reading import check_regular
 from stepscore.episodes.naming import safe_name
 from stepscore.episodes.readers.curve_rows import Rows, is_empty, read_large
+from stepscore.episodes.readers.large_tables.paged_rows import PagedRows, distinct_cells, paged_rows
 from stepscore.errors import CurveError
 from stepscore.types import IntArray
 
@@ -31,12 +32,12 @@ class GroupedRows:
     """The rows of a file by episode. Rows of an episode need not be adjacent; their order is kept.
 
     Attributes:
-        rows: All rows.
+        rows: All rows; of a large Parquet file a few row groups at a time.
         key: The column they are grouped by.
         groups: Positions of each episode's rows.
     """
 
-    rows: Rows
+    rows: Rows | PagedRows
     key: Key
     groups: Mapping[str, IntArray]
 
@@ -69,9 +70,37 @@ def grouped_rows(path: Path, key: Key) -> GroupedRows:
 def _load(path: str, key: Key, mtime_ns: int, size: int) -> GroupedRows:
     # Time and size are part of the cache's key, so that a file that was written again is read again.
     del mtime_ns, size
-    rows = read_large(Path(path))
     numbers: dict[str, int] = {}
+    paged = paged_rows(Path(path))
+    if paged is not None:
+        codes = np.concatenate([_page_codes(page, key, numbers) for page in paged.pages([key])])
+        if not _scattered(paged, codes, len(numbers)):
+            return _grouped(paged, key, numbers, codes)
+        numbers = {}
+    rows = read_large(Path(path))
     codes = np.array([numbers.setdefault(name, len(numbers)) for name in _names(rows, key)], dtype=np.int64)
+    return _grouped(rows, key, numbers, codes)
+
+
+def _page_codes(page: Rows, key: Key, numbers: dict[str, int]) -> IntArray:
+    """Return the number of each row's episode; new episodes are added to ``numbers``."""
+    names, places = distinct_cells(page.columns[key])
+    if key == "episode_id" and all(isinstance(name, str) and not is_empty(name) for name in names):
+        known = [numbers.setdefault(str(name), len(numbers)) for name in names]
+        return np.array(known, dtype=np.int64)[places]
+    return np.array([numbers.setdefault(name, len(numbers)) for name in _names(page, key)], dtype=np.int64)
+
+
+def _scattered(rows: PagedRows, codes: IntArray, episodes: int) -> bool:
+    """Return whether the rows of an episode lie in several row groups: each would be read again and again."""
+    first = np.full(episodes, len(rows))
+    np.minimum.at(first, codes, np.arange(len(codes)))
+    last = np.zeros(episodes, dtype=np.int64)
+    np.maximum.at(last, codes, np.arange(len(codes)))
+    return float(np.mean(rows.page_of(last) - rows.page_of(first))) > 1.0
+
+
+def _grouped(rows: Rows | PagedRows, key: Key, numbers: dict[str, int], codes: IntArray) -> GroupedRows:
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(numbers) + 1))
     groups: dict[str, IntArray] = {}

@@ -168,7 +168,7 @@ def read_rows(path: Path) -> Rows:
     _check_size(path, MAX_TEXT_BYTES)
     with _reading(path):
         if _suffix(path) == ".parquet":
-            return _from_arrow(path, read_parquet(path, CurveError))
+            return rows_from_arrow(path, read_parquet(path, CurveError))
         if _suffix(path) == ".jsonl":
             return _read_jsonl(path)
         return _read_csv(path)
@@ -194,7 +194,7 @@ def read_large(path: Path) -> Rows:
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, pa.string())),
         )
-    return _from_arrow(path, table.rename_columns(list(names)))
+    return rows_from_arrow(path, table.rename_columns(list(names)))
 
 
 @contextmanager
@@ -270,7 +270,8 @@ def _read_jsonl(path: Path) -> Rows:
     return Rows(path, columns, np.array(numbers, dtype=np.int64))
 
 
-def _from_arrow(path: Path, table: Any) -> Rows:
+def rows_from_arrow(path: Path, table: Any, first: int = 1) -> Rows:
+    """Return the rows of an Arrow table, numbered from ``first``."""
     import pyarrow as pa
 
     def cells(column: Any) -> Cells:
@@ -284,4 +285,4 @@ def _from_arrow(path: Path, table: Any) -> Rows:
     columns = {name: cells(table.column(name)) for name in table.column_names}
     stated = table.schema.metadata or {}
     metadata = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in stated.items()}
-    return Rows(path, columns, np.arange(1, table.num_rows + 1), metadata)
+    return Rows(path, columns, np.arange(first, first + table.num_rows), metadata)

@@ -8,19 +8,25 @@ the same in all rows of an episode.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from stepscore._reading import shown
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.readers.curve_groups import GroupedRows, grouped_rows
 from stepscore.episodes.readers.curve_rows import SUFFIXES, Rows, column_names, is_empty
+from stepscore.episodes.readers.large_tables.paged_rows import PagedRows, constant_cells
 from stepscore.episodes.source import Listing, ReadOptions
 from stepscore.errors import CurveError, ManifestError, OptionError
 
 EPISODE_COLUMNS = ("instruction", "task", "policy", "robot", "dataset", "pair", "success")
 """Columns that describe an episode. They may be empty in some of its rows, and must agree in the others."""
+
+Fields = Mapping[str, str | None]
+"""What the columns state of an episode; ``None`` where they are empty."""
 
 _SUCCESS = {"1": 1.0, "0": 0.0, "true": 1.0, "false": 0.0}
 
@@ -65,9 +71,11 @@ def _episodes(path: Path, table: GroupedRows, stated: Sequence[str]) -> list[Epi
     """Return the episodes by id; one whose rows contradict each other holds the error, unless all do."""
     episodes: list[Episode] = []
     first: ManifestError | None = None
+    described = _described(table, stated)
     for name in sorted(table):
         try:
-            episodes.append(_episode(path, name, table, stated))
+            fields = described.get(name) or _fields(path, name, table, stated)
+            episodes.append(_episode(path, name, fields))
         except ManifestError as error:
             first = first or error
             episodes.append(Episode(id=name, instruction="", source=str(path), error=str(error)))
@@ -76,9 +84,31 @@ def _episodes(path: Path, table: GroupedRows, stated: Sequence[str]) -> list[Epi
     return episodes
 
 
-def _episode(path: Path, name: str, table: GroupedRows, stated: Sequence[str]) -> Episode:
-    rows = Rows(path, {c: table.rows.columns[c] for c in stated}, table.rows.numbers).take(table.groups[name])
-    fields = {column: _constant(rows, column, name) for column in stated}
+def _described(table: GroupedRows, stated: Sequence[str]) -> dict[str, Fields]:
+    """Return what the columns of a large table state of each episode, but for those that contradict themselves."""
+    if not isinstance(table.rows, PagedRows):
+        return {}
+    codes = np.empty(len(table.rows), dtype=np.int64)
+    for code, places in enumerate(table.groups.values()):
+        codes[places] = code
+    columns, contradicting = constant_cells(table.rows, codes, len(table), stated, _text)
+    return {
+        name: {column: columns[column][code] for column in stated}
+        for code, name in enumerate(table)
+        if code not in contradicting
+    }
+
+
+def _fields(path: Path, name: str, table: GroupedRows, stated: Sequence[str]) -> Fields:
+    if isinstance(table.rows, PagedRows):
+        rows = table.of(name)
+    else:
+        chosen = {column: table.rows.columns[column] for column in stated}
+        rows = Rows(path, chosen, table.rows.numbers).take(table.groups[name])
+    return {column: _constant(rows, column, name) for column in stated}
+
+
+def _episode(path: Path, name: str, fields: Fields) -> Episode:
     success = fields.get("success")
     labels = Labels()
     if success is not None:

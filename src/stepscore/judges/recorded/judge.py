@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore._reading import check_hashable, read_json
+from stepscore._reading import check_hashable, check_regular, read_json
 from stepscore.episodes import Episode
 from stepscore.episodes.readers import SUFFIXES, Key, Rows, column_names, grouped_rows, read_rows
 from stepscore.errors import CurveError, OptionError
@@ -121,7 +121,7 @@ class Recorded:
 
     def _rows(self, file: Path, episode: Episode) -> Rows:
         """Return the rows of this episode: all of a file of its own, or those with its key."""
-        names = column_names(file)
+        names = _columns_of(file)
         key = next((key for key in _KEYS if key in names), None)
         if key is None:
             if self._is_given(file):
@@ -197,6 +197,18 @@ def _content_digest(path: Path) -> str:
             except CurveError:
                 stats.append((name, "", 0, 0))
     return _digest_of(tuple(stats))
+
+
+def _columns_of(path: Path) -> tuple[str, ...]:
+    """Return the columns of a file, read once while it does not change."""
+    status = check_regular(path, CurveError)
+    return _read_columns(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read_columns(path: Path, mtime_ns: int, size: int) -> tuple[str, ...]:
+    del mtime_ns, size  # part of the cache's key, so that a file that was written again is read again
+    return column_names(path)
 
 
 @lru_cache(maxsize=8)

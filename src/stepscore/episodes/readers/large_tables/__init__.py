@@ -1,0 +1,1 @@
+"""Tables too large to hold: Parquet files that are read a row group at a time."""
