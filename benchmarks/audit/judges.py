@@ -96,9 +96,9 @@ AUDITS: Mapping[str, Audited] = {
     "sarm": Audited("sarm", {}, model="sarm"),
     "similarity": Audited("similarity", {"form": "projection", "clip": True}, goal="last-success"),
     "hop": Audited(
-        "hop", {"points": 8}, model_options=UNGATED, probes=FEWER, full=True, small=True, goal="last-success"
+        "hop", {"points": 4}, model_options=UNGATED, probes=FEWER, full=True, small=True, goal="last-success"
     ),
-    "procvlm": Audited("procvlm", {"points": 8}, model_options=UNGATED, probes=FEWER, full=True, small=True),
+    "procvlm": Audited("procvlm", {"points": 4}, model_options=UNGATED, probes=FEWER, full=True, small=True),
 }
 
 
@@ -178,10 +178,11 @@ def print_table(columns: Mapping[str, Callable[[str], ProbeResult | None]]) -> N
     """Print every probe beside every judge, as Markdown."""
     print("| probe | good | " + " | ".join(columns) + " |")
     print("|---" * (len(columns) + 2) + "|")
-    for name, probe in PROBES.items():
-        cells = [cell(result(name)) for result in columns.values()]
-        if any(cells):
-            print(f"| `{name}` | {probe.bound} | " + " | ".join(cells) + " |")
+    for name in (*PROBES, "again", "denser"):
+        results = [result(name) for result in columns.values()]
+        bound = next((result.bound for result in results if result is not None), None)
+        if bound is not None:
+            print(f"| `{name}` | {bound} | " + " | ".join(cell(result) for result in results) + " |")
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from stepscore.analysis import JudgeAgreement, agreement_with_baselines
 from stepscore.audit.again import repeated, resampled
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes
-from stepscore.audit.plan import AGAIN_SHARE, AuditPlan, make_plan
+from stepscore.audit.plan import AuditPlan, again_count, make_plan
 from stepscore.audit.probe import Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import choose_probes
 from stepscore.audit.probes.time import distance
@@ -42,9 +42,6 @@ TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
 """Judges that know nothing of a task; what they pass, a judge passes without knowing anything."""
 
 AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
-MOST_AGAIN = 40
-"""Most episodes that are judged again."""
-
 WORST_EPISODES = 6
 """Episodes that the result of a probe names, at most, where it is not passed."""
 
@@ -160,7 +157,7 @@ class _Runner:
         """Return how far the judge's answers move when it is asked again, and when it samples more densely."""
         if not judge.models or (self.options.probes is not None and "again" not in self.options.probes):
             return []
-        some = plan.episodes if self.options.full else plan.episodes[: _again_count(len(plan.episodes))]
+        some = plan.episodes if self.options.full else plan.episodes[: again_count(len(plan.episodes))]
         found = [self._again(some, repeated(judge), main, "again", AGAIN_BOUND, AGAIN_EXPECTED)]
         try:
             denser, option = resampled(judge)
@@ -218,10 +215,6 @@ class _Runner:
 AGAIN_EXPECTED = "asked once more, it answers the same"
 DENSER_EXPECTED = "sampled twice as densely, the curve is the same"
 DISTANCE_NAME = "distance of the curves"
-
-
-def _again_count(n: int) -> int:
-    return min(MOST_AGAIN, max(1, math.floor(AGAIN_SHARE * n)))
 
 
 def probe_result(
