@@ -13,12 +13,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
 
 from benchmarks.audit.simulated_truth import COUNTERFACTUALS, POLICIES, TASKS, SimulatedTruth, simulate_truth
+from stepscore.analysis import agreement_with_baselines
 from stepscore.audit import PROBES, AuditPlan, Context, Outcome, ProbeResult, make_plan, probe_result
+from stepscore.judges import Judge
 from stepscore.metrics.stats import wilson_interval
+from stepscore.runs import score
 from tests.audit.planted_judges import EXPECTED_IN_SIMULATION, PlantedJudge, agrees, answers, planted_judges
 
 MOST_FLAGS = 0.05
@@ -62,16 +68,23 @@ def print_oracle(found: list[Found]) -> float:
             + "".join(f"{name} {counts[name]:2}  " for name in OUTCOMES)
             + f"{spread:16} n >= {least}"
         )
-    decisions = Counter(result.outcome for one in found for result in one.values())
-    total = sum(decisions.values())
-    flags = decisions["fail"]
-    low, high = wilson_interval(flags, total)
+    every = [result for one in found for result in one.values()]
+    moved = [result for result in every if result.family not in ("camera", "image")]
+    print_flags("All probes", every)
+    print_flags("Without those that change pixels alone", moved)
+    return sum(result.outcome == "fail" for result in every) / len(every)
+
+
+def print_flags(title: str, results: list[ProbeResult]) -> None:
+    """Print how many decisions had which outcome, and the share of fails with its interval."""
+    counts, total = Counter(result.outcome for result in results), len(results)
+    low, high = wilson_interval(counts["fail"], total)
     print(
-        f"\n{total} decisions: " + ", ".join(f"{decisions[name]} {name}" for name in OUTCOMES) + ".\n"
-        f"False flags: {flags} of {total} = {100 * flags / total:.1f} % "
+        f"\n{title}: {total} decisions, "
+        + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES)
+        + f".\nFalse flags: {counts['fail']} of {total} = {100 * counts['fail'] / total:.1f} % "
         f"[{100 * low:.1f}, {100 * high:.1f}] (at most {100 * MOST_FLAGS:g} %)"
     )
-    return flags / total
 
 
 def print_kit(found: Mapping[str, list[Found]]) -> None:
@@ -97,6 +110,34 @@ def print_kit(found: Mapping[str, list[Found]]) -> None:
             listed = ", ".join(f"{outcome} {count}x" for outcome, count in counts.items())
             effects = " ".join(f"{one[probe].effect.value:.2f}" for one in audits)
             print(f"    {probe}: stated {stated[probe]}, got {listed} of {seeds} (effects {effects})")
+
+
+AGREEMENT = ("balanced accuracy", "progress MAE", "progress tau", "progress EPR")
+
+
+def print_agreement(seed: int, scenes: int) -> None:
+    """Print how far every planted judge agrees with labels: it finds what no probe does."""
+    truth = simulate_truth(seed, scenes)
+    judges = planted_judges(truth.episodes, truth.others, favoured=FAVOURED, success_at=1.0)
+    print(f"\nAgreement with labels, seed {seed}: {', '.join(AGREEMENT)}, whom its final progress favours")
+    for fault, judge in judges.items():
+        with tempfile.TemporaryDirectory() as folder:
+            run = score(truth.episodes, cast(Judge, judge), Path(folder) / "run")
+            found = agreement_with_baselines([run])
+        values = {
+            row["metric"].removeprefix("judge:"): row["value"]
+            for row in found.to_dicts()
+            if row["group"]["judge"] == fault and "baseline_for" not in row["group"]
+        }
+        favoured = {
+            f"{pair.favoured} over {pair.other}"
+            for one in found.policies
+            if one.quantity == "progress"
+            for pair in one.flagged
+        }
+        known = [values.get(name) for name in AGREEMENT]
+        cells = "".join("unknown  " if value is None else f"{value:7.2f}  " for value in known)
+        print(f"{fault:24}{cells}{', '.join(sorted(favoured)) or 'nobody'}")
 
 
 def main() -> None:
@@ -126,6 +167,7 @@ def main() -> None:
     flags = print_oracle(oracle)
     if given.kit_seeds:
         print_kit(kit)
+        print_agreement(given.first_seed, given.scenes)
     sys.exit(flags > MOST_FLAGS)
 
 
