@@ -54,7 +54,7 @@ class Questions:
         for number in range(count):
             if episode.id == self.dies_in and number == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
-            parts = (FrameRef("top", number), f"How far is {episode.id}?")
+            parts = (FrameRef(episode.main_view, number), f"How far is {episode.id}?")
             answer = await ask(Generate(Prompt((Turn("user", parts),)), max_tokens=8))
             assert isinstance(answer, Answer)
             values.append(len(answer.text) % 7 / 7)
