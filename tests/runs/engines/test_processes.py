@@ -132,8 +132,10 @@ def test_a_judge_that_another_process_cannot_load_is_refused_with_a_sentence(
 
 def test_the_usual_engine_is_one_process_and_for_a_served_model_always(tmp_path: Path) -> None:
     options, here, served = CallOptions(connections=5), Asking(), Asking(MockModel("1", served=True))
-    assert choose_engine("auto", here, None, options) == LocalEngine(1)
-    assert choose_engine("auto", here, 1, options) == LocalEngine(1)
+    assert choose_engine("auto", here, None, options) == LocalEngine(2)  # one is decoded while one is scored
+    assert choose_engine("auto", here, 1, options) == LocalEngine(2)
+    assert choose_engine("auto", stepscore.get_judge("linear-time"), None, options) == LocalEngine(1)
+    assert choose_engine("local", here, 1, options) == LocalEngine(1)
     assert choose_engine("auto", here, 4, options) == ProcessEngine(4)
     assert choose_engine("auto", served, 4, options) == LocalEngine(4)
     assert choose_engine("auto", served, None, options) == LocalEngine(5)

@@ -12,6 +12,9 @@ from stepscore.runs.journal import Entry, Journal
 from stepscore.runs.model_client import ModelClient
 from stepscore.types import Usage
 
+IN_FLIGHT = 2
+"""Episodes in flight at a model in process: the frames of the next are decoded while it scores one."""
+
 MAX_WORKERS = 4096
 """Most episodes in flight in one process, and most processes."""
 
@@ -66,8 +69,8 @@ class Engine(Protocol):
         """Its name."""
 
     @property
-    def workers(self) -> int | None:
-        """Episodes in flight, or processes that judge; ``None`` where a cluster decides. ``run.json`` keeps it."""
+    def workers(self) -> int:
+        """Episodes in flight, or processes that judge; ``run.json`` keeps it."""
 
     def run(self, work: Work) -> None:
         """Judge what the journal does not hold yet.

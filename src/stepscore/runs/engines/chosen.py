@@ -6,7 +6,7 @@ import os
 
 from stepscore.errors import UnknownNameError
 from stepscore.judges import Judge
-from stepscore.runs.engines.base import Engine
+from stepscore.runs.engines.base import IN_FLIGHT, Engine
 from stepscore.runs.engines.cluster import RayEngine
 from stepscore.runs.engines.local import LocalEngine
 from stepscore.runs.engines.processes import ProcessEngine
@@ -38,4 +38,6 @@ def choose_engine(
     served = any(model.capabilities.served for model in judge.models)
     if engine == "auto" and not served and workers is not None and workers > 1:
         return ProcessEngine(workers)
+    if engine == "auto" and judge.models and not served and workers in (None, 1):
+        return LocalEngine(IN_FLIGHT)
     return LocalEngine(call_options.workers(judge.models) if workers is None else workers)
