@@ -69,8 +69,8 @@ class Engine(Protocol):
         """Its name."""
 
     @property
-    def workers(self) -> int:
-        """Episodes in flight, or processes that judge; ``run.json`` keeps it."""
+    def workers(self) -> int | None:
+        """Episodes in flight, or processes that judge; ``None`` where a cluster decides. ``run.json`` keeps it."""
 
     def run(self, work: Work) -> None:
         """Judge what the journal does not hold yet.
