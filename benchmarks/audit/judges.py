@@ -163,26 +163,26 @@ def made(work: Path, name: str, one: Audited) -> Audit:
 
 
 def cell(result: ProbeResult | None) -> str:
-    """Return an effect with its interval, n and outcome."""
+    """Return outcome, effect with its interval, and n; empty where it was not asked for."""
     if result is None:
         return ""
     effect = result.effect
-    if result.reason or not effect.n:
-        return "undecided, n 0"
+    if not effect.n:
+        return "n 0"
     interval = "" if math.isnan(effect.lo) else f" [{effect.lo:.2f}, {effect.hi:.2f}]"
     outcome = f"**{result.outcome}**" if result.outcome == "fail" else result.outcome
-    return f"{effect.value:.2f}{interval}, {effect.n}, {outcome}"
+    return f"{outcome} {effect.value:.2f}{interval}, {effect.n}".replace("-0.00", "0.00")
 
 
 def print_table(columns: Mapping[str, Callable[[str], ProbeResult | None]]) -> None:
-    """Print every probe beside every judge, as Markdown."""
+    """Print every probe that has a known effect beside every judge, as Markdown."""
     print("| probe | good | " + " | ".join(columns) + " |")
     print("|---" * (len(columns) + 2) + "|")
     for name in (*PROBES, "again", "denser"):
         results = [result(name) for result in columns.values()]
-        bound = next((result.bound for result in results if result is not None), None)
-        if bound is not None:
-            print(f"| `{name}` | {bound} | " + " | ".join(cell(result) for result in results) + " |")
+        known = [result for result in results if result is not None and result.effect.n]
+        if known:
+            print(f"| `{name}` | {known[0].bound} | " + " | ".join(map(cell, results)) + " |")
 
 
 def main() -> None:
@@ -195,6 +195,7 @@ def main() -> None:
     make_dataset(given.work / "sim", SEED, SCENES)
     names = [name for name in AUDITS if name in given.only or name.partition(",")[0] in given.only.split(",")]
     columns: dict[str, Callable[[str], ProbeResult | None]] = {}
+    trivial: dict[str, Callable[[str], ProbeResult | None]] = {}
     for name in names:
         started = time.process_time()
         with warnings.catch_warnings():
@@ -202,14 +203,14 @@ def main() -> None:
             found = made(given.work, name, AUDITS[name])
         columns[name] = found.result
         for judge in dict.fromkeys(result.judge for result in found.trivial):
-            columns[judge] = partial(found.result, judge=judge)
+            trivial[judge] = partial(found.result, judge=judge)
         counts = ", ".join(f"{count} {outcome}" for outcome, count in found.counts().items())
         print(
             f"{name}: {found.episodes} episodes, {counts}; {found.cost:.1f} times the cost of judging once, "
             f"{found.decoded} frames decoded, {time.process_time() - started:.0f} CPU s",
             flush=True,
         )
-    print_table(columns)
+    print_table(columns | trivial)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ from stepscore.errors import StepScoreError
 BUDGET = 10.0
 """Most cost of an audit, as a multiple of judging the episodes once."""
 
-AGAIN_SHARE, MOST_AGAIN, AGAIN_COST = 0.5, 40, 3.0
-"""Share of the episodes that are judged again, and with twice as dense sampling; most of them; the cost of both."""
+AGAIN_SHARE, MOST_AGAIN, AGAIN_COST = 0.5, 40, 1.5
+"""Share of the episodes that are judged again and sampled twice as densely, most of them, and what both cost."""
 
-HEADLINE_EPISODES = 60
+HEADLINE_EPISODES = 40
 """Episodes that a headline probe gets before the others get any."""
 
 
@@ -148,14 +148,14 @@ def _ordered(episodes: Sequence[Episode], seed: int) -> list[Episode]:
 
 def again_count(n: int) -> int:
     """Return how many of ``n`` episodes are judged again by default."""
-    return min(MOST_AGAIN, math.ceil(AGAIN_SHARE * n))
+    return min(MOST_AGAIN, max(1, math.floor(AGAIN_SHARE * n)))
 
 
 def _shares(probes: Sequence[Probe], eligible: Mapping[str, int], n: int, *, full: bool) -> dict[str, int]:
     """Return how many episodes each probe gets."""
     if full:
         return dict(eligible)
-    left = (BUDGET - 1.0) * n - AGAIN_COST * again_count(n)
+    left = (BUDGET - 1.0 - AGAIN_COST) * n
     shares: dict[str, int] = {}
     first = [probe for probe in probes if probe.headline]
     for probe, others in [(probe, len(first) - i) for i, probe in enumerate(first)]:
