@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from stepscore.audit import (
     PROBES,
+    TRIVIAL_JUDGES,
     AuditOptions,
     Bound,
     Context,
@@ -253,3 +255,18 @@ def test_a_probe_that_is_not_passed_names_its_worst_episodes_and_one_that_passes
         "changed": failed.worst[0].changed,
         "effect": effects[0],
     }
+
+
+def test_with_goal_images_the_similarity_with_them_stands_beside_the_judge(tmp_path: Path) -> None:
+    source = write_toy_rollouts(tmp_path / "toys", scenes=2)
+    options = AuditOptions(probes=["frozen-last", "slowed"], full=True)
+    plain = audit(open_episodes(source), get_judge("linear-time"), tmp_path / "plain", options)
+    assert {one.judge for one in plain.trivial} == set(TRIVIAL_JUDGES)
+    image = tmp_path / "goal.png"
+    frames = open_episodes(source)[0].clip(count=2).frames
+    Image.fromarray(frames[-1]).save(image)
+    with_goal = open_episodes(source, goal=image)
+    found = audit(with_goal, get_judge("linear-time"), tmp_path / "goal", options)
+    assert [one.judge for one in found.trivial if one.probe == "slowed"] == [*TRIVIAL_JUDGES, "similarity"]
+    last = next(one for one in found.trivial if (one.judge, one.probe) == ("similarity", "frozen-last"))
+    assert last.effect.value == 0.0  # one frame throughout is as near to the goal at any time

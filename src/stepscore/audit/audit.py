@@ -7,7 +7,8 @@ asked twice, and every curve behind a number can be opened:
 folder                 what is in it
 =====================  =====================================================================
 ``judge``              the judge on the episodes and on every changed one
-``trivial/NAME``       the clock, the constant and the image difference on the same
+``trivial/NAME``       the clock, the constant, the image difference and, with goal images,
+                       the similarity with them on the same
 ``again``, ``denser``  the judge asked once more, and with the video sampled twice as densely
 ``audit.json``         the result
 =====================  =====================================================================
@@ -35,11 +36,15 @@ from stepscore.episodes import Episode, Episodes
 from stepscore.errors import StepScoreError
 from stepscore.judges import Judge, get_judge
 from stepscore.metrics.stats import mean_estimate, rate_estimate
+from stepscore.models import get_model
 from stepscore.runs import CallOptions, Engine, FinishedEpisode, Run, score
 from stepscore.types import Estimate, FloatArray
 
 TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
 """Judges that know nothing of a task; what they pass, a judge passes without knowing anything."""
+
+SIMILARITY = "similarity"
+"""The judge of similarity with a goal image, which stands beside them where episodes have goal images."""
 
 AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
 WORST_EPISODES = 6
@@ -107,8 +112,8 @@ def audit(
     main = judged_episodes(runner.runs["judge"])
     results += runner.asked_again(plan, judge, main)
     trivial: list[ProbeResult] = []
-    for name in TRIVIAL_JUDGES if options.trivial else ():
-        trivial += runner.results(plan, probes, get_judge(name), f"trivial/{name}")
+    for other in _trivial_judges(judge, recorded) if options.trivial else ():
+        trivial += runner.results(plan, probes, other, f"trivial/{other.name}")
     return Audit.of(
         runner.runs["judge"],
         plan,
@@ -121,6 +126,18 @@ def audit(
         decoded=cache.decoded,
         agreement=_agreement(runner.runs["judge"], plan),
     )
+
+
+def _trivial_judges(judge: Judge, episodes: Sequence[Episode]) -> list[Judge]:
+    """Return the judges that are audited beside a judge.
+
+    Where episodes have goal images, one of them is the similarity with these, by the vision encoder of the embedded
+    judge: it knows what the end looks like, and nothing of the instruction.
+    """
+    judges = [get_judge(name) for name in TRIVIAL_JUDGES]
+    if judge.name != SIMILARITY and any(episode.goals for episode in episodes):
+        judges.append(get_judge(SIMILARITY, model=get_model("embedded", gate=False), clip=True))
+    return judges
 
 
 def _agreement(run: Run, plan: AuditPlan) -> JudgeAgreement | None:
@@ -205,7 +222,8 @@ class _Runner:
             self.folder / name,
             workers=self.options.workers,
             engine=self.options.engine,
-            call_options=self.options.call_options,
+            # A budget is for the judge; the encoder of a trivial one runs in this process.
+            call_options=CallOptions() if name.startswith("trivial/") else self.options.call_options,
             on_done=self.on_done,
         )
         self.runs[name] = run

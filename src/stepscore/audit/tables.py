@@ -9,7 +9,7 @@ from stepscore._tables import UNKNOWN, Cell, Column, PrintedTable, TableRow, cou
 from stepscore.analysis.printed import agreement_tables
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
 
-SHORT = {"linear-time": "clock", "image-difference": "images"}
+SHORT = {"linear-time": "clock", "image-difference": "images", "similarity": "goal"}
 """Names of trivial judges that fit a terminal."""
 
 OUTCOMES = (

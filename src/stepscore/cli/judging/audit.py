@@ -63,7 +63,10 @@ def audit(
     ] = None,
     trivial: Annotated[
         bool,
-        typer.Option("--trivial/--no-trivial", help="Audit clock, constant and image difference beside it."),
+        typer.Option(
+            "--trivial/--no-trivial",
+            help="Audit clock, constant, image difference and similarity with goal images beside it.",
+        ),
     ] = True,
     measured_by: Annotated[
         str,
