@@ -37,7 +37,7 @@ def commands(work: Path, episodes: int) -> dict[str, list[str]]:
     """Return the commands by name, in the order in which they run."""
     source, run = work / f"source_{episodes}", work / f"run_{episodes}"
     labelled = ["--labels", f"{source}/labels.parquet", "--subgoals", f"{source}/subgoals.yaml"]
-    shows = ("conditioned", "subgoals", "failure-modes", "judge", "abstention", "episodes", "all")
+    shows = ("subgoals", "failure-modes", "judge", "episodes")
     return {
         "inspect": ["inspect", f"{source}/curves.parquet", *labelled],
         "judge": ["judge", f"{source}/curves.parquet", *labelled, "--judge", "recorded", "-o", str(run)],

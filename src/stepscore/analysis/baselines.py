@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from stepscore.analysis.episode_metrics import (
 )
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
 from stepscore.analysis.ranking import finer_ranking
+from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.episodes import Episode
 from stepscore.errors import UnknownNameError
 from stepscore.judges import BASELINES
@@ -59,6 +61,7 @@ def agreement_with_baselines(
     *,
     held_out: bool = False,
     only: Collection[str] | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> JudgeAgreement:
     """Compare each run's judge with labels, and beside it the clock and the constant on the same episodes.
 
@@ -70,13 +73,14 @@ def agreement_with_baselines(
         by: What makes a group for the question of success; see :func:`judge_agreement`.
         held_out: Compare no success of an episode that the judge's calibration map was fitted on.
         only: Ids of the episodes to compare; all if not given.
+        watch: Shows how far it is.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
     curves: list[GroupEstimate] = []
     measured_runs: list[EpisodeMetrics] = []
     for run in runs:
-        metrics = _chosen(measure_episodes(run, held_out=held_out), only)
+        metrics = _chosen(measure_episodes(run, held_out=held_out, watch=watch), only)
         measured_runs.append(metrics)
         found = [(run.judge, metrics, success_agreement(run.judge, metrics, by))]
         found += [
@@ -84,7 +88,7 @@ def agreement_with_baselines(
             for result in measure_baselines(metrics, BESIDE, by)
             if result.judge != run.judge
         ]
-        for judge, measured, part in found:
+        for judge, measured, part in watch(found, "Against labels", len(found)):
             beside = None if judge == run.judge else run.judge
             agreements += [replace(a, baseline_for=beside) for a in part.agreements]
             finer = [

@@ -19,6 +19,7 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import Group, episode_groups
 from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.errors import OptionError
 from stepscore.metrics.stats import Comparison, adjust_p_values, compare_samples
 from stepscore.types import Estimate
@@ -88,7 +89,11 @@ class GroupComparison:
 
 
 def compare_groups(
-    metrics: EpisodeMetrics, by: Sequence[str], *, names: Sequence[str] | None = None
+    metrics: EpisodeMetrics,
+    by: Sequence[str],
+    *,
+    names: Sequence[str] | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> list[GroupComparison]:
     """Compare every pair of groups on every metric.
 
@@ -96,6 +101,7 @@ def compare_groups(
         metrics: Of one run, or of two that share their episodes (``by`` then holds judge or protocol).
         by: What makes a group, as in :func:`grouped_estimates`.
         names: Only these metrics; by default all that are known in both groups.
+        watch: Shows how far it is.
     """
     groups = list(episode_groups(metrics, by))
     if len(groups) < 2:
@@ -112,7 +118,8 @@ def compare_groups(
     tasks = [task_of(row) for row in metrics.episodes]
     scenes = [row["pair"] for row in metrics.episodes]
     pairs: list[tuple[str, Group, Group, Comparison, str, str]] = []
-    for (a, in_a), (b, in_b) in combinations(groups, 2):
+    two = list(combinations(groups, 2))
+    for (a, in_a), (b, in_b) in watch(two, "Comparing groups", len(two)):
         for column in wanted:
             values = metrics.values[column.name]
             if np.all(np.isnan(values[in_a])) or np.all(np.isnan(values[in_b])):

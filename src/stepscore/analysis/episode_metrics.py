@@ -25,6 +25,7 @@ from stepscore.analysis.success.verdict import (
     success_verdict,
     was_fitted_on,
 )
+from stepscore.analysis.table_rows import Watch, table_rows, unwatched
 from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
@@ -174,6 +175,7 @@ def measure_episodes(
     keep_repeated: bool = False,
     done_at: float | None = None,
     held_out: bool = False,
+    watch: Watch[Any] = unwatched,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
 
@@ -192,6 +194,7 @@ def measure_episodes(
         done_at: Progress that ``robust`` counts as done, whatever else the run says of it; by default see
             :func:`done_rule`.
         held_out: Leave out the episodes that a calibration map of the run was fitted on.
+        watch: Shows how far it is.
     """
     if revision not in REVISIONS:
         raise UnknownNameError("OPD revision", revision, REVISIONS)
@@ -200,11 +203,14 @@ def measure_episodes(
             f"done-at is for the OPD revision 'robust', not {revision!r}. Add --revision robust"
         )
     opened = [runs] if isinstance(runs, Run) else distinct_runs(runs)
-    found = [pair for run in opened for pair in _judged(run, channel)]
+    found = [pair for run in opened for pair in watch(_judged(run, channel), "Reading", run.count)]
     judged = [pair for pair in found if not (held_out and was_fitted_on(pair[0]))]
     repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
     truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
-    with_truth = (({**row, "truth": truths.of(row)}, curve) for row, curve in judged)
+    with_truth = (
+        ({**row, "truth": truths.of(row)}, curve)
+        for row, curve in watch(judged, "Measuring episodes", len(judged))
+    )
     robust_opd = _robust_opd(opened, channel, done_at) if revision == "robust" else None
     metrics = measure_rows(
         with_truth, revision=revision, success_threshold=success_threshold, opd_of=robust_opd
@@ -265,7 +271,7 @@ def curves_by_episode(table: pa.Table, channel: str) -> Iterator[tuple[str, Epis
         raise UnknownNameError("channel", channel, valid, where="this run's curves")
     if not len(table):
         return
-    coded = table.column("episode_id").combine_chunks().dictionary_encode()
+    coded = table.column("episode_id").dictionary_encode().combine_chunks()
     codes = coded.indices.to_numpy()
     names = coded.dictionary.to_pylist()
     starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
@@ -336,7 +342,7 @@ def _judged(run: Run, channel: str) -> Iterator[tuple[EpisodeRow, EpisodeCurve]]
     no_curve = (np.empty(0), np.empty(0))
     modes = {found["mode"] for found in success_maps(run)}
     shared = {"model": run.model, "run": str(run.path), "success_map": map_id(run)}
-    for row, judgement in zip(run.episodes().to_pylist(), run.judgements().to_pylist(), strict=True):
+    for row, judgement in zip(table_rows(run.episodes()), table_rows(run.judgements()), strict=True):
         joined = {**row, **judgement, **shared}
         # A map holds for the mode it was fitted on; the labels may state the mode only after the judging.
         if row["success_mode"] is not None and modes - {row["success_mode"]}:

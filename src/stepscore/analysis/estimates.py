@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis.episode_metrics import SUCCESS_COLUMNS, EpisodeMetrics
+from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.errors import UnknownNameError
 from stepscore.types import Estimate
 
@@ -73,7 +74,11 @@ class GroupEstimate:
 
 
 def grouped_estimates(
-    metrics: EpisodeMetrics, by: Sequence[str] = ("policy",), *, names: Sequence[str] | None = None
+    metrics: EpisodeMetrics,
+    by: Sequence[str] = ("policy",),
+    *,
+    names: Sequence[str] | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> list[GroupEstimate]:
     """Estimate every metric in every group, then the same among successes and among failures.
 
@@ -84,11 +89,13 @@ def grouped_estimates(
         metrics: From :func:`measure_episodes`.
         by: Any of dataset, robot, task, policy, judge, model, protocol; empty for one group of all.
         names: Only these metrics.
+        watch: Shows how far it is.
     """
     wanted = metrics.select_columns(names)
     known = [column for column in wanted if np.any(~np.isnan(metrics.values[column.name]))]
     rows: list[GroupEstimate] = []
-    for group, chosen in episode_groups(metrics, by):
+    groups = list(episode_groups(metrics, by))
+    for group, chosen in watch(groups, "Estimating by group", len(groups)):
         calibrated = metrics.success_calibrated(chosen)
         rows += [
             GroupEstimate(

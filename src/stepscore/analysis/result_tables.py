@@ -26,6 +26,7 @@ from stepscore.analysis.estimates import (
 from stepscore.analysis.pooling import add_protocol_keys, check_unmixed, distinct_runs
 from stepscore.analysis.printed import comparison_tables, metric_table
 from stepscore.analysis.subgoals import subgoal_tables
+from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.runs import Run, open_run
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ def compare(
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
     held_out: bool = False,
+    watch: Watch[Any] = unwatched,
 ) -> ComparisonTable:
     """Compare groups of runs pairwise: the rows of ``stepscore compare RUN --json``.
 
@@ -205,14 +207,17 @@ def compare(
         revision: The OPD revision.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         held_out: Leave out the episodes that a calibration map of the runs was fitted on.
+        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
-    episodes = measure_episodes(_open(runs), revision=revision, done_at=done_at, held_out=held_out)
+    episodes = measure_episodes(
+        _open(runs), revision=revision, done_at=done_at, held_out=held_out, watch=watch
+    )
     known = {column.name for column in episodes.columns}
     names = metrics or [name for name in COMPARED_METRICS if name in known]
     keys = [by] if isinstance(by, str) else by
     check_group_keys(keys)
     notes = [*episodes.notes, check_unmixed(episodes.episodes, keys)]
-    compared = compare_groups(episodes, keys, names=names)
+    compared = compare_groups(episodes, keys, names=names, watch=watch)
     return ComparisonTable(compared, tuple(note for note in notes if note))
 
 

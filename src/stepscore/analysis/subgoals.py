@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stepscore.analysis.estimates import GROUP_KEYS, Group, GroupEstimate
+from stepscore.analysis.table_rows import table_rows
 from stepscore.metrics import conditional_success_indicator, first_failed_subgoal, order_violation_indicator
 from stepscore.metrics.stats import rate_estimate
 from stepscore.runs import Run
@@ -116,11 +117,11 @@ def _table(
 def verdict_rows(run: Run) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...], VerdictSource, FloatArray]]:
     """Iterate over episodes and sources: the episode, its subgoals' names, the source, and 1, 0 or NaN for each."""
     answers: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in run.verdicts().select(["episode_id", "subgoal", "answer"]).to_pylist():
+    for row in table_rows(run.verdicts().select(["episode_id", "subgoal", "answer"])):
         answers[row["episode_id"]][row["subgoal"]] = row["answer"]
     columns = [name for name in GROUP_KEYS if name not in ("judge", "model", "protocol")]
     table = run.episodes().select(["episode_id", "pair", "instruction", "subgoals", *columns])
-    for episode in table.to_pylist():
+    for episode in table_rows(table):
         episode |= {"judge": run.judge, "model": run.model, "protocol": run.protocol.hash}
         judged = answers.get(episode["episode_id"], {})
         names = tuple(goal["name"] for goal in episode["subgoals"]) or tuple(judged)

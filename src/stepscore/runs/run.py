@@ -71,6 +71,11 @@ class Run:
             model: licence["name"] for model, licence in licences.items() if licence.get("non_commercial")
         }
 
+    @property
+    def count(self) -> int:
+        """Episodes with a row in its tables, those that failed included."""
+        return self._count("usage")
+
     def episodes(self) -> pa.Table:
         """Return a row per episode: source, frames, instruction, task, policy, labels, stages and subgoals."""
         return self._table("episodes")

@@ -12,6 +12,7 @@ from stepscore._tables import group_name
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import print_notes, print_result
+from stepscore.cli.waiting import watched
 
 
 def compare(
@@ -44,7 +45,10 @@ def compare(
     chosen = chosen_format(output_format, json=json, csv=csv)
     names = options.split_names(metric)
     keys = options.split_names(by) or []
-    compared = compare_runs(runs, keys, metrics=names, revision=revision, done_at=done_at, held_out=held_out)
+    with watched() as watch:
+        compared = compare_runs(
+            runs, keys, metrics=names, revision=revision, done_at=done_at, held_out=held_out, watch=watch
+        )
     opened = [open_run(path) for path in runs]
     options.keep_validation(opened, validation)
     notes = (*compared.notes, *validation_notes(opened))

@@ -14,6 +14,7 @@ from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.numbers import between
 from stepscore.cli.tables import err, out, print_result, print_table
+from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
     from stepscore._tables import PrintedTable
@@ -98,23 +99,25 @@ def metrics(
     options.keep_validation(opened, validation)
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
-    episodes = measure_episodes(
-        opened,
-        revision=revision,
-        channel=channel,
-        labels=labels,
-        potential=potential,
-        done_at=done_at,
-        held_out=held_out,
-    )
-    keys = add_protocol_keys(episodes.episodes, asked)
-    apart = [key for key in keys if key not in asked]
+    with watched() as watch:
+        episodes = measure_episodes(
+            opened,
+            revision=revision,
+            channel=channel,
+            labels=labels,
+            potential=potential,
+            done_at=done_at,
+            held_out=held_out,
+            watch=watch,
+        )
+        keys = add_protocol_keys(episodes.episodes, asked)
+        apart = [key for key in keys if key not in asked]
+        if show is not Show.EPISODES:
+            settings = _Settings(held_out, max_error, watch)
+            results = _results(show, opened, episodes, keys, apart, given or [], settings)
     if show is Show.EPISODES:
         _print_episodes(episodes, apart, chosen)
         return
-    results = _results(
-        show, opened, episodes, keys, apart, given or [], held_out=held_out, max_error=max_error
-    )
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known."
     records = [{**row, "revision": revision} for row in results.records(show)]
     notes = [*episodes.notes, mixed_note(asked, keys), *validation_notes(opened)]
@@ -192,6 +195,15 @@ class _Results:
         return found + abstention_tables(self.accepted)
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """What some of the tables need, and what shows how far they are."""
+
+    held_out: bool
+    max_error: float
+    watch: Watch
+
+
 def _results(
     show: Show,
     runs: Sequence[Run],
@@ -199,22 +211,35 @@ def _results(
     keys: Sequence[str],
     apart: Sequence[str],
     judge_keys: Sequence[str],
-    *,
-    held_out: bool,
-    max_error: float,
+    settings: _Settings,
 ) -> _Results:
     from stepscore.analysis import abstention, agreement_with_baselines, grouped_estimates, subgoal_tables
 
     def wanted(*shows: Show) -> bool:
         return show in (*shows, Show.ALL)
 
-    subgoals = wanted(Show.MAIN, Show.SUBGOALS, Show.SUBGOAL_MATRIX)
+    def judged() -> JudgeAgreement:
+        return agreement_with_baselines(runs, judge_keys, held_out=settings.held_out, watch=settings.watch)
+
+    steps = settings.watch(("estimates", "subgoals", "modes", "judge", "abstention"), "Tables", 5)
+    found: dict[str, Any] = {}
+    for step in steps:
+        if step == "estimates" and wanted(Show.MAIN, Show.CONDITIONED):
+            found[step] = grouped_estimates(episodes, keys, watch=settings.watch)
+        elif step == "subgoals" and wanted(Show.MAIN, Show.SUBGOALS, Show.SUBGOAL_MATRIX):
+            found[step] = subgoal_tables(runs, keys, left_out=episodes.repeated)
+        elif step == "modes" and wanted(Show.FAILURE_MODES):
+            found[step] = policy_failure_modes(episodes, apart)
+        elif step == "judge" and wanted(Show.JUDGE):
+            found[step] = judged()
+        elif step == "abstention" and wanted(Show.ABSTENTION):
+            found[step] = abstention(runs, max_error=settings.max_error)
     return _Results(
-        grouped_estimates(episodes, keys) if wanted(Show.MAIN, Show.CONDITIONED) else [],
-        subgoal_tables(runs, keys, left_out=episodes.repeated) if subgoals else [],
-        policy_failure_modes(episodes, apart) if wanted(Show.FAILURE_MODES) else [],
-        agreement_with_baselines(runs, judge_keys, held_out=held_out) if wanted(Show.JUDGE) else None,
-        abstention(runs, max_error=max_error) if wanted(Show.ABSTENTION) else None,
+        found.get("estimates", []),
+        found.get("subgoals", []),
+        found.get("modes", []),
+        found.get("judge"),
+        found.get("abstention"),
     )
 
 
