@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.scale.episodes import write_source
+from benchmarks.scale.episodes import write_source, write_videos
 
 MOST_MEMORY_MB = 2000
 MOST_GROWTH = 12.0
@@ -54,7 +54,10 @@ def commands(work: Path, episodes: int) -> dict[str, list[str]]:
         **{f"metrics --show {show}": ["metrics", str(run), "--show", show] for show in shows},
         "metrics --revision robust": ["metrics", str(run), "--revision", "robust"],
         "compare": ["compare", str(run)],
-        "compare --by task": ["compare", str(run), "--by", "task"],
+        "audit": [
+            *("audit", f"{source}/videos", "--judge", "linear-time", "--no-trivial"),
+            *("-o", f"{work}/audit_{episodes}"),
+        ],
     }
 
 
@@ -115,8 +118,10 @@ def main() -> None:
     for episodes in sorted(given.episodes):
         if not (given.work / f"source_{episodes}").exists():
             write_source(given.work / f"source_{episodes}", episodes)
-        if not given.only:
-            shutil.rmtree(given.work / f"run_{episodes}", ignore_errors=True)
+        if not (given.work / f"source_{episodes}/videos").exists():
+            write_videos(given.work / f"source_{episodes}/videos", episodes)
+        for made in ("run", "audit") if not given.only else ():
+            shutil.rmtree(given.work / f"{made}_{episodes}", ignore_errors=True)
         for name, arguments in commands(given.work, episodes).items():
             if given.only and name not in given.only:
                 continue

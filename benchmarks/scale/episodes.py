@@ -3,18 +3,22 @@
 ``OUT/curves.parquet`` is a table of curves (100 points an episode) that the judge ``recorded`` reads, with a verdict
 on each of three subgoals; ``OUT/labels.parquet`` has the stages and the truth of the subgoals, ``OUT/subgoals.yaml``
 their names. Five policies do four tasks in scenes that all of them meet. It is written a row group at a time, so that
-memory does not grow with the number of episodes.
+memory does not grow with the number of episodes. ``OUT/videos`` has as many episodes of one small video, for `audit`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from stepscore.testing import write_toy_rollouts
 
 POINTS = 100
 TASKS = ("open the drawer", "push the block", "close the door", "stack the cups")
@@ -72,6 +76,26 @@ def write_source(folder: Path, episodes: int, *, points: int = POINTS, seed: int
             curves.write_table(_curve_rows(numbers, reached, points, rng))
             labels.write_table(_label_rows(numbers, reached))
     return folder / "curves.parquet"
+
+
+def write_videos(folder: Path, episodes: int) -> Path:
+    """Write a manifest of so many episodes that all show one small video, and return its folder."""
+    toys = write_toy_rollouts(folder / "toys", scenes=1)
+    shutil.copy(next(toys.glob("*/*.mp4")), folder / "video.mp4")
+    shutil.rmtree(folder / "toys")
+    with (folder / "manifest.jsonl").open("w", encoding="utf-8") as manifest:
+        for numbers in _groups(episodes):
+            policy, task, scene = _design(numbers)
+            for name, p, t, s in zip(_ids(numbers), policy, task, scene, strict=True):
+                row: dict[str, object] = {
+                    "id": name,
+                    "video": "video.mp4",
+                    "instruction": TASKS[t],
+                    "policy": POLICIES[p],
+                }
+                row |= {"pair": f"scene_{s:05d}", "success": bool(s % 2)}
+                manifest.write(json.dumps(row) + "\n")
+    return folder
 
 
 def _groups(episodes: int) -> Iterator[np.ndarray]:
@@ -152,6 +176,7 @@ def main() -> None:
     options.add_argument("--episodes", type=int, default=10_000)
     given = options.parse_args()
     print(write_source(given.out, given.episodes))
+    print(write_videos(given.out / "videos", given.episodes))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,9 @@ BUDGET = 10.0
 AGAIN_SHARE, MOST_AGAIN, AGAIN_COST = 0.5, 40, 1.5
 """Share of the episodes that are judged again and sampled twice as densely, most of them, and what both cost."""
 
+PROBE_EPISODES = 1000
+"""Most episodes of any probe: a share of so many is known within 3 points, and more would not change an outcome."""
+
 HEADLINE_EPISODES = 40
 """Episodes that a headline probe gets before the others get any."""
 
@@ -165,7 +168,7 @@ def _shares(probes: Sequence[Probe], eligible: Mapping[str, int], n: int, *, ful
     rest = sorted((p for p in probes if not p.headline), key=lambda probe: eligible[probe.name])
     lengths = sum(probe.length for probe in rest)
     for probe in rest:  # those that can take least go first, and leave their share to others
-        shares[probe.name] = min(eligible[probe.name], math.floor(left / lengths))
+        shares[probe.name] = min(eligible[probe.name], PROBE_EPISODES, math.floor(left / lengths))
         left -= shares[probe.name] * probe.length
         lengths -= probe.length
     return shares
