@@ -238,3 +238,27 @@ def test_a_damaged_division_is_named(text: str, why: str, tmp_path: Path) -> Non
     for act in (lambda: merge([tmp_path / "many"]), lambda: open_run(tmp_path / "many")):
         with pytest.raises(RunError, match=f"shards.json .*{why}"):
             act()
+
+
+def test_what_parts_spent_is_summed_and_what_is_no_number_is_left_out(tmp_path: Path) -> None:
+    spent: list[object] = [
+        {"total": {"attempts": 5, "answered": 4, "refused": 0, "lost": 1, "cost": 0.25, "exact": False}},
+        {"total": {"attempts": 2, "answered": 2, "refused": 0, "lost": 0, "cost": 0.5, "exact": True}},
+        {"total": {"attempts": "many", "cost": 0.0}},
+        "nothing",
+    ]
+    folders = [tmp_path / str(number) for number in range(4)]
+    for number, folder in enumerate(folders):
+        stepscore.score(many(40)[number::4], Uneven(), out=folder)
+        info = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**info, "spent": spent[number], "workers": "x"}))
+    merged = merge(folders, tmp_path / "merged").run
+    assert merged is not None
+    assert merged.info["spent"]["total"] == {
+        "attempts": 7,
+        "answered": 6,
+        "refused": 0,
+        "lost": 1,
+        "cost": 0.75,
+        "exact": False,
+    }

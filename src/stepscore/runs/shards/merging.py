@@ -23,6 +23,7 @@ from stepscore._reading import shown
 from stepscore.errors import OptionError, RunError
 from stepscore.runs.journal import Entry, is_being_written, open_journal, read_line
 from stepscore.runs.protocol import Protocol
+from stepscore.runs.record_schema import amount_or_none, count_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, write_info
 from stepscore.runs.shards.parts import Part, Parts, find_parts
@@ -203,7 +204,7 @@ def _info(
     infos = [part.info for part in parts.parts]
     failed = sum(each.entry.failed for each in chosen.values())
     seconds = sum(float(info["last"].get("seconds", 0.0)) for info in infos)
-    spent = _sum_spent([info["spent"]["total"] for info in infos if "spent" in info])
+    spent = _sum_spent([_mapping(_mapping(info.get("spent")).get("total")) for info in infos])
     sources = list(dict.fromkeys(str(info["source"]) for info in infos))
     return {
         "format": FORMAT,
@@ -215,7 +216,7 @@ def _info(
         "created": min(str(info["created"]) for info in infos),
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "selected": len(chosen),
-        "workers": max(int(info.get("workers") or 1) for info in infos),
+        "workers": max(count_or_none(info.get("workers")) or 1 for info in infos),
         "versions": dict(infos[-1]["versions"]),
         "licences": {name: licence for info in infos for name, licence in info.get("licences", {}).items()},
         "spent": {"this_start": spent, "total": spent},
@@ -226,9 +227,15 @@ def _info(
 
 def _sum_spent(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what all parts spent; the cost is unknown where one's is."""
-    costs = [part.get("cost", 0.0) for part in parts]
+    costs = [amount_or_none(part.get("cost", 0.0)) for part in parts]
+    known = [cost for cost in costs if cost is not None]
     return {
-        **{name: sum(int(part.get(name, 0)) for part in parts) for name in _COUNTS},
-        "cost": None if None in costs else float(sum(costs)),
-        "exact": all(part.get("exact", True) for part in parts),
+        **{name: sum(count_or_none(part.get(name)) or 0 for part in parts) for name in _COUNTS},
+        "cost": float(sum(known)) if len(known) == len(costs) else None,
+        "exact": all(part.get("exact", True) is True for part in parts),
     }
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    """Return a value of ``run.json``, which may be anyone's, if it is a mapping; else an empty one."""
+    return value if isinstance(value, Mapping) else {}
