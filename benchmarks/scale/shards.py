@@ -91,7 +91,7 @@ def compare_with_undivided(source: str, folder: Path) -> bool:
     again = sum(max(0, times - alone["asked"].get(each, 0)) for each, times in divided["asked"].items())
     print(f"{len(ids)} episodes undivided: the server was asked {alone['total']} questions")
     print(f"{SHARDS} shards in the order {order}, {KILLED} killed; a merge before they were run again said:")
-    print("\n".join(f"  {gap}" for gap in unfinished.gaps))
+    print("\n".join(f"  {gap.replace(f'{folder}/', '')}" for gap in unfinished.gaps))
     print(
         f"then: {merged.episodes} episodes, the server was asked {divided['total']} questions, {again} of them again"
     )
