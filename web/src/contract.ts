@@ -80,6 +80,8 @@ export interface PageData {
   /** Lines that prompts are made of, each once. A prompt is a list of line numbers, joined with "\n". */
   prompt_lines: string[];
   prompts: number[][];
+  paged: boolean; // curves, verdicts, stages and columns are in parts, loaded when they are looked at
+  parts: string | null; // of a written page with parts: the folder that they are in; a served one asks for parts/NAME
   audit: AuditData | null; // the page of an audit; its boards are without tables, since changed episodes are among its own
 }
 
@@ -410,14 +412,7 @@ export interface Judgements {
     time_source: Dict; // "frames" | "recorded" | "inferred": inferred times are marked as such
     calibrated: number[] | null; // 1/0 per row where rows differ; null: as in RunInfo
   };
-  verdicts: {
-    row: number[]; // row of this table, ascending
-    subgoal: Dict;
-    answer: string; // one character each: "y", "n", "?"
-    score: Packed;
-    when_s: Packed;
-    why: Dict;
-  };
+  verdicts: VerdictTable;
   calls: {
     row: number[]; // ascending, in the order of the requests
     kind: Dict;
@@ -426,4 +421,43 @@ export interface Judgements {
     answer: Dict;
     left_out: number; // rows whose calls are not in the page because of its size: see calls.parquet
   };
+  /** Where the page has parts: what is in them. Then `values` has success alone, and points and verdicts are none. */
+  paged: PagedRows | null;
+}
+
+export interface VerdictTable {
+  row: number[]; // row of this table, ascending
+  subgoal: Dict;
+  answer: string; // one character each: "y", "n", "?"
+  score: Packed;
+  when_s: Packed;
+  why: Dict;
+}
+
+export interface PagedRows {
+  firsts: number[]; // the first row of each page, ascending
+  pages: string[]; // the part of each page, a PagePart
+  columns: Record<string, string>; // metric -> the part with it of every row, a ColumnPart
+  verdicts: string | null; // the part with every row's answers, an AnswerPart
+  sample: { rows: number[]; part: string }; // rows spread over the run, ascending, and their PagePart
+  last_progress: Packed; // of every row, to 4 decimals
+  channels: string[];
+}
+
+/** Some rows of a run; rows inside are counted from 0. */
+export interface PagePart {
+  values: Judgements["values"];
+  curves: Pick<Judgements["curves"], "length" | "times" | "rate" | "progress" | "channels">;
+  verdicts: VerdictTable;
+  stages: [row: number, name: number, start: number | null, end: number | null][];
+}
+
+export interface ColumnPart {
+  column: Packed;
+}
+
+export interface AnswerPart {
+  row: Packed; // ascending
+  subgoal: Dict;
+  answer: string;
 }

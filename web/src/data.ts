@@ -1,9 +1,21 @@
 // The page's data, addressed by run and episode. Curves and columns are decoded on first use.
 import { FrameClock } from "./clock";
-import type { Board, Est, Judgements, MetricInfo, PageData, ShownFrames } from "./contract";
+import type {
+  AnswerPart,
+  Board,
+  ColumnPart,
+  Est,
+  Judgements,
+  MetricInfo,
+  PageData,
+  PagePart,
+  ShownFrames,
+} from "./contract";
 import { FORMAT } from "./contract";
 import type { DoneRule } from "./opd-robust";
-import { Numbers, textAt } from "./packed";
+import { Numbers, rowsWith, sums, textAt } from "./packed";
+import { Parts } from "./parts";
+import { ANSWERS, RunPage, type VerdictRow } from "./run-page";
 import { Traces } from "./traces";
 
 export interface Curve {
@@ -19,14 +31,6 @@ export interface Truth {
   values: Float64Array;
   /** What it was derived from, in words. */
   name: string;
-}
-
-export interface VerdictRow {
-  subgoal: string;
-  answer: "yes" | "no" | "unknown";
-  score: number;
-  whenS: number;
-  why: string;
 }
 
 export interface CallRow {
@@ -59,20 +63,22 @@ export interface Item {
 }
 
 export class RunData {
-  private readonly columns = new Map<string, Numbers>();
   private rows: Int32Array | null = null;
-  private starts: Uint32Array | null = null;
-  private readonly times: Numbers;
-  private readonly rate: Numbers | null;
-  private readonly progress: Numbers;
+  /** All rows; on a page with parts, what every row has on the page itself. */
+  private readonly whole: RunPage;
+  private readonly pages = new WeakMap<PagePart, RunPage>();
+  private readonly columns = new WeakMap<ColumnPart, Numbers>();
+  private readonly scores: Numbers;
+  private readonly lastColumn: Numbers | null;
 
   constructor(
     private readonly table: Judgements,
     private readonly page: PageData,
+    private readonly parts: Parts,
   ) {
-    this.times = new Numbers(table.curves.times);
-    this.rate = table.curves.rate && new Numbers(table.curves.rate);
-    this.progress = new Numbers(table.curves.progress);
+    this.whole = new RunPage(table);
+    this.scores = new Numbers(table.success_score);
+    this.lastColumn = table.paged && new Numbers(table.paged.last_progress);
   }
 
   get episodes(): number[] {
@@ -95,12 +101,47 @@ export class RunData {
     return this.rows[episode];
   }
 
+  /** The part that a row is in; null where everything is on the page. */
+  partOf(row: number): string | null {
+    const { paged } = this.table;
+    return paged && paged.pages[last(paged.firsts, row)];
+  }
+
+  /** The parts with metrics of every row; those of all metrics without names. */
+  columnParts(metrics?: string[]): string[] {
+    const columns = this.table.paged?.columns ?? {};
+    return (metrics ?? Object.keys(columns)).flatMap((name) => columns[name] ?? []);
+  }
+
+  get answerParts(): string[] {
+    return this.table.paged?.verdicts ? [this.table.paged.verdicts] : [];
+  }
+
+  get sampleParts(): string[] {
+    return this.table.paged ? [this.table.paged.sample.part] : [];
+  }
+
+  /** Whether a row's curve is drawn where many are: on a page with parts, if it is in the sample. */
+  sampled(row: number): boolean {
+    const { paged } = this.table;
+    return !paged || paged.sample.rows[last(paged.sample.rows, row)] === row;
+  }
+
   value(metric: string, row: number): number {
-    return this.column(metric)?.get(row) ?? NaN;
+    const { paged } = this.table;
+    if (!paged || metric in this.table.values) return this.whole.value(metric, row);
+    const part = this.parts.get<ColumnPart>(paged.columns[metric] ?? "");
+    if (part) {
+      let column = this.columns.get(part);
+      if (!column) this.columns.set(part, (column = new Numbers(part.column)));
+      return column.get(row);
+    }
+    const [page, at] = this.pageOf(row);
+    return page?.value(metric, at) ?? NaN;
   }
 
   successScore(row: number): number {
-    return this.decoded("success score", this.table.success_score)!.get(row);
+    return this.scores.get(row);
   }
 
   failureMode(row: number): string | null {
@@ -115,27 +156,21 @@ export class RunData {
     return this.table.curves.length[row];
   }
 
+  /** Null where it has none, or where its part is not here. */
   curve(row: number): Curve | null {
-    const [from, to] = this.span(row);
-    if (from === to) return null;
-    const times = this.times.slice(from, to);
-    if (this.rate) {
-      const rate = this.rate.get(row);
-      for (let i = 0; i < times.length; i += 1) times[i] /= rate;
-    }
+    const [page, at] = this.pageOf(row);
+    if (!page || !this.points(row)) return null;
     return {
-      times,
-      progress: this.progress.slice(from, to),
-      channels: Object.keys(this.table.curves.channels),
+      times: page.times(at),
+      progress: page.progress(at),
+      channels: page.channels,
       inferred: textAt(this.table.curves.time_source, row) === "inferred",
     };
   }
 
   /** The last known progress of a row; NaN where there is none. */
   lastProgress(row: number): number {
-    const [from, to] = this.span(row);
-    for (let i = to - 1; i >= from; i -= 1) if (Number.isFinite(this.progress.get(i))) return this.progress.get(i);
-    return NaN;
+    return this.lastColumn ? this.lastColumn.get(row) : this.whole.lastProgress(row);
   }
 
   /** When this row's curve counts as done: by its success probability, where it has one. */
@@ -146,22 +181,34 @@ export class RunData {
   }
 
   channel(row: number, name: string): Float64Array {
-    const [from, to] = this.span(row);
-    return this.channelColumn(name)?.slice(from, to) ?? new Float64Array(to - from).fill(NaN);
+    const [page, at] = this.pageOf(row);
+    return page?.channel(at, name) ?? new Float64Array(this.points(row)).fill(NaN);
   }
 
   verdicts(row: number): VerdictRow[] {
-    const { verdicts } = this.table;
-    const answers = { y: "yes", n: "no", "?": "unknown" } as const;
-    const score = this.decoded("verdict score", verdicts.score)!;
-    const when = this.decoded("verdict time", verdicts.when_s)!;
-    return rowsWith(verdicts.row, row).map((i) => ({
-      subgoal: textAt(verdicts.subgoal, i) ?? "",
-      answer: answers[verdicts.answer[i] as keyof typeof answers],
-      score: score.get(i),
-      whenS: when.get(i),
-      why: textAt(verdicts.why, i) ?? "",
-    }));
+    const [page, at] = this.pageOf(row);
+    return page?.verdicts(at) ?? [];
+  }
+
+  /** [subgoal, answer] of a row's verdicts; also where only the answers of all rows are here. */
+  answers(row: number): [string, string][] {
+    const part = this.parts.get<AnswerPart>(this.table.paged?.verdicts ?? "");
+    if (!part) return this.verdicts(row).map(({ subgoal, answer }) => [subgoal, answer]);
+    let rows = this.answerRows.get(part);
+    if (!rows) this.answerRows.set(part, (rows = new Numbers(part.row).all()));
+    return rowsWith(rows, row).map((i) => [
+      textAt(part.subgoal, i) ?? "",
+      ANSWERS[part.answer[i] as keyof typeof ANSWERS],
+    ]);
+  }
+
+  /** Annotated stages that came with a row's part: [name, start, end]. */
+  stages(row: number): [number, number | null, number | null][] {
+    const name = this.partOf(row);
+    const part = name === null ? undefined : this.parts.get<PagePart>(name);
+    if (!part) return [];
+    const at = row - this.table.paged!.firsts[last(this.table.paged!.firsts, row)];
+    return part.stages.filter(([of]) => of === at).map(([, ...stage]) => stage);
   }
 
   calls(row: number): CallRow[] {
@@ -178,24 +225,37 @@ export class RunData {
     return this.table.calls.left_out;
   }
 
-  private column(metric: string): Numbers | undefined {
-    return this.decoded(metric, this.table.values[metric]);
+  private readonly answerRows = new WeakMap<AnswerPart, Float64Array>();
+
+  /** The page that a row is in, if it is here, and its place there. */
+  private pageOf(row: number): [RunPage | null, number] {
+    const { paged } = this.table;
+    if (!paged) return [this.whole, row];
+    const page = last(paged.firsts, row);
+    const part = this.parts.get<PagePart>(paged.pages[page]);
+    if (part) return [this.decoded(part), row - paged.firsts[page]];
+    const at = last(paged.sample.rows, row);
+    const sample = paged.sample.rows[at] === row ? this.parts.get<PagePart>(paged.sample.part) : undefined;
+    return sample ? [this.decoded(sample), at] : [null, 0];
   }
 
-  private channelColumn(name: string): Numbers | undefined {
-    return this.decoded(`channel ${name}`, this.table.curves.channels[name]);
+  private decoded(part: PagePart): RunPage {
+    let page = this.pages.get(part);
+    if (!page) this.pages.set(part, (page = new RunPage(part)));
+    return page;
   }
+}
 
-  private decoded(key: string, packed: ConstructorParameters<typeof Numbers>[0] | undefined): Numbers | undefined {
-    if (packed && !this.columns.has(key)) this.columns.set(key, new Numbers(packed));
-    return this.columns.get(key);
+/** The place of the last of some ascending numbers that is at most `value`; 0 where none is. */
+function last(ascending: number[], value: number): number {
+  let low = 0;
+  let high = ascending.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ascending[middle] <= value) low = middle + 1;
+    else high = middle;
   }
-
-  private span(row: number): [number, number] {
-    const lengths = this.table.curves.length;
-    this.starts ??= sums(lengths);
-    return [this.starts[row], this.starts[row + 1]];
-  }
+  return Math.max(0, low - 1);
 }
 
 export class Data {
@@ -206,11 +266,38 @@ export class Data {
   private readonly durations: Numbers;
   private truthPoints: { starts: Uint32Array; times: Numbers; progress: Numbers } | null = null;
 
+  private readonly parts: Parts;
+
   constructor(readonly page: PageData) {
-    this.runs = page.judgements.map((table) => new RunData(table, page));
+    this.parts = new Parts(page.parts);
+    this.runs = page.judgements.map((table) => new RunData(table, page, this.parts));
     this.metricByName = new Map(page.metrics.map((metric) => [metric.name, metric]));
     this.durations = new Numbers(page.episodes.duration_s);
     this.traces = new Traces(page.traces);
+  }
+
+  /** Load the parts that some episodes are in, of every run that judged them; null where all of them are here. */
+  need(items: Item[]): Promise<void> | null {
+    if (!this.page.paged) return null;
+    const parts = items.flatMap(({ episode }) =>
+      this.runs.flatMap((run) => {
+        const row = run.rowOf(episode);
+        return row < 0 ? [] : (run.partOf(row) ?? []);
+      }),
+    );
+    return this.parts.load(parts);
+  }
+
+  /** Load metrics of every episode of a board, and its verdicts; null where all of them are here. */
+  needColumns(board: Board, metrics?: string[], answers = false): Promise<void> | null {
+    if (!this.page.paged) return null;
+    const runs = board.runs.map((run) => this.runs[run]);
+    return this.parts.load(runs.flatMap((run) => [...run.columnParts(metrics), ...(answers ? run.answerParts : [])]));
+  }
+
+  /** Load the curves that are drawn where many are; null where all of them are here. */
+  needSample(board: Board): Promise<void> | null {
+    return this.page.paged ? this.parts.load(board.runs.flatMap((run) => this.runs[run].sampleParts)) : null;
   }
 
   metric(name: string): MetricInfo | undefined {
@@ -341,25 +428,4 @@ function shownFrames(shown: ShownFrames | undefined): VideoRow["shown"] {
   if (!shown) return null;
   const times = shown.times && new Numbers(shown.times).all();
   return { frames: new Numbers(shown.frames).all(), clock: new FrameClock(shown.n_frames, shown.fps, times) };
-}
-
-/** 0, and the sum of the first i lengths: where each of several concatenated arrays begins. */
-function sums(lengths: number[]): Uint32Array {
-  const starts = new Uint32Array(lengths.length + 1);
-  for (let i = 0; i < lengths.length; i += 1) starts[i + 1] = starts[i] + lengths[i];
-  return starts;
-}
-
-/** Indices at which an ascending column equals `value`. */
-function rowsWith(column: number[], value: number): number[] {
-  let low = 0;
-  let high = column.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (column[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  const found: number[] = [];
-  for (let i = low; i < column.length && column[i] === value; i += 1) found.push(i);
-  return found;
 }

@@ -11,20 +11,39 @@ import { makeAnew } from "./make-anew";
 import { readRoute, routeHash } from "./route";
 import { themeButton } from "./theme";
 import { audit } from "./views/audit";
+import { needsOf, readFilter } from "./explorer/list/selection";
 import { explorer } from "./views/explorer";
 import { leaderboard } from "./views/leaderboard";
 import { overview } from "./views/overview";
 import { processView } from "./views/process";
 import { subgoals } from "./views/subgoals";
 
-type Views = Record<string, { title: string; make: (context: Context) => View }>;
+interface Shown {
+  title: string;
+  make: (context: Context) => View;
+  /** Load what the view needs of a page with parts; null where it is here. */
+  needs?: (context: Context) => Promise<void> | null;
+}
+type Views = Record<string, Shown>;
 
 const OF_RUNS: Views = {
-  overview: { title: "Overview", make: overview },
-  leaderboard: { title: "Leaderboard", make: leaderboard },
+  overview: {
+    title: "Overview",
+    make: overview,
+    needs: ({ data, board }) => data.need(board.findings.worst.map((one) => ({ ...one, row: -1 }))),
+  },
+  leaderboard: {
+    title: "Leaderboard",
+    make: leaderboard,
+    needs: ({ data, board, route: { options } }) => (options.task && options.success ? data.needColumns(board) : null),
+  },
   subgoals: { title: "Subgoals", make: subgoals },
-  process: { title: "Process", make: processView },
-  explorer: { title: "Explorer", make: explorer },
+  process: { title: "Process", make: processView, needs: ({ data, board }) => data.needSample(board) },
+  explorer: {
+    title: "Explorer",
+    make: explorer,
+    needs: (context) => needsOf(context, readFilter(context.route.options)),
+  },
 };
 /** Of an audit, whose runs hold changed episodes beside those they are changed from: no table is of both. */
 const OF_AUDIT: Views = { audit: { title: "Audit", make: audit }, explorer: OF_RUNS.explorer };
@@ -82,6 +101,12 @@ function start(root: HTMLElement): void {
     const wanted = route.view in views ? route.view : home;
     const board = boardOf(data, route);
     const context: Context = { data, route, board };
+    const need = views[wanted].needs?.(context);
+    if (need) {
+      if (!main.firstChild) fill(main, h("p", { class: "empty", role: "status" }, "Loading …"));
+      need.then(show, complain);
+      return;
+    }
     if (wanted === name && board?.id === boardId && view?.update?.(context)) return;
     view?.close?.();
     if (wanted !== name) scrollTo(0, 0);
@@ -93,10 +118,20 @@ function start(root: HTMLElement): void {
     document.body.dataset.ready = wanted;
   }
 
+  function complain(error: Error): void {
+    fill(main, h("p", { class: "empty", role: "alert" }, error.message));
+    document.body.dataset.ready = "error";
+  }
+
   /** Show newer data where the person is. */
   function renew(newer: Data): void {
     const old = data;
     const route = readRoute();
+    const need = views[name].needs?.({ data: newer, route, board: boardOf(newer, route) });
+    if (need) {
+      need.then(() => renew(newer), complain);
+      return;
+    }
     data = newer;
     const board = boardOf(data, route);
     const context: Context = { data, route, board };

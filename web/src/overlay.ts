@@ -26,7 +26,7 @@ export interface Overlay {
 
 export function overlay(context: Context): Overlay {
   const { data, board } = context;
-  const items = data.counted(board);
+  const items = data.counted(board).filter(({ run, row }) => data.runs[run].sampled(row));
   const tasks = distinct(items.map(({ episode }) => data.task(episode)));
   const policies = distinct(board.overall.map((group) => group.policy));
   const state = { task: tasks.length > 1 ? packName(tasks[0]) : "", success: "", axis: "share" };
@@ -99,6 +99,7 @@ export function overlay(context: Context): Overlay {
       h(
         "p",
         { class: "muted" },
+        data.page.paged ? `Of ${plural(items.length, "episode")} spread over all. ` : "",
         "Each line is an episode; the thick line is their median, the band the middle half. Click a line to open its episode.",
       ),
       controls,

@@ -58,3 +58,24 @@ export function textAt(column: Dict, i: number): string | null {
   const code = column.codes[i];
   return code < 0 ? null : column.values[code];
 }
+
+/** 0, and the sum of the first i lengths: where each of several concatenated arrays begins. */
+export function sums(lengths: number[]): Uint32Array {
+  const starts = new Uint32Array(lengths.length + 1);
+  for (let i = 0; i < lengths.length; i += 1) starts[i + 1] = starts[i] + lengths[i];
+  return starts;
+}
+
+/** Indices at which an ascending column equals `value`. */
+export function rowsWith(column: ArrayLike<number>, value: number): number[] {
+  let low = 0;
+  let high = column.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  const found: number[] = [];
+  for (let i = low; i < column.length && column[i] === value; i += 1) found.push(i);
+  return found;
+}

@@ -10,6 +10,7 @@ from stepscore.analysis.baselines import BaselineResult, agreement_with_baseline
 from stepscore.analysis.calibration import CalibrationResult, calibrate
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import (
+    DoneRule,
     EpisodeMetrics,
     curves_by_episode,
     done_rule,
@@ -61,6 +62,7 @@ __all__ = [
     "BaselineResult",
     "CalibrationResult",
     "ComparisonTable",
+    "DoneRule",
     "EpisodeMetrics",
     "EstimateTable",
     "FailureModes",

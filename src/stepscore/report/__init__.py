@@ -10,7 +10,14 @@ Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.26
 
 from stepscore.report.exports import TARGETS, ExportResult, export
 from stepscore.report.figures import KINDS, PlotResult, draw, plot
-from stepscore.report.page import page_data, page_kind, page_text, write_audit_report, write_report
+from stepscore.report.page import (
+    page_data,
+    page_kind,
+    page_text,
+    parts_folder,
+    write_audit_report,
+    write_report,
+)
 
 __all__ = [
     "KINDS",
@@ -22,6 +29,7 @@ __all__ = [
     "page_data",
     "page_kind",
     "page_text",
+    "parts_folder",
     "plot",
     "write_audit_report",
     "write_report",

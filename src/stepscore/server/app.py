@@ -1,6 +1,7 @@
 """The web application: the page, newer data for it, its videos, and state and action of its episodes.
 
-They are at ``/``, ``/data``, ``/media/N`` and ``/traces/N``; everything else is 404.
+They are at ``/``, ``/data``, ``/media/N`` and ``/traces/N``, of a page of many episodes its parts at ``/parts/NAME``;
+everything else is 404.
 
 It is bound to the loopback interface and answers only requests whose Host header names that interface: a web page
 from another host cannot reach it through a domain name that resolves to this machine (DNS rebinding).
@@ -74,6 +75,12 @@ def make_app(live: LivePage) -> Starlette:
             return _not_found()
         return Response(content, media_type="application/json", headers={"Cache-Control": "no-cache"})
 
+    def part(request: Request) -> Response:
+        content = live.part(request.path_params["name"])
+        if content is None:
+            return _not_found()
+        return Response(content, media_type="application/json", headers={"Cache-Control": "no-cache"})
+
     def media(request: Request) -> Response:
         number = request.path_params["number"]
         video = live.media(int(number)) if _NUMBER.fullmatch(number) else None
@@ -92,6 +99,7 @@ def make_app(live: LivePage) -> Starlette:
             Route("/data", data),
             Route("/media/{number}", media),
             Route("/traces/{number}", traces),
+            Route("/parts/{name}", part),
         ],
         exception_handlers={HTTPException: not_found},
         middleware=[Middleware(_LoopbackHostOnly)],

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.report.page import (
     RunSources,
+    ServedParts,
     ServedTraces,
     ServedVideos,
     audit_page_data,
@@ -88,7 +89,7 @@ class LivePage:
         self._revision, self._done_at, self._source = revision, done_at, source
         self._template = served_template(page_template() if template is None else template)
         self._host = ServedVideos() if videos else None
-        self._traces = ServedTraces()
+        self._traces, self._parts = ServedTraces(), ServedParts()
         self._media: list[Media] = []
         self._lock = threading.Lock()
         self._state: tuple[_RunState, ...] | None = None
@@ -136,6 +137,10 @@ class LivePage:
         table = self._traces.table(number, self._sources)
         return None if table is None else data_text(table).encode("utf-8", "replace")
 
+    def part(self, name: str) -> bytes | None:
+        """Return a part of a page of many episodes as JSON; ``None`` if there is none of this name."""
+        return self._parts.read(name)
+
     def _update(self) -> None:
         state = tuple(_run_state(folder) for folder in self._folders)
         if state == self._state:
@@ -165,6 +170,7 @@ class LivePage:
             )
             return [], data
         runs = [open_run(folder) for folder in self._folders]
+        self._parts.begin()
         data = page_data(
             runs,
             self._host,
@@ -173,6 +179,7 @@ class LivePage:
             live=True,
             source=self._source,
             traces=self._traces,
+            parts=self._parts,
         )
         return runs, data
 

@@ -34,7 +34,7 @@ def judged(folder: Path, out: Path) -> Run:
 
 
 def tables(run: Run, host: VideoHost | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    return video_tables(index_episodes([run]), host, RunSources([run]))
+    return video_tables(index_episodes(run.episodes().to_pylist()), host, RunSources([run]))
 
 
 @pytest.mark.parametrize("codec", ["h264", "av1", "vp9"])

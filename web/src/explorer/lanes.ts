@@ -1,8 +1,9 @@
 // Stages and verdicts below the curve, on the same time axis.
 import type { Context } from "../app";
-import type { Item, VerdictRow } from "../data";
+import type { Item } from "../data";
 import { h } from "../dom";
 import { known } from "../format";
+import type { VerdictRow } from "../run-page";
 
 const SIGNS = { yes: "✓", no: "✗", unknown: "?" };
 
@@ -14,9 +15,10 @@ export interface JudgeVerdicts {
 /** Annotated stages of an episode: [name, from, to]. */
 export function stagesOf({ data }: Context, item: Item): [string, number, number][] {
   const { stages, stage_names } = data.page.episodes;
-  return stages
-    .filter(([episode]) => episode === item.episode)
-    .map(([, name, from, to]) => [stage_names[name], from ?? NaN, to ?? NaN]);
+  const found = data.page.paged
+    ? data.runs[item.run].stages(item.row)
+    : stages.filter(([episode]) => episode === item.episode).map(([, name, from, to]) => [name, from, to] as const);
+  return found.map(([name, from, to]) => [stage_names[name], from ?? NaN, to ?? NaN]);
 }
 
 export function lanes(

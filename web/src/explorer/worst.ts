@@ -1,7 +1,7 @@
 // Where to look first: the worst failure of some episodes, at its worst time.
 import type { Context } from "../app";
 import { largestDrop, longestStall, type CurveEvent } from "../curve-events";
-import type { Item } from "../data";
+import type { Data, Item } from "../data";
 import { failed } from "./list/outcome";
 
 const DROP = 0.1; // of progress: a smaller fall is not what an episode failed by
@@ -26,6 +26,7 @@ export function worstFailure({ data, board }: Context, items: Item[]): number {
     const at = items.findIndex((item) => item.run === run && item.episode === episode);
     if (at >= 0) return at;
   }
+  if (data.page.paged) return leastProgress(data, items);
   const found = items.flatMap((item, i) => {
     if (!failed(data, item)) return [];
     const curve = data.runs[item.run].curve(item.row);
@@ -34,4 +35,15 @@ export function worstFailure({ data, board }: Context, items: Item[]): number {
   });
   found.sort((a, b) => b.drop - a.drop || b.stall - a.stall || a.i - b.i);
   return found[0]?.i ?? 0;
+}
+
+/** The failure that ends with the least progress: what is known without its curve. */
+function leastProgress(data: Data, items: Item[]): number {
+  let [found, least] = [-1, Infinity];
+  items.forEach((item, i) => {
+    if (!failed(data, item)) return;
+    const last = data.runs[item.run].lastProgress(item.row);
+    if (found < 0 || last < least) [found, least] = [i, Number.isFinite(last) ? last : Infinity];
+  });
+  return Math.max(0, found);
 }

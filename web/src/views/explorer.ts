@@ -10,7 +10,7 @@ import { EpisodePane } from "../explorer/episode-pane";
 import { KEYS, onKey } from "../explorer/keys";
 import { filterControls } from "../explorer/list/controls";
 import { episodeList } from "../explorer/list/episode-list";
-import { NO_FILTER, readFilter, select, type Filter } from "../explorer/list/selection";
+import { needsOf, NO_FILTER, readFilter, select, type Filter } from "../explorer/list/selection";
 import type { Pane } from "../explorer/pane";
 import { judged, sameIn, sameItem } from "../explorer/same-item";
 import { worstFailure } from "../explorer/worst";
@@ -29,6 +29,8 @@ export function explorer(first: Context): View {
   let comparing = false;
   let pane: Pane | null = null;
   let writing = 0;
+  let asked = 0; // counts what was asked for, so that what comes late is not shown
+  let closed = false;
   const controls = h("div", { class: "list-controls" });
   const counted = h("p", { class: "muted counted", role: "status" });
   const place = h("div", { class: "pane" });
@@ -83,11 +85,18 @@ export function explorer(first: Context): View {
   );
 
   function refilter(change: Partial<Filter>): void {
+    const next = { ...filter, ...change };
+    const need = needsOf(context, next);
+    if (need) wait(need, () => refilter(change));
+    else applyFilter(next, "text" in change);
+  }
+
+  function applyFilter(next: Filter, typing: boolean): void {
     const kept = items[chosen];
-    filter = { ...filter, ...change };
+    filter = next;
     items = select(context, filter);
     const at = kept ? items.findIndex((item) => sameItem(item, kept)) : -1;
-    drawControls("text" in change);
+    drawControls(typing);
     if (at < 0) openWorst();
     else {
       chosen = at;
@@ -109,6 +118,17 @@ export function explorer(first: Context): View {
     open(worstFailure(context, items), null);
   }
 
+  /** Go on when something is loaded, unless something else was asked for since. */
+  function wait(need: Promise<void>, then: () => void): void {
+    const mine = (asked += 1);
+    need.then(
+      () => mine === asked && !closed && then(),
+      (error: Error) => {
+        if (mine === asked && !closed) fill(place, h("p", { class: "empty", role: "alert" }, error.message));
+      },
+    );
+  }
+
   /** Open an episode of the list at a frame, or at its worst time (null), with others beside it. */
   function open(index: number, frame: number | null, beside: Item[] = []): void {
     chosen = items.length ? Math.min(items.length - 1, Math.max(0, index)) : -1;
@@ -116,9 +136,20 @@ export function explorer(first: Context): View {
     pane?.close();
     pane = null;
     list.show(items.length, chosen);
-    if (chosen < 0) fill(place, h("p", { class: "empty" }, nothing()));
+    asked += 1;
+    const shown = chosen < 0 ? [] : [items[chosen], ...others];
+    const need = context.data.need(shown);
+    if (need) {
+      fill(place, h("p", { class: "empty", role: "status" }, "Loading …"));
+      wait(need, () => draw(shown[0], frame));
+    } else draw(shown[0], frame);
+  }
+
+  /** Show an episode whose data are here. */
+  function draw(item: Item | undefined, frame: number | null): void {
+    if (!item) fill(place, h("p", { class: "empty" }, nothing()));
     else {
-      pane = makePane(items[chosen], frame);
+      pane = makePane(item, frame);
       fill(place, pane.element);
     }
     remember();
@@ -278,6 +309,7 @@ export function explorer(first: Context): View {
     refresh,
     repaint: () => pane?.repaint(),
     close: () => {
+      closed = true;
       clearTimeout(writing);
       removeEventListener("keydown", keys);
       pane?.close();

@@ -74,5 +74,16 @@ def report(
 
 
 def _name(page: Path) -> None:
+    from stepscore.report import parts_folder
+
+    parts = parts_folder(page)
+    beside = sorted(parts.glob("*.js")) if parts.is_dir() else []
+    if beside:
+        size = sum(path.stat().st_size for path in beside) / 1e6
+        err().print(
+            f"Curves are in {len(beside)} files of {size:.0f} MB in {parts}, which the page loads when they are "
+            "looked at: move both or neither.",
+            soft_wrap=True,
+        )
     err().print(f"{page.stat().st_size / 1e6:.1f} MB; open it in a browser:")
     typer.echo(page)

@@ -10,6 +10,7 @@ from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
 from stepscore.report.page.folders import page_kind
 from stepscore.report.page.html import data_text, page_template, page_text, write_audit_report, write_report
+from stepscore.report.page.paging import ServedParts, parts_folder
 from stepscore.report.page.signals import ServedTraces
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, ServedVideos, VideoHost
 from stepscore.report.run_sources import RunSources
@@ -18,6 +19,7 @@ __all__ = [
     "CopiedVideos",
     "LinkedVideos",
     "RunSources",
+    "ServedParts",
     "ServedTraces",
     "ServedVideos",
     "VideoHost",
@@ -27,6 +29,7 @@ __all__ = [
     "page_kind",
     "page_template",
     "page_text",
+    "parts_folder",
     "write_audit_report",
     "write_report",
 ]

@@ -24,9 +24,10 @@ from stepscore.report.page.boards import (
     without_baselines,
 )
 from stepscore.report.page.episodes import EpisodeIndex, episode_table, index_episodes
-from stepscore.report.page.judgements import Prompts, judgement_tables
+from stepscore.report.page.judgements import Prompts, judgement_tables, run_bytes
 from stepscore.report.page.overview import board_labels, metric_infos, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table
+from stepscore.report.page.paging import MAX_BYTES, Parts
 from stepscore.report.page.posters import Posters
 from stepscore.report.page.signals import ServedTraces, trace_table, truth_table
 from stepscore.report.page.video_hosting import VideoHost
@@ -47,6 +48,7 @@ def page_data(
     live: bool = False,
     source: str | None = None,
     traces: ServedTraces | None = None,
+    parts: Parts | None = None,
 ) -> dict[str, Any]:
     """Return everything that the page shows of some runs, as JSON values.
 
@@ -58,12 +60,14 @@ def page_data(
         live: Whether the page is served by ``stepscore view``.
         source: Where the videos are, instead of where the runs say; see :mod:`stepscore.report.run_sources`.
         traces: Hands out state and action of an episode on demand; ``None`` for a page that holds them.
+        parts: Where a page of more than :data:`~stepscore.report.page.paging.MAX_BYTES` keeps what is not needed at
+            first; ``None`` for a page that holds everything, whatever its size.
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
     runs = distinct_runs(runs)
-    index = index_episodes(runs)
     boards = open_boards(runs, revision, done_at)
+    index = board_index(boards)
     labels = board_labels(boards)
     methods = Table[str]()
     pack = estimate_packer(methods)
@@ -78,7 +82,7 @@ def page_data(
         *_failures(boards, index),
     ]
     files, videos = video_tables(index, host, sources)
-    explored = explorer_tables(boards, index, pack)
+    explored = explorer_tables(boards, index, pack, parts)
     rows, judgements = explored["runs"], explored["judgements"]
     return {
         **page_frame(revision, live=live),
@@ -106,21 +110,39 @@ def page_frame(revision: str, *, live: bool) -> dict[str, Any]:
         "live_revisions": [revision, *(name for name in REVISIONS if name != revision)],
         "failure_mode_rules": failure_mode_rules(),
         "audit": None,
+        "parts": None,
     }
 
 
-def explorer_tables(boards: Sequence[Board], index: EpisodeIndex, pack: Pack) -> dict[str, Any]:
+def board_index(boards: Sequence[Board]) -> EpisodeIndex:
+    """Return the episodes of some boards, each once, in the order of the runs."""
+    by_run = {
+        number: board.metrics.episodes[rows]
+        for board in boards
+        for number, rows in zip(board.numbers, board.slices(), strict=True)
+    }
+    return index_episodes(row for number in sorted(by_run) for row in by_run[number])
+
+
+def explorer_tables(
+    boards: Sequence[Board], index: EpisodeIndex, pack: Pack, parts: Parts | None = None
+) -> dict[str, Any]:
     """Return what the explorer shows besides videos and traces: runs, metrics, episodes, truth and judgements."""
-    prompts = Prompts()
+    prompts, stages = Prompts(), Table[str]()
+    if sum(map(run_bytes, boards)) <= MAX_BYTES:
+        parts = None
     judgements = {
         number: table
         for board in boards
-        for number, table in zip(board.numbers, judgement_tables(board, index, prompts), strict=True)
+        for number, table in zip(
+            board.numbers, judgement_tables(board, index, prompts, stages, parts), strict=True
+        )
     }
     return {
         "metrics": metric_infos(boards),
         "runs": run_rows(boards, pack),
-        "episodes": episode_table(index),
+        "episodes": episode_table(index, stages, paged=parts is not None),
+        "paged": parts is not None,
         "truth": truth_table(boards, index),
         "judgements": [judgements[number] for number in sorted(judgements)],
         "prompt_lines": prompts.lines,

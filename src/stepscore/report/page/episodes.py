@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from stepscore.report.page.packing import Table, dictionary, pack_floats
-from stepscore.runs import Run, finite_or_none
+from stepscore.runs import finite_or_none
 
 Key = tuple[str, str]
 _NAMED = ("source", "task", "policy", "robot", "dataset", "instruction", "pair", "success_mode")
@@ -32,28 +32,37 @@ class EpisodeIndex:
         return self.places[_key(row)]
 
 
-def index_episodes(runs: Sequence[Run]) -> EpisodeIndex:
-    """Collect the episodes of all runs; the row of each is that of the first run that has it."""
+def index_episodes(judged: Iterable[Mapping[str, Any]]) -> EpisodeIndex:
+    """Collect the episodes of all runs.
+
+    Args:
+        judged: Their rows, run by run; the row of each episode is that of the first run that has it.
+    """
     rows: dict[Key, Mapping[str, Any]] = {}
-    for run in runs:
-        for row in run.episodes().to_pylist():
-            rows.setdefault(_key(row), row)
+    for row in judged:
+        rows.setdefault(_key(row), row)
     order = sorted(rows)
     return EpisodeIndex(tuple(rows[key] for key in order), {key: place for place, key in enumerate(order)})
 
 
-def episode_table(index: EpisodeIndex) -> dict[str, Any]:
-    """Return the contract's EpisodeTable."""
+def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False) -> dict[str, Any]:
+    """Return the contract's EpisodeTable.
+
+    Args:
+        index: The page's episodes.
+        names: The page's names of stages.
+        paged: Whether stages are kept in parts.
+    """
     rows = index.rows
     ids = [row["episode_id"] for row in rows]
     sources = sorted({row["source"] for row in rows})
-    keys = [f"{sources.index(row['source'])}:{row['episode_id']}" for row in rows]
+    numbers = {name: number for number, name in enumerate(sources)}
+    keys = [f"{numbers[row['source']]}:{row['episode_id']}" for row in rows]
     lists = Table[tuple[tuple[Any, ...], ...]]()
     subgoals = [_subgoal_list(row, lists) for row in rows]
-    names = Table[str]()
     stages = [
         [place, names.number(stage["name"]), number_or_none(stage["start_s"]), number_or_none(stage["end_s"])]
-        for place, row in enumerate(rows)
+        for place, row in enumerate(() if paged else rows)
         for stage in row["stages"]
     ]
     return {

@@ -13,6 +13,7 @@ from stepscore._files import write_text
 from stepscore.errors import RunError
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
+from stepscore.report.page.paging import FileParts, parts_folder, remove_parts
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, VideoHost
 from stepscore.runs import Run
 
@@ -67,7 +68,8 @@ def write_report(
 ) -> Path:
     """Write ``folder``/index.html for some runs and return its path.
 
-    A report written there before is replaced; any other index.html is not.
+    A page of more than about 15 MB of data is written with a folder ``index-data`` beside it, whose files it loads
+    when an episode is looked at. A report written there before is replaced; any other index.html is not.
 
     Args:
         runs: The runs to show.
@@ -82,8 +84,13 @@ def write_report(
     """
     page = _checked(Path(folder) / "index.html")
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
-    data = page_data(runs, host, revision=revision, done_at=done_at, source=source)
-    return _write(page, page_text(data, template))
+    parts = FileParts(parts_folder(page))
+    data = page_data(runs, host, revision=revision, done_at=done_at, source=source, parts=parts)
+    text = page_text(data | {"parts": parts_folder(page).name if data["paged"] else None}, template)
+    if data["paged"]:
+        return _write(page, _loading_parts(text))
+    remove_parts(parts_folder(page))
+    return _write(page, text)
 
 
 def write_audit_report(
@@ -111,6 +118,11 @@ def write_audit_report(
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
     data = audit_page_data(Path(audit), host, revision=revision, done_at=done_at, source=source)
     return _write(page, page_text(data))
+
+
+def _loading_parts(text: str) -> str:
+    """Return a page whose policy allows the scripts in the folder of its parts."""
+    return text.replace("script-src 'sha256-", "script-src 'self' file: 'sha256-", 1)
 
 
 def _host(folder: Path, *, videos: bool, copy_videos: bool) -> VideoHost | None:

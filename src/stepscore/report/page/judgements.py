@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import curves_by_episode, done_rule
+from stepscore.analysis import DoneRule, curves_by_episode, done_rule
 from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import (
@@ -17,6 +17,14 @@ from stepscore.report.page.packing import (
     pack_progress,
     pack_range,
     pack_times,
+)
+from stepscore.report.page.paging import (
+    Parts,
+    RunRows,
+    always_kept,
+    data_bytes,
+    paged_judgements,
+    verdict_table,
 )
 from stepscore.runs import Run
 from stepscore.types import FloatArray
@@ -53,40 +61,115 @@ class Prompts:
         return prompt_number
 
 
-def judgement_tables(board: Board, index: EpisodeIndex, prompts: Prompts) -> list[dict[str, Any]]:
-    """Return the contract's Judgements of each run of the board."""
+def judgement_tables(
+    board: Board, index: EpisodeIndex, prompts: Prompts, stages: Table[str], parts: Parts | None = None
+) -> list[dict[str, Any]]:
+    """Return the contract's Judgements of each run of the board.
+
+    Args:
+        board: The board.
+        index: The page's episodes.
+        prompts: The page's prompts, to which those of the calls are added.
+        stages: The page's names of stages, to which those in parts are added.
+        parts: Where what is not needed at first is written; ``None`` for a page that holds everything.
+    """
     return [
-        _judgements(run, board, rows, index, prompts)
+        _judgements(run, board, rows, index, prompts, stages, parts)
         for run, rows in zip(board.runs, board.slices(), strict=True)
     ]
 
 
-def _judgements(run: Run, board: Board, rows: slice, index: EpisodeIndex, prompts: Prompts) -> dict[str, Any]:
+def run_bytes(board: Board) -> float:
+    """Return about how many bytes a board's runs take on a page that holds everything."""
+    points = sum(len(times) for times, _ in board.metrics.curves)
+    channels = max(len(run.curves().column_names) - 3 for run in board.runs)
+    return data_bytes(points, channels, len(board.metrics), len(board.metrics.columns))
+
+
+def _judgements(
+    run: Run,
+    board: Board,
+    rows: slice,
+    index: EpisodeIndex,
+    prompts: Prompts,
+    stages: Table[str],
+    parts: Parts | None,
+) -> dict[str, Any]:
     """Return the table of one run, its rows in the order of the page's episodes."""
     episodes = board.metrics.episodes[rows]
     places = [index.place(row) for row in episodes]
     # Ids are sorted within a run as on the page, but a page sorts by source first.
     order = np.argsort(places, kind="stable").tolist()
     row_of = {episodes[i]["episode_id"]: place for place, i in enumerate(order)}
-    values = board.metrics.values
+    values = {column.name: board.metrics.values[column.name][rows][order] for column in board.metrics.columns}
     modes = board.failure_modes.by_episode[rows]
     repeated = [(e["run"], e["episode_id"]) in board.metrics.repeated for e in episodes]
     errors = {str(place): episodes[i]["error"] for place, i in enumerate(order) if episodes[i]["error"]}
     scores = [np.nan if e["success_score"] is None else e["success_score"] for e in episodes]
-    return {
+    ordered = [episodes[i] for i in order]
+    done = done_rule(run, board.done_at)
+    verdicts = _verdicts(run, row_of)
+    table = {
         "episode": [places[i] for i in order],
         "error": errors,
         "repeated": [place for place, i in enumerate(order) if repeated[i]],
         "success_score": pack_floats([scores[i] for i in order]),
-        "values": {c.name: pack_floats(values[c.name][rows][order]) for c in board.metrics.columns},
         "failure_mode": dictionary(modes[i].name for i in order),
-        "curves": _curves(run, [episodes[i] for i in order], board.done_at),
-        "verdicts": _verdicts(run, row_of),
         "calls": _calls(run, row_of, prompts),
+    }
+    if parts is None:
+        return table | {
+            "values": {name: pack_floats(column) for name, column in values.items()},
+            "curves": _curves(run, ordered, done) | _rules(done, ordered),
+            "verdicts": verdict_table([row["row"] for row in verdicts], verdicts),
+            "paged": None,
+        }
+    curves = board.metrics.curves[rows]
+    ids = [row["episode_id"] for row in ordered]
+    run_rows = RunRows(
+        f"run-{board.numbers[board.runs.index(run)]}",
+        ordered,
+        [curves[i] for i in order],
+        _channels(run, ids),
+        values,
+        verdicts,
+        done.channel,
+    )
+    none: FloatArray = np.empty(0)
+    empty = {"times": pack_floats(none), "rate": None, "progress": pack_floats(none), "channels": {}}
+    return table | {
+        "values": always_kept(values),
+        "curves": {"length": [len(times) for times, _ in run_rows.curves], **empty, **_rules(done, ordered)},
+        "verdicts": verdict_table([], []),
+        "paged": paged_judgements(run_rows, stages, parts),
     }
 
 
-def _curves(run: Run, episodes: Sequence[Any], done_at: float | None) -> dict[str, Any]:
+def _channels(run: Run, ids: Sequence[str]) -> dict[str, list[FloatArray]]:
+    """Return every channel's values of every episode."""
+    table = run.curves()
+    none: FloatArray = np.empty(0)
+    found = {}
+    for name in table.column_names:
+        if name not in ("episode_id", "time_s", "progress"):
+            by_episode = {episode: curve[1] for episode, curve in curves_by_episode(table, name)}
+            found[name] = [by_episode.get(episode, none) for episode in ids]
+    return found
+
+
+def _rules(done: DoneRule, episodes: Sequence[Any]) -> dict[str, Any]:
+    """Return what the page keeps of every curve, wherever its points are."""
+    calibrated = [row["calibrated"] for row in episodes]
+    known = {flag for flag in calibrated if flag is not None}
+    return {
+        "done_channel": done.channel,
+        "done_at": done.at,
+        "time_source": dictionary(row["time_source"] for row in episodes),
+        "calibrated": [int(bool(flag)) for flag in calibrated] if len(known) > 1 else None,
+    }
+
+
+def _curves(run: Run, episodes: Sequence[Any], done: DoneRule) -> dict[str, Any]:
     table = run.curves()
     ids = [row["episode_id"] for row in episodes]
     no_curve = (np.empty(0), np.empty(0))
@@ -101,9 +184,6 @@ def _curves(run: Run, episodes: Sequence[Any], done_at: float | None) -> dict[st
     seconds = np.concatenate([no_curve[0], *(times for times, _ in pairs)])
     rates = np.array([np.nan if not row["fps"] else row["fps"] for row in episodes], dtype=np.float64)
     times, rate = pack_times(seconds, rates, lengths)
-    calibrated = [row["calibrated"] for row in episodes]
-    known = {flag for flag in calibrated if flag is not None}
-    done = done_rule(run, done_at)
     return {
         "length": lengths,
         "times": times,
@@ -113,23 +193,13 @@ def _curves(run: Run, episodes: Sequence[Any], done_at: float | None) -> dict[st
             name: (pack_progress if name == done.channel else pack_range)(values)
             for name, values in columns.items()
         },
-        "done_channel": done.channel,
-        "done_at": done.at,
-        "time_source": dictionary(row["time_source"] for row in episodes),
-        "calibrated": [int(bool(flag)) for flag in calibrated] if len(known) > 1 else None,
     }
 
 
-def _verdicts(run: Run, row_of: dict[str, int]) -> dict[str, Any]:
-    rows = sorted(run.verdicts().to_pylist(), key=lambda row: row_of[row["episode_id"]])
-    return {
-        "row": [row_of[row["episode_id"]] for row in rows],
-        "subgoal": dictionary(row["subgoal"] for row in rows),
-        "answer": "".join({"yes": "y", "no": "n"}.get(row["answer"], "?") for row in rows),
-        "score": pack_floats([np.nan if row["score"] is None else row["score"] for row in rows]),
-        "when_s": pack_floats([np.nan if row["when_s"] is None else row["when_s"] for row in rows]),
-        "why": dictionary(row["why"] for row in rows),
-    }
+def _verdicts(run: Run, row_of: dict[str, int]) -> list[dict[str, Any]]:
+    """Return the rows of the ``verdicts`` table with the row of the page's table that each belongs to, ascending."""
+    rows = [{**row, "row": row_of[row["episode_id"]]} for row in run.verdicts().to_pylist()]
+    return sorted(rows, key=lambda row: row["row"])
 
 
 def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> dict[str, Any]:

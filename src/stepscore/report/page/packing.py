@@ -55,6 +55,16 @@ def pack_codes(codes: FloatArray) -> dict[str, Any]:
     return _packed("u16", _codes(codes, "u16", 1.0))
 
 
+def pack_flags(flags: FloatArray) -> dict[str, Any]:
+    """Pack 0, 1 and NaN in a byte each."""
+    return _packed("u8", _codes(flags, "u8", 1.0))
+
+
+def pack_rows(rows: Sequence[int]) -> dict[str, Any]:
+    """Pack numbers of rows in 4 bytes each."""
+    return _packed("u32", np.asarray(rows, dtype=np.float64))
+
+
 def pack_times(times: FloatArray, rates: FloatArray, lengths: Sequence[int]) -> tuple[dict[str, Any], Any]:
     """Pack the times of many concatenated curves, and per curve the rate that they are divided by.
 

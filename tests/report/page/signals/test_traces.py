@@ -178,6 +178,6 @@ def test_a_data_file_that_is_gone_is_a_reason_and_a_link_out_is_not_followed(
 def _index(run: Run, skip: int = 0) -> Any:
     from stepscore.report.page.episodes import EpisodeIndex, index_episodes
 
-    whole = index_episodes([run])
+    whole = index_episodes(run.episodes().to_pylist())
     rows = whole.rows[skip:]
     return EpisodeIndex(rows, {(row["source"], row["episode_id"]): n for n, row in enumerate(rows)})

@@ -38,6 +38,11 @@ export function readFilter(options: Record<string, string>): Filter {
   return filter;
 }
 
+/** Load what a filter asks of every episode; null where it is here. */
+export function needsOf({ data, board }: Context, filter: Pick<Filter, "sort" | "subgoal">): Promise<void> | null {
+  return data.needColumns(board, filter.sort ? [filter.sort] : [], filter.subgoal !== "");
+}
+
 /** The episodes of a judge that pass the filter, sorted. */
 export function select({ data, board }: Context, filter: Filter): Item[] {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -90,9 +95,7 @@ export function verdictsOf(data: Data, item: Item, source: "judge" | "label"): [
     const words: Record<string, string> = { 1: "yes", 0: "no" };
     return names.map((name, i) => [name, words[episodes.subgoal_labels[item.episode][i]] ?? "unknown"]);
   }
-  const verdicts = data.runs[item.run]
-    .verdicts(item.row)
-    .map(({ subgoal, answer }): [string, string] => [subgoal, answer]);
+  const verdicts = data.runs[item.run].answers(item.row);
   const place = (name: string): number => (names.includes(name) ? names.indexOf(name) : names.length);
   return verdicts.sort(([a], [b]) => place(a) - place(b));
 }

@@ -14,8 +14,8 @@ from stepscore.audit import HEADLINE, Audit, ProbeResult, StoredAudit, headline_
 from stepscore.report.page.audits.changed_views import ChangedSources, changes_of
 from stepscore.report.page.audits.shown_runs import run_label, shown_runs
 from stepscore.report.page.boards import Board, Pack, estimate_packer, open_boards
-from stepscore.report.page.data import explorer_tables, page_frame
-from stepscore.report.page.episodes import EpisodeIndex, index_episodes
+from stepscore.report.page.data import board_index, explorer_tables, page_frame
+from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.overview import warning
 from stepscore.report.page.packing import Table
 from stepscore.report.page.signals import trace_table
@@ -61,8 +61,8 @@ def audit_page_data(
     methods = Table[str]()
     pack = estimate_packer(methods)
     runs = list(shown.values())
-    index = index_episodes(runs)
     boards = open_boards(runs, revision, done_at) if runs else []
+    index = board_index(boards)
     labels = [run_label(name, run) for name, run in shown.items()]
     given = ChangedSources(RunSources(runs, source), index)
     files, videos = video_tables(index, host, given)

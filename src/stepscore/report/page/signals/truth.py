@@ -35,6 +35,9 @@ def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> dict[str, Any]:
     curves: list[tuple[int, str, FloatArray, FloatArray]] = []
     points, left_out = 0, 0
     for place in sorted(truths):
+        if points >= MAX_POINTS:
+            left_out += 1
+            continue
         times, values = _drawn(truths[place])
         if points + len(times) > MAX_POINTS:
             left_out += 1
