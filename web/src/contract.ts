@@ -82,6 +82,7 @@ export interface PageData {
   prompts: number[][];
   paged: boolean; // curves, verdicts, stages and columns are in parts, loaded when they are looked at
   parts: string | null; // of a written page with parts: the folder that they are in; a served one asks for parts/NAME
+  judge_board: JudgeBoard | null;
   audit: AuditData | null; // the page of an audit; its boards are without tables, since changed episodes are among its own
 }
 
@@ -228,6 +229,37 @@ export interface Diagnosis {
   }[];
   z_metrics: string[]; // metrics compared among failures
   z: (number | null)[][]; // [policy][metric], higher is better; null under three policies
+}
+
+/** A board of judges on one benchmark: board.json. Such a page has no runs. */
+export interface JudgeBoard {
+  benchmark: { name: string; description: string; seed: number | null; episodes: number; tasks: number; fingerprint: string };
+  metrics: { name: string; title: string; better: "higher" | "lower"; percent: boolean }[];
+  front: string; // the metric of the Pareto front; "" where it is not stated
+  rows: JudgeRow[];
+  published: { label: string; source: string; note: string; values: Record<string, number | null> }[];
+}
+
+export interface JudgeRow {
+  label: string;
+  judge: string;
+  model: string | null;
+  options: string[]; // "frames=8"
+  protocol_hash: string | null;
+  trivial: boolean;
+  claimed_by: string | null; // who says so, where it was not measured here
+  estimates: Record<string, Est>;
+  cost: {
+    videos: number | null;
+    calls: number | null;
+    images: number | null;
+    tokens_in: number | null;
+    tokens_out: number | null;
+    cost: number | null;
+    seconds_per_episode: number | null;
+  };
+  pareto: boolean;
+  reason: string | null; // why it has no numbers
 }
 
 export type Outcome = "pass" | "warn" | "fail" | "undecided";

@@ -13,6 +13,7 @@ import { themeButton } from "./theme";
 import { audit } from "./views/audit";
 import { needsOf, readFilter } from "./explorer/list/selection";
 import { explorer } from "./views/explorer";
+import { judges } from "./views/judges";
 import { leaderboard } from "./views/leaderboard";
 import { overview } from "./views/overview";
 import { processView } from "./views/process";
@@ -48,7 +49,10 @@ const OF_RUNS: Views = {
 /** Of an audit, whose runs hold changed episodes beside those they are changed from: no table is of both. */
 const OF_AUDIT: Views = { audit: { title: "Audit", make: audit }, explorer: OF_RUNS.explorer };
 
-function viewsOf({ audit, runs }: PageData): Views {
+const OF_BOARD: Views = { judges: { title: "Judges", make: judges } };
+
+function viewsOf({ audit, judge_board, runs }: PageData): Views {
+  if (judge_board) return OF_BOARD;
   if (!audit) return OF_RUNS;
   return runs.length ? OF_AUDIT : { audit: OF_AUDIT.audit };
 }
@@ -92,7 +96,7 @@ function start(root: HTMLElement): void {
       judge,
       themeButton(() => view?.repaint?.()),
     ),
-    data.page.live && new LiveRuns(data.page, renew).element,
+    data.page.live && data.page.runs.length > 0 && new LiveRuns(data.page, renew).element,
     main,
   );
 

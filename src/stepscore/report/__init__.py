@@ -2,7 +2,7 @@
 
 :func:`write_report` writes the page of some runs (leaderboards, subgoals, failure modes, explorer) to a folder, from
 where it opens without a network; :func:`page_data` returns the numbers on it. :func:`write_audit_report` writes that
-of an audit. :func:`plot` writes figures,
+of an audit, :func:`write_board_report` that of a board of judges. :func:`plot` writes figures,
 :func:`draw` returns one.
 :func:`export` writes episodes as files of other tools.
 Inside: ``page`` (what the page holds), ``plots`` (the figures), ``video`` (H.264 and the overlay video), ``exports``.
@@ -16,6 +16,7 @@ from stepscore.report.page import (
     page_text,
     parts_folder,
     write_audit_report,
+    write_board_report,
     write_report,
 )
 
@@ -32,5 +33,6 @@ __all__ = [
     "parts_folder",
     "plot",
     "write_audit_report",
+    "write_board_report",
     "write_report",
 ]

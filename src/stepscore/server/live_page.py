@@ -25,6 +25,7 @@ from stepscore.report.page import (
     ServedTraces,
     ServedVideos,
     audit_page_data,
+    board_page_data,
     data_text,
     page_data,
     page_kind,
@@ -159,6 +160,8 @@ class LivePage:
         self._next_s = now + PAUSE * (now - started)
 
     def _measure(self) -> tuple[list[Run], dict[str, Any]]:
+        if self._kind == "board":
+            return [], board_page_data(self._folders[0], live=True)
         if self._kind == "audit":
             data = audit_page_data(
                 self._folders[0],
@@ -227,7 +230,7 @@ def content_policy(template: str) -> str:
 
 def _run_state(folder: Path) -> _RunState:
     journal = folder / "journal.jsonl"
-    infos = [_file_state(folder / name) for name in ("run.json", "audit.json")]
+    infos = [_file_state(folder / name) for name in ("run.json", "audit.json", "board.json")]
     return _RunState(_file_state(journal), tuple(infos), is_being_written(journal))
 
 

@@ -1,4 +1,4 @@
-"""``stepscore report``: writes the report page of some runs, or of an audit."""
+"""``stepscore report``: writes the report page of some runs, of an audit, or of a board of judges."""
 
 from __future__ import annotations
 
@@ -34,17 +34,21 @@ def report(
 ) -> None:
     """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
 
-    RUN may also be the folder of one audit: what every probe showed, and the episodes behind it. Without
-    --copy-videos the page links to the original video files.
+    RUN may also be the folder of one audit (what every probe showed, and the episodes behind it) or of one board of
+    judges. Without --copy-videos the page links to the original video files.
     """
-    from stepscore.report import page_kind, write_audit_report, write_report
+    from stepscore.report import page_kind, write_audit_report, write_board_report, write_report
     from stepscore.runs import open_run
 
     if copy_videos and no_videos:
         raise OptionError("--copy-videos and --no-videos cannot be combined; use one of them.")
     if source is not None and no_videos:
         raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
-    if page_kind(runs) == "audit":
+    kind = page_kind(runs)
+    if kind == "board":
+        _name(write_board_report(runs[0], out / "index.html"))
+        return
+    if kind == "audit":
         if validation is not None:
             raise OptionError("--validation belongs to runs; the page of an audit shows the audit itself.")
         page = write_audit_report(

@@ -28,7 +28,7 @@ def view(
 ) -> None:
     """Serve the report page of runs until Ctrl+C; an open page follows a run that is still being judged.
 
-    RUN may also be the folder of one audit.
+    RUN may also be the folder of one audit or of one board of judges.
     """
     from stepscore.server import LivePage, serve
 

@@ -9,7 +9,15 @@ action). :func:`audit_page_data` does so for an audit (``audits``). None of them
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
 from stepscore.report.page.folders import page_kind
-from stepscore.report.page.html import data_text, page_template, page_text, write_audit_report, write_report
+from stepscore.report.page.html import (
+    data_text,
+    page_template,
+    page_text,
+    write_audit_report,
+    write_board_report,
+    write_report,
+)
+from stepscore.report.page.judge_boards import board_page_data
 from stepscore.report.page.paging import ServedParts, parts_folder
 from stepscore.report.page.signals import ServedTraces
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, ServedVideos, VideoHost
@@ -24,6 +32,7 @@ __all__ = [
     "ServedVideos",
     "VideoHost",
     "audit_page_data",
+    "board_page_data",
     "data_text",
     "page_data",
     "page_kind",
@@ -31,5 +40,6 @@ __all__ = [
     "page_text",
     "parts_folder",
     "write_audit_report",
+    "write_board_report",
     "write_report",
 ]

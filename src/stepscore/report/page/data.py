@@ -110,6 +110,7 @@ def page_frame(revision: str, *, live: bool) -> dict[str, Any]:
         "live_revisions": [revision, *(name for name in REVISIONS if name != revision)],
         "failure_mode_rules": failure_mode_rules(),
         "audit": None,
+        "judge_board": None,
         "parts": None,
     }
 

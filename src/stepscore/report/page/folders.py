@@ -1,4 +1,4 @@
-"""What is in the folders that a page is asked of: runs, or one audit."""
+"""What is in the folders that a page is asked of: runs, one audit, or one board of judges."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ from typing import Literal
 from stepscore._reading import shown
 from stepscore.audit import is_audit
 from stepscore.errors import OptionError
+from stepscore.report.page.judge_boards import is_board
 
-Kind = Literal["runs", "audit"]
+Kind = Literal["runs", "audit", "board"]
 
 
 def page_kind(folders: Sequence[Path]) -> Kind:
     """Return what a page of these folders is of.
 
     Raises:
-        OptionError: An audit's folder is not the only one.
+        OptionError: The folder of an audit or of a board is not the only one.
     """
-    found = next((folder for folder in folders if is_audit(folder)), None)
+    kinds: list[Kind] = [
+        "board" if is_board(one) else "audit" if is_audit(one) else "runs" for one in folders
+    ]
+    found = next((at for at, kind in enumerate(kinds) if kind != "runs"), None)
     if found is None:
         return "runs"
     if len(folders) > 1:
+        what = "an audit" if kinds[found] == "audit" else "a board of judges"
         raise OptionError(
-            f"{shown(found)} is the folder of an audit, which has a page of its own. Name it alone, or name its "
-            f"runs: {shown(found / 'judge')}"
+            f"{shown(folders[found])} is the folder of {what}, which has a page of its own. Name it alone."
         )
-    return "audit"
+    return kinds[found]

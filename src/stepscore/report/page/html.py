@@ -13,6 +13,7 @@ from stepscore._files import write_text
 from stepscore.errors import RunError
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
+from stepscore.report.page.judge_boards import board_page_data
 from stepscore.report.page.paging import FileParts, parts_folder, remove_parts
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, VideoHost
 from stepscore.runs import Run
@@ -118,6 +119,17 @@ def write_audit_report(
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
     data = audit_page_data(Path(audit), host, revision=revision, done_at=done_at, source=source)
     return _write(page, page_text(data))
+
+
+def write_board_report(board: str | Path, page: str | Path) -> Path:
+    """Write the page of a board of judges to a file and return its path.
+
+    Args:
+        board: The board's folder, as ``stepscore bench`` writes it.
+        page: The file; a page written there before is replaced, any other file is not.
+    """
+    page = _checked(Path(page))
+    return _write(page, page_text(board_page_data(Path(board))))
 
 
 def _loading_parts(text: str) -> str:
