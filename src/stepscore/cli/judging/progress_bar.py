@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class EpisodesBar:
-    """A progress bar on stderr, with the time left and the failures so far.
+    """A progress bar on stderr, with the time left, the rate and the failures so far.
 
     Args:
         total: Number of episodes.
@@ -27,10 +27,11 @@ class EpisodesBar:
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[rate]}"),
             TextColumn("{task.fields[failed]}"),
             console=err(),
         )
-        self._task = self._progress.add_task(title, total=total, failed="")
+        self._task = self._progress.add_task(title, total=total, rate="", failed="")
         self._failed = 0
         self._cost, self._shows_tokens = 0.0, tokens
         self._tokens = self._judged = 0
@@ -57,7 +58,14 @@ class EpisodesBar:
             notes.append(f"tokens in {self._tokens:,} of about {round(self._tokens * share):,}")
         if self._cost:
             notes.append(f"cost {self._cost:.2f} of about {self._cost * share:.2f}")
-        self._progress.update(self._task, advance=1, failed=", ".join(notes))
+        self._progress.update(self._task, advance=1, failed=", ".join(notes), rate=_rate(task.speed))
+
+
+def _rate(speed: float | None) -> str:
+    """Return a rate of episodes as a person reads it; empty where it is not known yet."""
+    if not speed:
+        return ""
+    return f"{speed:.1f} a second" if speed >= 1 else f"{60 * speed:.1f} a minute"
 
 
 class RunBars:

@@ -68,17 +68,21 @@ def test_a_lost_worker_and_a_lost_model_change_no_table(cluster: Any, score: Sco
     assert spent["lost"] >= 1, "what the model had when it died is counted"
 
 
-def test_a_node_that_leaves_costs_only_what_was_under_way(cluster: Any, score: Score) -> None:
+def test_a_node_that_leaves_costs_only_what_was_under_way(cluster: Any, score: Score, tmp_path: Path) -> None:
     node = cluster.add_node(num_cpus=1)
     done: list[FinishedEpisode] = []
+    shown: list[int] = []
 
     def leave(one: FinishedEpisode) -> None:
         done.append(one)
         if len(done) == 5:
+            # The live page reads a run as anybody does: what is finished is there at once.
+            shown.append(stepscore.open_run(tmp_path / "ray").judgements().num_rows)
             cluster.remove_node(node, allow_graceful=False)
 
     ray_run = score("ray", Asking(), n=16, engine=RayEngine(workers=2, replicas=1), on_done=leave)
     assert len(done) == 16
+    assert shown == [5]
     assert tables(ray_run) == tables(score("local", Asking(), n=16))
 
 

@@ -1,0 +1,213 @@
+"""The engines of a run against each other: one process, two processes, two workers of a Ray cluster.
+
+    python -m benchmarks.scale.engines same SOURCE     tables after a worker was killed; what a server was asked
+    python -m benchmarks.scale.engines faster SOURCE   two workers against one (limit 1.7 times)
+    python -m benchmarks.scale.engines overhead        10,000 recorded episodes (limit 5 ms an episode)
+
+SOURCE is a dataset of ``stepscore sim`` with the camera ``close``; for ``faster``, any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import secrets
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import stepscore
+from benchmarks.scale.computing_judge import Computing
+from benchmarks.speed.runs import rollouts
+from stepscore.episodes import Episode
+from stepscore.judges import Judge
+from stepscore.models.api.openai import OpenAIModel
+from stepscore.runs import CallOptions, FinishedEpisode, RayEngine, Run
+from stepscore.runs.engines import Engine, LocalEngine, ProcessEngine
+from stepscore.runs.tables import TABLES
+from tests.models.api.servers import serving
+
+MARK = "STEPSCORE_BENCHMARK"
+MIN_SPEEDUP, MAX_OVERHEAD_MS = 1.7, 5.0
+WORKER_NAMES = ("worker_process", "ray::EpisodeActor")
+KILL_AT = 100
+
+
+@dataclass
+class Watch:
+    """Notes when episodes are finished, and kills a worker at one of them.
+
+    Attributes:
+        kill_at: Kill a worker after this many; ``None`` for never.
+    """
+
+    kill_at: int | None = None
+
+    def __post_init__(self) -> None:
+        self.times: list[float] = []
+        self.killed = 0
+
+    def note(self, done: FinishedEpisode) -> None:
+        """Note a finished episode."""
+        self.times.append(time.perf_counter())
+        if len(self.times) == self.kill_at:
+            found = worker_processes()
+            assert found, "no worker was found"
+            os.kill(found[0], signal.SIGKILL)
+            self.killed += 1
+
+
+def worker_processes() -> list[int]:
+    """Return the processes that judge for this one."""
+    mark = os.environ[MARK].encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (path / "cmdline").read_bytes().decode()
+            if mark in (path / "environ").read_bytes() and any(name in command for name in WORKER_NAMES):
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return [process for process in found if process != os.getpid()]
+
+
+def tables(run: Run) -> dict[str, bytes]:
+    """Return the files of all tables but usage, which holds times."""
+    return {name: (run.path / f"{name}.parquet").read_bytes() for name in TABLES if name != "usage"}
+
+
+def measure_same(source: str, folder: Path, names: Sequence[str]) -> bool:
+    """Print whether runs whose worker was killed have the tables of an undisturbed one, and what was asked."""
+    episodes = list(stepscore.open_episodes(source))
+    good = True
+    print(f"{len(episodes)} episodes; a worker is killed (SIGKILL) after {KILL_AT} of them")
+    with serving(delay_s=0.02) as server:
+        embedded = stepscore.get_judge("topreward", model="embedded")
+        asked = stepscore.get_judge("gvl", model=OpenAIModel("tiny", base_url=server.url), frames=8, size=64)
+        for title, judge in (("gvl on a server that counts", asked), ("topreward, embedded", embedded)):
+            wanted: dict[str, bytes] = {}
+            for name in ("local", *names):
+                before = server.stats()["total"]
+                watch = Watch(None if name == "local" else KILL_AT)
+                run = judged(episodes, judge, made(name, 2), folder / f"{name} {judge.name}", watch)
+                wanted = wanted or tables(run)
+                same, failed = tables(run) == wanted, run.info["last"]["failed"]
+                calls = server.stats()["total"] - before
+                spent = run.info["spent"]["total"]
+                print(
+                    f"{title}, {name}: {watch.killed} killed, {failed} failed, "
+                    f"tables {'byte-identical' if same else 'DIFFERENT'}, {spent['attempts']} attempts"
+                    + (f", the server counted {calls}" if judge is asked else ""),
+                    flush=True,
+                )
+                good &= same and not failed and (judge is not asked or calls == spent["answered"])
+    return good
+
+
+def measure_faster(source: str, folder: Path, names: Sequence[str], count: int) -> bool:
+    """Print the rate of two workers against one, from the first finished episodes to the last."""
+    episodes = list(stepscore.open_episodes(source))[:count]
+    judge = Computing()
+    good = True
+    for name in names:
+        rates = []
+        for workers in (1, 2):
+            watch = Watch()
+            started, cpu = time.perf_counter(), cpu_seconds()
+            run = judged(episodes, judge, made(name, workers), folder / f"{name}{workers}", watch)
+            wall, used = time.perf_counter() - started, cpu_seconds() - cpu
+            # The first ones wait for the processes to start.
+            rates.append((len(episodes) - workers) / (watch.times[-1] - watch.times[workers - 1]))
+            each = sorted(run.usage().column("seconds").to_pylist())[len(episodes) // 2]
+            print(
+                f"{name}, {workers} workers: {rates[-1]:.3f} episodes a second after the first, median {each:.2f} s "
+                f"an episode; all {len(episodes)}: {wall:.1f} s wall, {used:.1f} s CPU",
+                flush=True,
+            )
+        ratio = rates[1] / rates[0]
+        print(f"{name}: two workers are {ratio:.2f} times one (limit {MIN_SPEEDUP})", flush=True)
+        good &= ratio >= MIN_SPEEDUP
+    return good
+
+
+def measure_overhead(folder: Path, names: Sequence[str]) -> bool:
+    """Print what an episode costs that takes no computation."""
+    source = rollouts(folder)
+    episodes = list(stepscore.open_episodes(source))
+    most = 0.0
+    for name in names:
+        watch = Watch()
+        started, cpu = time.perf_counter(), cpu_seconds()
+        run = judged(episodes, stepscore.get_judge("recorded"), made(name, 2), folder / name, watch)
+        wall, used = time.perf_counter() - started, cpu_seconds() - cpu
+        assert run.judgements().column("error").null_count == len(episodes)
+        between = 1000 * (watch.times[-1] - watch.times[0]) / len(episodes)
+        print(
+            f"{name}: {between:.2f} ms an episode, start and tables apart (limit {MAX_OVERHEAD_MS:g}); in all "
+            f"{wall:.1f} s wall, {used:.1f} s CPU for {len(episodes)}",
+            flush=True,
+        )
+        most = max(most, between)
+    return most <= MAX_OVERHEAD_MS
+
+
+def made(name: str, workers: int) -> Engine:
+    """Return an engine by its name."""
+    if name == "local":
+        return LocalEngine(1)
+    return ProcessEngine(workers) if name == "processes" else RayEngine(workers=workers)
+
+
+def judged(episodes: Sequence[Episode], judge: Judge, engine: Engine, folder: Path, watch: Watch) -> Run:
+    """Judge without a cache that another engine has filled."""
+    options = CallOptions(cache_path=folder.with_suffix(".sqlite"))
+    return stepscore.score(episodes, judge, folder, engine=engine, call_options=options, on_done=watch.note)
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of this process and of those that it started and that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+@contextmanager
+def marked() -> Iterator[None]:
+    """Mark this process, so that those it starts can be found; each computes with one thread."""
+    os.environ[MARK] = secrets.token_hex(8)
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["same", "faster", "overhead"])
+    parser.add_argument("source", nargs="?", default="")
+    parser.add_argument("--episodes", type=int, default=24, help="episodes of faster")
+    parser.add_argument(
+        "--engines", default="processes,ray", help="of local (overhead alone), processes, ray"
+    )
+    given = parser.parse_args()
+    if given.what != "overhead" and not given.source:
+        parser.error("SOURCE is missing: a dataset of stepscore sim")
+    names = given.engines.split(",")
+    with marked(), tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        measures: dict[str, Callable[[], bool]] = {
+            "same": lambda: measure_same(given.source, folder, names),
+            "faster": lambda: measure_faster(given.source, folder, names, given.episodes),
+            "overhead": lambda: measure_overhead(folder, names),
+        }
+        if not measures[given.what]():
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
