@@ -101,6 +101,7 @@ ELSEWHERE = {
     "judge --judge robometer": "tests/models/robometer",
     "judge --judge grm": "tests/judges/published/test_grm.py",
     **{f"judge --judge {name}": "tests/judges/published" for name in PUBLISHED},
+    "judge --engine ray": "tests/runs/engines/cluster",
     "judge --calibration": "tests/hostile/kinds/added_files.py",
     "judge --goal": "tests/cli/test_commands.py",
     "pairs --goal": "tests/audit/test_compare_pairs.py",

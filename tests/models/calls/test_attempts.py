@@ -5,6 +5,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,3 +108,28 @@ def test_another_programs_table_and_what_is_no_file_are_refused(tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(RunError, match="not a file"):
         Attempts(tmp_path / "pipe")
+
+
+def test_what_is_spent_is_what_the_file_holds_after_any_sequence_of_attempts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    path = tmp_path / "attempts.sqlite"
+    for _ in range(3):  # starts of one run
+        attempts = Attempts(path)
+        under_way: list[int] = []
+        for step in range(60):
+            if not under_way or rng.random() < 0.5:
+                cost = None if rng.random() < 0.2 else float(rng.uniform(0, 0.1))
+                under_way.append(attempts.begin(f"k{step}", cost))
+                continue
+            number = under_way.pop(int(rng.integers(len(under_way))))
+            state = str(rng.choice(["answered", "uncounted", "lost", "refused", "unsent"]))
+            cost = {"answered": float(rng.uniform(-0.01, 0.1)), "refused": 0.0, "unsent": 0.0}.get(state)
+            attempts.end(number, state, cost)
+            attempts.ended()
+        made, paid = attempts.spent()
+        total = attempts.total()
+        assert made == total.attempts
+        read = Attempts(path)
+        assert read.spent() == (made, pytest.approx(paid, abs=1e-12))
+        read.close()
+        attempts.close()

@@ -16,6 +16,7 @@ import asyncio
 import sqlite3
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from stepscore._reading import check_regular, shown
@@ -118,13 +119,17 @@ class Attempts(OpenAttempts):
         if not {row[1] for row in self._run("PRAGMA table_info(attempts)")} >= _COLUMNS:
             raise self._broken("it is the file of another program")
         self._first = int(self._run("SELECT ifnull(MAX(id), 0) FROM attempts").fetchone()[0])
-
-    def spent(self) -> tuple[int, float]:
-        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
         row = self._run(
             "SELECT COUNT(*), TOTAL(max(cost, 0)) FROM attempts WHERE state <> 'unsent'"
         ).fetchone()
-        return int(row[0]), float(row[1])
+        # Sums of this start are kept here: to add up the file before each of many calls takes longer than the calls.
+        self._made_before, self._paid_before = int(row[0]), float(row[1])
+        self._made, self._paid = 0, Fraction(0)
+        self._bounds: dict[int, Fraction] = {}
+
+    def spent(self) -> tuple[int, float]:
+        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
+        return self._made_before + self._made, self._paid_before + float(self._paid)
 
     def total(self) -> Spent:
         """Return what all starts of the run spent."""
@@ -149,11 +154,21 @@ class Attempts(OpenAttempts):
         """Record an attempt before it is sent, and return its number."""
         cursor = self._run("INSERT INTO attempts (key, cost, state) VALUES (?, ?, 'sent')", key, cost)
         self.begun()
-        return int(cursor.lastrowid or 0)
+        number = int(cursor.lastrowid or 0)
+        self._bounds[number] = _billed(cost)
+        self._made += 1
+        self._paid += self._bounds[number]
+        return number
 
     def end(self, attempt: int, state: str, cost: float | None) -> None:
         """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
         self._run("UPDATE attempts SET state = ?, cost = ifnull(?, cost) WHERE id = ?", state, cost, attempt)
+        bound = self._bounds.pop(attempt)
+        if state == "unsent":
+            self._made -= 1
+            self._paid -= bound
+        elif cost is not None:
+            self._paid += _billed(cost) - bound
 
     def close(self) -> None:
         """Close the file."""
@@ -171,3 +186,8 @@ class Attempts(OpenAttempts):
             "made. If the disk is full, free some space and run again; if the file is damaged, put back a copy, or "
             "remove it to count from 0."
         )
+
+
+def _billed(cost: float | None) -> Fraction:
+    """Return a cost that counts: nothing is given back. Exact, so that what is taken away again leaves nothing."""
+    return Fraction(max(cost or 0.0, 0.0))
