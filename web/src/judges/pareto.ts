@@ -7,6 +7,8 @@ import { count, known, seconds } from "../format";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT] = [640, 300, 46, 34, 150];
 
+const [ROOM, LINE] = [120, 13]; // of a name
+
 /** Tokens of a video; null where they are not counted. */
 export function tokensOf({ cost }: JudgeRow): number | null {
   if (cost.tokens_in === null && cost.tokens_out === null) return null;
@@ -77,11 +79,22 @@ export function paretoPlot(data: Data, board: JudgeBoard): HTMLElement | null {
             r: 5,
             "data-judge": row.label,
           }),
-          s("text", { x: x(cost) + 8, y: y(value) + 4 }, row.label.slice(0, 24)),
         ]),
+        labels(points.map(({ row, cost, value }) => ({ name: row.label, x: x(cost), y: y(value) }))),
         s("text", { x: LEFT, y: HEIGHT - 10 }, "0"),
         s("text", { x: WIDTH - RIGHT, y: HEIGHT - 10, "text-anchor": "end" }, `${shown(most)} ${what}`),
       ),
     ),
   );
+}
+
+/** The names beside their marks; those that would stand over each other, one below the other. */
+function labels(marks: { name: string; x: number; y: number }[]): SVGElement[] {
+  const placed: { x: number; y: number }[] = [];
+  return marks.map(({ name, x, y }) => {
+    const at = { x, y };
+    while (placed.some((other) => Math.abs(other.x - at.x) < ROOM && Math.abs(other.y - at.y) < LINE)) at.y += LINE;
+    placed.push(at);
+    return s("text", { x: at.x + 8, y: at.y + 4 }, name.slice(0, 24));
+  });
 }
