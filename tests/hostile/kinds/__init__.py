@@ -32,6 +32,7 @@ KINDS: dict[str, Kind] = {
     "subgoals": Kind(added_files.make_subgoals, 10),
     "goal": Kind(added_files.make_goal, 10),
     "pair-file": Kind(added_files.make_pair_file, 6),
+    "board-file": Kind(added_files.make_board_file, 8),
     "calibration": Kind(added_files.make_calibration, 10),
     "answers": Kind(added_files.make_answers, 14),
     "run-tables": Kind(run_folders.make_tables, 16),

@@ -76,6 +76,42 @@ def make_pair_file(rng: Random, here: Path, good: Path) -> Case:
     return Case(f"pair file {how} {what[:60]}", [line], unprivileged=what.endswith("unreadable"))
 
 
+def make_board_file(rng: Random, here: Path, good: Path) -> Case:
+    """Make an odd row of a board, list of entries, file of questions or benchmark.json."""
+    labelled = [str(good / "jsonl" / "list.jsonl"), "--limit", "1"]
+    what = rng.choice(("--rows", "--check", "--entries", "--questions", "benchmark.json"))
+    path = here / ("entries.yaml" if what == "--entries" else what.strip("-"))
+    rows: dict[str, object] = {
+        "--rows": _ROW,
+        "--check": _ROW,
+        "--entries": [{"judge": "constant", "options": {"value": 0.2}, "label": "x"}],
+        "--questions": {"id": "q", "kind": "next", "episode": "e", "to_s": 1, "steps": ["a"], "answer": "a"},
+        "benchmark.json": {"format": 1, "name": "x", "source": "sim", "labels": "l.csv", "seed": 1},
+    }
+    content, how = m.odd_json(rows[what], rng)
+    path.write_text(m.dump_json(content), encoding="utf-8", errors="replace")
+    if rng.random() < 0.3:
+        how = damage(path, rng)
+    source, given = ([str(here)], []) if what == "benchmark.json" else (labelled, [what, str(path)])
+    line = ["bench", *source, "--judges", "linear-time", "-o", str(here / "BOARD"), *given]
+    return Case(f"board file {what} {how[:60]}", [line], unprivileged=how.endswith("unreadable"))
+
+
+_ROW = {
+    "format": 1,
+    "benchmark": {"name": "x", "fingerprint": "0" * 32, "seed": None, "episodes": 1},
+    "label": "theirs",
+    "judge": "linear-time",
+    "model": None,
+    "options": {"points": 3},
+    "protocol_hash": "44136fa355b3678a",
+    "protocol": {},
+    "cost": {"videos": 1, "calls": 0, "cost": 0.0},
+    "estimates": {"voc": {"value": 1.0, "lo": None, "hi": None, "n": 1, "clusters": 1, "coverage": 1.0}},
+    "curves": {"e": {"time_s": [0.0, 1.0], "progress": [0.0, None], "verdicts": {"a": "yes"}}},
+}
+
+
 def make_goal(rng: Random, here: Path, good: Path) -> Case:
     """Make an odd goal image, an odd folder of them, or a choice that no label supports."""
     folder = here / "goals"

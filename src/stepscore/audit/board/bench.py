@@ -36,7 +36,6 @@ class BenchOptions:
         front: The accuracy of the Pareto front.
         measured_by: Who measures; stated in the rows.
         further: Options that the commands of rows need to name the same data, such as the labels.
-        offline: Forbid judges to fetch a published prompt.
     """
 
     views: Sequence[str] | None = None
@@ -46,7 +45,6 @@ class BenchOptions:
     front: str = FRONT
     measured_by: str = ""
     further: Sequence[str] = ()
-    offline: bool = False
 
 
 @dataclass(frozen=True)
@@ -233,7 +231,6 @@ class _Runner:
             workers=self.options.workers,
             call_options=self._within_budget(folder),
             on_done=self.on_done,
-            offline=self.options.offline,
         )
 
     def _within_budget(self, folder: Path) -> CallOptions:

@@ -126,16 +126,31 @@ def _estimates(board: Board, title: str, metrics: Sequence[BoardMetric]) -> Prin
 
 
 def _cell(estimate: Estimate | None, metric: BoardMetric, n: int) -> Cell:
+    scale, form = (100, "z.1f") if metric.percent else (1, "z.2f")
+    note = "" if estimate is None or estimate.n == n else f"n {estimate.n}"
+    return bounded_cell(estimate, metric.name, form, scale=scale, note=note)
+
+
+def bounded_cell(
+    estimate: Estimate | None, metric: str, form: str, *, scale: float = 1, note: str = ""
+) -> Cell:
+    """Return a cell with an estimate and its interval; a dash where it is unknown.
+
+    Args:
+        estimate: The estimate.
+        metric: The name that ``--json`` has for it.
+        form: Format of its numbers.
+        scale: What they are multiplied with for people.
+        note: What belongs to this cell alone.
+    """
     if estimate is None or math.isnan(estimate.value):
         return Cell(UNKNOWN)
-    scale, form = (100, "z.1f") if metric.percent else (1, "z.2f")
     known = not math.isnan(estimate.lo + estimate.hi)
-    bounds = (format(scale * estimate.lo, form), format(scale * estimate.hi, form)) if known else None
     return Cell(
         format(scale * estimate.value, form),
-        bounds,
-        "" if estimate.n == n else f"n {estimate.n}",
-        metric=metric.name,
+        (format(scale * estimate.lo, form), format(scale * estimate.hi, form)) if known else None,
+        note,
+        metric=metric,
         value=estimate.value,
         lo=estimate.lo,
         hi=estimate.hi,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stepscore._tables import UNKNOWN, Cell, Column, PrintedTable, TableRow, number_cell, text_cell
+from stepscore._tables import Column, PrintedTable, TableRow, number_cell, text_cell
+from stepscore.audit.board.tables import bounded_cell
 from stepscore.audit.board.topreward import BY_DATASET, PROMPTS, SUCCESS, TARGETS, TableCell
 
 BY_ROW = {BY_DATASET: "dataset or task", SUCCESS: "score", TARGETS: "words", PROMPTS: "form"}
@@ -35,7 +36,7 @@ def _table(model: str, title: str, cells: Sequence[TableCell]) -> PrintedTable:
         known = [cell.estimate.n for cell in by_column.values() if cell.estimate is not None]
         n = number_cell(max(known, default=math.nan), ".0f")
         group = {"model": model, "table": title, "row": name}
-        values = [_cell(by_column[column]) for column in columns]
+        values = [bounded_cell(by_column[column].estimate, column, "z.3f") for column in columns]
         rows.append(TableRow((text_cell(name), *values, n), group))
     notes = [NOTE, NOT_TRAINED] if model == "embedded" and title in (TARGETS, PROMPTS) else [NOTE]
     notes += dict.fromkeys(f"{_named(cell)}: unknown. {cell.reason}" for cell in cells if cell.reason)
@@ -47,20 +48,3 @@ def _table(model: str, title: str, cells: Sequence[TableCell]) -> PrintedTable:
 
 def _named(cell: TableCell) -> str:
     return cell.column if cell.table == BY_DATASET else cell.row
-
-
-def _cell(cell: TableCell) -> Cell:
-    estimate = cell.estimate
-    if estimate is None or math.isnan(estimate.value):
-        return Cell(UNKNOWN)
-    known = not math.isnan(estimate.lo + estimate.hi)
-    bounds = (f"{estimate.lo:z.3f}", f"{estimate.hi:z.3f}") if known else None
-    return Cell(
-        f"{estimate.value:z.3f}",
-        bounds,
-        metric=cell.column,
-        value=estimate.value,
-        lo=estimate.lo,
-        hi=estimate.hi,
-        bare=not known,
-    )
