@@ -112,7 +112,9 @@ def _estimates(board: Board, title: str, metrics: Sequence[BoardMetric]) -> Prin
     rows = []
     for row in _measured(board):
         found = [row.estimates.get(metric.name) for metric in metrics]
-        n = max((e.n for e in found if e is not None), default=0)
+        if not any(found):  # a judge without a curve is no row of dashes among those with one
+            continue
+        n = max(e.n for e in found if e is not None)
         cells = [
             _name(row),
             *(_cell(e, metric, n) for e, metric in zip(found, metrics, strict=True)),
