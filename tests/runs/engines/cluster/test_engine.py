@@ -143,7 +143,7 @@ def test_addresses_and_numbers_that_cannot_be_are_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     with pytest.raises(OptionError, match="ray job submit"), connected("ray://head:10001", 2):
         pass
-    for address in ("127.0.0.1:1", "nowhere", "host:0", ":1", "host:" + "9" * 50):
+    for address in ("127.0.0.1:1", "nowhere", "host:0", ":1", "host:" + "9" * 50, "é" * 300 + ":80"):
         found = pytest.raises(OptionError, match=r"Cannot use the Ray cluster at .*ray start --head")
         with found, connected(address, 2):
             pass

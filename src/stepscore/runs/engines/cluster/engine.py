@@ -118,13 +118,13 @@ def _check_address(where: str) -> None:
         raise _unusable(where, ValueError("an address is HOST:PORT"))
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
         raise _unusable(where, error) from error
 
 
 def _unusable(where: str, error: Exception) -> OptionError:
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return OptionError(
-        f"Cannot use the Ray cluster at {shown(where)} ({first}). Start one (ray start --head) and give its address, "
-        "--ray-address HOST:6379; or leave it out: this machine alone is used then."
+        f"Cannot use the Ray cluster at {shown(where[:200])} ({first}). Start one (ray start --head) and give its "
+        "address, --ray-address HOST:6379; or leave it out: this machine alone is used then."
     )
