@@ -20,6 +20,7 @@
     └── RunError              a run folder or another result cannot be written, resumed or read
         ├── ProtocolMismatchError   the folder holds results of another protocol
         ├── LeaseLostError    another process has taken over the folder
+        ├── UnfinishedShardsError   shards that a result needs have not been judged yet
         └── BudgetError       the budget is spent; a later start with a larger one resumes
 
 A message says what was wrong, where, what is allowed, and the command that repairs it.
@@ -195,6 +196,10 @@ class ProtocolMismatchError(RunError):
 
 class LeaseLostError(RunError):
     """Another process has taken over the run folder, since this one stalled; nothing more is written to it."""
+
+
+class UnfinishedShardsError(RunError):
+    """Shards that a result needs have not been judged yet; the message names them."""
 
 
 class BudgetError(RunError):

@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from stepscore.cli.app import app as whole_app
 from stepscore.cli.data.annotate import annotate
 from stepscore.episodes import Stage, open_episodes
 from stepscore.episodes.labels.labels import read_labels
@@ -258,3 +259,33 @@ def test_a_limit_in_money_takes_the_users_price(source: Path, tmp_path: Path) ->
     code, text, _ = invoke(good, source, *limited, "--price-in", "1", "--price-out", "2")
     assert code == 0, text
     assert file.exists()
+
+
+def test_shards_annotate_their_part_with_their_share_and_merge_to_the_whole(tmp_path: Path) -> None:
+    names = [f"e{number}" for number in range(5)]
+    for name in names:
+        write_video(tmp_path / "videos" / f"{name}.mp4", 30)
+    vocabulary, merged = tmp_path / "words.yaml", tmp_path / "labels.parquet"
+    vocabulary.write_text("tasks: {'*': {subgoals: [reach, pull]}}\n")
+    given = (
+        stages(("reach", 0, 0.5), ("pull", 0.5, 1)),
+        tmp_path / "videos",
+        "--vocabulary",
+        str(vocabulary),
+    )
+    files = [tmp_path / f"{index}.parquet" for index in (1, 2)]
+    for index, file in enumerate(files, 1):
+        code, text, _ = invoke(*given, "-o", str(file), "--shard", f"{index}/2", "--max-calls", "5")
+        assert code == 0, text
+    assert "Shard 2/2: 3 of 5 episodes; its share of the budget: 3 of 5 calls" in text
+    assert [sorted(read_labels(file)) for file in files] == [names[:2], names[2:]]
+    result = CliRunner().invoke(whole_app, ["merge", *map(str, files), "-o", str(merged)])
+    assert "2 files, 5 episodes; wrote 10 labels" in result.stderr
+    assert [len(one.labels.stages) for one in open_episodes(tmp_path / "videos", labels=merged)] == [2] * 5
+
+
+def test_a_shard_needs_the_stages_that_all_shards_have(source: Path, tmp_path: Path) -> None:
+    _, _, error = invoke(GOOD, source, "-o", str(tmp_path / "l.parquet"), "--shard", "1/2")
+    assert isinstance(error, OptionError)
+    assert "--vocabulary" in str(error)
+    assert "stepscore plan" in str(error)

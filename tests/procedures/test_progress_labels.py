@@ -12,11 +12,13 @@ from stepscore.episodes import Episode, Label, Labels, Stage, open_episodes
 from stepscore.episodes.labels.labels import read_labels
 from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.errors import StepScoreError, UnknownNameError
+from stepscore.procedures.labels_table import merge_labels
 from stepscore.procedures.progress_labels import (
     Outcome,
     ProgressLabelOptions,
     label_progress,
     labelled_outcome,
+    why_not_in_shards,
 )
 from stepscore.procedures.stage_progress import sarm_progress
 from tests.episodes.lerobot.datasets import dataset
@@ -203,3 +205,55 @@ def test_the_command_refuses_what_cannot_be_labelled(shared_data: Path, tmp_path
     result = CliRunner().invoke(app, [source, "--method", "sarm", "--fps", "0", "-o", str(file)])
     assert result.exit_code == 2
     assert "--fps" in result.output
+
+
+def test_shards_are_labelled_as_all_episodes_together(tmp_path: Path) -> None:
+    columns = {"names": ["reach", "lift"], "start_frames": [0, 3], "end_frames": [3, 6]}
+    extras = {f"sparse_subtask_{name}": values for name, values in columns.items()}
+    root = dataset(tmp_path / "d", lengths=(7, 7, 7), extras=[extras] * 3)
+    words = tmp_path / "words.yaml"
+    words.write_text("tasks: {'*': {subgoals: [reach, lift]}}\n")
+
+    def label(name: str, *more: str) -> Path:
+        command = [str(root), "--method", "procvlm", "--vocabulary", str(words), "--assume-success"]
+        result = CliRunner().invoke(app, [*command, "-o", str(tmp_path / name), *more])
+        assert result.exit_code == 0, result.output
+        return tmp_path / name
+
+    parts = [label(f"{index}.parquet", "--shard", f"{index}/4") for index in (1, 2, 3, 4)]
+    assert [len(read_labels(part)) for part in parts] == [0, 1, 1, 1]
+    merged = merge_labels(parts, tmp_path / "merged.parquet")
+    assert (merged.files, merged.episodes, merged.rows, merged.repeated) == (4, 3, 21, 0)
+    assert (tmp_path / "merged.parquet").read_bytes() == label("whole.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("method", "prior", "named", "why"),
+    [
+        ("linear", None, False, None),
+        ("procvlm", None, True, None),
+        ("procvlm", None, False, "--vocabulary"),
+        ("sarm", None, True, "shares of progress"),
+        ("sarm", "equal", True, None),
+        ("sarm", "equal", False, "--vocabulary"),
+        ("robust", None, True, "usual change"),
+    ],
+)
+def test_what_needs_all_episodes_of_a_task_is_not_labelled_in_shards(
+    method: str, prior: str | None, named: bool, why: str | None
+) -> None:
+    words = {"*": TaskSubgoals((Subgoal("reach"), Subgoal("lift")))} if named else None
+    options = ProgressLabelOptions(method, prior, assume_success=True)  # type: ignore[arg-type]
+    said = why_not_in_shards(options, words)
+    assert said is None if why is None else why in str(said)
+    if said is None:
+        longer = labelled("c", ("reach", 0, 4), ("lift", 4, 5), success=DONE)
+        together = label_progress([GOOD, SHORT, longer], options, words).progress
+        for one in (GOOD, SHORT, longer):
+            alone = label_progress([one], options, words).progress[one.id]
+            assert alone.progress.tolist() == together[one.id].progress.tolist()
+
+
+def test_the_command_refuses_a_shard_of_what_needs_all_episodes(tmp_path: Path) -> None:
+    command = [str(tmp_path), "--method", "sarm", "--shard", "1/2", "-o", str(tmp_path / "l.parquet")]
+    assert "--prior equal" in str(CliRunner().invoke(app, command).exception)

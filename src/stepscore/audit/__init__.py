@@ -3,9 +3,10 @@
 :func:`audit` probes a judge on episodes of one's own; ``stepscore audit`` is the command.
 """
 
-from stepscore.audit.audit import TRIVIAL_JUDGES, AuditOptions, audit, probe_result
+from stepscore.audit.audit import AuditOptions, audit, audit_shard, probe_result
 from stepscore.audit.judged import Judged, judged_episodes
 from stepscore.audit.plan import AuditPlan, make_plan
+from stepscore.audit.planned_runs import TRIVIAL_JUDGES
 from stepscore.audit.probe import MIN_EPISODES, Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import PROBES, choose_probes
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
@@ -30,6 +31,7 @@ __all__ = [
     "ProbeResult",
     "StoredAudit",
     "audit",
+    "audit_shard",
     "audit_tables",
     "choose_probes",
     "headline_sentences",

@@ -12,6 +12,8 @@ folder                 what is in it
 ``again``, ``denser``  the judge asked once more, and with the video sampled twice as densely
 ``audit.json``         the result
 =====================  =====================================================================
+
+:func:`audit_shard` judges a part of every one of these runs, on any machine; :func:`audit` then merges the parts.
 """
 
 from __future__ import annotations
@@ -24,27 +26,29 @@ from pathlib import Path
 import numpy as np
 
 from stepscore.analysis import JudgeAgreement, agreement_with_baselines
-from stepscore.audit.again import repeated, resampled
+from stepscore.audit.again import resampled
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes
-from stepscore.audit.plan import AuditPlan, again_count, make_plan
+from stepscore.audit.plan import AuditPlan, make_plan
+from stepscore.audit.planned_runs import (
+    TRIVIAL,
+    PlannedRun,
+    check_finished,
+    is_causal,
+    planned_runs,
+    shards_of,
+    trivial_judges,
+)
 from stepscore.audit.probe import Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import choose_probes
 from stepscore.audit.probes.time import distance
 from stepscore.audit.results import Audit, ProbeResult, WorstCase
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import StepScoreError
-from stepscore.judges import Judge, get_judge
+from stepscore.judges import Judge
 from stepscore.metrics.stats import mean_estimate, rate_estimate
-from stepscore.models import get_model
-from stepscore.runs import CallOptions, Engine, FinishedEpisode, Run, score
+from stepscore.runs import CallOptions, Cut, Engine, FinishedEpisode, Run, Shard, cut, score
 from stepscore.types import Estimate, FloatArray
-
-TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
-"""Judges that know nothing of a task; what they pass, a judge passes without knowing anything."""
-
-SIMILARITY = "similarity"
-"""The judge of similarity with a goal image, which stands beside them where episodes have goal images."""
 
 AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
 WORST_EPISODES = 6
@@ -91,6 +95,8 @@ def audit(
 ) -> Audit:
     """Probe a judge and return what every probe showed.
 
+    Where :func:`audit_shard` judged the episodes, its shards are merged, and nothing is judged here.
+
     Args:
         episodes: The episodes to probe it with; labels of success decide which probes apply to which.
         judge: The judge.
@@ -98,22 +104,24 @@ def audit(
         options: Probes, subsets, seed.
         on_start: Called before each run with its name and number of episodes.
         on_done: Called after each judged episode.
+
+    Raises:
+        UnfinishedShardsError: The audit is divided into shards, and some have not judged their part.
     """
     options, folder = options or AuditOptions(), Path(out)
-    probes = choose_probes(options.probes)
-    runner = _Runner(folder, options, on_start, on_done)
     cache = FrameCache()
-    recorded = [_chosen_views(with_frame_cache(episode, cache), options.views) for episode in episodes]
-    context = Context(
-        recorded, dict(options.counterfactuals or {}), dict(options.paraphrases or {}), options.seed
-    )
-    plan = make_plan(recorded, probes, context, full=options.full)
-    results = runner.results(plan, probes, judge, "judge")
+    probes, plan, planned = _prepare(episodes, judge, options, cache)
+    shards = shards_of(folder)
+    if shards is not None:
+        check_finished(folder, list(planned.values()), shards)
+    runner = _Runner(folder, options, planned, on_start, on_done, merges=shards is not None)
+    results = runner.results(plan, probes, "judge")
     main = judged_episodes(runner.runs["judge"])
-    results += runner.asked_again(plan, judge, main)
+    results += runner.asked_again(judge, main)
     trivial: list[ProbeResult] = []
-    for other in _trivial_judges(judge, recorded) if options.trivial else ():
-        trivial += runner.results(plan, probes, other, f"trivial/{other.name}")
+    for name in planned:
+        if name.startswith(TRIVIAL):
+            trivial += runner.results(plan, probes, name)
     return Audit.of(
         runner.runs["judge"],
         plan,
@@ -128,16 +136,68 @@ def audit(
     )
 
 
-def _trivial_judges(judge: Judge, episodes: Sequence[Episode]) -> list[Judge]:
-    """Return the judges that are audited beside a judge.
+def audit_shard(
+    episodes: Episodes | Sequence[Episode],
+    judge: Judge,
+    out: str | Path,
+    shard: Shard,
+    options: AuditOptions | None = None,
+    *,
+    on_part: Callable[[str, Cut], None] | None = None,
+    on_done: Callable[[FinishedEpisode], None] | None = None,
+) -> None:
+    """Judge one shard of every run of an audit; :func:`audit` with the same options has the result of all shards.
 
-    Where episodes have goal images, one of them is the similarity with these, by the vision encoder of the embedded
-    judge: it knows what the end looks like, and nothing of the instruction.
+    Args:
+        episodes: As in :func:`audit`: all of them, of which the shard is cut.
+        judge: The judge.
+        out: The audit's folder, which all shards share.
+        shard: The shard, which has its share of the budget.
+        options: Probes, subsets, seed; the same for every shard.
+        on_part: Called before each run with its name and the part of it that is judged.
+        on_done: Called after each judged episode.
     """
-    judges = [get_judge(name) for name in TRIVIAL_JUDGES]
-    if judge.name != SIMILARITY and any(episode.goals for episode in episodes):
-        judges.append(get_judge(SIMILARITY, model=get_model("embedded", gate=False), clip=True))
-    return judges
+    options, folder = options or AuditOptions(), Path(out)
+    _, _, planned = _prepare(episodes, judge, options, FrameCache())
+    for run in planned.values():
+        if on_part is not None:
+            on_part(run.name, cut(run.episodes, shard, run.judge.models))
+        _score(run, folder, options, on_done, shard)
+
+
+def _prepare(
+    episodes: Sequence[Episode], judge: Judge, options: AuditOptions, cache: FrameCache
+) -> tuple[tuple[Probe, ...], AuditPlan, dict[str, PlannedRun]]:
+    """Return the probes, the plan and the runs of an audit, by options, seed and episodes alone."""
+    probes = choose_probes(options.probes)
+    recorded = [_chosen_views(with_frame_cache(episode, cache), options.views) for episode in episodes]
+    context = Context(
+        recorded, dict(options.counterfactuals or {}), dict(options.paraphrases or {}), options.seed
+    )
+    plan = make_plan(recorded, probes, context, full=options.full)
+    others = trivial_judges(judge, recorded) if options.trivial else []
+    again = options.probes is None or "again" in options.probes
+    return probes, plan, planned_runs(plan, probes, judge, others, again=again, full=options.full)
+
+
+def _score(
+    run: PlannedRun,
+    folder: Path,
+    options: AuditOptions,
+    on_done: Callable[[FinishedEpisode], None] | None,
+    shard: Shard | None = None,
+) -> Run:
+    return score(
+        run.episodes,
+        run.judge,
+        folder / run.name,
+        workers=options.workers,
+        engine=options.engine,
+        # A budget is for the judge; the encoder of a trivial one runs in this process.
+        call_options=CallOptions() if run.name.startswith(TRIVIAL) else options.call_options,
+        on_done=on_done,
+        shard=shard,
+    )
 
 
 def _agreement(run: Run, plan: AuditPlan) -> JudgeAgreement | None:
@@ -158,44 +218,38 @@ def _chosen_views(episode: Episode, views: Sequence[str] | None) -> Episode:
 class _Runner:
     folder: Path
     options: AuditOptions
+    planned: Mapping[str, PlannedRun]
     on_start: Callable[[str, int], None] | None
     on_done: Callable[[FinishedEpisode], None] | None
+    merges: bool
 
     def __post_init__(self) -> None:
         self.runs: dict[str, Run] = {}
 
-    def results(self, plan: AuditPlan, probes: Sequence[Probe], judge: Judge, name: str) -> list[ProbeResult]:
+    def results(self, plan: AuditPlan, probes: Sequence[Probe], name: str) -> list[ProbeResult]:
         """Judge what the plan asks for, and return what each probe showed."""
-        causal = bool(getattr(judge, "causal", False))
-        judged = judged_episodes(self._score(plan.to_judge(causal=causal, probes=probes), judge, name))
+        judge = self.planned[name].judge
+        judged, causal = judged_episodes(self._run(name)), is_causal(judge)
         return [probe_result(probe, judge.name, plan, judged, causal=causal) for probe in probes]
 
-    def asked_again(self, plan: AuditPlan, judge: Judge, main: Mapping[str, Judged]) -> list[ProbeResult]:
+    def asked_again(self, judge: Judge, main: Mapping[str, Judged]) -> list[ProbeResult]:
         """Return how far the judge's answers move when it is asked again, and when it samples more densely."""
-        if not judge.models or (self.options.probes is not None and "again" not in self.options.probes):
+        if "again" not in self.planned:
             return []
-        some = plan.episodes if self.options.full else plan.episodes[: again_count(len(plan.episodes))]
-        found = [self._again(some, repeated(judge), main, "again", AGAIN_BOUND, AGAIN_EXPECTED)]
+        found = [self._again(main, "again", AGAIN_BOUND, AGAIN_EXPECTED)]
         try:
-            denser, option = resampled(judge)
+            _, option = resampled(judge)
         except StepScoreError as error:
             missing = ProbeResult.missing(
                 "denser", "again", judge.name, DENSER_BOUND, DENSER_EXPECTED, str(error)
             )
             return [*found, missing]
         expected = f"{DENSER_EXPECTED} ({option})"
-        return [*found, self._again(some, denser, main, "denser", DENSER_BOUND, expected)]
+        return [*found, self._again(main, "denser", DENSER_BOUND, expected)]
 
-    def _again(
-        self,
-        episodes: Sequence[Episode],
-        judge: Judge,
-        main: Mapping[str, Judged],
-        name: str,
-        bound: Bound,
-        expectation: str,
-    ) -> ProbeResult:
-        other = judged_episodes(self._score(list(episodes), judge, name))
+    def _again(self, main: Mapping[str, Judged], name: str, bound: Bound, expectation: str) -> ProbeResult:
+        episodes = self.planned[name].episodes
+        other = judged_episodes(self._run(name))
         cases = [Case(e, e, main[e.id], other[e.id]) for e in episodes if e.id in main and e.id in other]
         effects = np.array([distance(case) for case in cases], dtype=np.float64)
         estimate = _estimate(effects, [case.episode for case in cases], rate=False)
@@ -203,7 +257,7 @@ class _Runner:
         return ProbeResult(
             name,
             "again",
-            judge.name,
+            self.planned[name].judge.name,
             estimate,
             outcome,
             bound,
@@ -213,21 +267,16 @@ class _Runner:
             worst=_worst(cases, effects, bound, outcome),
         )
 
-    def _score(self, episodes: list[Episode], judge: Judge, name: str) -> Run:
-        if self.on_start is not None:
-            self.on_start(name, len(episodes))
-        run = score(
-            episodes,
-            judge,
-            self.folder / name,
-            workers=self.options.workers,
-            engine=self.options.engine,
-            # A budget is for the judge; the encoder of a trivial one runs in this process.
-            call_options=CallOptions() if name.startswith("trivial/") else self.options.call_options,
-            on_done=self.on_done,
-        )
-        self.runs[name] = run
-        return run
+    def _run(self, name: str) -> Run:
+        """Judge one of the runs, or merge its shards."""
+        planned = self.planned[name]
+        if self.merges:
+            self.runs[name] = planned.divided(self.folder).merged()
+        else:
+            if self.on_start is not None:
+                self.on_start(name, len(planned.episodes))
+            self.runs[name] = _score(planned, self.folder, self.options, self.on_done)
+        return self.runs[name]
 
 
 AGAIN_EXPECTED = "asked once more, it answers the same"

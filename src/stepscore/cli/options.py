@@ -214,6 +214,16 @@ Connections = Annotated[
     ),
 ]
 SHARDS = "Many machines"
+LabelsShardName = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Label only part I of N of the episodes, counted from 1; slurm or slurm/N takes I from a SLURM array. "
+        "Every shard has a FILE of its own. At the end: stepscore merge FILE FILE -o LABELS.",
+        rich_help_panel=SHARDS,
+    ),
+]
 ShardName = Annotated[
     str | None,
     typer.Option(

@@ -7,7 +7,7 @@ stages of rollouts. :func:`label_progress` turns stages into progress labels by 
 
 from stepscore.metrics import procedure_order
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
-from stepscore.procedures.labels_table import write_labels
+from stepscore.procedures.labels_table import MergedLabels, merge_labels, write_labels
 from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, plan_tasks, write_subgoals
 from stepscore.procedures.progress_labels import (
     EpisodeProgress,
@@ -16,6 +16,7 @@ from stepscore.procedures.progress_labels import (
     ProgressLabels,
     label_progress,
     labelled_outcome,
+    why_not_in_shards,
 )
 from stepscore.procedures.robust_progress import robust_progress
 from stepscore.procedures.spans import (
@@ -42,6 +43,7 @@ __all__ = [
     "AnnotateOptions",
     "Annotation",
     "EpisodeProgress",
+    "MergedLabels",
     "Outcome",
     "ProgressLabelOptions",
     "ProgressLabels",
@@ -54,6 +56,7 @@ __all__ = [
     "label_progress",
     "labelled_outcome",
     "linear_progress",
+    "merge_labels",
     "plan_subgoals",
     "plan_tasks",
     "procedure_order",
@@ -65,6 +68,7 @@ __all__ = [
     "stage_spans",
     "stage_tau_progress",
     "temporal_proportions",
+    "why_not_in_shards",
     "without_done",
     "write_labels",
     "write_subgoals",

@@ -1,14 +1,21 @@
-"""Writer of the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels/labels.py``."""
+"""Writer of the labels table that ``open_episodes(source, labels=...)`` joins; see ``episodes/labels/labels.py``.
+
+Files that were written apart, as by the shards of an annotation, are merged to one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from stepscore._files import write_parquet
+from stepscore._reading import shown
 from stepscore.episodes import Label
-from stepscore.errors import OptionError
+from stepscore.episodes.labels import read_labels
+from stepscore.errors import ManifestError, OptionError
 
 
 def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
@@ -35,6 +42,60 @@ def write_labels(path: Path, labels: Mapping[str, Iterable[Label]]) -> int:
         columns[field] = pa.array([_known(v) for v in values] if field in numbers else values, kind)
     write_parquet(path, pa.table(columns))
     return len(rows)
+
+
+class MergedLabels(NamedTuple):
+    """What was merged: numbers of files, of episodes with labels, of rows, and of episodes in several files."""
+
+    files: int
+    episodes: int
+    rows: int
+    repeated: int
+
+
+def merge_labels(files: Sequence[Path], out: Path) -> MergedLabels:
+    """Write one labels file of several.
+
+    What two files state of one episode must be of different kinds, or progress of different names, or be the same but
+    for its date.
+
+    Raises:
+        ManifestError: A file cannot be read, or two files contradict each other.
+        OptionError: ``out`` is there already, or is no Parquet file.
+    """
+    if out.exists():
+        raise OptionError(f"{shown(out)} exists and may hold a person's work. Choose another file: -o FILE")
+    first: dict[tuple[str, str, str], tuple[Path, list[Label]]] = {}
+    repeated: set[str] = set()
+    for file in dict.fromkeys(files):
+        for episode, rows in read_labels(file).items():
+            for (kind, name), stated in _statements(rows).items():
+                before, known = first.setdefault((episode, kind, name), (file, stated))
+                if before == file:
+                    continue
+                repeated.add(episode)
+                if _undated(known) != _undated(stated):
+                    raise ManifestError(
+                        f"{shown(before)} and {shown(file)} state different {kind} labels of episode "
+                        f"{shown(episode)}. Nothing was merged: leave one of them out, or remove its rows of "
+                        "that episode."
+                    )
+    labels: dict[str, list[Label]] = {}
+    for (episode, _, _), (_, stated) in first.items():
+        labels.setdefault(episode, []).extend(stated)
+    return MergedLabels(len(set(files)), len(labels), write_labels(out, labels), len(repeated))
+
+
+def _statements(rows: Iterable[Label]) -> Mapping[tuple[str, str], list[Label]]:
+    """Return rows by what they are about: stages, success, subgoals, or progress of one name."""
+    found: dict[tuple[str, str], list[Label]] = {}
+    for row in rows:
+        found.setdefault((row.kind, row.name if row.kind == "progress" else ""), []).append(row)
+    return found
+
+
+def _undated(rows: Iterable[Label]) -> list[str]:
+    return sorted(repr(replace(row, created="")) for row in rows)  # as text, unknown numbers are equal
 
 
 def _known(value: float, default: float | None = None) -> float | None:

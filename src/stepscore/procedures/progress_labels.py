@@ -162,6 +162,32 @@ def label_progress(
     return ProgressLabels(labelled, errors, notes)
 
 
+def why_not_in_shards(
+    options: ProgressLabelOptions, vocabulary: Mapping[str, TaskSubgoals] | None
+) -> str | None:
+    """Return why episodes cannot be labelled apart from the others of their task; ``None`` where they can.
+
+    Args:
+        options: The method and its options.
+        vocabulary: The stages of each task in order, if they are given.
+    """
+    method = options.method
+    if method == "linear":
+        return None
+    if method == "robust":
+        return (
+            "robust labels take the usual change of a stage from all episodes of a task. Label them together."
+        )
+    if method == "sarm" and options.prior != "equal":
+        return (
+            f"sarm's shares of progress ({options.prior or 'paper'}) are of all episodes of a task. Label them "
+            "together, or give every stage the same share: --prior equal"
+        )
+    if vocabulary is None:
+        return f"{method} labels take the order of the stages from all episodes of a task. Give it: --vocabulary FILE"
+    return None
+
+
 def stage_names(episode: Episode, vocabulary: Mapping[str, TaskSubgoals] | None) -> tuple[str, ...] | None:
     """Return the stage names allowed for an episode's task; ``None`` where there is no vocabulary at all."""
     if vocabulary is None:

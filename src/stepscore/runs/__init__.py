@@ -11,11 +11,15 @@ from stepscore.runs.protocol import Protocol
 from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.scoring import Summary, score
+from stepscore.runs.shards.divided import DividedRun
+from stepscore.runs.shards.division import read_division
 from stepscore.runs.shards.merging import Merged, merge
-from stepscore.runs.shards.shard import Shard, cut, parse_shard, share_of
+from stepscore.runs.shards.shard import Cut, Shard, cut, parse_shard, share_of
 
 __all__ = [
     "CallOptions",
+    "Cut",
+    "DividedRun",
     "Engine",
     "FinishedEpisode",
     "Merged",
@@ -33,6 +37,7 @@ __all__ = [
     "merge",
     "open_run",
     "parse_shard",
+    "read_division",
     "run_episodes",
     "score",
     "share_of",

@@ -113,7 +113,7 @@ def score(
     protocol = protocol_of(judge, views, getattr(episodes, "reader_code", None), goal)
     chosen = choose_engine(engine, judge, workers, call_options)
     if shard is not None:
-        part = cut(episodes, shard, judge)
+        part = cut(episodes, shard, models)
         folder = begin_shard(folder, shard, part, protocol, getattr(episodes, "source", ""))
         episodes, call_options = part.episodes, share_of(call_options, shard, part)
         lease_s = LEASE_S if lease_s is None else lease_s

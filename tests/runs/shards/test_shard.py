@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
-import stepscore
 from stepscore.errors import OptionError
 from stepscore.models.calls import Budget
 from stepscore.runs import Shard, cut, parse_shard
@@ -19,13 +18,6 @@ class Batched:
     """A model that answers several videos in one pass."""
 
     batch: int
-
-
-@dataclass(frozen=True)
-class Judging:
-    """A judge with such a model."""
-
-    models: tuple[Batched, ...] = field(default=(Batched(4),))
 
 
 @pytest.mark.parametrize(
@@ -41,19 +33,14 @@ def test_every_episode_is_in_one_shard_and_no_batch_is_divided(total: int, count
 
 def test_shards_are_cut_from_the_sorted_ids_whatever_the_order() -> None:
     episodes = [episode(f"e{number:02d}") for number in range(10)]
-    judge = stepscore.get_judge("constant")
-    backwards = cut(episodes[::-1], Shard(2, 3), judge)
+    backwards = cut(episodes[::-1], Shard(2, 3))
     assert [each.id for each in backwards.episodes] == ["e03", "e04", "e05"]
-    assert (
-        backwards.digest
-        == cut(episodes, Shard(1, 3), judge).digest
-        != cut(episodes[1:], Shard(1, 3), judge).digest
-    )
+    assert backwards.digest == cut(episodes, Shard(1, 3)).digest != cut(episodes[1:], Shard(1, 3)).digest
 
 
-def test_the_batch_of_the_judges_models_is_never_divided() -> None:
+def test_the_batch_of_the_models_is_never_divided() -> None:
     episodes = [episode(f"e{number:02d}") for number in range(10)]
-    parts = [cut(episodes, Shard(index, 2), Judging()) for index in (1, 2)]  # type: ignore[arg-type]
+    parts = [cut(episodes, Shard(index, 2), [Batched(4)]) for index in (1, 2)]  # type: ignore[list-item]
     assert [len(part.episodes) for part in parts] == [4, 6]
 
 

@@ -11,6 +11,7 @@ import typer
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, text_cell
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
 from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err, out, print_result
@@ -18,6 +19,7 @@ from stepscore.cli.tables import err, out, print_result
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscore.episodes import Episode
     from stepscore.procedures import Annotation
 
 
@@ -94,6 +96,7 @@ def annotate(
     price_out: options.PriceOut = None,
     connections: options.Connections = 8,
     no_cache: options.NoCache = False,
+    shard_name: options.LabelsShardName = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     output_format: FormatName = None,
     json: Json = False,
@@ -109,17 +112,27 @@ def annotate(
     from stepscore.errors import OptionError
     from stepscore.models.calls import Budget
     from stepscore.procedures import AnnotateOptions, annotate_episodes, write_labels
-    from stepscore.runs import CallOptions
+    from stepscore.runs import CallOptions, cut, parse_shard, share_of
 
+    shard = None if shard_name is None else parse_shard(shard_name)
     output = chosen_format(output_format, json=json, csv=csv)
     if file.exists() and not force:
         raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
+    if shard is not None and vocabulary is None:
+        raise OptionError(
+            "--shard needs --vocabulary FILE: without it every shard would plan stages of its own for one task. "
+            "Plan them once: stepscore plan SOURCE --model MODEL -o FILE"
+        )
     chosen = options.open_model(model, model_options, base_url)
     call_options = CallOptions(
         Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
     )
     cameras = options.split_names(views)
-    found = open_episodes(source, task=task, limit=limit, reader=reader)
+    found: Sequence[Episode] = open_episodes(source, task=task, limit=limit, reader=reader)
+    if shard is not None:
+        part = cut(found, shard, [chosen])
+        print_shard(part, shard, call_options)
+        found, call_options = part.episodes, share_of(call_options, shard, part)
     episodes = [episode.with_views(cameras or list(episode.views)[:1]) for episode in found]
     annotations = annotate_episodes(
         episodes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +12,13 @@ import typer
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, percent_cell, text_cell
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
 from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
+    from stepscore.episodes import Episode
     from stepscore.procedures import ProgressLabels
 
 
@@ -84,6 +86,7 @@ def progress_labels(
     task: options.Task = None,
     limit: options.Limit = None,
     reader: options.ReaderName = None,
+    shard_name: options.LabelsShardName = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     output_format: FormatName = None,
     json: Json = False,
@@ -96,21 +99,30 @@ def progress_labels(
     from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals
     from stepscore.errors import EpisodeError, OptionError
-    from stepscore.procedures import ProgressLabelOptions, label_progress, write_labels
+    from stepscore.procedures import ProgressLabelOptions, label_progress, why_not_in_shards, write_labels
+    from stepscore.runs import CallOptions, cut, parse_shard
 
+    shard = None if shard_name is None else parse_shard(shard_name)
     output = chosen_format(output_format, json=json, csv=csv)
     if file.exists() and not force:
         raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
     if fps is not None and not 0 < fps < float("inf"):
         raise OptionError(f"--fps is {fps}; it must be above 0.")
     chosen = ProgressLabelOptions(method, prior, scheme, view, assume_success)  # type: ignore[arg-type]
-    episodes = open_episodes(source, labels=stages, subgoals=subgoals, task=task, limit=limit, reader=reader)
-    for problem in episodes.problems[:MAX_PRINTED_NOTES]:
-        err().print(f"{problem.where}: {problem.why}", markup=False, soft_wrap=True)
     named = read_subgoals(vocabulary) if vocabulary is not None else None
+    if shard is not None and (why := why_not_in_shards(chosen, named)) is not None:
+        raise OptionError(f"--shard: {why}")
+    listed = open_episodes(source, labels=stages, subgoals=subgoals, task=task, limit=limit, reader=reader)
+    for problem in listed.problems[:MAX_PRINTED_NOTES]:
+        err().print(f"{problem.where}: {problem.why}", markup=False, soft_wrap=True)
+    episodes: Sequence[Episode] = listed
+    if shard is not None:
+        part = cut(listed, shard)
+        print_shard(part, shard, CallOptions())
+        episodes = part.episodes
     with _progress_bar(len(episodes)) as advance:
         labels = label_progress(episodes, chosen, named, on_done=advance)
-    if not labels.progress:
+    if labels.errors and not labels.progress:
         raise EpisodeError(
             f"No episode of {source} can be labelled. The first: {next(iter(labels.errors.values()))}"
         )

@@ -6,17 +6,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.judging.judge import open_judge, print_wait
 from stepscore.cli.judging.progress_bar import RunBars
+from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscore.audit import AuditOptions
+    from stepscore.episodes import Episodes
+    from stepscore.judges import Judge
+    from stepscore.runs import Cut, Shard
+
+AuditShard = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Judge only part I of N of everything the audit judges, with its share of the budget; slurm or slurm/N "
+        "takes I from a SLURM array. At the end, the same command without it merges the shards and has the result.",
+        rich_help_panel=options.SHARDS,
+    ),
+]
 Texts = Annotated[
     Path | None,
     typer.Option(
@@ -96,6 +113,7 @@ def audit(
     price_out: options.PriceOut = None,
     connections: options.Connections = 8,
     no_cache: options.NoCache = False,
+    shard_name: AuditShard = None,
     page: Annotated[
         bool, typer.Option("--page/--no-page", help="Write the result as a page too: AUDIT/report.html.")
     ] = True,
@@ -106,15 +124,17 @@ def audit(
     """Probe a judge: still videos, reversed ones, wrong instructions, and what a sound judge does with them.
 
     Every probe has an effect with an interval and passes, warns or fails; the clock, the constant and the image
-    difference stand beside it. The same command goes on with an audit that was stopped.
+    difference stand beside it. The same command goes on with an audit that was stopped, and merges one of shards.
     """
     from stepscore.audit import AuditOptions, audit_tables, choose_probes, headline_sentences
     from stepscore.audit import audit as run_audit
     from stepscore.episodes import open_episodes
+    from stepscore.errors import UnfinishedShardsError
     from stepscore.judges import check_subgoals
     from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions
+    from stepscore.runs import CallOptions, parse_shard
 
+    shard = None if shard_name is None else parse_shard(shard_name)
     chosen_form = chosen_format(output_format, json=json, csv=csv)
     names, cameras = options.split_names(probes), options.split_names(views)
     choose_probes(names)
@@ -142,26 +162,29 @@ def audit(
         goal_view=cameras[0] if cameras else None,
     )
     check_subgoals(chosen, episodes)
-    with RunBars() as bars:
-        result = run_audit(
-            episodes,
-            chosen,
-            out,
-            AuditOptions(
-                probes=names,
-                full=full,
-                seed=seed,
-                counterfactuals=_texts(counterfactuals),
-                paraphrases=_texts(paraphrases),
-                trivial=trivial,
-                views=cameras,
-                workers=workers,
-                engine=chosen_engine,
-                call_options=call_options,
-            ),
-            on_start=bars.start,
-            on_done=bars.advance,
-        )
+    audit_options = AuditOptions(
+        probes=names,
+        full=full,
+        seed=seed,
+        counterfactuals=_texts(counterfactuals),
+        paraphrases=_texts(paraphrases),
+        trivial=trivial,
+        views=cameras,
+        workers=workers,
+        engine=chosen_engine,
+        call_options=call_options,
+    )
+    if shard is not None:
+        _judge_shard(episodes, chosen, out, shard, audit_options)
+        return
+    try:
+        with RunBars() as bars:
+            result = run_audit(
+                episodes, chosen, out, audit_options, on_start=bars.start, on_done=bars.advance
+            )
+    except UnfinishedShardsError as error:
+        err().print(f"[yellow]Unfinished:[/yellow] {escape(str(error))}", soft_wrap=True, markup=True)
+        raise typer.Exit(1) from None
     written = result.write(out, measured_by)
     stored = result.to_dict()
     found = (*stored["results"], *stored["trivial"])
@@ -174,6 +197,25 @@ def audit(
         from stepscore.report import write_audit_report
 
         err().print(f"Page: {write_audit_report(out, out / 'report.html')}", soft_wrap=True)
+
+
+def _judge_shard(
+    episodes: Episodes, judge: Judge, out: Path, shard: Shard, audit_options: AuditOptions
+) -> None:
+    """Judge a shard of every run of an audit, and print how large a part of each it is."""
+    from stepscore.audit import audit_shard
+    from stepscore.runs import CallOptions
+
+    whole = audit_options.call_options or CallOptions()
+    with RunBars() as bars:
+
+        def start(name: str, part: Cut) -> None:
+            bars.start(name, len(part.episodes))
+            budget = CallOptions() if name.startswith("trivial/") else whole
+            print_shard(part, shard, budget, f"episodes of {out / name}")
+
+        audit_shard(episodes, judge, out, shard, audit_options, on_part=start, on_done=bars.advance)
+    err().print("When all shards are finished: the same command without --shard", soft_wrap=True)
 
 
 def _texts(path: Path | None) -> Mapping[str, Sequence[str]] | None:

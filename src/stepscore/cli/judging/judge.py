@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from stepscore.cli import options
 from stepscore.cli.judging.progress_bar import EpisodesBar
+from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.judging.usage import print_usage
 from stepscore.cli.key_values import read_pairs
 from stepscore.cli.local_code import judge_name
@@ -20,9 +21,9 @@ from stepscore.cli.tables import err, percent
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from stepscore.episodes import Episode, Episodes
+    from stepscore.episodes import Episode
     from stepscore.judges import Judge
-    from stepscore.runs import CallOptions, Run, Shard
+    from stepscore.runs import CallOptions, Run
 
 
 def judge(
@@ -93,11 +94,11 @@ def judge(
 
     The same command resumes a run: finished episodes are kept, failed ones are judged again.
     """
-    from stepscore.episodes import open_episodes
+    from stepscore.episodes import Episodes, open_episodes
     from stepscore.errors import BudgetError
     from stepscore.judges import check_subgoals, judge_registry, prepare
     from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions, open_run, parse_shard, score
+    from stepscore.runs import CallOptions, cut, open_run, parse_shard, score
 
     shard = None if shard_name is None else parse_shard(shard_name)
     chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
@@ -129,7 +130,10 @@ def judge(
     episodes = options.select_episodes(episodes, episode_ids)
     everything = episodes
     if shard is not None:
-        episodes = print_shard(episodes, shard, chosen, call_options)
+        part = cut(episodes, shard, chosen.models)
+        print_shard(part, shard, call_options)
+        assert isinstance(part.episodes, Episodes)
+        episodes = part.episodes
     if episodes.goals is not None:
         err().print(f"Goal images: {episodes.goals.sentence()}", soft_wrap=True)
         if chosen.name in judge_registry.names() and not getattr(chosen, "uses_goals", False):
@@ -212,21 +216,6 @@ def read_judge_options(
     elif model_options or base_url is not None:
         raise OptionError("-M and --base-url are options of a model: name one with --model.")
     return name, given
-
-
-def print_shard(episodes: Episodes, shard: Shard, judge: Judge, call_options: CallOptions) -> Episodes:
-    """Return the episodes of a shard; print how many they are, and its share of the budget."""
-    from stepscore.episodes import Episodes
-    from stepscore.runs import cut, share_of
-
-    part = cut(episodes, shard, judge)
-    whole, share = call_options.budget, share_of(call_options, shard, part).budget
-    limits = [f"{share.max_calls} of {whole.max_calls} calls"] if whole.max_calls is not None else []
-    limits += [f"{share.max_cost:.6g} of {whole.max_cost:.6g} in money"] if whole.max_cost is not None else []
-    budget = f"; its share of the budget: {', '.join(limits)}" if limits else ""
-    err().print(f"Shard {shard}: {len(part.episodes)} of {part.total} episodes{budget}", soft_wrap=True)
-    assert isinstance(part.episodes, Episodes)
-    return part.episodes
 
 
 def print_dry_run(

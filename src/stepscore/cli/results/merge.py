@@ -1,4 +1,4 @@
-"""``stepscore merge``: make one run of shards, or of several runs."""
+"""``stepscore merge``: make one run of shards or of several runs, or one labels file of several."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stepscore.cli import options
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err
 
@@ -23,7 +22,9 @@ MAX_PRINTED = 20
 
 
 def merge(
-    runs: options.RunFolders,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="One or more run folders; or labels files.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -31,7 +32,8 @@ def merge(
             "-o",
             callback=new_folder,
             metavar="RUN",
-            help="The merged run: a new folder, or one of those given; default: the folder whose shards are merged.",
+            help="The merged run: a new folder, or one of those given; default: the folder whose shards are merged. "
+            "Of labels files: the new file (Parquet).",
         ),
     ] = None,
     partial: Annotated[
@@ -46,14 +48,34 @@ def merge(
 
     The tables are byte for byte those of one undivided run, usage apart. Of an episode that is there more than once,
     the latest successful judgement is taken. Where something is missing it is listed, and the exit code is 1.
+    Labels files (of `annotate --shard`) are merged to one file.
     """
     from stepscore.runs import merge as merge_runs
 
+    if any(path.is_file() for path in runs):
+        _merge_labels(runs, out, partial=partial)
+        return
     with _progress_bar() as advance:
         merged = merge_runs(runs, out, partial=partial, on_progress=advance)
     _print(merged)
     if not merged.complete:
         raise typer.Exit(1)
+
+
+def _merge_labels(files: Sequence[Path], out: Path | None, *, partial: bool) -> None:
+    from stepscore.errors import OptionError
+    from stepscore.procedures import merge_labels
+
+    if out is None:
+        raise OptionError("Labels files are merged into a new file: name it with -o LABELS.parquet.")
+    if partial:
+        raise OptionError("--partial is for runs: of labels files, what is there is merged.")
+    merged = merge_labels(files, out)
+    twice = f", {merged.repeated} of them in several files" if merged.repeated else ""
+    err().print(
+        f"{merged.files} files, {merged.episodes} episodes{twice}; wrote {merged.rows} labels to {out}",
+        soft_wrap=True,
+    )
 
 
 @contextmanager

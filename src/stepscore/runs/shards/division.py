@@ -89,21 +89,35 @@ def begin_shard(run: Path, shard: Shard, part: Cut, protocol: Protocol, source: 
         RunError: The folder is divided otherwise, or holds something else.
         ProtocolMismatchError: It is divided for another protocol.
     """
-    mine = Division(shard.count, part.total, part.digest, part.batch, source, dict(protocol.content))
-    found = read_division(run)
-    if found is None:
+    if find_division(run, shard, part, protocol, source) is None:
         _check_new(run)
         try:
             run.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"Cannot make {shown(run)}: {error.strerror or error}.") from error
+        mine = _division(shard, part, protocol, source)
         create_once(run / DIVISION_FILE, json.dumps({"format": FORMAT, **asdict(mine)}, indent=2) + "\n")
-        found = read_division(run)
-        assert found is not None
-    _check_same(run, shard, mine, found)
+        find_division(run, shard, part, protocol, source)
     folder = shard.folder(run)
     folder.parent.mkdir(exist_ok=True)
     return folder
+
+
+def find_division(run: Path, shard: Shard, part: Cut, protocol: Protocol, source: str) -> Division | None:
+    """Return the division of a run folder, which a shard must be of; ``None`` where the folder is not divided.
+
+    Raises:
+        RunError: The folder is divided otherwise.
+        ProtocolMismatchError: It is divided for another protocol.
+    """
+    found = read_division(run)
+    if found is not None:
+        _check_same(run, _division(shard, part, protocol, source), found)
+    return found
+
+
+def _division(shard: Shard, part: Cut, protocol: Protocol, source: str) -> Division:
+    return Division(shard.count, part.total, part.digest, part.batch, source, dict(protocol.content))
 
 
 def read_division(run: Path) -> Division | None:
@@ -198,7 +212,7 @@ def _check_new(run: Path) -> None:
         raise RunError(f"{shown(run)} exists and is not a run folder. Choose a new or empty folder: -o RUN")
 
 
-def _check_same(run: Path, shard: Shard, mine: Division, found: Division) -> None:
+def _check_same(run: Path, mine: Division, found: Division) -> None:
     """Refuse a shard of another division than the folder's."""
     if found.shards != mine.shards:
         raise RunError(

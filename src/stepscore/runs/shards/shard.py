@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import OptionError
-from stepscore.judges import Judge
+from stepscore.models import Model
 from stepscore.models.calls import Budget
 from stepscore.runs.model_client import CallOptions
 
@@ -138,11 +138,11 @@ class Cut(NamedTuple):
     digest: str
 
 
-def cut(episodes: Episodes | Sequence[Episode], shard: Shard, judge: Judge) -> Cut:
-    """Return the episodes of a shard: whole batches of the judge's models, cut from all ids in their order."""
+def cut(episodes: Episodes | Sequence[Episode], shard: Shard, models: Iterable[Model] = ()) -> Cut:
+    """Return the episodes of a shard: whole batches of the models that are asked, cut from all ids in their order."""
     ids = episodes.ids() if isinstance(episodes, Episodes) else [episode.id for episode in episodes]
     in_order = sorted(ids)
-    batch = max((getattr(model, "batch", 1) for model in judge.models), default=1)
+    batch = max((getattr(model, "batch", 1) for model in models), default=1)
     span = shard.span(len(ids), batch)
     own: Episodes | Sequence[Episode]
     if in_order == ids:

@@ -1,0 +1,130 @@
+"""The runs of an audit: which judge judges which episodes, and in which folder.
+
+They may be divided into shards, each of which judges its part of every run. Which parts those are follows from the
+plan, which is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscore._reading import shown
+from stepscore.audit.again import repeated, resampled
+from stepscore.audit.plan import AuditPlan, again_count
+from stepscore.audit.probe import Probe
+from stepscore.episodes import Episode
+from stepscore.errors import StepScoreError, UnfinishedShardsError
+from stepscore.judges import Judge, get_judge
+from stepscore.models import get_model
+from stepscore.runs import DividedRun, read_division
+
+TRIVIAL_JUDGES = ("linear-time", "constant", "image-difference")
+"""Judges that know nothing of a task; what they pass, a judge passes without knowing anything."""
+
+TRIVIAL = "trivial/"
+"""Where their runs are."""
+
+SIMILARITY = "similarity"
+"""The judge of similarity with a goal image, which stands beside them where episodes have goal images."""
+
+MAX_NAMED = 20
+"""Unfinished shards that a message names."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of an audit.
+
+    Attributes:
+        name: Its folder inside of the audit's.
+        judge: The judge.
+        episodes: What it judges, recorded and changed episodes.
+    """
+
+    name: str
+    judge: Judge
+    episodes: list[Episode]
+
+    def divided(self, folder: Path) -> DividedRun:
+        """Return it as a run of shards in an audit's folder."""
+        return DividedRun(folder / self.name, self.judge, self.episodes)
+
+
+def planned_runs(
+    plan: AuditPlan,
+    probes: Sequence[Probe],
+    judge: Judge,
+    trivial: Sequence[Judge],
+    *,
+    again: bool,
+    full: bool,
+) -> dict[str, PlannedRun]:
+    """Return the runs of an audit by name, in their order.
+
+    Args:
+        plan: Which episodes each probe takes.
+        probes: The probes.
+        judge: The judge that is audited.
+        trivial: The judges beside it.
+        again: Whether the judge is asked again, if it asks a model.
+        full: Whether it is asked again about every episode.
+    """
+    runs = [_probed(plan, probes, judge, "judge")]
+    if again and judge.models:
+        some = list(plan.episodes if full else plan.episodes[: again_count(len(plan.episodes))])
+        runs.append(PlannedRun("again", repeated(judge), some))
+        with suppress(StepScoreError):  # the audit's result says why
+            runs.append(PlannedRun("denser", resampled(judge)[0], some))
+    runs += [_probed(plan, probes, other, f"{TRIVIAL}{other.name}") for other in trivial]
+    return {run.name: run for run in runs}
+
+
+def _probed(plan: AuditPlan, probes: Sequence[Probe], judge: Judge, name: str) -> PlannedRun:
+    return PlannedRun(name, judge, plan.to_judge(causal=is_causal(judge), probes=probes))
+
+
+def is_causal(judge: Judge) -> bool:
+    """Return whether a judge never looks ahead, so that its answers on truncated videos are read off its curve."""
+    return bool(getattr(judge, "causal", False))
+
+
+def trivial_judges(judge: Judge, episodes: Sequence[Episode]) -> list[Judge]:
+    """Return the judges that are audited beside a judge.
+
+    Where episodes have goal images, one of them is the similarity with these, by the vision encoder of the embedded
+    judge: it knows what the end looks like, and nothing of the instruction.
+    """
+    judges = [get_judge(name) for name in TRIVIAL_JUDGES]
+    if judge.name != SIMILARITY and any(episode.goals for episode in episodes):
+        judges.append(get_judge(SIMILARITY, model=get_model("embedded", gate=False), clip=True))
+    return judges
+
+
+def shards_of(folder: Path) -> int | None:
+    """Return into how many shards an audit is divided; ``None`` where it is not."""
+    division = read_division(folder / "judge")
+    return None if division is None else division.shards
+
+
+def check_finished(folder: Path, runs: Sequence[PlannedRun], count: int) -> None:
+    """Check that every shard of an audit has judged its part of every run.
+
+    Raises:
+        UnfinishedShardsError: Some have not; it names them.
+        RunError: They were divided for another plan, or another protocol.
+    """
+    missing: dict[int, list[str]] = {}
+    for run in runs:
+        for shard in run.divided(folder).unfinished(count):
+            missing.setdefault(shard.index, []).append(run.name)
+    if not missing:
+        return
+    named = [f"{index}/{count} ({', '.join(missing[index])})" for index in sorted(missing)[:MAX_NAMED]]
+    more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+    raise UnfinishedShardsError(
+        f"{len(missing)} of the {count} shards of {shown(folder)} are not finished: {', '.join(named)}{more}. Run "
+        "the same command with --shard I/N for each, then again without."
+    )
