@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from stepscore.models.mock import MockModel
 from stepscore.runs import CallOptions, Cut, Shard, open_run
 from stepscore.testing import write_toy_rollouts
 from tests.audit.planted_judges import COUNTERFACTUALS, scripted_episodes
+from tests.fakes import FakeView
 
 OF_THIS_START = ("created", "decoded")
 SECONDS = ("cost:p50 s", "cost:p95 s")
@@ -120,6 +122,16 @@ def test_shards_of_another_plan_or_judge_are_not_taken_for_this_ones(tmp_path: P
     audit(episodes, clock, tmp_path / "b", few)
     with pytest.raises(RunError, match="without --shard"):
         audit_shard(episodes, clock, tmp_path / "b", Shard(1, 2), few)
+
+
+def test_an_episode_that_changed_since_its_shard_is_found_and_judged_again_by_it(tmp_path: Path) -> None:
+    before, clock, few = scripted_episodes(1), get_judge("linear-time"), options(probes=["frozen-first"])
+    now = [replace(before[0], views={"top": FakeView(50, 10.0, "recorded anew")}), *before[1:]]
+    audit_shard(before, clock, tmp_path / "a", Shard(1, 1), few)
+    with pytest.raises(RunError, match=r"and 1 more .* judged with another recording"):
+        audit(now, clock, tmp_path / "a", few)
+    audit_shard(now, clock, tmp_path / "a", Shard(1, 1), few)
+    assert audit(now, clock, tmp_path / "a", few).results[0].effect.n == len(now)
 
 
 def test_the_command_judges_shards_says_which_are_missing_and_then_has_the_result(tmp_path: Path) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stepscore._reading import shown
 from stepscore.episodes import Episode
 from stepscore.errors import RunError
 from stepscore.judges import Judge, prepare
+from stepscore.runs.journal import index
 from stepscore.runs.protocol import protocol_of
+from stepscore.runs.records import episode_row, input_key
 from stepscore.runs.run import Run
 from stepscore.runs.shards.division import find_division, shard_states
 from stepscore.runs.shards.merging import merge
@@ -53,9 +56,18 @@ class DividedRun:
         """Return the run that its shards make.
 
         Raises:
-            RunError: Something is missing, or contradicts itself.
+            RunError: Something is missing, or contradicts itself, or is of other episodes under the same ids.
         """
         found = merge([self.folder])
         if found.run is None:
             raise RunError(f"{[*found.gaps, *found.conflicts][0]}. Nothing was merged.")
+        judged = index(found.run.path / "journal.jsonl")
+        others = [one.id for one in self.episodes if judged[one.id].key != input_key(episode_row(one))]
+        if others:
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            raise RunError(
+                f"Episode {shown(others[0])}{more} of {shown(self.folder)} was judged with another recording, "
+                "instruction or subgoals than it has now. Run the shards again with the options of this command: "
+                "they judge what has changed."
+            )
         return found.run
