@@ -150,7 +150,8 @@ def cut(episodes: Episodes | Sequence[Episode], shard: Shard, models: Iterable[M
     elif isinstance(episodes, Episodes):
         own = episodes.select(in_order[span.start : span.stop])
     else:
-        own = sorted(episodes, key=lambda episode: episode.id)[span.start : span.stop]
+        chosen = set(in_order[span.start : span.stop])
+        own = [episode for episode in episodes if episode.id in chosen]  # an audit has reasons for its order
     digest = hashlib.sha256("\n".join(in_order).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Cut(own, span, len(ids), batch, digest)
 
