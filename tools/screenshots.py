@@ -1,16 +1,20 @@
-"""Screenshots of every view of the demo's report, for docs/images/report: ``python -m tools.screenshots [DEMO]``.
+"""Screenshots of every view of the page, for docs/images/report: ``python -m tools.screenshots [DEMO [AUDIT]]``.
 
 Each view at desktop and phone width, light and dark, as WebP. DEMO is a folder that ``stepscore demo -o DEMO`` wrote;
-without it, the demo is run first (half a minute). Needs Chromium and Playwright (``.[dev]``).
+without it, the demo is run first (half a minute). AUDIT is the folder of an audit (the docs show topreward's of
+``python -m benchmarks.audit.judges WORK``); without it, no audit is shown. The board of judges is the measured
+one. Needs Chromium and Playwright (``.[dev]``).
 """
 
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +23,8 @@ from PIL import Image
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images" / "report"
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images" / "report"
 VIEWS = {
     "overview": "overview",
     "leaderboard": "leaderboard",
@@ -43,21 +48,45 @@ _ON_SCREEN = """() => {
 
 def main() -> None:
     """Write them all; a view that is not drawn stops with an error."""
-    if len(sys.argv) > 2:
+    if len(sys.argv) > 3:
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        demo = Path(sys.argv[1]) if len(sys.argv) == 2 else _demo(Path(folder) / "demo")
-        _take_all((demo / "report" / "index.html").resolve())
+        demo = Path(sys.argv[1]) if len(sys.argv) > 1 else _demo(Path(folder) / "demo")
+        report = (demo / "report" / "index.html").resolve().as_uri()
+        addresses = {name: f"{report}#/{view}" for name, view in VIEWS.items()}
+        if len(sys.argv) > 2:
+            addresses["audit"] = _audit(Path(sys.argv[2]), Path(folder)).as_uri()
+        addresses["judges"] = _board(Path(folder)).as_uri()
+        _take_all(addresses)
 
 
 def _demo(folder: Path) -> Path:
-    subprocess.run(
-        [sys.executable, "-m", "stepscore", "demo", "-o", str(folder)], check=True, stdout=sys.stderr
-    )
+    _run("demo", "-o", str(folder))
     return folder
 
 
-def _take_all(report: Path) -> None:
+def _audit(audit: Path, folder: Path) -> Path:
+    """Write the page of an audit, whose recordings are called by their folder's name alone."""
+    copy = shutil.copytree(audit, folder / "audited")
+    content = json.loads((copy / "audit.json").read_text(encoding="utf-8"))
+    content["source"] = Path(content["source"]).name
+    (copy / "audit.json").write_text(json.dumps(content), encoding="utf-8")
+    _run("report", str(copy), "-o", str(folder / "audit"))
+    return folder / "audit" / "index.html"
+
+
+def _board(folder: Path) -> Path:
+    (folder / "board").mkdir()
+    shutil.copy(ROOT / "benchmarks" / "board" / "board.json", folder / "board")
+    _run("report", str(folder / "board"), "-o", str(folder / "judges"))
+    return folder / "judges" / "index.html"
+
+
+def _run(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "stepscore", *words], check=True, stdout=sys.stderr)
+
+
+def _take_all(addresses: Mapping[str, str]) -> None:
     from playwright.sync_api import sync_playwright
 
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -67,14 +96,12 @@ def _take_all(report: Path) -> None:
         for size, (width, height) in SIZES.items():
             for colours in COLOURS:
                 page = _open(browser, width, height, colours)
-                for name, path in VIEWS.items():
+                for name, address in addresses.items():
                     target = IMAGES / f"{name}-{size}-{colours}.webp"
-                    target.write_bytes(
-                        _taken(page, f"{report.as_uri()}#/{path}", whole=_is_whole(name, size))
-                    )
+                    target.write_bytes(_taken(page, address, whole=_is_whole(name, size)))
                     written += target.stat().st_size
         browser.close()
-    print(f"{len(VIEWS) * len(SIZES) * len(COLOURS)} screenshots in {IMAGES}, {written / 1e6:.1f} MB")
+    print(f"{len(addresses) * len(SIZES) * len(COLOURS)} screenshots in {IMAGES}, {written / 1e6:.1f} MB")
 
 
 def _open(browser: Browser, width: int, height: int, colours: Literal["light", "dark"]) -> Page:

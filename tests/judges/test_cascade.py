@@ -110,7 +110,7 @@ def test_the_models_of_all_its_judges_are_its_own() -> None:
 
 
 def test_one_served_model_is_enough_to_judge_many_episodes_at_a_time(tmp_path: Path) -> None:
-    for served, workers in ((False, 1), (True, 5)):
+    for served, workers in ((False, 2), (True, 5)):
         judge = Cascade("constant", Fixed(MockModel("big", served=served), {"a": 0.9}))
         out = tmp_path / f"{served}"
         run = stepscore.score(

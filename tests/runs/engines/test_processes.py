@@ -158,9 +158,11 @@ def test_processes_share_the_cores_unless_the_user_chose_otherwise(monkeypatch: 
 
 
 SCRIPT = """
+import signal
 from pathlib import Path
 import stepscore
 from tests.runs.engines.judges import Sleeping, many
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 stepscore.score(many(), Sleeping(folder=Path({marks!r})), {run!r}, workers=2)
 """
 

@@ -15,12 +15,25 @@ export function tokensOf({ cost }: JudgeRow): number | null {
   return ((cost.tokens_in ?? 0) + (cost.tokens_out ?? 0)) / Math.max(1, cost.videos ?? 1);
 }
 
+const perVideo = (total: number | null, { cost }: JudgeRow): number | null =>
+  total === null ? null : total / Math.max(1, cost.videos ?? 1);
+
+/** The cost that the front was made by; where the board does not state it, tokens, else seconds. */
+function axis(board: JudgeBoard): { of: (row: JudgeRow) => number | null; what: string; shown: (cost: number) => string } {
+  if (board.front_cost === "money")
+    return { of: (row) => perVideo(row.cost.cost, row), what: "cost of a video", shown: (cost) => cost.toPrecision(2) };
+  if (board.front_cost === "images")
+    return { of: (row) => perVideo(row.cost.images, row), what: "images a video", shown: (cost) => cost.toFixed(1) };
+  if (board.front_cost === "tokens" || board.rows.some((row) => (tokensOf(row) ?? 0) > 0))
+    return { of: tokensOf, what: "tokens a video", shown: (cost) => count(Math.round(cost)) };
+  return { of: (row) => row.cost.seconds_per_episode, what: "seconds an episode", shown: seconds };
+}
+
 /** Null where fewer than two judges have an accuracy and a cost. */
 export function paretoPlot(data: Data, board: JudgeBoard): HTMLElement | null {
   const metric = board.metrics.find(({ name }) => name === board.front) ?? board.metrics[0];
   if (!metric) return null;
-  const byTokens = board.rows.some((row) => (tokensOf(row) ?? 0) > 0);
-  const costOf = (row: JudgeRow): number | null => (byTokens ? tokensOf(row) : row.cost.seconds_per_episode);
+  const { of: costOf, what, shown } = axis(board);
   const points = board.rows.flatMap((row) => {
     const [estimate, cost] = [row.estimates[metric.name], costOf(row)];
     return estimate && known(estimate[0]) && known(cost) ? [{ row, estimate, cost, value: estimate[0] }] : [];
@@ -33,8 +46,6 @@ export function paretoPlot(data: Data, board: JudgeBoard): HTMLElement | null {
     LEFT + (WIDTH - LEFT - RIGHT) * (Math.log1p((999 * cost) / most) / Math.log(1000));
   const y = (value: number): number => 10 + (HEIGHT - BOTTOM - 10) * (1 - (value - low) / (high - low));
   const front = points.filter(({ row }) => row.pareto).sort((a, b) => a.cost - b.cost);
-  const what = byTokens ? "tokens a video" : "seconds an episode";
-  const shown = (cost: number): string => (byTokens ? count(Math.round(cost)) : seconds(cost));
   return h(
     "section",
     { class: "pareto" },

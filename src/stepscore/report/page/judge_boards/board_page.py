@@ -58,6 +58,7 @@ def _board(stored: StoredBoard, pack: Pack) -> dict[str, Any]:
         | {"tasks": tasks if isinstance(tasks, int) else len(tasks)},
         "metrics": [metric.model_dump() for metric in stored.metrics],
         "front": stored.front.get("metric", ""),
+        "front_cost": stored.front.get("cost", ""),
         "rows": [
             {
                 **row.model_dump(exclude={"estimates", "options"}),
