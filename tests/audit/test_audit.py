@@ -270,3 +270,13 @@ def test_with_goal_images_the_similarity_with_them_stands_beside_the_judge(tmp_p
     assert [one.judge for one in found.trivial if one.probe == "slowed"] == [*TRIVIAL_JUDGES, "similarity"]
     last = next(one for one in found.trivial if (one.judge, one.probe) == ("similarity", "frozen-last"))
     assert last.effect.value == 0.0  # one frame throughout is as near to the goal at any time
+
+
+def test_the_command_asks_again_and_more_densely_unless_probes_are_named(tmp_path: Path) -> None:
+    source = str(write_toy_rollouts(tmp_path / "toys", scenes=1))
+    words = ["audit", source, "--judge", "topreward", "--model", "mock/-1.5", "--no-trivial", "--no-page"]
+    for more, made in (([], True), (["--probes", "slowed"], False)):
+        out = tmp_path / f"audit{made}"
+        assert CliRunner().invoke(app, [*words, "-o", str(out), *more]).exit_code == 0
+        probes = {one["probe"] for one in json.loads((out / "audit.json").read_text())["results"]}
+        assert ({"again", "denser"} <= probes) == (out / "again").is_dir() == made

@@ -176,7 +176,7 @@ def _prepare(
     )
     plan = make_plan(recorded, probes, context, full=options.full)
     others = trivial_judges(judge, recorded) if options.trivial else []
-    again = options.probes is None or "again" in options.probes
+    again = probes == choose_probes()  # no probe by name is meant by these
     return probes, plan, planned_runs(plan, probes, judge, others, again=again, full=options.full)
 
 
