@@ -34,6 +34,7 @@ VIEWS = {
     # The same scene under two policies, at the time at which one of them undoes its work.
     "side-by-side": "explorer/topreward/episode_000011/116?with=episode_000009",
 }
+OTHER_PAGES = ("audit", "judges")
 SIZES = {"desktop": (1360, 860), "phone": (390, 844)}
 COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 TALLEST = 1800

@@ -127,29 +127,24 @@ def measure_same(
 
 
 def measure_faster(sources: Sequence[str], count: int, folder: Path, names: Sequence[str]) -> bool:
-    """Print the rate of two workers against one, both at the same time, as long as all are at work.
-
-    Whatever else the machine does, it does to both: each of the three workers has the same share of the cores.
-    """
+    """Print the rate of two workers against one, one after the other, as long as all workers are at work."""
     good = True
     for name in names:
-        files = [folder / f"{name}{workers}.json" for workers in (1, 2)]
-        line = [sys.executable, "-m", "benchmarks.scale.engines", "times", *sources, "--engines", name]
-        jobs = [
+        rates = []
+        for workers in (1, 2):
+            file = folder / f"{name}{workers}.json"
+            line = [sys.executable, "-m", "benchmarks.scale.engines", "times", *sources, "--engines", name]
             # Two workers judge twice as much in the same time.
-            subprocess.Popen([*line, "--workers", str(n), "--episodes", str(n * count), "--out", str(file)])
-            for n, file in zip((1, 2), files, strict=True)
-        ]
-        assert not any(job.wait() for job in jobs)
-        found = [json.loads(file.read_text()) for file in files]
-        start = max(one["ends"][one["workers"] - 1] for one in found)
-        end = min(one["ends"][-1] for one in found)
-        done = [sum(start < at <= end for at in one["ends"]) for one in found]
-        rates = [number / (end - start) for number in done]
-        for one, number, rate in zip(found, done, rates, strict=True):
+            line += ["--workers", str(workers), "--episodes", str(workers * count), "--out", str(file)]
+            subprocess.run(line, check=True)
+            found = json.loads(file.read_text())
+            ends = found["ends"]
+            took = ends[-1] - ends[workers - 1]
+            rates.append((len(ends) - workers) / took)
             print(
-                f"{name}, {one['workers']} workers: {number} episodes in {end - start:.1f} s, {rate:.3f} a second; "
-                f"{one['cpu']:.2f} s CPU, {one['wall']:.2f} s wall an episode (medians)",
+                f"{name}, {workers} workers: {len(ends) - workers} episodes in {took:.1f} s, "
+                f"{rates[-1]:.3f} a second; "
+                f"{found['cpu']:.2f} s CPU, {found['wall']:.2f} s wall an episode (medians)",
                 flush=True,
             )
         print(

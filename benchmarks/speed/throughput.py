@@ -3,7 +3,8 @@
 The 32 rollouts of the demo by topreward, with the embedded judge and with the same network by torch (a small
 Qwen3-VL). Bare: all frames are decoded beforehand, and the model answers one request after another. A run also lists
 and fingerprints the episodes, decodes their frames, keeps its journal and writes its tables; frames are decoded while
-the model scores another episode, so it takes a second core. Best of 5 in turns; limit 1.11 times.
+the model scores another episode, on a second core: the model computes on one thread, as the embedded judge always
+does. Best of 5 in turns; limit 1.11 times.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import torch
 
 import stepscore
 from stepscore.episodes import Episode, Episodes
@@ -55,6 +58,7 @@ def whole(episodes: Episodes, judge: Judge) -> None:
 
 
 def main() -> None:
+    torch.set_num_threads(1)
     episodes = stepscore.open_episodes(DEMO)
     worst = 0.0
     for name, model in {

@@ -42,7 +42,7 @@ def test_every_view_fits_its_window(
 def test_the_docs_show_a_screenshot_of_every_view_at_both_widths_in_both_colours() -> None:
     names = {
         f"{view}-{size}-{colours}.webp"
-        for view in screenshots.VIEWS
+        for view in (*screenshots.VIEWS, *screenshots.OTHER_PAGES)
         for size in screenshots.SIZES
         for colours in screenshots.COLOURS
     }
