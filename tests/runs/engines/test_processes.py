@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -18,7 +19,8 @@ from stepscore.models.calls import Budget
 from stepscore.models.mock import MockModel
 from stepscore.runs import CallOptions, Run
 from stepscore.runs.engines import LocalEngine, ProcessEngine, choose_engine
-from stepscore.runs.engines.processes import THREAD_VARIABLES, ProcessCrew
+from stepscore.runs.engines.messages import Ready, Unable
+from stepscore.runs.engines.processes import THREAD_VARIABLES, ProcessCrew, ProcessLink
 from stepscore.runs.tables import TABLES
 from stepscore.testing import write_toy_rollouts
 from tests.runs.engines.judges import Asking, Killing, many
@@ -155,6 +157,18 @@ def test_processes_share_the_cores_unless_the_user_chose_otherwise(monkeypatch: 
     environment = ProcessCrew([], 3)._environment
     assert [environment[name] for name in THREAD_VARIABLES] == ["2", "2", "7"]
     assert ProcessCrew([], 20)._environment["OMP_NUM_THREADS"] == "1"
+
+
+def test_what_a_worker_said_before_it_ended_counts() -> None:
+    async def received() -> list[list[object]]:
+        link = ProcessLink.__new__(ProcessLink)
+        link._received = asyncio.Queue()
+        for message in (Ready(), Unable("why"), None):
+            link._received.put_nowait(message)
+        link.wait, link._cancel = (lambda: None), (lambda: None)  # type: ignore[method-assign]
+        return [list(await link.receive()) for _ in range(2)]
+
+    assert asyncio.run(received()) == [[Ready(), Unable("why")], []]
 
 
 SCRIPT = """

@@ -150,16 +150,19 @@ class ProcessLink:
             messages = [await self._received.get()]
             while not self._received.empty():
                 messages.append(self._received.get_nowait())
-            if None in messages:
-                await asyncio.to_thread(self.wait)
-                self._cancel()
-                return []
             others = []
             for message in messages:
                 if isinstance(message, Computed):
                     self._settle(message)
                 elif message is not None:
                     others.append(message)
+            if None in messages:
+                if others:  # what it said before it ended counts; its end is noticed next
+                    self._received.put_nowait(None)
+                    return others
+                await asyncio.to_thread(self.wait)
+                self._cancel()
+                return []
             if others:
                 return others
 
