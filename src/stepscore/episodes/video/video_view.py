@@ -18,6 +18,7 @@ from typing import NamedTuple
 import av
 import numpy as np
 from av.video.frame import PictureType, VideoFrame
+from av.video.reformatter import VideoReformatter
 
 from stepscore.episodes.episode import file_digest
 from stepscore.episodes.image_ops import fit_size
@@ -28,6 +29,9 @@ from stepscore.episodes.video.packets import PacketIndex, packet_index
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import EpisodeError, VideoError
 from stepscore.types import FloatArray, Frames, IntArray
+
+ONE_THREAD: dict[str, int] = {"threads": 1} if int(av.__version__.partition(".")[0]) >= 17 else {}
+"""Scale on one thread, as PyAV before 17 does: more cost more than they save, and models compute beside."""
 
 
 class FileSpan(NamedTuple):
@@ -93,8 +97,9 @@ class VideoView:
         places: dict[int, list[int]] = defaultdict(list)
         for place, number in enumerate(numbers.tolist()):
             places[number].append(place)
+        scaler = VideoReformatter()
         for number, frame in decode_frames(self.path, index, sorted(places)):
-            images[places[number]] = _image(frame, index, (width, height), self.path)
+            images[places[number]] = _image(frame, index, (width, height), self.path, scaler)
         return images
 
     def digest(self) -> bytes:
@@ -276,7 +281,9 @@ class Decoder:
         return None
 
 
-def _image(frame: VideoFrame, index: PacketIndex, size: tuple[int, int], path: Path) -> Frames:
+def _image(
+    frame: VideoFrame, index: PacketIndex, size: tuple[int, int], path: Path, scaler: VideoReformatter
+) -> Frames:
     """Return the frame as an upright RGB image of ``size`` (width, height)."""
     stored = index.rotation.size(index.width, index.height)
     if (frame.width, frame.height) != stored:
@@ -288,5 +295,7 @@ def _image(frame: VideoFrame, index: PacketIndex, size: tuple[int, int], path: P
     if wanted == stored:
         return index.rotation.apply(np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8))
     shrink = wanted[0] <= stored[0]
-    scaled = frame.reformat(*wanted, format="rgb24", interpolation="AREA" if shrink else "BICUBIC")
+    scaled = scaler.reformat(
+        frame, *wanted, format="rgb24", interpolation="AREA" if shrink else "BICUBIC", **ONE_THREAD
+    )
     return index.rotation.apply(np.asarray(scaled.to_ndarray(), dtype=np.uint8))
