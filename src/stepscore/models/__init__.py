@@ -33,6 +33,7 @@ from stepscore.models.base import (
     run_blocking,
     unknown_response,
 )
+from stepscore.models.batches import BatchModel, batch_size
 from stepscore.models.chatml import chatml_parts, split_at_video
 from stepscore.models.requests import (
     DecodedMedia,
@@ -63,6 +64,7 @@ from stepscore.registry import Registry
 __all__ = [
     "SINGLE_MODEL_BACKENDS",
     "Answer",
+    "BatchModel",
     "Capabilities",
     "DecodedMedia",
     "FrameRef",
@@ -95,6 +97,7 @@ __all__ = [
     "Turn",
     "VideoFrames",
     "VideoPrefix",
+    "batch_size",
     "chatml_parts",
     "check_model_extra",
     "get_model",

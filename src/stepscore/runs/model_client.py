@@ -19,6 +19,7 @@ from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask
 from stepscore.models import (
+    BatchModel,
     Model,
     PrefixScores,
     Request,
@@ -190,19 +191,36 @@ class ModelClient:
 
     def ask_about(self, episode: Episode, calls: list[Call]) -> Ask:
         """Return the ``ask`` for one episode; every call is appended to ``calls``."""
-        return self.ask_elsewhere(episode, calls, _Here(episode, self._decoders))
+        return self.ask_elsewhere(episode, calls, self.here(episode))
 
-    def ask_elsewhere(self, episode: Asked, calls: list[Call], elsewhere: Elsewhere) -> Ask:
-        """Return the ``ask`` for an episode of another process: only the account of its calls is kept here."""
+    def here(self, episode: Episode) -> Here:
+        """Return this process, where an episode's frames are decoded and its requests answered."""
+        return Here(episode, self._decoders)
+
+    def ask_elsewhere(
+        self,
+        episode: Asked,
+        calls: list[Call],
+        elsewhere: Elsewhere,
+        on_same: Callable[[], None] = lambda: None,
+    ) -> Ask:
+        """Return the ``ask`` for an episode of another process: only the account of its calls is kept here.
+
+        Args:
+            episode: The episode.
+            calls: Every call is appended to it.
+            elsewhere: Where its frames are decoded and its requests answered.
+            on_same: Called before the answer to the same request of another episode is waited for.
+        """
 
         async def ask(request: Request, model: Model | None = None) -> Response:
             chosen = model or self._default
             if chosen is None:
                 raise OptionError("This judge asks a model, and has none: give it one (--model).")
             if isinstance(request, ScorePrefixes) and scores_one_by_one(chosen.capabilities):
-                one = partial(self._ask_prefix, episode, elsewhere, chosen, calls)
+                one = partial(self._ask_prefix, episode, elsewhere, chosen, calls, on_same)
                 return await score_one_by_one(request, one)
-            return await self._ask(episode, elsewhere, request, chosen, calls)
+            return await self._ask(episode, elsewhere, request, chosen, calls, on_same)
 
         return ask
 
@@ -213,14 +231,26 @@ class ModelClient:
                 self._cache.forget(call.key)
 
     async def _ask_prefix(
-        self, episode: Asked, elsewhere: Elsewhere, model: Model, calls: list[Call], request: ScorePrefixes
+        self,
+        episode: Asked,
+        elsewhere: Elsewhere,
+        model: Model,
+        calls: list[Call],
+        on_same: Callable[[], None],
+        request: ScorePrefixes,
     ) -> PrefixScores:
-        response = await self._ask(episode, elsewhere, request, model, calls)
+        response = await self._ask(episode, elsewhere, request, model, calls, on_same)
         assert isinstance(response, PrefixScores)
         return response
 
     async def _ask(
-        self, episode: Asked, elsewhere: Elsewhere, request: Request, model: Model, calls: list[Call]
+        self,
+        episode: Asked,
+        elsewhere: Elsewhere,
+        request: Request,
+        model: Model,
+        calls: list[Call],
+        on_same: Callable[[], None],
     ) -> Response:
         """Return the response to a request that is one call."""
         ledger, described = self._ledger(model)
@@ -231,6 +261,7 @@ class ModelClient:
                 call,
                 lambda: elsewhere.decode(request),
                 lambda decoded: self._send(elsewhere.answer(decoded, model), model),
+                on_same,
             )
         except BudgetError:
             # Calls in flight are paid for already: their answers are awaited and kept.
@@ -288,18 +319,26 @@ class ModelClient:
 
 
 @dataclass(frozen=True)
-class _Here:
-    """Decodes and answers in this process."""
+class Here:
+    """Decodes the frames of an episode in threads, and answers in this process."""
 
     episode: Episode
     threads: ThreadPoolExecutor
 
     async def decode(self, request: Request) -> Request:
+        """Return the request with its frames."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.threads, resolve, request, media_decoder(self.episode))
 
     async def answer(self, decoded: Request, model: Model) -> Response:
+        """Return the model's response."""
         return await model.answer(decoded)
+
+    async def answer_batch(
+        self, asked: Sequence[tuple[object, Request]], model: BatchModel
+    ) -> Sequence[Response | Exception]:
+        """Return the model's response to each request, or why there is none."""
+        return await model.answer_batch([decoded for _, decoded in asked])
 
 
 def usage_of(calls: Sequence[Call], reported: Usage) -> Usage:

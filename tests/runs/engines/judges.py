@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.errors import EpisodeError
+from stepscore.errors import EpisodeError, ModelError
 from stepscore.judges import Ask, SingleModelJudge
 from stepscore.models import Answer, Capabilities, FrameRef, Generate, Model, Prompt, Request, Response, Turn
 from stepscore.models.base import SyncMethods
 from stepscore.models.mock import MockModel
 from stepscore.models.requests import DecodedMedia
-from stepscore.types import Curve, Judgement
+from stepscore.types import Curve, Frames, Judgement, Verdict
 from tests.fakes import FakeView, episode
 
 
@@ -67,6 +68,79 @@ class Asking(SingleModelJudge):
             text = answer.text
             values.append(float(text) / 255)
         return Judgement(Curve(np.arange(3.0), np.array(values)), success_score=values[-1])
+
+
+@dataclass(frozen=True)
+class SlowView(FakeView):
+    """A view that takes a time of chance to read, so that requests come in any order."""
+
+    def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
+        time.sleep(random.SystemRandom().uniform(0, 0.02))
+        return super().read(indices, size)
+
+
+def slow(n: int = 11) -> list[Episode]:
+    return [episode(f"e{i:03d}", views={"top": SlowView(mark=f"v{i % 8}")}) for i in range(n)]
+
+
+@dataclass
+class Together(Brightness):
+    """A model that answers questions in passes; an answer names all that was answered with it."""
+
+    batch: int = 3
+    name: str = "mock/together"
+
+    def is_batchable(self, request: Request) -> bool:
+        return "alone" not in _question(request)
+
+    async def answer(self, request: Request) -> Response:
+        (answer,) = await self.answer_batch([request])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+        assert len(requests) <= self.batch
+        await asyncio.sleep(0.002)
+        together = " + ".join(map(_question, requests))
+        return [
+            ModelError("Not this one.") if "refused" in _question(request) else Answer(together, tokens_in=1)
+            for request in requests
+        ]
+
+
+def _question(request: Request) -> str:
+    assert isinstance(request, Generate)
+    return " ".join(part for part in request.prompt.turns[0].parts if isinstance(part, str))
+
+
+@dataclass
+class Rounds(SingleModelJudge):
+    """A judge whose episodes ask a different number of times, some two things at once; it keeps all answers."""
+
+    model: Together = field(default_factory=Together)
+    name = "rounds"
+    version = 1
+
+    def options(self) -> Mapping[str, object]:
+        return {}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        number = int(episode.id[1:])
+        answers = []
+        for turn in range(1 + number % 3):
+            for question in ("alone ",) if number == 4 else ():
+                await ask(_about(episode, f"{question}{turn}"))
+            asked = [ask(_about(episode, f"{turn}.{part}")) for part in range(2 if number % 4 == 1 else 1)]
+            answers += await asyncio.gather(*asked)
+        if number == 5:
+            answers.append(await ask(_about(episode, "refused")))
+        texts = "; ".join(answer.text for answer in answers if isinstance(answer, Answer))
+        return Judgement(verdicts=(Verdict("together", "yes", why=texts),))
+
+
+def _about(episode: Episode, text: str) -> Generate:
+    return Generate(Prompt((Turn("user", (FrameRef("top", 3), f"{episode.id}:{text}")),)))
 
 
 @dataclass

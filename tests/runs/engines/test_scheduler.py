@@ -98,6 +98,28 @@ def test_an_episode_that_ends_workers_is_given_up_and_those_behind_it_are_not_bl
     assert [list(group.items) for group in given(scheduler, 10)] == [["e001"], ["e002"]]
 
 
+def test_where_several_are_under_way_those_of_a_worker_that_died_are_judged_by_themselves() -> None:
+    scheduler = Scheduler(grouped(6), at_a_time=2, ahead=1)
+    scheduler.join(1)
+    assert [list(group.items) for group in given(scheduler, 1)] == [["e000"], ["e001"], ["e002"]]
+    scheduler.join(2)
+    busy = given(scheduler, 2)
+    assert [list(group.items) for group in busy] == [["e003"], ["e004"], ["e005"]]
+    assert scheduler.leave(1) == []
+    scheduler.finish(2, busy[0].number, ["e003"])
+    assert [list(group.items) for group in given(scheduler, 2)] == [["e002"]], "which was not begun"
+    for deaths in range(2):
+        scheduler.join(10 + deaths)
+        assert [list(group.items) for group in given(scheduler, 10 + deaths)] == [["e000"]], (
+            "and nothing else"
+        )
+        assert scheduler.leave(10 + deaths) == ([] if deaths == 0 else [0])
+    scheduler.join(20)
+    (last,) = given(scheduler, 20)
+    assert list(last.items) == ["e001"]
+    assert scheduler.finish(20, last.number, ["e001"]) == {"e001"}
+
+
 def test_a_group_that_ended_two_workers_is_handed_out_one_by_one() -> None:
     scheduler = Scheduler(grouped(3, size=3), ahead=0)
     for worker in range(2):

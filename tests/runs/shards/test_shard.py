@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from stepscore.errors import OptionError
+from stepscore.models import Request, Response
 from stepscore.models.calls import Budget
+from stepscore.models.mock import MockModel
 from stepscore.runs import Shard, cut, parse_shard
 from tests.fakes import episode
 
 
-@dataclass(frozen=True)
-class Batched:
+@dataclass
+class Batched(MockModel):
     """A model that answers several videos in one pass."""
 
-    batch: int
+    batch: int = 1
+
+    def is_batchable(self, request: Request) -> bool:
+        return True
+
+    async def answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+        return [await self.answer(request) for request in requests]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +49,7 @@ def test_shards_are_cut_from_the_sorted_ids_whatever_the_order_and_keep_it() -> 
 
 def test_the_batch_of_the_models_is_never_divided() -> None:
     episodes = [episode(f"e{number:02d}") for number in range(10)]
-    parts = [cut(episodes, Shard(index, 2), [Batched(4)]) for index in (1, 2)]  # type: ignore[list-item]
+    parts = [cut(episodes, Shard(index, 2), [Batched(batch=4)]) for index in (1, 2)]
     assert [len(part.episodes) for part in parts] == [4, 6]
 
 

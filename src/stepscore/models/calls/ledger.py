@@ -103,6 +103,7 @@ class Ledger:
         call: Call,
         prepare: Callable[[], Awaitable[Request]],
         send: Callable[[Request], Awaitable[Response]],
+        on_same: Callable[[], None] = lambda: None,
     ) -> Response:
         """Return the response to a call: from the cache, from the same call under way, or by sending it.
 
@@ -110,10 +111,12 @@ class Ledger:
             call: The record of this call, which is filled in.
             prepare: Decodes the media of the request; not called where the answer is known.
             send: Sends the request; called once per attempt.
+            on_same: Called before the answer to the same call, which is under way, is waited for.
         """
         if (kept := self._cached(call)) is not None:
             return self._noted(call, kept)
         while (waiting := self._under_way.get(call.key)) is not None:
+            on_same()
             # Not awaited itself: a waiter that is cancelled must not cancel the sender.
             await asyncio.wait([waiting])
             if not waiting.cancelled():

@@ -50,7 +50,7 @@ class EmbeddedEngine:
     def __init__(self, folder: Path, name: str, max_pixels: int) -> None:
         self.folder, self._name, self._max_pixels = folder, name, max_pixels
         self._loaded: NumpyNetwork | StepScoreError | None = None
-        self._thread: WorkerThread[Request, Response] = WorkerThread(self._answer_all, lambda _: False, 1)
+        self._thread: WorkerThread[Request, Response] = WorkerThread(self._answer_all)
 
     @cached_property
     def digests(self) -> dict[str, str]:

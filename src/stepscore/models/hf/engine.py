@@ -57,9 +57,7 @@ class HfEngine:
     def __init__(self, options: HfOptions) -> None:
         self.options = options
         self._loaded: Loaded | RobometerEngine | StepScoreError | None = None
-        self.thread: WorkerThread[Request, Response] = WorkerThread(
-            self._answer_batch, self._is_batchable, options.batch
-        )
+        self.thread: WorkerThread[Request, Response] = WorkerThread(self._answer_all)
 
     @cached_property
     def folder(self) -> Path:
@@ -181,7 +179,7 @@ class HfEngine:
         """Bytes for the temporary values of one pass."""
         return self.options.memory_limit_mb << 20
 
-    def _is_batchable(self, request: Request) -> bool:
+    def is_batchable(self, request: Request) -> bool:
         """Return whether a request may be answered in one pass with others; all of a batch are of one kind."""
         if not isinstance(request, HeadRequest):
             return isinstance(request, ScorePrefixes)
@@ -212,6 +210,28 @@ class HfEngine:
     @cached_property
     def _encoder(self) -> VisionEncoder:
         return VisionEncoder(self.options.name, str(self.folder), self.options.device)
+
+    def _answer_all(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+        """Answer requests in passes of ``batch``, cut in their order; an error of a pass is that of all in it."""
+        answers: list[Response | Exception] = []
+        for batch in self._passes(requests):
+            try:
+                answers += self._answer_batch(batch)
+            except StepScoreError as error:
+                answers += [error] * len(batch)
+        return answers
+
+    def _passes(self, requests: Sequence[Request]) -> list[list[Request]]:
+        passes: list[list[Request]] = []
+        room = 0
+        for request in requests:
+            batchable = self.is_batchable(request)
+            if not batchable or not room:
+                passes.append([])
+                room = self.options.batch if batchable else 1
+            passes[-1].append(request)
+            room = room - 1 if batchable else 0
+        return passes
 
     def _answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
         if isinstance(requests[0], ScoreSimilarity):  # never with others in a batch

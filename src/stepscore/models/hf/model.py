@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,14 @@ class HfModel(HfOptions, SyncMethods):
     async def answer(self, request: Request) -> Response:
         """Return the response, computed in the model's own thread."""
         return await asyncio.wrap_future(self._engine.thread.submit(request))
+
+    def is_batchable(self, request: Request) -> bool:
+        """Return whether a request can be answered in one pass with others."""
+        return self._engine.is_batchable(request)
+
+    async def answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+        """Return the response to each request, or why there is none, computed in passes of ``batch``."""
+        return await asyncio.wrap_future(self._engine.thread.submit_all(requests))
 
     def token_texts(self, text: str) -> tuple[str, ...]:
         """Return the text of each token of a text; joined they are the text. Loads no weights."""

@@ -34,8 +34,9 @@ class HfOptions:
             takes no mask).
         trust_remote_code: Run code that comes with the checkpoint.
         scoring: How prefixes are scored where work can be shared: ``"shared"``, ``"incremental"`` or ``"naive"``.
-        batch: Most videos scored in one pass, of those that wait. Above 1, which of them wait together depends on
-            timing, and scores change in their last digits (below 1e-4 nats in float32).
+        batch: Videos scored in one pass. A run cuts them from its episodes in the order of their ids, whatever the
+            engine and the number of workers. Another number changes the last digits of scores (below 1e-4 nats in
+            float32).
         memory_limit_mb: For the temporary values of one pass over suffixes or one call of the vision encoder.
         max_pixels: Most pixels of an image; ``None`` for the checkpoint's own limit. Qwen-VL only.
         tokenizer: Folder or hub id of a tokenizer that is used instead of the checkpoint's own; ``None`` for its own.

@@ -10,21 +10,23 @@ import asyncio
 import itertools
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, RunError
-from stepscore.judges import Judge
 from stepscore.models import Model, run_blocking
 from stepscore.models.calls import Call
 from stepscore.runs.engines.base import Work
+from stepscore.runs.engines.batch_group import BatchElsewhere, BatchGroup, GroupAsk, episode_groups
 from stepscore.runs.engines.episode_work import Described, EpisodeWriter
 from stepscore.runs.engines.messages import (
     Alive,
     Answered,
+    Ask,
     Asks,
+    Ended,
     EpisodeTask,
     Finished,
     FromWorker,
@@ -35,7 +37,6 @@ from stepscore.runs.engines.messages import (
 )
 from stepscore.runs.engines.scheduler import MAX_DEATHS, Scheduler
 from stepscore.runs.engines.worker import sendable
-from stepscore.runs.model_client import Elsewhere
 from stepscore.runs.records import episode_row, input_key
 from stepscore.types import Judgement
 
@@ -60,7 +61,7 @@ class Link(Protocol):
     async def receive(self) -> Sequence[FromWorker]:
         """Return the messages that have come, at least one; none where the worker is gone."""
 
-    def elsewhere(self, asks: Asks, model: Model) -> Elsewhere | None:
+    def elsewhere(self, ask: Ask, model: Model) -> BatchElsewhere | None:
         """Return where a request is answered; ``None`` for the driver's process.
 
         What the worker itself would have answered is cancelled when it is gone.
@@ -94,9 +95,10 @@ class _Asked:
 
 @dataclass
 class _Given:
-    """An episode that a worker has, and the calls made for it."""
+    """An episode that a worker has, the group with which it is judged, and the calls made for it."""
 
     episode: Episode
+    group: BatchGroup
     calls: list[Call] = field(default_factory=list)
 
 
@@ -182,9 +184,10 @@ class Driver:
 
     def _handle(self, link: Link, message: FromWorker) -> None:
         if isinstance(message, Asks):
-            task = asyncio.create_task(self._answer(link, message))
-            self._asks.add(task)
-            task.add_done_callback(self._asks.discard)
+            self._ask(link, message)
+        elif isinstance(message, Ended):
+            if (given := self._given.get((link.number, message.episode_id))) is not None:
+                given.group.leave(message.episode_id)
         elif isinstance(message, Finished):
             self._finish(link, message)
         elif isinstance(message, Alive):
@@ -197,8 +200,9 @@ class Driver:
 
     def _feed(self, link: Link) -> None:
         while (group := self._scheduler.take(link.number)) is not None:
+            together = BatchGroup(list(group.items))
             for name, episode in group.items.items():
-                self._given[link.number, name] = _Given(episode)
+                self._given[link.number, name] = _Given(episode, together)
             link.send(Give(group.number, tuple(map(self._task, group.items.values()))))
 
     def _task(self, episode: Episode) -> EpisodeTask:
@@ -228,23 +232,32 @@ class Driver:
         self._spent = error
         self._scheduler.stop()
 
-    async def _answer(self, link: Link, asks: Asks) -> None:
+    def _ask(self, link: Link, message: Asks) -> None:
+        """Begin to answer the requests of a worker, all of them before the first is answered."""
+        for ask in message.asks:
+            given = self._given.get((link.number, ask.episode_id))
+            if given is None:
+                continue  # the worker counted as gone, and its episode is another's
+            task = asyncio.create_task(self._answer(link, ask, given, given.group.begin(ask.episode_id)))
+            self._asks.add(task)
+            task.add_done_callback(self._asks.discard)
+
+    async def _answer(self, link: Link, ask: Ask, given: _Given, in_group: GroupAsk) -> None:
         """Answer a request of a worker: from the cache, or by the model, which may be elsewhere."""
-        given = self._given.get((link.number, asks.episode_id))
-        if given is None:
-            return  # the worker counted as gone, and its episode is another's
+        client = self._work.client
         try:
             models = self._work.judge.models
-            model = models[asks.model or 0] if models else None
-            elsewhere = None if model is None else link.elsewhere(asks, model)
+            model = models[ask.model or 0] if models else None
+            elsewhere = None if model is None else link.elsewhere(ask, model)
             if elsewhere is None:
-                ask = self._work.client.ask_about(await self._selected(given.episode), given.calls)
-            else:
-                asked = _Asked(asks.episode_id, asks.fingerprint)
-                ask = self._work.client.ask_elsewhere(asked, given.calls, elsewhere)
-            link.send(Answered(asks.ask, await ask(asks.request, model)))
+                elsewhere = client.here(await self._selected(given.episode))
+            asked = _Asked(ask.episode_id, ask.fingerprint)
+            answer = given.group.ask(client, asked, given.calls, elsewhere, in_group)
+            link.send(Answered(ask.ask, await answer(ask.request, model)))
         except Exception as error:  # a model is anyone's code; the judge handles it
-            link.send(Answered(asks.ask, sendable(error)))
+            link.send(Answered(ask.ask, sendable(error)))
+        finally:
+            given.group.end(in_group)
 
     async def _selected(self, episode: Episode) -> Episode:
         """Return the episode as the judge has it, its fingerprint read."""
@@ -259,7 +272,7 @@ class Driver:
         # What it asked of a server is awaited all the same: the answer is kept for whoever judges the episode next.
         given_up = self._scheduler.leave(link.number)
         for key in [key for key in self._given if key[0] == link.number]:
-            del self._given[key]
+            self._given.pop(key).group.close()
         for episode in given_up:
             error = (
                 f"{MAX_DEATHS} workers ended one after another while they judged this episode ({link.end}). "
@@ -285,21 +298,6 @@ class Driver:
     def _check_end(self) -> None:
         if self._scheduler.done:
             self._ended.set()
-
-
-def episode_groups(episodes: Iterable[Episode], judge: Judge) -> Iterator[list[tuple[str, Episode]]]:
-    """Yield the episodes in groups that a model in this process computes in one batch, cut from the sorted ids.
-
-    Without batches every episode is a group, and a lazy listing stays lazy.
-    """
-    sizes = [getattr(model, "batch", 1) for model in judge.models if not model.capabilities.served]
-    size = max([1, *(number for number in sizes if isinstance(number, int))])
-    if size == 1:
-        yield from ([(episode.id, episode)] for episode in episodes)
-        return
-    ordered = sorted(((episode.id, episode) for episode in episodes), key=lambda item: item[0])
-    for start in range(0, len(ordered), size):
-        yield ordered[start : start + size]
 
 
 def pickled(message: ToWorker) -> bytes:

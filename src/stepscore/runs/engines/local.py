@@ -2,32 +2,35 @@
 
 One event loop holds the judges' coroutines, so that a judge waiting for a model leaves room for others; what
 blocks (opening files, fingerprints) runs in threads. The order of finishing differs from run to run; nothing
-that is written depends on it.
+that is written depends on it. Episodes whose requests a model answers in one pass are judged together
+(``batch_group.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError
-from stepscore.models import run_blocking
+from stepscore.judges import Ask
+from stepscore.models import Model, Request, Response, run_blocking
 from stepscore.models.calls import Call
 from stepscore.runs.engines.base import MAX_WORKERS, Work
-from stepscore.runs.engines.episode_work import EpisodeWriter, describe, judged
+from stepscore.runs.engines.batch_group import BatchGroup, episode_groups
+from stepscore.runs.engines.episode_work import Described, EpisodeWriter, describe, judged
 from stepscore.types import Judgement
 
-EpisodeWork = Callable[[Episode], Awaitable[None]]
-"""A function that works on one episode."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Judges in this process, ``workers`` episodes at a time."""
+    """Judges in this process, ``workers`` episodes at a time, or groups of them whose requests share passes."""
 
     workers: int = 1
     name = "local"
@@ -35,15 +38,16 @@ class LocalEngine:
     def run(self, work: Work) -> None:
         """Judge what the journal does not hold yet; see :class:`Engine`."""
         with ThreadPoolExecutor(max(self.workers, 1), thread_name_prefix="stepscore") as threads:
-            run_episodes(work.episodes, _LocalRun(work, threads).work, self.workers)
+            groups = episode_groups(work.episodes, work.judge)
+            run_episodes(groups, _LocalRun(work, threads).work, self.workers)
 
 
-def run_episodes(episodes: Iterable[Episode], work: EpisodeWork, workers: int) -> None:
-    """Work on episodes, ``workers`` at a time in one event loop.
+def run_episodes(episodes: Iterable[T], work: Callable[[T], Awaitable[None]], workers: int) -> None:
+    """Work on episodes, or groups of them, ``workers`` at a time in one event loop.
 
     Args:
         episodes: Taken one by one in their order, so that a lazy listing stays lazy.
-        work: Called with each episode; it asks models through a :class:`ModelClient` and turns what goes wrong
+        work: Called with each; it asks models through a :class:`ModelClient` and turns what goes wrong
             with one episode into a result (:func:`error_text`).
         workers: Episodes in flight.
 
@@ -59,7 +63,7 @@ def run_episodes(episodes: Iterable[Episode], work: EpisodeWork, workers: int) -
         raise first_error(group) from None
 
 
-async def _run_workers(episodes: Iterator[Episode], work: EpisodeWork, workers: int) -> None:
+async def _run_workers(episodes: Iterator[T], work: Callable[[T], Awaitable[None]], workers: int) -> None:
     spent: BudgetError | None = None
 
     async def take_turns() -> None:
@@ -79,6 +83,15 @@ async def _run_workers(episodes: Iterator[Episode], work: EpisodeWork, workers: 
         raise spent
 
 
+class _Judged(NamedTuple):
+    """An episode that was judged, or found in the journal: then it has no judgement."""
+
+    described: Described
+    judgement: Judgement | None = None
+    calls: Sequence[Call] = ()
+    seconds: float = 0.0
+
+
 @dataclass
 class _LocalRun:
     run: Work
@@ -87,20 +100,49 @@ class _LocalRun:
     def __post_init__(self) -> None:
         self.writer = EpisodeWriter(self.run.journal, self.run.entries, self.run.on_done)
 
-    async def work(self, episode: Episode) -> None:
-        """Judge one episode and write it to the journal, unless it is there already."""
+    async def work(self, group: Sequence[tuple[str, Episode]]) -> None:
+        """Judge the episodes of a group together, and write those to the journal that are not there already."""
+        batch = BatchGroup([name for name, _ in group])
+        outcomes = await asyncio.gather(
+            *(self._judge(episode, batch) for _, episode in group), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                continue
+            described, judgement, calls, seconds = outcome
+            if judgement is None:
+                self.writer.reuse(described)
+            else:
+                self.writer.finish(described, judgement, calls, seconds)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _judge(self, episode: Episode, batch: BatchGroup) -> _Judged:
         started = time.perf_counter()
         loop = asyncio.get_running_loop()
-        selected, described = await loop.run_in_executor(self.threads, describe, episode, self.run.views)
-        if described.is_judged(self.run.entries.get(episode.id)):
-            self.writer.reuse(described)
-            return
-        calls: list[Call] = []
-        if described.error is not None:
-            judgement = Judgement(error=described.error)
-        else:
-            judgement = await judged(self.run.judge, selected, self.run.client.ask_about(selected, calls))
-        self.writer.finish(described, judgement, calls, time.perf_counter() - started)
+        try:
+            selected, described = await loop.run_in_executor(self.threads, describe, episode, self.run.views)
+            if described.is_judged(self.run.entries.get(episode.id)):
+                return _Judged(described)
+            calls: list[Call] = []
+            if described.error is not None:
+                judgement = Judgement(error=described.error)
+            else:
+                judgement = await judged(self.run.judge, selected, self._ask_about(selected, calls, batch))
+            return _Judged(described, judgement, calls, time.perf_counter() - started)
+        finally:
+            batch.leave(episode.id)
+
+    def _ask_about(self, episode: Episode, calls: list[Call], batch: BatchGroup) -> Ask:
+        client = self.run.client
+
+        async def ask(request: Request, model: Model | None = None) -> Response:
+            with batch.asking(episode.id) as in_group:
+                here = client.here(episode)
+                return await batch.ask(client, episode, calls, here, in_group)(request, model)
+
+        return ask
 
 
 def first_error(group: ExceptionGroup[Exception]) -> Exception:

@@ -41,17 +41,16 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """To a worker: it has the model, and answers a request itself; the driver has counted the call.
+    """To a worker: it has the model, and answers requests itself, in one pass; the driver has counted the calls.
 
     Attributes:
-        number: Number of the call.
-        ask: Number of what its judge asked.
-        request: The request, or one of those that it is made of.
+        number: Number of this message.
+        asked: For each request the number of what its judge asked, and the request, or one of those that it is made
+            of.
     """
 
     number: int
-    ask: int
-    request: Request
+    asked: tuple[tuple[int, Request], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,8 @@ class Unable:
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
-    """From a worker: a request of an episode's judge.
+class Ask:
+    """A request of an episode's judge.
 
     Attributes:
         ask: Number of the request.
@@ -86,11 +85,18 @@ class Asks:
 
 
 @dataclass(frozen=True, slots=True)
+class Asks:
+    """From a worker: requests that judges asked at the same time."""
+
+    asks: tuple[Ask, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Computed:
-    """From a worker: its own answer to a request, or why there is none; ``number`` is that of the call."""
+    """From a worker: its own answers, or why there are none; ``number`` is that of what it was asked by."""
 
     number: int
-    result: Response | Exception
+    results: tuple[Response | Exception, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,13 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """From a worker: an episode of a group has ended, and asks nothing more; its outcome comes with the group's."""
+
+    episode_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """From a worker: the outcomes of a group."""
 
@@ -127,4 +140,4 @@ class Alive:
 
 
 ToWorker = Give | Answered | Compute
-FromWorker = Ready | Unable | Asks | Computed | Finished | Alive
+FromWorker = Ready | Unable | Asks | Ended | Computed | Finished | Alive

@@ -23,10 +23,11 @@ from typing import IO
 from stepscore._local_modules import local_modules
 from stepscore.errors import OptionError, RunError
 from stepscore.judges import Judge
-from stepscore.models import Model, Request, Response
-from stepscore.runs.engines.base import MAX_WORKERS, Work
+from stepscore.models import BatchModel, Model, Request, Response
+from stepscore.runs.engines.base import IN_FLIGHT, MAX_WORKERS, Work
+from stepscore.runs.engines.batch_group import BatchElsewhere
 from stepscore.runs.engines.driver import Driver, pickled
-from stepscore.runs.engines.messages import Asks, Compute, Computed, FromWorker, ToWorker
+from stepscore.runs.engines.messages import Ask, Compute, Computed, FromWorker, ToWorker
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that set the number of threads of matrix products."""
@@ -37,7 +38,10 @@ _MAIN = "from stepscore.runs.engines.worker_process import main; main()"
 
 @dataclass(frozen=True)
 class ProcessEngine:
-    """Judges in ``workers`` processes of this machine, one episode at a time each."""
+    """Judges in ``workers`` processes of this machine.
+
+    With a model in process each has two episodes, or groups of them, at a time: one is decoded while one is scored.
+    """
 
     workers: int = 2
     name = "processes"
@@ -46,8 +50,9 @@ class ProcessEngine:
         """Judge what the journal does not hold yet; see :class:`stepscore.runs.engines.base.Engine`."""
         if not 1 <= self.workers <= MAX_WORKERS:
             raise OptionError(f"workers is {self.workers}; it must be 1 to {MAX_WORKERS}.")
-        crew = ProcessCrew(packed_judge(work.judge, work.views), self.workers)
-        Driver(work, crew, self.workers).run()
+        at_a_time = IN_FLIGHT if work.judge.models else 1
+        first = [pickle.dumps(at_a_time), *packed_judge(work.judge, work.views)]
+        Driver(work, ProcessCrew(first, self.workers), self.workers, at_a_time).run()
 
 
 def packed_judge(
@@ -76,7 +81,7 @@ class ProcessCrew:
     """Starts worker processes.
 
     Args:
-        first: What each is sent first; see :func:`packed_judge`.
+        first: What each is sent first: the number of groups at a time, then what :func:`packed_judge` returns.
         workers: How many there will be, which share the machine's cores.
     """
 
@@ -121,7 +126,7 @@ class ProcessLink:
         self._loop = asyncio.get_running_loop()
         self._received: asyncio.Queue[FromWorker | None] = asyncio.Queue()
         self._to_send: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._computing: dict[int, asyncio.Future[Response]] = {}
+        self._computing: dict[int, asyncio.Future[tuple[Response | Exception, ...]]] = {}
         self._numbers = itertools.count(1)
         for content in first:
             self._to_send.put(content)
@@ -166,18 +171,18 @@ class ProcessLink:
             if others:
                 return others
 
-    def elsewhere(self, asks: Asks, model: Model) -> _InWorker | None:
+    def elsewhere(self, ask: Ask, model: Model) -> _InWorker | None:
         """Return the worker's own process for its own model; servers are asked by the driver's."""
-        return None if model.capabilities.served else _InWorker(self, asks.ask)
+        return None if model.capabilities.served else _InWorker(self, ask.ask)
 
-    async def compute(self, ask: int, request: Request) -> Response:
-        """Return the answer of the worker's own model."""
+    async def compute(self, asked: Sequence[tuple[int, Request]]) -> tuple[Response | Exception, ...]:
+        """Return the answers of the worker's own model, made in one pass."""
         number, future = next(self._numbers), self._loop.create_future()
         self._computing[number] = future
         try:
-            self.send(Compute(number, ask, request))
-            response: Response = await future
-            return response
+            self.send(Compute(number, tuple(asked)))
+            results: tuple[Response | Exception, ...] = await future
+            return results
         finally:
             del self._computing[number]
 
@@ -198,12 +203,8 @@ class ProcessLink:
 
     def _settle(self, message: Computed) -> None:
         future = self._computing.get(message.number)
-        if future is None or future.done():
-            return
-        if isinstance(message.result, Exception):
-            future.set_exception(message.result)
-        else:
-            future.set_result(message.result)
+        if future is not None and not future.done():
+            future.set_result(message.results)
 
     def _cancel(self) -> None:
         for future in self._computing.values():
@@ -242,4 +243,15 @@ class _InWorker:
 
     async def answer(self, decoded: Request, model: Model) -> Response:
         """Return the answer of the worker's own model."""
-        return await self.link.compute(self.ask, decoded)
+        (result,) = await self.link.compute([(self.ask, decoded)])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def answer_batch(
+        self, asked: Sequence[tuple[BatchElsewhere, Request]], model: BatchModel
+    ) -> Sequence[Response | Exception]:
+        """Return the answers of the worker's own model, made in one pass."""
+        return await self.link.compute(
+            [(other.ask, decoded) for other, decoded in asked if isinstance(other, _InWorker)]
+        )

@@ -3,7 +3,8 @@
 It cuts the episodes of a run into groups, hands each group to a worker, and takes the results. What a worker
 held that is gone goes to others; of two results for an episode the first one counts. So no episode is lost and
 none is written twice, however workers die, return late or answer twice. An episode that was under way in
-``max_deaths`` workers when they died is given up, so that it does not end all of them.
+``max_deaths`` workers when they died is given up, so that it does not end all of them. Where a worker has several
+groups under way, what one that died had is handed to workers that have nothing else: so it shows which is to blame.
 """
 
 from __future__ import annotations
@@ -76,18 +77,10 @@ class Scheduler(Generic[T]):
     @property
     def waiting(self) -> bool:
         """Whether a group waits to be handed out."""
-        while not self._stopped:
-            if not self._next and (group := next(self._groups, None)) is not None:
-                self._next.append(dict(group))
-            if not self._next:
-                return False
-            # Of what came back from a worker, a late result may have come meanwhile.
-            left = {name: item for name, item in self._next[0].items() if name not in self._finished}
-            if left:
-                self._next[0] = left
-                return True
-            self._next.popleft()
-        return False
+        group = self._take_waiting(alone=True)
+        if group is not None:
+            self._next.appendleft(group)
+        return group is not None
 
     @property
     def done(self) -> bool:
@@ -101,10 +94,13 @@ class Scheduler(Generic[T]):
     def take(self, worker: int) -> Group[T] | None:
         """Return the next group for a worker; ``None`` where it has enough, or there is none."""
         held = self._workers.get(worker)
-        if held is None or len(held.groups) >= self._most or not self.waiting:
+        if held is None or len(held.groups) >= self._most or self._holds_suspect(held):
+            return None
+        items = self._take_waiting(alone=not held.groups)
+        if items is None:
             return None
         self._count += 1
-        group = Group(self._count, self._next.popleft())
+        group = Group(self._count, items)
         if not held.groups:
             held.heard = self._clock()  # a worker without work has nothing to be late with
         held.groups[group.number] = group
@@ -173,6 +169,26 @@ class Scheduler(Generic[T]):
     def stop(self) -> None:
         """Hand out nothing more; what is held may still be finished."""
         self._stopped = True
+
+    def _take_waiting(self, *, alone: bool) -> dict[str, T] | None:
+        """Take the first group that waits; one under suspicion only for a worker that has nothing else."""
+        if self._stopped:
+            return None
+        for place, items in enumerate(self._next):
+            # Of what came back from a worker, a late result may have come meanwhile.
+            left = {name: item for name, item in items.items() if name not in self._finished}
+            if left and (alone or not self._is_suspect(left)):
+                del self._next[place]
+                return left
+        fresh = next(self._groups, None)
+        return None if fresh is None else dict(fresh)
+
+    def _is_suspect(self, items: Collection[str]) -> bool:
+        """Return whether a worker died with these, and it may have been another group's fault."""
+        return self._at_a_time > 1 and any(name in self._deaths for name in items)
+
+    def _holds_suspect(self, held: _Held[T]) -> bool:
+        return any(self._is_suspect(group.items) for group in held.groups.values())
 
     def _blame(self, group: Group[T]) -> list[T]:
         """Count a death against the items of a group; return those given up, and put the others back."""

@@ -19,15 +19,18 @@ from typing import Any
 
 from stepscore.episodes import Episode
 from stepscore.errors import ModelError, OptionError, StepScoreError
-from stepscore.judges import Ask, Judge
-from stepscore.models import Model, Request, Response, media_decoder, resolve
+from stepscore.judges import Ask as AskFunction
+from stepscore.judges import Judge
+from stepscore.models import BatchModel, Model, Request, Response, media_decoder, resolve
 from stepscore.runs.engines.episode_work import RUN_STOPPING_ERRORS, bare, describe, error_text, judged
 from stepscore.runs.engines.messages import (
     Alive,
     Answered,
+    Ask,
     Asks,
     Compute,
     Computed,
+    Ended,
     EpisodeTask,
     Finished,
     FromWorker,
@@ -65,6 +68,7 @@ class EpisodeWorker:
         self._working: set[int] = set()
         self._received = 0
         self._asked: dict[int, tuple[Episode, Model | None, asyncio.Future[Response]]] = {}
+        self._to_ask: list[Ask] = []
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
@@ -103,7 +107,7 @@ class EpisodeWorker:
             self._spawn(self._judge_group(group))
 
     async def _judge_group(self, group: Give) -> None:
-        outcomes = await asyncio.gather(*map(self._judge_one, group.tasks))
+        outcomes = await asyncio.gather(*(self._judge_of_group(task, group) for task in group.tasks))
         try:
             self._say(Finished(group.number, tuple(outcomes)))
         except Exception as error:  # a judge's channels are anyone's, and cannot always be pickled
@@ -111,6 +115,13 @@ class EpisodeWorker:
             self._say(Finished(group.number, tuple(replace(one, judgement=failed) for one in outcomes)))
         self._working.discard(group.number)
         self._begin()
+
+    async def _judge_of_group(self, task: EpisodeTask, group: Give) -> Outcome:
+        try:
+            return await self._judge_one(task)
+        finally:
+            if len(group.tasks) > 1:
+                self._say(Ended(task.episode.id))
 
     async def _judge_one(self, task: EpisodeTask) -> Outcome:
         started = time.perf_counter()
@@ -129,19 +140,29 @@ class EpisodeWorker:
             return Outcome(unknown, stopped=sendable(error))
         return Outcome(described, judgement, time.perf_counter() - started)
 
-    def _ask_about(self, episode: Episode) -> Ask:
+    def _ask_about(self, episode: Episode) -> AskFunction:
         async def ask(request: Request, model: Model | None = None) -> Response:
             number = next(self._numbers)
             future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
             place = None if model is None else self._place(model)
             self._asked[number] = (episode, model, future)
             try:
-                self._say(Asks(number, episode.id, episode.fingerprint, request, place))
+                self._send_soon(Ask(number, episode.id, episode.fingerprint, request, place))
                 return await future
             finally:
                 del self._asked[number]
 
         return ask
+
+    def _send_soon(self, ask: Ask) -> None:
+        """Send a request together with those that are asked at the same time, so that they share a pass."""
+        if not self._to_ask:
+            asyncio.get_running_loop().call_soon(self._send_asks)
+        self._to_ask.append(ask)
+
+    def _send_asks(self) -> None:
+        asks, self._to_ask = tuple(self._to_ask), []
+        self._say(Asks(asks))
 
     def _place(self, model: Model) -> int:
         """Return the number of a model among those of the judge."""
@@ -167,14 +188,19 @@ class EpisodeWorker:
             asked[2].set_result(message.result)
 
     async def _compute(self, message: Compute) -> None:
-        result: Response | Exception
+        decoded = await asyncio.gather(*(self._decoded(ask, request) for ask, request in message.asked))
+        ready = [one for one in decoded if not isinstance(one, Exception)]
+        ask = message.asked[0][0]
+        model = self._asked[ask][1] if ask in self._asked else None
+        found = iter(await answers(model or self._judge.models[0], ready))
+        results = [sendable(one) if isinstance(one, Exception) else next(found) for one in decoded]
+        self._say(Computed(message.number, tuple(results)))
+
+    async def _decoded(self, ask: int, request: Request) -> Request | Exception:
         try:
-            decoded = await self.decode_asked(message.ask, message.request)
-            model = self._asked[message.ask][1] if message.ask in self._asked else None
-            result = await (model or self._judge.models[0]).answer(decoded)
-        except Exception as error:  # a model is anyone's code
-            result = sendable(error)
-        self._say(Computed(message.number, result))
+            return await self.decode_asked(ask, request)
+        except Exception as error:  # a view is anyone's code
+            return error
 
     async def decode_asked(self, ask: int, request: Request) -> Request:
         """Return a request with its frames; it is what a judge asked by this number, or a part of it.
@@ -199,6 +225,19 @@ class EpisodeWorker:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._say(Unable(f"{type(error).__name__}: {error}"))
+
+
+async def answers(model: Model, requests: Sequence[Request]) -> list[Response | Exception]:
+    """Return the model's answer to each request, or why there is none; several are answered in one pass."""
+    results: Sequence[Response | Exception]
+    try:
+        if len(requests) > 1 and isinstance(model, BatchModel):
+            results = await model.answer_batch(requests)
+        else:
+            results = [await model.answer(request) for request in requests]
+    except Exception as error:  # a model is anyone's code
+        results = [error] * len(requests)
+    return [sendable(one) if isinstance(one, Exception) else one for one in results]
 
 
 def sendable(error: Exception) -> Exception:

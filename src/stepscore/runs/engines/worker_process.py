@@ -34,9 +34,10 @@ async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
             outgoing.flush()
 
     try:
+        at_a_time = pickle.load(incoming)
         import_local_modules(pickle.load(incoming))
         judge, views = pickle.load(incoming)
-        worker = EpisodeWorker(judge, views, 1, post)
+        worker = EpisodeWorker(judge, views, at_a_time, post)
     except EOFError:
         return
     except Exception as error:  # a judge is anyone's code

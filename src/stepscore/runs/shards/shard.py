@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import OptionError
-from stepscore.models import Model
+from stepscore.models import Model, batch_size
 from stepscore.models.calls import Budget
 from stepscore.runs.model_client import CallOptions
 
@@ -142,7 +142,7 @@ def cut(episodes: Episodes | Sequence[Episode], shard: Shard, models: Iterable[M
     """Return the episodes of a shard: whole batches of the models that are asked, cut from all ids in their order."""
     ids = episodes.ids() if isinstance(episodes, Episodes) else [episode.id for episode in episodes]
     in_order = sorted(ids)
-    batch = max((getattr(model, "batch", 1) for model in models), default=1)
+    batch = batch_size(models)
     span = shard.span(len(ids), batch)
     own: Episodes | Sequence[Episode]
     if in_order == ids:

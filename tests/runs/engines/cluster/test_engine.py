@@ -24,7 +24,7 @@ from stepscore.runs.engines.cluster.engine import connected
 from stepscore.runs.engines.cluster.placement import plan
 from stepscore.testing import write_toy_rollouts
 from tests.models.api.servers import serving
-from tests.runs.engines.judges import Asking, Brightness, Impatient, Killing, Mortal, many
+from tests.runs.engines.judges import Asking, Brightness, Impatient, Killing, Mortal, Rounds, many, slow
 from tests.runs.engines.test_processes import tables
 
 Score = Callable[..., Run]
@@ -151,6 +151,16 @@ def test_addresses_and_numbers_that_cannot_be_are_refused(monkeypatch: pytest.Mo
         RayEngine(workers=0)
     with pytest.raises(OptionError, match="replicas is -1"):
         RayEngine(replicas=-1)
+
+
+def test_a_cluster_puts_the_same_requests_together_as_one_process(
+    cluster: Any, score: Score, tmp_path: Path
+) -> None:
+    fresh = CallOptions(cache=False)
+    local = stepscore.score(slow(), Rounds(), tmp_path / "local", call_options=fresh)
+    engine = RayEngine(workers=2, replicas=1)
+    on_ray = stepscore.score(slow(), Rounds(), tmp_path / "ray", engine=engine, call_options=fresh)
+    assert tables(on_ray) == tables(local)
 
 
 def test_models_have_the_gpus_else_the_cpus_and_nothing_waits_for_more_than_there_is() -> None:

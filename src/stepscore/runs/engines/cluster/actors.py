@@ -14,7 +14,7 @@ from typing import Any
 from stepscore._local_modules import import_local_modules
 from stepscore.models import Model, Request, Response
 from stepscore.runs.engines.messages import Unable
-from stepscore.runs.engines.worker import EpisodeWorker, sendable
+from stepscore.runs.engines.worker import EpisodeWorker, answers, sendable
 
 
 class EpisodeActor:
@@ -80,12 +80,9 @@ class ModelActor:
     async def ready(self) -> None:
         """Return when the actor is there."""
 
-    async def answer(self, decoded: Request) -> Response | Exception:
-        """Return the response, or why there is none."""
-        try:
-            return await self._model.answer(decoded)
-        except Exception as error:  # a model is anyone's code
-            return sendable(error)
+    async def answer(self, *decoded: Request) -> list[Response | Exception]:
+        """Return the response to each request, or why there is none; several are answered in one pass."""
+        return await answers(self._model, decoded)
 
 
 def limit_threads() -> None:

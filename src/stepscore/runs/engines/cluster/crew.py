@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepscore.judges import Judge
-from stepscore.models import Model, Request, Response
+from stepscore.models import BatchModel, Model, Request, Response
 from stepscore.models.calls import log_wait
 from stepscore.runs.engines.cluster.actors import EpisodeActor
 from stepscore.runs.engines.cluster.models import ModelReplicas
 from stepscore.runs.engines.cluster.placement import Placement
 from stepscore.runs.engines.driver import pickled
-from stepscore.runs.engines.messages import Asks, FromWorker, ToWorker
+from stepscore.runs.engines.messages import Ask, FromWorker, ToWorker
 
 WAIT_S = 30.0
 """Seconds without any worker after which a line says what the run waits for."""
@@ -107,9 +107,9 @@ class RayLink:
         self.heard = True
         return [pickle.loads(message) for message in messages]
 
-    def elsewhere(self, asks: Asks, model: Model) -> _OnCluster | None:
+    def elsewhere(self, ask: Ask, model: Model) -> _OnCluster | None:
         """Return the worker, which decodes, and the actors of the model."""
-        return _OnCluster(self, asks.ask, self._models[asks.model or 0])
+        return _OnCluster(self, ask.ask, self._models[ask.model or 0])
 
     def stop(self) -> None:
         """End the actor at once."""
@@ -152,4 +152,13 @@ class _OnCluster:
 
     async def answer(self, decoded: Request, model: Model) -> Response:
         """Return the answer of one of the model's actors."""
-        return await self.model.answer(decoded)
+        (result,) = await self.model.answer([decoded])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async def answer_batch(
+        self, asked: Sequence[tuple[object, Request]], model: BatchModel
+    ) -> Sequence[Response | Exception]:
+        """Return the answers of one of the model's actors, made in one pass."""
+        return await self.model.answer([decoded for _, decoded in asked])

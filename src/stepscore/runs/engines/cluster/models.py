@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stepscore._local_modules import local_modules
@@ -39,24 +39,22 @@ class ModelReplicas:
         self._some_ready = asyncio.Event()
         self._starting = [asyncio.ensure_future(self._await_start(place)) for place in range(count)]
 
-    async def answer(self, decoded: Any) -> Response:
-        """Return the response to a decoded request, by the actor that has the least to do."""
+    async def answer(self, decoded: Sequence[Any]) -> list[Response | Exception]:
+        """Return the responses to decoded requests, made in one pass by the actor that has the least to do."""
         import ray
 
         await self._some_ready.wait()
         place = min(self._loads, key=self._loads.__getitem__)
         self._loads[place] += 1
         try:
-            result: Response | Exception = await self._actors[place].answer.remote(decoded)
+            results: list[Response | Exception] = await self._actors[place].answer.remote(*decoded)
+            return results
         except ray.exceptions.RayError as error:
             raise TransientModelError(
                 f"{self._model.name}: the actor that holds it was lost, and is started again ({_brief(error)})."
             ) from None
         finally:
             self._loads[place] -= 1
-        if isinstance(result, Exception):
-            raise result
-        return result
 
     def close(self) -> None:
         """End the actors."""
