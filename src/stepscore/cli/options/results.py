@@ -1,0 +1,88 @@
+"""Options of commands that read runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepscore._defaults import DEFAULT_REVISION
+from stepscore.cli.numbers import between
+
+if TYPE_CHECKING:
+    from stepscore.runs import Run
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")]
+RunSource = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="SOURCE",
+        help="Where the videos are: a path or a Hub id; default: where the runs say, on this machine alone.",
+    ),
+]
+Revision = Annotated[
+    str, typer.Option("--revision", metavar="NAME", help="OPD revision: paper, v1.0, v1.5 or robust.")
+]
+DoneAt = Annotated[
+    float | None,
+    typer.Option(
+        "--done-at",
+        callback=between(0, 1, above=True),
+        metavar="P",
+        help="Progress that robust counts as done; default: the success probability where the judge gives one, "
+        "else the calibration map's, else 0.99.",
+    ),
+]
+GroupBy = Annotated[
+    str,
+    typer.Option(
+        "--by", metavar="A,B", help="Group by any of dataset, robot, task, policy, judge, model, protocol."
+    ),
+]
+TruthFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels", metavar="FILE", help="Labelled progress or stages; default: the run's own labels."
+    ),
+]
+Potential = Annotated[
+    str | None,
+    typer.Option(
+        "--potential", metavar="NAME", help="Progress label that is the truth, where there are several."
+    ),
+]
+HeldOut = Annotated[
+    bool,
+    typer.Option("--held-out", help="Leave out episodes that a calibration map of the run was fitted on."),
+]
+ValidationFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--validation",
+        metavar="FILE",
+        help="validation.json of an audit of this judge; it is kept in the run and quoted below its scores.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def keep_validation(runs: Sequence[Run], file: Path | None) -> None:
+    """Keep the file of --validation in the runs, where it is given."""
+    from stepscore.analysis.validation import add_validation
+
+    if file is not None:
+        add_validation(runs, file)
+
+
+_PUBLISHED = ("paper", "v1.0", "v1.5")
+
+
+def published_revision_command(runs: Sequence[Run], revision: str = DEFAULT_REVISION) -> str | None:
+    """Return the command that measures rollouts in PRM-as-a-Judge's layout as published; ``None`` for others."""
+    if revision in _PUBLISHED or not any(run.info.get("reader") == "prm" for run in runs):
+        return None
+    return f"stepscore metrics {' '.join(str(run.path) for run in runs)} --revision v1.0"
