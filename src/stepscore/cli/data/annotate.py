@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stepscore.procedures import Annotation
 
 
+@options.with_groups
 def annotate(
     source: options.Source,
     model: Annotated[
@@ -90,12 +91,8 @@ def annotate(
     task: options.Task = None,
     limit: options.Limit = None,
     reader: options.ReaderName = None,
-    max_calls: options.MaxCalls = None,
-    max_cost: options.MaxCost = None,
-    price_in: options.PriceIn = None,
-    price_out: options.PriceOut = None,
-    connections: options.Connections = 8,
-    no_cache: options.NoCache = False,
+    *,
+    call_flags: options.CallFlags,
     shard_name: options.LabelsShardName = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     output_format: FormatName = None,
@@ -110,9 +107,8 @@ def annotate(
     from stepscore.episodes import open_episodes
     from stepscore.episodes.labels import read_subgoals
     from stepscore.errors import OptionError
-    from stepscore.models.calls import Budget
     from stepscore.procedures import AnnotateOptions, annotate_episodes, write_labels
-    from stepscore.runs import CallOptions, cut, parse_shard, share_of
+    from stepscore.runs import cut, parse_shard, share_of
 
     shard = None if shard_name is None else parse_shard(shard_name)
     output = chosen_format(output_format, json=json, csv=csv)
@@ -124,9 +120,7 @@ def annotate(
             "Plan them once: stepscore plan SOURCE --model MODEL -o FILE"
         )
     chosen = options.open_model(model, model_options, base_url)
-    call_options = CallOptions(
-        Budget(max_calls, max_cost), price_in, price_out, cache=not no_cache, connections=connections
-    )
+    call_options = call_flags.options()
     cameras = options.split_names(views)
     found: Sequence[Episode] = open_episodes(source, task=task, limit=limit, reader=reader)
     if shard is not None:

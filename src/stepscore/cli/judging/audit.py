@@ -10,7 +10,6 @@ from rich.markup import escape
 
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
-from stepscore.cli.judging.judge import open_judge, print_wait
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_SEED, between
@@ -44,6 +43,7 @@ Texts = Annotated[
 ]
 
 
+@options.with_groups
 def audit(
     source: options.Source,
     name: Annotated[
@@ -56,11 +56,8 @@ def audit(
         Path,
         typer.Option("--out", "-o", metavar="AUDIT", help="Folder of the audit; an existing one goes on."),
     ],
-    judge_options: options.JudgeOptions = [],  # noqa: B006 - typer copies it
-    model: options.JudgeModel = None,
-    model_options: options.ModelOptions = [],  # noqa: B006
-    base_url: options.BaseUrl = None,
-    calibration: options.CalibrationFile = None,
+    *,
+    judge_flags: options.JudgeFlags,
     probes: Annotated[
         str,
         typer.Option(
@@ -94,25 +91,9 @@ def audit(
     seed: Annotated[
         int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the subsets.")
     ] = 0,
-    views: options.Views = None,
-    task: options.Task = None,
-    limit: options.Limit = None,
-    subgoals: options.SubgoalsFile = None,
-    labels: options.LabelsFile = None,
-    reader: options.ReaderName = None,
-    policy_from: options.PolicyFrom = None,
-    instruction: options.Instruction = None,
-    goal: options.Goal = None,
-    workers: options.Workers = None,
-    engine: options.EngineName = "auto",
-    ray_address: options.RayAddress = None,
-    replicas: options.Replicas = None,
-    max_calls: options.MaxCalls = None,
-    max_cost: options.MaxCost = None,
-    price_in: options.PriceIn = None,
-    price_out: options.PriceOut = None,
-    connections: options.Connections = 8,
-    no_cache: options.NoCache = False,
+    source_flags: options.SourceFlags,
+    engine_flags: options.EngineFlags,
+    call_flags: options.CallFlags,
     shard_name: AuditShard = None,
     page: Annotated[
         bool, typer.Option("--page/--no-page", help="Write the result as a page too: AUDIT/report.html.")
@@ -128,39 +109,19 @@ def audit(
     """
     from stepscore.audit import AuditOptions, audit_tables, choose_probes, headline_sentences
     from stepscore.audit import audit as run_audit
-    from stepscore.episodes import open_episodes
     from stepscore.errors import UnfinishedShardsError
     from stepscore.judges import check_subgoals
-    from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions, parse_shard
+    from stepscore.runs import parse_shard
 
     shard = None if shard_name is None else parse_shard(shard_name)
     chosen_form = chosen_format(output_format, json=json, csv=csv)
-    names, cameras = options.split_names(probes), options.split_names(views)
+    names = options.split_names(probes)
     choose_probes(names)
-    chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
-    chosen_engine = options.open_engine(engine, workers, ray_address, replicas, connections)
-    call_options = CallOptions(
-        Budget(max_calls, max_cost),
-        price_in,
-        price_out,
-        cache=not no_cache,
-        connections=connections,
-        on_wait=print_wait,
-    )
+    chosen = judge_flags.open(name)
+    engine = engine_flags.open(call_flags.connections)
+    call_options = call_flags.options()
     call_options.check(chosen.models)
-    episodes = open_episodes(
-        source,
-        labels=labels,
-        subgoals=subgoals,
-        task=task,
-        limit=limit,
-        reader=reader,
-        policy_from=policy_from,
-        instruction=instruction,
-        goal=goal,
-        goal_view=cameras[0] if cameras else None,
-    )
+    episodes = source_flags.open(source)
     check_subgoals(chosen, episodes)
     audit_options = AuditOptions(
         probes=names,
@@ -169,9 +130,9 @@ def audit(
         counterfactuals=_texts(counterfactuals),
         paraphrases=_texts(paraphrases),
         trivial=trivial,
-        views=cameras,
-        workers=workers,
-        engine=chosen_engine,
+        views=source_flags.cameras,
+        workers=engine_flags.workers,
+        engine=engine,
         call_options=call_options,
     )
     if shard is not None:

@@ -12,7 +12,6 @@ import typer
 from stepscore._files import write_json
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
-from stepscore.cli.judging.judge import print_wait
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.key_values import read_pairs
 from stepscore.cli.local_code import judge_name
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from stepscore.audit.board import Benchmark, BenchmarkParts, BenchOptions, Entry
 
 
+@options.with_groups
 def bench(
     source: Annotated[
         str,
@@ -110,12 +110,8 @@ def bench(
     limit: options.Limit = None,
     reader: options.ReaderName = None,
     workers: options.Workers = None,
-    max_calls: options.MaxCalls = None,
-    max_cost: options.MaxCost = None,
-    price_in: options.PriceIn = None,
-    price_out: options.PriceOut = None,
-    connections: options.Connections = 8,
-    no_cache: options.NoCache = False,
+    *,
+    call_flags: options.CallFlags,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -140,8 +136,6 @@ def bench(
     )
     from stepscore.audit.board import bench as run_bench
     from stepscore.errors import OptionError
-    from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions
 
     form = chosen_format(output_format, json=json, csv=csv)
     front_metric(front)
@@ -152,14 +146,7 @@ def bench(
     if not chosen and not rows and check is None:
         raise OptionError("Name judges to measure: --judges topreward --models embedded, or --entries FILE.")
     opened = open_entries(chosen, base_url) if check is None else []
-    call_options = CallOptions(
-        Budget(max_calls, max_cost),
-        price_in,
-        price_out,
-        cache=not no_cache,
-        connections=connections,
-        on_wait=print_wait,
-    )
+    call_options = call_flags.options()
     for model in (model for one in opened if one.judge is not None for model in one.judge.models):
         call_options.budget.check(model.name, call_options.price(model))
     parts = _with_given(benchmark_parts(source), labels, subgoals, pairs, questions, goal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,6 @@ from stepscore.cli import options
 from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.judging.usage import print_usage
-from stepscore.cli.key_values import read_pairs
-from stepscore.cli.local_code import judge_name
 from stepscore.cli.numbers import between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, percent
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from stepscore.runs import CallOptions, Run
 
 
+@options.with_groups
 def judge(
     source: options.Source,
     name: Annotated[
@@ -42,35 +42,18 @@ def judge(
             "--out", "-o", callback=new_folder, metavar="RUN", help="Run folder; an existing one is resumed."
         ),
     ],
-    judge_options: options.JudgeOptions = [],  # noqa: B006 - typer copies it
-    model: options.JudgeModel = None,
-    model_options: options.ModelOptions = [],  # noqa: B006
-    base_url: options.BaseUrl = None,
-    calibration: options.CalibrationFile = None,
-    views: options.Views = None,
-    task: options.Task = None,
-    limit: options.Limit = None,
+    *,
+    judge_flags: options.JudgeFlags,
+    source_flags: options.SourceFlags,
     episode_ids: Annotated[
         str | None,
         typer.Option(
             "--episodes", metavar="IDS", help="Only these episodes: ids, numbers, ranges (0,3,7-9)."
         ),
+        options.After("limit"),
     ] = None,
-    subgoals: options.SubgoalsFile = None,
-    labels: options.LabelsFile = None,
-    reader: options.ReaderName = None,
-    policy_from: options.PolicyFrom = None,
-    instruction: options.Instruction = None,
-    goal: options.Goal = None,
-    workers: options.Workers = None,
-    engine: options.EngineName = "auto",
-    ray_address: options.RayAddress = None,
-    replicas: options.Replicas = None,
-    max_calls: options.MaxCalls = None,
-    max_cost: options.MaxCost = None,
-    price_in: options.PriceIn = None,
-    price_out: options.PriceOut = None,
-    connections: options.Connections = 8,
+    engine_flags: options.EngineFlags,
+    call_flags: options.CallFlags,
     patience: Annotated[
         float,
         typer.Option(
@@ -80,8 +63,8 @@ def judge(
             help="Longest wait for a server that is away, or asks to wait.",
             rich_help_panel=options.COST,
         ),
+        options.After("connections"),
     ] = 600.0,
-    no_cache: options.NoCache = False,
     shard_name: options.ShardName = None,
     lease: options.LeaseSeconds = None,
     offline: Annotated[
@@ -94,40 +77,19 @@ def judge(
 
     The same command resumes a run: finished episodes are kept, failed ones are judged again.
     """
-    from stepscore.episodes import Episodes, open_episodes
+    from stepscore.episodes import Episodes
     from stepscore.errors import BudgetError
     from stepscore.judges import check_subgoals, judge_registry, prepare
-    from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions, cut, open_run, parse_shard, score
+    from stepscore.runs import cut, open_run, parse_shard, score
 
     shard = None if shard_name is None else parse_shard(shard_name)
-    chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
-    chosen_engine = options.open_engine(engine, workers, ray_address, replicas, connections)
-    call_options = CallOptions(
-        Budget(max_calls, max_cost),
-        price_in,
-        price_out,
-        cache=not no_cache,
-        connections=connections,
-        patience_s=patience,
-        on_wait=print_wait,
-    )
+    chosen = judge_flags.open(name)
+    engine = engine_flags.open(call_flags.connections)
+    call_options = replace(call_flags.options(), patience_s=patience)
     if not dry_run:  # which sends nothing, and asks for nothing that is not installed
         call_options.check(chosen.models)
-    cameras = options.split_names(views)
-    episodes = open_episodes(
-        source,
-        labels=labels,
-        subgoals=subgoals,
-        task=task,
-        limit=limit,
-        reader=reader,
-        policy_from=policy_from,
-        instruction=instruction,
-        goal=goal,
-        goal_view=cameras[0] if cameras else None,
-    )
-    episodes = options.select_episodes(episodes, episode_ids)
+    cameras = source_flags.cameras
+    episodes = options.select_episodes(source_flags.open(source), episode_ids)
     everything = episodes
     if shard is not None:
         part = cut(episodes, shard, chosen.models)
@@ -156,8 +118,8 @@ def judge(
                 chosen,
                 out,
                 views=cameras,
-                workers=workers,
-                engine=chosen_engine,
+                workers=engine_flags.workers,
+                engine=engine,
                 call_options=call_options,
                 on_done=bar.advance,
                 offline=offline,
@@ -170,7 +132,7 @@ def judge(
         raise KeyboardInterrupt(f"finished episodes are kept in {out}; the same command resumes.") from None
     selected = set(episodes.ids())
     failed = summarise(run, problems=len(episodes.problems), selected=selected)
-    if limit is None and episode_ids is None:  # else all that was selected could be listed
+    if source_flags.limit is None and episode_ids is None:  # else all that was selected could be listed
         failed += len(episodes.problems)
     if shard is not None:
         err().print(f"When all shards are finished: stepscore merge {out}", soft_wrap=True)
@@ -178,44 +140,6 @@ def judge(
         err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}", soft_wrap=True, markup=True)
     if failed or stopped is not None:
         raise typer.Exit(1)
-
-
-def open_judge(
-    name: str,
-    judge_options: list[str],
-    model: str | None,
-    model_options: list[str],
-    base_url: str | None,
-    calibration: Path | None,
-) -> Judge:
-    """Return the judge with its options and its model."""
-    from stepscore.judges import get_judge
-
-    name, given = read_judge_options(name, judge_options, model, model_options, base_url, calibration)
-    return get_judge(name, **given)
-
-
-def read_judge_options(
-    name: str,
-    judge_options: list[str],
-    model: str | None,
-    model_options: list[str],
-    base_url: str | None,
-    calibration: Path | None,
-) -> tuple[str, dict[str, object]]:
-    """Return the name of a judge and the options to make it with, its model opened."""
-    from stepscore.errors import OptionError
-    from stepscore.judges import judge_registry
-
-    name = judge_name(name)
-    given = read_pairs(judge_options, "-J", judge_registry.get(name))
-    if calibration is not None:
-        given["calibration"] = str(calibration)
-    if model is not None:
-        given["model"] = options.open_model(model, model_options, base_url)
-    elif model_options or base_url is not None:
-        raise OptionError("-M and --base-url are options of a model: name one with --model.")
-    return name, given
 
 
 def print_dry_run(
@@ -254,11 +178,6 @@ def _print_licences(chosen: Judge) -> None:
         licence = model_licence(model)
         forbids = ", which forbids commercial use" if licence.non_commercial else ""
         err().print(f"Licence of {escape(model.name)}: {escape(licence.name)}{forbids}", soft_wrap=True)
-
-
-def print_wait(line: str) -> None:
-    """Print that a call waits."""
-    err().print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True, markup=True)
 
 
 def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None = None) -> int:

@@ -10,7 +10,7 @@ import typer
 
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
-from stepscore.cli.judging.judge import open_judge, print_dry_run, print_failures, print_wait
+from stepscore.cli.judging.judge import print_dry_run, print_failures
 from stepscore.cli.judging.progress_bar import EpisodesBar, RunBars
 from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.outputs import new_folder
@@ -59,6 +59,7 @@ def make(
 
 
 @app.command("score")
+@options.with_groups
 def score_command(
     pairs_file: Annotated[
         Path,
@@ -130,21 +131,13 @@ def score_command(
     seed: Annotated[
         int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of --consistency.")
     ] = 0,
-    judge_options: options.JudgeOptions = [],  # noqa: B006 - typer copies it
-    model: options.JudgeModel = None,
-    model_options: options.ModelOptions = [],  # noqa: B006
-    base_url: options.BaseUrl = None,
-    calibration: options.CalibrationFile = None,
+    *,
+    judge_flags: options.JudgeFlags,
     views: options.Views = None,
     goal: options.Goal = None,
     labels: options.LabelsFile = None,
     reader: options.ReaderName = None,
-    max_calls: options.MaxCalls = None,
-    max_cost: options.MaxCost = None,
-    price_in: options.PriceIn = None,
-    price_out: options.PriceOut = None,
-    connections: options.Connections = 8,
-    no_cache: options.NoCache = False,
+    call_flags: options.CallFlags,
     dry_run: options.DryRun = False,
     output_format: FormatName = None,
     json: Json = False,
@@ -158,8 +151,6 @@ def score_command(
     from stepscore.audit.pairs import ConsistencyOptions, read_pairs
     from stepscore.episodes import open_episodes
     from stepscore.errors import OptionError
-    from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions
 
     chosen_form = chosen_format(output_format, json=json, csv=csv)
     if (source is None) == (columns is None):
@@ -169,18 +160,11 @@ def score_command(
         )
     asked = None if columns is None else _from_file(pairs_file, columns, images)
     pairs = read_pairs(pairs_file) if asked is None else asked.pairs
-    chosen = open_judge(name, judge_options, model, model_options, base_url, calibration)
+    chosen = judge_flags.open(name)
     if asked is not None:
         _check_file_judge(chosen, by)
     how = _scored_by(chosen, by, consistency=consistency)
-    call_options = CallOptions(
-        Budget(max_calls, max_cost),
-        price_in,
-        price_out,
-        cache=not no_cache,
-        connections=connections,
-        on_wait=print_wait,
-    )
+    call_options = call_flags.options()
     if not dry_run:
         call_options.check(chosen.models)
     cameras = options.split_names(views)

@@ -10,7 +10,6 @@ import typer
 
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
-from stepscore.cli.judging.judge import print_wait, read_judge_options
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.key_values import read_over
 from stepscore.cli.numbers import MANY, MAX_SEED, between
@@ -21,10 +20,11 @@ from stepscore.cli.tables import out as console
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscore.audit.tune import PlannedCalls, Tuned, TunePlan
+    from stepscore.audit.tune import PlannedCalls, TrialResult, Tuned, TunePlan
     from stepscore.judges import Judge
 
 
+@options.with_groups
 def tune(
     source: options.Source,
     name: Annotated[
@@ -87,29 +87,13 @@ def tune(
         int,
         typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the split and draws."),
     ] = 0,
-    judge_options: options.JudgeOptions = [],  # noqa: B006
-    model: options.JudgeModel = None,
-    model_options: options.ModelOptions = [],  # noqa: B006
-    base_url: options.BaseUrl = None,
-    calibration: options.CalibrationFile = None,
-    views: options.Views = None,
-    task: options.Task = None,
-    limit: options.Limit = None,
-    subgoals: options.SubgoalsFile = None,
-    labels: options.LabelsFile = None,
-    potential: options.Potential = None,
-    reader: options.ReaderName = None,
-    policy_from: options.PolicyFrom = None,
-    instruction: options.Instruction = None,
-    goal: options.Goal = None,
+    *,
+    judge_flags: options.JudgeFlags,
+    source_flags: options.SourceFlags,
+    potential: Annotated[options.Potential, options.After("labels")] = None,
     workers: options.Workers = None,
     engine: options.EngineName = "auto",
-    max_calls: options.MaxCalls = None,
-    max_cost: options.MaxCost = None,
-    price_in: options.PriceIn = None,
-    price_out: options.PriceOut = None,
-    connections: options.Connections = 8,
-    no_cache: options.NoCache = False,
+    call_flags: options.CallFlags,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -130,43 +114,30 @@ def tune(
     """
     from stepscore.audit.tune import TuneOptions, plan_tuning, planned_calls, tune_tables
     from stepscore.audit.tune import tune as run_tuning
-    from stepscore.episodes import open_episodes
     from stepscore.judges import get_judge, judge_registry
-    from stepscore.models.calls import Budget
-    from stepscore.runs import CallOptions
 
     form = chosen_format(output_format, json=json, csv=csv)
-    name, given = read_judge_options(name, judge_options, model, model_options, base_url, calibration)
+    name, given = judge_flags.read(name)
     source, values = read_over([source, *more], over, judge_registry.get(name))
 
     def make(settings: Mapping[str, object]) -> Judge:
         return get_judge(name, **{**given, **settings})
 
-    call_options = CallOptions(
-        Budget(max_calls, max_cost),
-        price_in,
-        price_out,
-        cache=not no_cache,
-        connections=connections,
-        on_wait=print_wait,
-    )
+    call_options = call_flags.options()
     if not dry_run:
         call_options.check(make({}).models)
-    cameras = options.split_names(views)
-    episodes = open_episodes(
-        source,
-        labels=labels,
-        subgoals=subgoals,
-        task=task,
-        limit=limit,
-        reader=reader,
-        policy_from=policy_from,
-        instruction=instruction,
-        goal=goal,
-        goal_view=cameras[0] if cameras else None,
-    )
+    episodes = source_flags.open(source)
     chosen = TuneOptions(
-        metric, potential, share, seed, cameras, max_trials, rewrite, workers, engine, call_options
+        metric,
+        potential,
+        share,
+        seed,
+        source_flags.cameras,
+        max_trials,
+        rewrite,
+        workers,
+        engine,
+        call_options,
     )
     if dry_run:
         plan = plan_tuning(episodes, make, values, chosen)
@@ -186,21 +157,7 @@ def tune(
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"what was judged is kept in {out}; the same command goes on.") from None
-    winner = tuned.winner
-    flags = {
-        "--model": model,
-        "--base-url": base_url,
-        "--calibration": calibration,
-        "--views": ",".join(winner.views) if winner.views else None,
-        "--subgoals": subgoals,
-        "--labels": labels,
-        "--reader": reader,
-        "--policy-from": policy_from,
-        "--instruction": instruction,
-        "--goal": goal,
-    }
-    kept = [pair for pair in judge_options if pair.partition("=")[0].replace("-", "_") not in winner.settings]
-    tuned = tuned.with_command(_command(source, name, flags, model_options, kept, winner.settings))
+    tuned = tuned.with_command(_command(source, name, judge_flags, source_flags, tuned.winner))
     written = tuned.write(out)
     print_result(form, tune_tables(tuned), tuned.to_dict(), csv_rows=tuned.rows(), notes=[tuned.verdict()])
     _print_end(tuned, written)
@@ -211,19 +168,35 @@ def tune(
 def _command(
     source: str,
     name: str,
-    flags: Mapping[str, object],
-    model_options: list[str],
-    judge_options: list[str],
-    settings: Mapping[str, object],
+    judge_flags: options.JudgeFlags,
+    source_flags: options.SourceFlags,
+    winner: TrialResult,
 ) -> str:
     """Return the command that judges as the chosen trial did."""
     from stepscore.audit.tune import value_text
 
+    flags = {
+        "--model": judge_flags.model,
+        "--base-url": judge_flags.base_url,
+        "--calibration": judge_flags.calibration,
+        "--views": ",".join(winner.views) if winner.views else None,
+        "--subgoals": source_flags.subgoals,
+        "--labels": source_flags.labels,
+        "--reader": source_flags.reader,
+        "--policy-from": source_flags.policy_from,
+        "--instruction": source_flags.instruction,
+        "--goal": source_flags.goal,
+    }
     words = ["stepscore", "judge", source, "--judge", name]
     words += [str(word) for flag, value in flags.items() if value is not None for word in (flag, value)]
-    words += [word for pair in model_options for word in ("-M", pair)]
-    own = [f"{key}={value_text(value)}" for key, value in settings.items() if key != "views"]
-    words += [word for pair in (*judge_options, *own) for word in ("-J", pair)]
+    words += [word for pair in judge_flags.model_options for word in ("-M", pair)]
+    given = [
+        pair
+        for pair in judge_flags.judge_options
+        if pair.partition("=")[0].replace("-", "_") not in winner.settings
+    ]
+    tried = [f"{key}={value_text(value)}" for key, value in winner.settings.items() if key != "views"]
+    words += [word for pair in (*given, *tried) for word in ("-J", pair)]
     return shlex.join([*words, "-o", "RUN"])
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from stepscore.cli.numbers import MANY, MAX_PARALLEL, between
+from stepscore.cli.tables import err
+
+if TYPE_CHECKING:
+    from stepscore.runs import CallOptions
 
 COST = "Models: cost and speed"
 MaxCalls = Annotated[
@@ -70,3 +76,34 @@ DryRun = Annotated[
         rich_help_panel=COST,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class CallFlags:
+    """Budget, prices, connections and cache of a command's calls."""
+
+    max_calls: MaxCalls = None
+    max_cost: MaxCost = None
+    price_in: PriceIn = None
+    price_out: PriceOut = None
+    connections: Connections = 8
+    no_cache: NoCache = False
+
+    def options(self) -> CallOptions:
+        """Return them as a run takes them; a call that waits prints a line."""
+        from stepscore.models.calls import Budget
+        from stepscore.runs import CallOptions
+
+        return CallOptions(
+            Budget(self.max_calls, self.max_cost),
+            self.price_in,
+            self.price_out,
+            cache=not self.no_cache,
+            connections=self.connections,
+            on_wait=_print_wait,
+        )
+
+
+def _print_wait(line: str) -> None:
+    """Print that a call waits."""
+    err().print(f"[yellow]{escape(line)}[/yellow]", soft_wrap=True, markup=True)

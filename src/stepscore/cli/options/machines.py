@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,14 +85,25 @@ LeaseSeconds = Annotated[
 ]
 
 
-def open_engine(
-    name: str, workers: int | None, ray_address: str | None, replicas: int | None, connections: int
-) -> str | Engine:
-    """Return the engine of ``--engine``: its name, or the one on a Ray cluster."""
-    if name != "ray":
-        if ray_address is not None or replicas is not None:
-            raise OptionError("--ray-address and --replicas are options of a Ray cluster: --engine ray")
-        return name
-    from stepscore.runs import RayEngine
+@dataclass(frozen=True)
+class EngineFlags:
+    """What judges the episodes, and on which machines."""
 
-    return RayEngine(workers, ray_address, replicas, connections)
+    workers: Workers = None
+    engine: EngineName = "auto"
+    ray_address: RayAddress = None
+    replicas: Replicas = None
+
+    def open(self, connections: int) -> str | Engine:
+        """Return the engine of ``--engine``: its name, or the one on a Ray cluster.
+
+        Args:
+            connections: Calls in flight at a time, over the whole cluster.
+        """
+        if self.engine != "ray":
+            if self.ray_address is not None or self.replicas is not None:
+                raise OptionError("--ray-address and --replicas are options of a Ray cluster: --engine ray")
+            return self.engine
+        from stepscore.runs import RayEngine
+
+        return RayEngine(self.workers, self.ray_address, self.replicas, connections)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,43 @@ Goal = Annotated[
         "frame of a labelled success of the same task in another scene.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class SourceFlags:
+    """What is read of a source that is judged."""
+
+    views: Views = None
+    task: Task = None
+    limit: Limit = None
+    subgoals: SubgoalsFile = None
+    labels: LabelsFile = None
+    reader: ReaderName = None
+    policy_from: PolicyFrom = None
+    instruction: Instruction = None
+    goal: Goal = None
+
+    @property
+    def cameras(self) -> list[str] | None:
+        """The names of ``--views``; ``None`` for all cameras."""
+        return split_names(self.views)
+
+    def open(self, source: str) -> Episodes:
+        """Return the episodes; goal images are of the first camera."""
+        from stepscore.episodes import open_episodes
+
+        return open_episodes(
+            source,
+            labels=self.labels,
+            subgoals=self.subgoals,
+            task=self.task,
+            limit=self.limit,
+            reader=self.reader,
+            policy_from=self.policy_from,
+            instruction=self.instruction,
+            goal=self.goal,
+            goal_view=self.cameras[0] if self.cameras else None,
+        )
 
 
 def split_names(text: str | None) -> list[str] | None:
