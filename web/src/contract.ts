@@ -235,8 +235,8 @@ export interface Diagnosis {
 export interface JudgeBoard {
   benchmark: { name: string; description: string; seed: number | null; episodes: number; tasks: number; fingerprint: string };
   metrics: { name: string; title: string; better: "higher" | "lower"; percent: boolean }[];
-  front: string; // the metric of the Pareto front; "" where it is not stated
-  front_cost: string; // its cost: "money", "tokens" or "images"; "" where it is not stated
+  front: string; // the metric of the Pareto front
+  front_cost: string; // its cost: "money", "tokens" or "images"
   rows: JudgeRow[];
   published: { label: string; source: string; note: string; values: Record<string, number | null> }[];
 }

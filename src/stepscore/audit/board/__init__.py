@@ -17,6 +17,7 @@ from stepscore.audit.board.board import (
 from stepscore.audit.board.check import RowCheck, check_row
 from stepscore.audit.board.entry import Entry, combined, read_entries, split_entry
 from stepscore.audit.board.front import cost_kind, pareto_front
+from stepscore.audit.board.rows.board_schema import StoredBoard, is_board, read_stored_board
 from stepscore.audit.board.rows.metrics import METRICS, BoardMetric
 from stepscore.audit.board.rows.published import PUBLISHED
 from stepscore.audit.board.rows.row import BoardRow, Cost, Points
@@ -40,6 +41,7 @@ __all__ = [
     "Opened",
     "Points",
     "RowCheck",
+    "StoredBoard",
     "add_claims",
     "bench",
     "benchmark_parts",
@@ -50,6 +52,7 @@ __all__ = [
     "combined",
     "cost_kind",
     "front_metric",
+    "is_board",
     "open_benchmark",
     "open_board",
     "open_entries",
@@ -60,6 +63,7 @@ __all__ = [
     "read_claim",
     "read_entries",
     "read_row",
+    "read_stored_board",
     "split_entry",
     "topreward_cells",
     "topreward_entries",

@@ -21,14 +21,13 @@ from stepscore._files import write_json
 from stepscore._reading import shown
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.front import CostKind, cost_kind, pareto_front
-from stepscore.audit.board.rows.board_schema import read_stored_board
+from stepscore.audit.board.rows.board_schema import FILE, FORMAT, StoredBoard, not_a_board, read_stored_board
 from stepscore.audit.board.rows.metrics import BY_NAME, METRICS, BoardMetric
 from stepscore.audit.board.rows.published import PUBLISHED
 from stepscore.audit.board.rows.row import BoardRow, Cost
 from stepscore.audit.board.rows.row_schema import read_row
 from stepscore.errors import ManifestError, OptionError, RunError
 
-FORMAT = 1
 FRONT = "success_auc_within_tasks"
 """The accuracy of the Pareto front, by default."""
 
@@ -76,7 +75,7 @@ class Board:
 
     def write(self, folder: Path) -> Path:
         """Write ``board.json`` into a folder; return its path."""
-        path = folder / "board.json"
+        path = folder / FILE
         write_json(path, self.to_dict(), make_folder=True)
         return path
 
@@ -137,6 +136,8 @@ def read_board(path: Path) -> Board:
         ManifestError: The file cannot be read, or is not a board; the message names the field.
     """
     read = read_stored_board(path)
+    _check_metrics(read, path)
+    benchmark = read.benchmark.model_dump()
     rows = [
         BoardRow(
             label=row.label,
@@ -146,7 +147,7 @@ def read_board(path: Path) -> Board:
             model_options={},
             protocol_hash=row.protocol_hash,
             protocol={},
-            benchmark=read.benchmark,
+            benchmark=benchmark,
             estimates={name: one.estimate() for name, one in row.estimates.items()},
             missing=row.missing,
             cost=Cost(**row.cost.model_dump()),
@@ -157,7 +158,16 @@ def read_board(path: Path) -> Board:
         )
         for row in read.rows
     ]
-    return Board(read.benchmark, tuple(rows), BY_NAME[read.front.metric])
+    return Board(benchmark, tuple(rows), BY_NAME[read.front.metric])
+
+
+def _check_metrics(read: StoredBoard, path: Path) -> None:
+    """Refuse metrics that this version does not have."""
+    named = {"front.metric": {read.front.metric}}
+    named |= {f"rows.{at}.estimates": set(row.estimates) for at, row in enumerate(read.rows)}
+    for field, names in named.items():
+        if unknown := sorted(names - set(BY_NAME)):
+            raise not_a_board(path, field, f"unknown metric {unknown[0]!r}")
 
 
 def add_claims(files: Sequence[Path], benchmark: Benchmark, folder: Path) -> None:

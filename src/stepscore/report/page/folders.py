@@ -8,8 +8,8 @@ from typing import Literal
 
 from stepscore._reading import shown
 from stepscore.audit import is_audit
+from stepscore.audit.board import is_board
 from stepscore.errors import OptionError
-from stepscore.report.page.judge_boards import is_board
 
 Kind = Literal["runs", "audit", "board"]
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore.audit.board import StoredBoard, read_stored_board
+from stepscore.errors import RunError
 from stepscore.report.page.boards import Pack, estimate_packer
 from stepscore.report.page.data import explorer_tables, page_frame
 from stepscore.report.page.episodes import index_episodes
-from stepscore.report.page.judge_boards.stored_board import StoredBoard, StoredEstimate, read_board
 from stepscore.report.page.packing import Table
 from stepscore.report.page.signals import trace_table
 from stepscore.report.page.videos import video_tables
 from stepscore.report.run_sources import RunSources
-from stepscore.types import Estimate
 
 
 def board_page_data(folder: Path, *, live: bool = False) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def board_page_data(folder: Path, *, live: bool = False) -> dict[str, Any]:
     Raises:
         RunError: The folder does not hold a board.
     """
-    stored = read_board(folder)
+    stored = read_stored_board(folder / "board.json", RunError)
     methods = Table[str]()
     pack = estimate_packer(methods)
     index = index_episodes(())
@@ -52,29 +51,22 @@ def board_page_data(folder: Path, *, live: bool = False) -> dict[str, Any]:
 def _board(stored: StoredBoard, pack: Pack) -> dict[str, Any]:
     """Return the contract's JudgeBoard."""
     names = {metric.name for metric in stored.metrics}
+    benchmark = stored.benchmark.model_dump(exclude={"pairs", "questions"})
     tasks = stored.benchmark.tasks
     return {
-        "benchmark": stored.benchmark.model_dump()
-        | {"tasks": tasks if isinstance(tasks, int) else len(tasks)},
+        "benchmark": benchmark | {"tasks": tasks if isinstance(tasks, int) else len(tasks)},
         "metrics": [metric.model_dump() for metric in stored.metrics],
-        "front": stored.front.get("metric", ""),
-        "front_cost": stored.front.get("cost", ""),
+        "front": stored.front.metric,
+        "front_cost": stored.front.cost,
         "rows": [
             {
-                **row.model_dump(exclude={"estimates", "options"}),
+                **row.model_dump(exclude={"estimates", "options", "missing", "command"}),
                 "options": [f"{name}={value}" for name, value in row.options.items()],
                 "estimates": {
-                    name: pack(_estimate(one)) for name, one in row.estimates.items() if name in names
+                    name: pack(one.estimate()) for name, one in row.estimates.items() if name in names
                 },
             }
             for row in stored.rows
         ],
         "published": [one.model_dump() for one in stored.published],
     }
-
-
-def _estimate(one: StoredEstimate) -> Estimate:
-    value, lo, hi, coverage = (
-        math.nan if number is None else number for number in (one.value, one.lo, one.hi, one.coverage)
-    )
-    return Estimate(value, lo, hi, one.n, one.clusters, coverage, one.method)
