@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import pytest
 
 from stepscore.audit.board import METRICS
 from stepscore.cli.judging import bench as bench_command
+from stepscore.cli.judging.demo import ROLLOUTS
 from tests.audit.board.scripted import LABELS, SUBGOALS, make_benchmark
 from tests.cli.command_walk import Ended, invoke
 from tests.cli.five_forms import Printed, all_forms, assert_same_rows, check_cell, result_of, shown_cells
 from tests.paths import TINY_SIM
 
 DATA = [str(TINY_SIM), "--labels", str(LABELS), "--subgoals", str(SUBGOALS)]
+MODES = ("holds", "ever", "holds", "holds")
 
 
 @pytest.fixture(autouse=True)
@@ -162,3 +165,48 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_judges_nothing(
     assert said in ended.err
     assert "Traceback" not in ended.err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_table_says_which_success_it_is_measured_against_and_how_to_take_the_labels_beside(
+    tmp_path: Path,
+) -> None:
+    """Policy undo succeeds at some time and not at the end: the same judge, two numbers, and the reader sees why."""
+
+    def accuracy(name: str, *words: str) -> tuple[float, Ended]:
+        ended = invoke(
+            [
+                "bench",
+                str(ROLLOUTS),
+                *words,
+                "--limit",
+                "8",
+                "--judges",
+                "constant:value=0.9",
+                "-o",
+                str(tmp_path / name),
+            ]
+        )
+        assert ended.code == 0, ended.err
+        rows = {row["label"]: row for row in json.loads((tmp_path / name / "board.json").read_text())["rows"]}
+        return rows["constant:value=0.9"]["estimates"]["success_f1"]["value"], ended
+
+    labels = ROLLOUTS / "labels.parquet"
+    ever, own = accuracy("own")
+    assert "Success by label counts at some time (ever), n 8." in own.out
+    assert f"To measure against them: --labels {labels}" in own.err
+    holds, given = accuracy("given", "--labels", str(labels))
+    assert "Success by label counts at the end (holds), n 8." in given.out
+    assert "not used" not in given.err
+    assert ever > holds
+
+
+def test_labels_of_both_kinds_are_counted(tmp_path: Path) -> None:
+    episodes = [{"id": f"e{i}", "success": bool(i % 2), "success_mode": mode} for i, mode in enumerate(MODES)]
+    shutil.copy(next(TINY_SIM.glob("videos/**/*.mp4")), tmp_path / "video.mp4")
+    lines = [json.dumps({**one, "video": "video.mp4", "instruction": "push it"}) for one in episodes]
+    (tmp_path / "list.jsonl").write_text("\n".join(lines))
+    ended = invoke(
+        ["bench", str(tmp_path / "list.jsonl"), "--judges", "constant", "-o", str(tmp_path / "BOARD")]
+    )
+    assert ended.code == 0, ended.err
+    assert "Success by label counts at some time (ever), n 1; at the end (holds), n 3." in ended.out

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
@@ -166,8 +167,15 @@ class Benchmark:
             "tasks": list(self.tasks),
             "pairs": len(self.pairs),
             "questions": len(self.questions),
+            "success": dict(sorted(Counter(self._success_modes()).items())),
             "fingerprint": self.fingerprint,
         }
+
+    def _success_modes(self) -> Iterator[str]:
+        """Yield when success counts, ``ever`` or ``holds``, by the label of every episode that has one."""
+        for episode in self.episodes:
+            if episode.labels.success_mode is not None:
+                yield episode.labels.success_mode
 
     def of_row(self) -> dict[str, Any]:
         """Return what a row says of it."""

@@ -137,7 +137,7 @@ def read_board(path: Path) -> Board:
     """
     read = read_stored_board(path)
     _check_metrics(read, path)
-    benchmark = read.benchmark.model_dump()
+    benchmark = read.benchmark.model_dump(exclude_unset=True)
     rows = [
         BoardRow(
             label=row.label,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stepscore._tables import (
     UNKNOWN,
@@ -22,9 +22,12 @@ from stepscore.audit.board.rows.published import PUBLISHED
 from stepscore.audit.board.rows.row import BoardRow
 from stepscore.types import Estimate
 
+SUCCESS = "Success"
+WHEN = {"ever": "at some time (ever)", "holds": "at the end (holds)"}
+
 GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
     (
-        "Success",
+        SUCCESS,
         (
             "success_auc",
             "success_auc_within_tasks",
@@ -124,7 +127,17 @@ def _estimates(board: Board, title: str, metrics: Sequence[BoardMetric]) -> Prin
     units = "; ".join(f"{metric.title}: {metric.about}" for metric in metrics)
     percent = [metric.title for metric in metrics if metric.percent]
     said = f" In percent: {', '.join(percent)}." if percent else ""
-    return PrintedTable(title, tuple(columns), tuple(rows), (f"{units}.{said}", INTERVALS))
+    notes = [f"{units}.{said}", INTERVALS]
+    if title == SUCCESS and (against := _labelled_success(board)):
+        notes.insert(0, against)
+    return PrintedTable(title, tuple(columns), tuple(rows), tuple(notes))
+
+
+def _labelled_success(board: Board) -> str:
+    """Return which success the labels state; empty where there are none, or a board does not say."""
+    counts: Mapping[str, int] = board.benchmark.get("success", {})
+    parts = [f"{WHEN[mode]}, n {count}" for mode, count in counts.items()]
+    return f"Success by label counts {'; '.join(parts)}." if parts else ""
 
 
 def _cell(estimate: Estimate | None, metric: BoardMetric, n: int) -> Cell:

@@ -163,6 +163,7 @@ def bench(
         measured_by=measured_by,
         further=further,
     )
+    _print_unused_labels(parts)
     benchmark = open_benchmark(parts, shown_as=source, task=task, limit=limit, reader=reader)
     if check is not None or out is None:
         _check(check or Path(), benchmark, how, dict(given), form)
@@ -250,6 +251,20 @@ def _with_given(
         questions=questions or parts.questions,
         goal=goal or parts.goal,
     )
+
+
+def _print_unused_labels(parts: BenchmarkParts) -> None:
+    """Print that labels lie beside a dataset, as `stepscore sim` writes them, and how to measure against them."""
+    beside = Path(parts.source) / "labels.parquet"
+    try:
+        unused = parts.labels is None and beside.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return
+    if unused:
+        err().print(
+            f"Labels beside the dataset are not used. To measure against them: --labels {beside}",
+            soft_wrap=True,
+        )
 
 
 def _further(**given: object) -> list[str]:

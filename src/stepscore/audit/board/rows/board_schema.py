@@ -33,6 +33,7 @@ class StoredBenchmark(_Model):
     tasks: Annotated[list[LongText], Field(max_length=10_000)] | Count
     pairs: Count = 0
     questions: Count = 0
+    success: dict[Literal["ever", "holds"], Count] = {}
     fingerprint: Text
 
 

@@ -51,7 +51,7 @@ def board_page_data(folder: Path, *, live: bool = False) -> dict[str, Any]:
 def _board(stored: StoredBoard, pack: Pack) -> dict[str, Any]:
     """Return the contract's JudgeBoard."""
     names = {metric.name for metric in stored.metrics}
-    benchmark = stored.benchmark.model_dump(exclude={"pairs", "questions"})
+    benchmark = stored.benchmark.model_dump(exclude={"pairs", "questions", "success"})
     tasks = stored.benchmark.tasks
     return {
         "benchmark": benchmark | {"tasks": tasks if isinstance(tasks, int) else len(tasks)},
