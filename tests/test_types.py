@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -67,3 +69,18 @@ def test_a_repr_leaves_equality_and_fields_as_they_are() -> None:
     assert estimate != replace(estimate, hi=0.6000001)
     assert asdict(estimate)["hi"] == 0.6
     assert hash(estimate) == hash(replace(estimate))
+
+
+def test_an_estimate_is_written_as_json_values_and_read_back() -> None:
+    known = Estimate(0.5, 0.25, 0.75, 8, 4, 1.0, "wilson 95%")
+    assert Estimate.of_values(**json.loads(json.dumps(known.to_dict()))) == known
+    unknown = Estimate(math.nan, math.nan, math.inf, 0, 0, math.nan, "no labels")
+    stored = json.loads(json.dumps(unknown.to_dict(), allow_nan=False))
+    assert stored == {
+        **dict.fromkeys(("value", "lo", "hi", "coverage")),
+        "n": 0,
+        "clusters": 0,
+        "method": "no labels",
+    }
+    read = Estimate.of_values(**stored)
+    assert all(math.isnan(number) for number in (read.value, read.lo, read.hi, read.coverage))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,6 +170,37 @@ class Estimate:
     clusters: int
     coverage: float
     method: str
+
+    @classmethod
+    def of_values(
+        cls,
+        value: float | None,
+        lo: float | None,
+        hi: float | None,
+        n: int,
+        clusters: int,
+        coverage: float | None,
+        method: str,
+    ) -> Estimate:
+        """Return an estimate of JSON values, null as NaN."""
+        value, lo, hi, coverage = (math.nan if one is None else one for one in (value, lo, hi, coverage))
+        return cls(value, lo, hi, n, clusters, coverage, method)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values; what is not finite is null."""
+
+        def null(number: float) -> float | None:
+            return float(number) if math.isfinite(number) else None
+
+        return {
+            "value": null(self.value),
+            "lo": null(self.lo),
+            "hi": null(self.hi),
+            "n": self.n,
+            "clusters": self.clusters,
+            "coverage": null(self.coverage),
+            "method": self.method,
+        }
 
     def __repr__(self) -> str:
         """E.g. ``Estimate(0.778 [0.453, 0.937], n=9, coverage 90%, wilson 95%)``."""

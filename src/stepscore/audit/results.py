@@ -85,19 +85,12 @@ class ProbeResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values; unknown is null."""
-        effect = self.effect
         return {
             "probe": self.probe,
             "family": self.family,
             "judge": self.judge,
             "outcome": self.outcome,
-            "value": finite_or_none(effect.value),
-            "lo": finite_or_none(effect.lo),
-            "hi": finite_or_none(effect.hi),
-            "n": effect.n,
-            "clusters": effect.clusters,
-            "coverage": finite_or_none(effect.coverage),
-            "method": effect.method,
+            **self.effect.to_dict(),
             "bound": self.bound.limit,
             "good": self.bound.good,
             "effect": self.effect_name,

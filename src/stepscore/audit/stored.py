@@ -57,10 +57,9 @@ class _Estimate(_Model):
     method: Text
 
     def estimate(self) -> Estimate:
-        value, lo, hi, coverage = (
-            math.nan if one is None else one for one in (self.value, self.lo, self.hi, self.coverage)
+        return Estimate.of_values(
+            self.value, self.lo, self.hi, self.n, self.clusters, self.coverage, self.method
         )
-        return Estimate(value, lo, hi, self.n, self.clusters, coverage, self.method)
 
 
 class _Worst(_Model):

@@ -24,7 +24,7 @@ from stepscore.audit.board.front import CostKind, cost_kind, pareto_front
 from stepscore.audit.board.rows.board_schema import FILE, FORMAT, StoredBoard, not_a_board, read_stored_board
 from stepscore.audit.board.rows.metrics import BY_NAME, METRICS, BoardMetric
 from stepscore.audit.board.rows.published import PUBLISHED
-from stepscore.audit.board.rows.row import BoardRow, Cost
+from stepscore.audit.board.rows.row import BoardRow
 from stepscore.audit.board.rows.row_schema import read_row
 from stepscore.errors import ManifestError, OptionError, RunError
 
@@ -139,23 +139,7 @@ def read_board(path: Path) -> Board:
     _check_metrics(read, path)
     benchmark = read.benchmark.model_dump(exclude_unset=True)
     rows = [
-        BoardRow(
-            label=row.label,
-            judge=row.judge,
-            model=row.model,
-            options=row.options,
-            model_options={},
-            protocol_hash=row.protocol_hash,
-            protocol={},
-            benchmark=benchmark,
-            estimates={name: one.estimate() for name, one in row.estimates.items()},
-            missing=row.missing,
-            cost=Cost(**row.cost.model_dump()),
-            command=row.command,
-            claimed_by=row.claimed_by,
-            reason=row.reason,
-            trivial=row.trivial,
-        )
+        row.row(model_options={}, protocol={}, benchmark=benchmark, claimed_by=row.claimed_by)
         for row in read.rows
     ]
     return Board(benchmark, tuple(rows), BY_NAME[read.front.metric])

@@ -20,7 +20,6 @@ from stepscore.analysis.against_labels import level_estimate
 from stepscore.analysis.ranking import auc_estimate
 from stepscore.audit.board.board import Board
 from stepscore.audit.board.entry import Entry
-from stepscore.audit.board.rows.row import estimate_dict
 from stepscore.runs import Run, open_run
 from stepscore.types import Estimate, FloatArray
 
@@ -81,7 +80,7 @@ class TableCell:
         unknown = Estimate(math.nan, math.nan, math.nan, 0, 0, math.nan, "not measured")
         group = {"model": self.model, "table": self.table, "row": self.row}
         said = {"reason": self.reason, "published": self.published}
-        return {"group": group, "metric": self.column, **estimate_dict(self.estimate or unknown), **said}
+        return {"group": group, "metric": self.column, **(self.estimate or unknown).to_dict(), **said}
 
 
 def topreward_cells(

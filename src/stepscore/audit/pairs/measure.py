@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepscore.runs import finite_or_none
 from stepscore.types import Estimate
 
 
@@ -38,17 +37,7 @@ class Measure:
 
 def estimate_row(group: Mapping[str, str], metric: str, e: Estimate) -> dict[str, Any]:
     """Return an estimate as a row of JSON."""
-    return {
-        "group": dict(group),
-        "metric": metric,
-        "value": finite_or_none(e.value),
-        "lo": finite_or_none(e.lo),
-        "hi": finite_or_none(e.hi),
-        "n": e.n,
-        "clusters": e.clusters,
-        "coverage": finite_or_none(e.coverage),
-        "method": e.method,
-    }
+    return {"group": dict(group), "metric": metric, **e.to_dict()}
 
 
 def counted(value: float, n: int, method: str) -> Estimate:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._reading import read_json, shown
-from stepscore.audit.board.rows.row_schema import CostSchema, Count, EstimateSchema, Name, Text
+from stepscore.audit.board.rows.row_schema import Count, Name, RowSchema, Text
 from stepscore.errors import ManifestError, StepScoreError, first_field_error
 
 FILE = "board.json"
@@ -46,22 +46,12 @@ class StoredMetric(_Model):
     percent: bool
 
 
-class StoredRow(_Model):
+class StoredRow(RowSchema):
     """A row."""
 
-    label: Name
-    judge: Name
-    model: Text | None = None
-    options: dict[Name, Any] = {}
-    protocol_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    trivial: bool
+    model_config = ConfigDict(strict=True)
     claimed_by: Text | None = None
-    estimates: Annotated[dict[Name, EstimateSchema], Field(max_length=1000)]
-    missing: dict[Name, Text] = {}
-    cost: CostSchema
     pareto: bool
-    reason: Text | None = None
-    command: Text = ""
 
 
 class StoredFront(_Model):

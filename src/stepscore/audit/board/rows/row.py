@@ -128,7 +128,7 @@ class BoardRow:
             "protocol_hash": self.protocol_hash,
             "trivial": self.trivial,
             "claimed_by": self.claimed_by,
-            "estimates": {name: estimate_dict(e) for name, e in self.estimates.items()},
+            "estimates": {name: e.to_dict() for name, e in self.estimates.items()},
             "missing": dict(self.missing),
             "cost": asdict(self.cost),
             "pareto": pareto,
@@ -153,23 +153,10 @@ class BoardRow:
             "trivial": self.trivial,
             "reason": self.reason,
             "cost": asdict(self.cost),
-            "estimates": {name: estimate_dict(e) for name, e in self.estimates.items()},
+            "estimates": {name: e.to_dict() for name, e in self.estimates.items()},
             "missing": dict(self.missing),
         }
         return {**named, "curves": {name: _points_dict(one) for name, one in sorted(self.curves.items())}}
-
-
-def estimate_dict(estimate: Estimate) -> dict[str, Any]:
-    """Return an estimate as JSON values; unknown is null."""
-    return {
-        "value": finite_or_none(estimate.value),
-        "lo": finite_or_none(estimate.lo),
-        "hi": finite_or_none(estimate.hi),
-        "n": estimate.n,
-        "clusters": estimate.clusters,
-        "coverage": finite_or_none(estimate.coverage),
-        "method": estimate.method,
-    }
 
 
 def slug(label: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,10 +48,7 @@ class EstimateSchema(BaseModel):
 
     def estimate(self) -> Estimate:
         """Return it as an Estimate, null as NaN."""
-        value, lo, hi, coverage = (
-            math.nan if one is None else one for one in (self.value, self.lo, self.hi, self.coverage)
-        )
-        return Estimate(value, lo, hi, self.n, self.clusters, coverage, self.method)
+        return Estimate.of_values(**self.model_dump())
 
 
 class CostSchema(BaseModel):
@@ -92,24 +88,50 @@ class _BenchmarkOf(BaseModel):
     episodes: Count
 
 
-class _Row(BaseModel):
+class RowSchema(BaseModel):
+    """What a row's own file and ``board.json`` both say of it."""
+
     model_config = _STRICT
-    format: Annotated[int, Field(ge=FORMAT, le=FORMAT)]
-    benchmark: _BenchmarkOf
-    measured_by: Text = ""
     label: Name
     judge: Name
     model: Text | None = None
     options: dict[Name, Any] = {}
-    model_options: dict[Name, Any] = {}
     command: Text = ""
     protocol_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    protocol: dict[str, Any]
     trivial: bool = False
     reason: Text | None = None
     cost: CostSchema = CostSchema()
-    estimates: dict[Name, EstimateSchema]
+    estimates: Annotated[dict[Name, EstimateSchema], Field(max_length=1000)]
     missing: dict[Name, Text] = {}
+
+    def row(self, **others: Any) -> BoardRow:
+        """Return the row.
+
+        Args:
+            others: Its other fields.
+        """
+        return BoardRow(
+            label=self.label,
+            judge=self.judge,
+            model=self.model,
+            options=self.options,
+            protocol_hash=self.protocol_hash,
+            estimates={name: one.estimate() for name, one in self.estimates.items()},
+            missing=self.missing,
+            cost=Cost(**self.cost.model_dump()),
+            command=self.command,
+            reason=self.reason,
+            trivial=self.trivial,
+            **others,
+        )
+
+
+class _Row(RowSchema):
+    format: Annotated[int, Field(ge=FORMAT, le=FORMAT)]
+    benchmark: _BenchmarkOf
+    measured_by: Text = ""
+    model_options: dict[Name, Any] = {}
+    protocol: dict[str, Any]
     curves: Annotated[dict[Name, _Points], Field(max_length=MAX_VIDEOS)]
 
     @model_validator(mode="after")
@@ -139,21 +161,10 @@ def read_row(path: Path) -> BoardRow:
             f"{shown(path)} is not a row of a board ({shown(field or 'row')}: {shown(why)}). "
             "`stepscore bench` writes rows into BOARD/rows."
         ) from error
-    return BoardRow(
-        label=row.label,
-        judge=row.judge,
-        model=row.model,
-        options=row.options,
+    return row.row(
         model_options=row.model_options,
-        protocol_hash=row.protocol_hash,
         protocol=row.protocol,
         benchmark=row.benchmark.model_dump(),
-        estimates={name: one.estimate() for name, one in row.estimates.items()},
-        missing=row.missing,
-        cost=Cost(**row.cost.model_dump()),
-        command=row.command,
         measured_by=row.measured_by,
-        reason=row.reason,
-        trivial=row.trivial,
         curves={name: Points(**one.model_dump()) for name, one in row.curves.items()},
     )
