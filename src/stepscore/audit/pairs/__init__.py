@@ -16,6 +16,14 @@ from stepscore.audit.pairs.make import make_progress_pairs
 from stepscore.audit.pairs.measure import Measure
 from stepscore.audit.pairs.pair import SPANS, Pair, read_pairs, write_pairs
 from stepscore.audit.pairs.pair_file import COLUMNS, PairFile, read_columns, read_pair_file
+from stepscore.audit.pairs.pairwise import (
+    AskedPairs,
+    PairTest,
+    PairTestResult,
+    check_file_judge,
+    chosen_by,
+    pairs_of_source,
+)
 from stepscore.audit.pairs.resolution import Resolution, measure_resolution
 from stepscore.audit.pairs.score import (
     By,
@@ -34,6 +42,7 @@ __all__ = [
     "COLUMNS",
     "PAIR",
     "SPANS",
+    "AskedPairs",
     "By",
     "Compare",
     "Consistency",
@@ -43,11 +52,15 @@ __all__ = [
     "Pair",
     "PairFile",
     "PairResult",
+    "PairTest",
+    "PairTestResult",
     "Question",
     "Resolution",
     "SpanScore",
     "ask_consistency",
     "check_compares",
+    "check_file_judge",
+    "chosen_by",
     "compared",
     "comparing_judges",
     "consistency_table",
@@ -59,6 +72,7 @@ __all__ = [
     "pair_clips",
     "pair_table",
     "pair_videos",
+    "pairs_of_source",
     "plan_consistency",
     "read_columns",
     "read_pair_file",

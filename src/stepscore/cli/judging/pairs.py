@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.judging.judge import print_dry_run, print_failures
-from stepscore.cli.judging.progress_bar import EpisodesBar, RunBars
+from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from stepscore._tables import PrintedTable
-    from stepscore.audit.pairs import By, Consistency, ConsistencyOptions, ConsistencyPlan, Pair
-    from stepscore.episodes import Episode
-    from stepscore.judges import Judge
+    from stepscore.audit.pairs import AskedPairs, PairTest
     from stepscore.runs import CallOptions, Run
 
 app = typer.Typer(
@@ -148,9 +144,18 @@ def score_command(
     A judge that compares frames is asked about exactly the two frames of each pair; --consistency also asks whether
     its answers fit together.
     """
-    from stepscore.audit.pairs import ConsistencyOptions, read_pairs
+    from stepscore.audit.pairs import (
+        ConsistencyOptions,
+        PairTest,
+        check_file_judge,
+        chosen_by,
+        pairs_of_source,
+        plan_consistency,
+        read_pairs,
+    )
     from stepscore.episodes import open_episodes
     from stepscore.errors import OptionError
+    from stepscore.judges import check_subgoals
 
     chosen_form = chosen_format(output_format, json=json, csv=csv)
     if (source is None) == (columns is None):
@@ -162,197 +167,52 @@ def score_command(
     pairs = read_pairs(pairs_file) if asked is None else asked.pairs
     chosen = judge_flags.open(name)
     if asked is not None:
-        _check_file_judge(chosen, by)
-    how = _scored_by(chosen, by, consistency=consistency)
+        check_file_judge(chosen, by)
+    how = chosen_by(chosen, by, consistency=consistency)
     call_options = call_flags.options()
     if not dry_run:
         call_options.check(chosen.models)
     cameras = options.split_names(views)
     if asked is None:
         view = cameras[0] if cameras else None
-        asked = _from_source(
-            pairs, open_episodes(str(source), labels=labels, reader=reader, goal=goal, goal_view=view)
-        )
-    extra = ConsistencyOptions(triples, repeats, seed=seed) if consistency else None
-    test = _PairTest(asked, chosen, how, out, cameras, call_options, extra)
+        listed = open_episodes(str(source), labels=labels, reader=reader, goal=goal, goal_view=view)
+        asked = pairs_of_source(pairs, listed)
+    plan = None
+    if consistency:
+        extra = ConsistencyOptions(triples, repeats, seed=seed)
+        plan = plan_consistency(chosen, asked.pairs, asked.clips, asked.episodes, extra)
+    test = PairTest(asked, chosen, how, plan)
     if dry_run:
-        test.dry_run()
+        _print_dry_run(test, call_options, cameras)
         return
-    tables, records = test.score()
-    print_result(chosen_form, tables, records)
-    _finish(test.runs, out)
-
-
-def _scored_by(judge: Judge, by: str | None, *, consistency: bool) -> By:
-    """Return what is scored: what the option says, else direct comparison where the judge can compare."""
-    from stepscore.audit.pairs import check_compares
-    from stepscore.errors import OptionError, UnknownNameError
-    from stepscore.judges import FrameComparer
-
-    if by not in (None, "compare", "curve"):
-        raise UnknownNameError("value of --by", by, ("compare", "curve"))
-    if by == "compare":
-        check_compares(judge)
-    compares = by == "compare" or (by is None and isinstance(judge, FrameComparer))
-    if consistency and not compares:
-        raise OptionError(
-            f"--consistency is about comparisons of two frames, and {judge.name!r} is scored by its curve, which is "
-            "consistent by construction. Leave it out; other sampling and asking again are probes of stepscore audit."
+    check_subgoals(chosen, test.shown)
+    if plan is not None:
+        err().print(plan.sentence(), soft_wrap=True)
+    with RunBars() as bars:
+        result = test.run(
+            out, views=cameras, call_options=call_options, on_start=bars.start, on_done=bars.advance
         )
-    return "compare" if compares else "curve"
+    print_result(chosen_form, result.tables(), result.to_dicts())
+    _finish(result.runs, out)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a judge is asked about: pairs with their clips or videos, and the recorded episodes."""
-
-    pairs: tuple[Pair, ...]
-    videos: Mapping[str, Episode]
-    clips: Sequence[Episode]
-    episodes: Mapping[str, Episode]
-
-
-def _from_source(pairs: tuple[Pair, ...], listed: Iterable[Episode]) -> _Asked:
-    """Return pairs of timestamps with the videos of a source."""
-    from stepscore.audit.pairs import pair_clips, pair_videos
-
-    episodes = {episode.id: episode for episode in listed}
-    videos = pair_videos(pairs, episodes)
-    return _Asked(pairs, videos, pair_clips(pairs, videos), episodes)
-
-
-def _from_file(path: Path, columns: str, images: Path | None) -> _Asked:
+def _from_file(path: Path, columns: str, images: Path | None) -> AskedPairs:
     """Return the pairs of images of another tool's file."""
-    from stepscore.audit.pairs import read_columns, read_pair_file
+    from stepscore.audit.pairs import AskedPairs, read_columns, read_pair_file
 
     found = read_pair_file(path, read_columns(columns), images)
     if found.undirected:
         err().print(f"{found.undirected} records have the label 0, no direction, and are left out.")
-    return _Asked(found.pairs, {}, found.clips, {})
+    return AskedPairs(found.pairs, {}, found.clips, {})
 
 
-def _check_file_judge(judge: Judge, by: str | None) -> None:
-    """Refuse a judge that cannot be asked about two images that are all there is."""
-    from stepscore.audit.pairs import comparing_judges
-    from stepscore.errors import OptionError
-    from stepscore.judges import FrameComparer
-
-    if by == "curve" or not isinstance(judge, FrameComparer):
-        raise OptionError(
-            f"A file of images has no videos, and {judge.name!r} would be scored by its curve over one. Judges that "
-            f"compare two images: {', '.join(comparing_judges())}."
-        )
-    if getattr(judge, "end", None) == "last":
-        raise OptionError(
-            "end=last shows the episode's last frame, which a file of images does not have. Map the goal image: "
-            "--columns end=FIELD,..."
-        )
-
-
-@dataclass
-class _PairTest:
-    """A judge on pairs, by comparison or by its curve."""
-
-    asked: _Asked
-    judge: Judge
-    by: By
-    out: Path
-    views: list[str] | None
-    call_options: CallOptions
-    extra: ConsistencyOptions | None
-
-    def __post_init__(self) -> None:
-        from stepscore.audit.pairs import Compare, plan_consistency
-
-        self.runs: list[Run] = []
-        self.scored: Judge = Compare(self.judge) if self.by == "compare" else self.judge
-        distinct = {episode.id: episode for episode in self.asked.videos.values()}
-        self.shown = list(self.asked.clips if self.by == "compare" else distinct.values())
-        self.plan: ConsistencyPlan | None = None
-        if self.extra is not None:
-            self.plan = plan_consistency(
-                self.judge, self.asked.pairs, self.asked.clips, self.asked.episodes, self.extra
-            )
-
-    def dry_run(self) -> None:
-        """Print what would be asked."""
-        print_dry_run(
-            self.shown,
-            self.scored,
-            self.call_options,
-            self.views,
-            "pairs" if self.by == "compare" else "episodes",
-        )
-        for name, part in self.plan.parts.items() if self.plan is not None else ():
-            what = f"{'episodes' if name.startswith('curves') else name} of --consistency ({name})"
-            print_dry_run(part.episodes, part.judge, self.call_options, self.views, what)
-
-    def score(self) -> tuple[list[PrintedTable], list[dict[str, Any]]]:
-        """Ask, and return the tables and the rows of JSON."""
-        from stepscore.audit import judged_episodes
-        from stepscore.audit.pairs import (
-            consistency_table,
-            judged_change,
-            measure_resolution,
-            pair_changes,
-            pair_table,
-            resolution_table,
-            score_changes,
-            trivial_comparisons,
-            trivial_results,
-        )
-        from stepscore.judges import check_subgoals
-        from stepscore.runs import score
-
-        check_subgoals(self.judge, self.shown)
-        if self.plan is not None:
-            err().print(self.plan.sentence(), soft_wrap=True)
-        with EpisodesBar(len(self.shown), self.judge.name) as bar:
-            run = score(
-                self.shown,
-                self.scored,
-                self.out,
-                views=self.views,
-                call_options=self.call_options,
-                on_done=bar.advance,
-            )
-        self.runs.append(run)
-        pairs, videos = self.asked.pairs, self.asked.videos
-        if self.by == "compare":
-            changes, trivial = pair_changes(run, pairs), trivial_comparisons(pairs)
-        else:
-            judged = judged_episodes(run)
-            changes = [judged_change(pair, judged.get(videos[pair.id].id)) for pair in pairs]
-            trivial = trivial_results(pairs, videos)
-        results = [score_changes(self.judge.name, pairs, changes, by=self.by), *trivial]
-        fine = measure_resolution(self.judge.name, pairs, changes, self.by)
-        tables = [pair_table(results), *([found] if (found := resolution_table(fine)) else [])]
-        records = [row for result in results for row in result.to_dicts()]
-        measures = [*fine.measures]
-        if self.plan is not None:
-            own = self._consistency(self.plan, run, changes)
-            tables.append(consistency_table(own))
-            measures += own.measures
-        return tables, [*records, *(one.to_dict(self.judge.name, self.by) for one in measures)]
-
-    def _consistency(self, plan: ConsistencyPlan, run: Run, changes: Sequence[float]) -> Consistency:
-        """Ask the further questions, and return what they show."""
-        from stepscore.audit.pairs import ask_consistency, measure_consistency
-
-        with RunBars() as bars:
-            runs = ask_consistency(
-                plan,
-                self.out / "consistency",
-                views=self.views,
-                call_options=self.call_options,
-                spent_by=[run],
-                on_start=bars.start,
-                on_done=bars.advance,
-            )
-        self.runs += runs.values()
-        pairs = self.asked.pairs
-        by_id = {pair.id: change for pair, change in zip(pairs, changes, strict=True)}
-        return measure_consistency(self.judge.name, plan, runs, by_id, pairs)
+def _print_dry_run(test: PairTest, call_options: CallOptions, views: list[str] | None) -> None:
+    """Print what would be asked."""
+    what = "pairs" if test.by == "compare" else "episodes"
+    print_dry_run(test.shown, test.scored, call_options, views, what)
+    for name, part in test.plan.parts.items() if test.plan is not None else ():
+        what = f"{'episodes' if name.startswith('curves') else name} of --consistency ({name})"
+        print_dry_run(part.episodes, part.judge, call_options, views, what)
 
 
 def _finish(runs: Sequence[Run], out: Path) -> None:

@@ -1,0 +1,203 @@
+"""The pairwise test: a judge asked about pairs, by comparison of their frames or by its curve over their videos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscore._tables import PrintedTable
+from stepscore.audit.judged import judged_episodes
+from stepscore.audit.pairs.compare import (
+    Compare,
+    check_compares,
+    comparing_judges,
+    pair_changes,
+    pair_clips,
+)
+from stepscore.audit.pairs.consistency import Consistency, ask_consistency, measure_consistency
+from stepscore.audit.pairs.consistency_plan import ConsistencyPlan
+from stepscore.audit.pairs.pair import Pair
+from stepscore.audit.pairs.resolution import Resolution, measure_resolution
+from stepscore.audit.pairs.score import (
+    By,
+    PairResult,
+    judged_change,
+    pair_videos,
+    score_changes,
+    trivial_comparisons,
+    trivial_results,
+)
+from stepscore.audit.pairs.tables import consistency_table, pair_table, resolution_table
+from stepscore.episodes import Episode
+from stepscore.errors import OptionError, UnknownNameError
+from stepscore.judges import FrameComparer, Judge
+from stepscore.runs import CallOptions, FinishedEpisode, Run, score
+
+
+@dataclass(frozen=True)
+class AskedPairs:
+    """What a judge is asked about.
+
+    Attributes:
+        pairs: The pairs.
+        videos: The video of each pair, by its id; empty for pairs of images.
+        clips: A clip of the two frames of each pair.
+        episodes: The recorded episodes, by id; empty for pairs of images.
+    """
+
+    pairs: tuple[Pair, ...]
+    videos: Mapping[str, Episode]
+    clips: Sequence[Episode]
+    episodes: Mapping[str, Episode]
+
+
+def pairs_of_source(pairs: tuple[Pair, ...], listed: Iterable[Episode]) -> AskedPairs:
+    """Return pairs of timestamps with the videos of a source."""
+    episodes = {episode.id: episode for episode in listed}
+    videos = pair_videos(pairs, episodes)
+    return AskedPairs(pairs, videos, pair_clips(pairs, videos), episodes)
+
+
+def chosen_by(judge: Judge, by: str | None, *, consistency: bool = False) -> By:
+    """Return what is scored: what is asked for, else direct comparison where the judge can compare.
+
+    Args:
+        judge: The judge.
+        by: The value of ``--by``.
+        consistency: Whether the judge is held against itself, which only comparisons can be.
+    """
+    if by not in (None, "compare", "curve"):
+        raise UnknownNameError("value of --by", by, ("compare", "curve"))
+    if by == "compare":
+        check_compares(judge)
+    compares = by == "compare" or (by is None and isinstance(judge, FrameComparer))
+    if consistency and not compares:
+        raise OptionError(
+            f"--consistency is about comparisons of two frames, and {judge.name!r} is scored by its curve, which is "
+            "consistent by construction. Leave it out; other sampling and asking again are probes of stepscore audit."
+        )
+    return "compare" if compares else "curve"
+
+
+def check_file_judge(judge: Judge, by: str | None) -> None:
+    """Refuse a judge that cannot be asked about two images that are all there is."""
+    if by == "curve" or not isinstance(judge, FrameComparer):
+        raise OptionError(
+            f"A file of images has no videos, and {judge.name!r} would be scored by its curve over one. Judges that "
+            f"compare two images: {', '.join(comparing_judges())}."
+        )
+    if getattr(judge, "end", None) == "last":
+        raise OptionError(
+            "end=last shows the episode's last frame, which a file of images does not have. Map the goal image: "
+            "--columns end=FIELD,..."
+        )
+
+
+@dataclass(frozen=True)
+class PairTestResult:
+    """What a judge's answers about pairs show.
+
+    Attributes:
+        judge: The judge's name.
+        by: What was scored.
+        results: Its score and those of the trivial answers.
+        resolution: How small a change it tells.
+        consistency: Whether its answers fit together; ``None`` where that was not asked.
+        runs: All runs.
+    """
+
+    judge: str
+    by: By
+    results: tuple[PairResult, ...]
+    resolution: Resolution
+    consistency: Consistency | None
+    runs: tuple[Run, ...]
+
+    def tables(self) -> list[PrintedTable]:
+        """Return the tables for people."""
+        fine = resolution_table(self.resolution)
+        own = None if self.consistency is None else consistency_table(self.consistency)
+        return [table for table in (pair_table(self.results), fine, own) if table is not None]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return every number as a row of JSON."""
+        own = () if self.consistency is None else self.consistency.measures
+        measures = [*self.resolution.measures, *own]
+        rows = [row for result in self.results for row in result.to_dicts()]
+        return [*rows, *(one.to_dict(self.judge, self.by) for one in measures)]
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """A judge on pairs.
+
+    Attributes:
+        asked: The pairs.
+        judge: The judge.
+        by: What is scored.
+        plan: What else it is asked, to be held against itself; ``None`` for nothing.
+    """
+
+    asked: AskedPairs
+    judge: Judge
+    by: By
+    plan: ConsistencyPlan | None = None
+
+    @property
+    def scored(self) -> Judge:
+        """The judge as a run is scored with it."""
+        return Compare(self.judge) if self.by == "compare" else self.judge
+
+    @property
+    def shown(self) -> list[Episode]:
+        """What it is shown: a clip of each pair, or every video once."""
+        distinct = {episode.id: episode for episode in self.asked.videos.values()}
+        return list(self.asked.clips if self.by == "compare" else distinct.values())
+
+    def run(
+        self,
+        folder: Path,
+        *,
+        views: Sequence[str] | None = None,
+        call_options: CallOptions | None = None,
+        on_start: Callable[[str, int], None] | None = None,
+        on_done: Callable[[FinishedEpisode], None] | None = None,
+    ) -> PairTestResult:
+        """Ask, and return what the answers show.
+
+        Args:
+            folder: The run folder; an existing one is resumed.
+            views: Give the judge only these views.
+            call_options: Budget, prices and cache; the budget is that of all runs together.
+            on_start: Called before each run with its name and number of episodes.
+            on_done: Called after each judged episode.
+        """
+        shown, name = self.shown, self.judge.name
+        if on_start is not None:
+            on_start(name, len(shown))
+        run = score(shown, self.scored, folder, views=views, call_options=call_options, on_done=on_done)
+        pairs, videos = self.asked.pairs, self.asked.videos
+        if self.by == "compare":
+            changes, trivial = pair_changes(run, pairs), trivial_comparisons(pairs)
+        else:
+            judged = judged_episodes(run)
+            changes = [judged_change(pair, judged.get(videos[pair.id].id)) for pair in pairs]
+            trivial = trivial_results(pairs, videos)
+        results = (score_changes(name, pairs, changes, by=self.by), *trivial)
+        resolution = measure_resolution(name, pairs, changes, self.by)
+        if self.plan is None:
+            return PairTestResult(name, self.by, results, resolution, None, (run,))
+        further = ask_consistency(
+            self.plan,
+            folder / "consistency",
+            views=views,
+            call_options=call_options,
+            spent_by=[run],
+            on_start=on_start,
+            on_done=on_done,
+        )
+        by_id = {pair.id: change for pair, change in zip(pairs, changes, strict=True)}
+        consistency = measure_consistency(name, self.plan, further, by_id, pairs)
+        return PairTestResult(name, self.by, results, resolution, consistency, (run, *further.values()))
