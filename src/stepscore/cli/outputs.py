@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from stepscore.errors import OptionError
+
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 def new_folder(context: typer.Context, folder: Path | None) -> Path | None:
@@ -31,6 +34,12 @@ def new_file(context: typer.Context, file: Path | None) -> Path | None:
             raise OptionError(f"-o {file}: that is a folder. Name the file to write.")
         _refuse_below_a_file(file, file.parent)
     return file
+
+
+def check_overwrite(file: Path, *, force: bool) -> None:
+    """Refuse to overwrite a file that a person may have worked on, unless ``--force`` is given."""
+    if file.exists() and not force:
+        raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
 
 
 def _is_folder(path: Path) -> bool:

@@ -13,7 +13,7 @@ from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
-from stepscore.cli.outputs import new_file
+from stepscore.cli.outputs import Force, check_overwrite, new_file
 from stepscore.cli.tables import err, out, print_result
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def annotate(
     *,
     call_flags: options.CallFlags,
     shard_name: options.LabelsShardName = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -112,8 +112,7 @@ def annotate(
 
     shard = None if shard_name is None else parse_shard(shard_name)
     output = chosen_format(output_format, json=json, csv=csv)
-    if file.exists() and not force:
-        raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
+    check_overwrite(file, force=force)
     if shard is not None and vocabulary is None:
         raise OptionError(
             "--shard needs --vocabulary FILE: without it every shard would plan stages of its own for one task. "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepscore.cli import options
-from stepscore.cli.outputs import new_file
+from stepscore.cli.outputs import Force, check_overwrite, new_file
 from stepscore.cli.tables import err
 from stepscore.errors import ModelError, OptionError
 
@@ -51,7 +51,7 @@ def plan(
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,
     no_cache: options.NoCache = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Force = False,
 ) -> None:
     """Draft ordered subgoals with visible criteria, marked as unreviewed until a person has read them.
 
@@ -60,8 +60,7 @@ def plan(
     from stepscore.procedures import write_subgoals
     from stepscore.runs import CallOptions
 
-    if out.exists() and not force:
-        raise OptionError(f"{out} exists and may hold a person's work. Overwrite it with --force.")
+    check_overwrite(out, force=force)
     chosen = options.open_model(model, model_options, base_url)
     if chosen.name == "embedded":
         raise OptionError(

@@ -14,7 +14,7 @@ from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
-from stepscore.cli.outputs import new_file
+from stepscore.cli.outputs import Force, check_overwrite, new_file
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def progress_labels(
     limit: options.Limit = None,
     reader: options.ReaderName = None,
     shard_name: options.LabelsShardName = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -104,8 +104,7 @@ def progress_labels(
 
     shard = None if shard_name is None else parse_shard(shard_name)
     output = chosen_format(output_format, json=json, csv=csv)
-    if file.exists() and not force:
-        raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
+    check_overwrite(file, force=force)
     if fps is not None and not 0 < fps < float("inf"):
         raise OptionError(f"--fps is {fps}; it must be above 0.")
     chosen = ProgressLabelOptions(method, prior, scheme, view, assume_success)  # type: ignore[arg-type]
