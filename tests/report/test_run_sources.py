@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stamina
 
 import stepscore
 from stepscore.cli.main import run
@@ -20,6 +21,7 @@ from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run
 from stepscore.server import LivePage
 from tests.episodes.lerobot.datasets import dataset
+from tests.episodes.remote.fake_hub import fake_hub, use_hub
 from tests.episodes.remote.stores import upload
 from tests.media import write_video
 
@@ -117,7 +119,7 @@ def test_a_source_that_the_user_names_may_be_on_the_hub(
 ) -> None:
     pytest.importorskip("huggingface_hub")
     sources = RunSources([judged], "lerobot/some-set-that-is-not-here")
-    with pytest.raises(StepScoreError):
+    with stamina.set_testing(True), pytest.raises(StepScoreError, match="the Hub is not reached"):
         sources.episode(judged.episodes().to_pylist()[0])
     assert no_network
 
@@ -211,6 +213,34 @@ def test_frames_of_a_dataset_at_a_url_come_from_what_was_fetched(
         other.read([0])
     shutil.rmtree(tmp_path / "cache")
     assert "not on this machine" in why(run)[0]
+
+
+def test_frames_of_a_dataset_on_the_hub_come_from_what_was_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    with fake_hub() as hub:
+        use_hub(monkeypatch, hub, tmp_path)
+        hub.upload(dataset(tmp_path / "local", lengths=(60, 60)), "ann/pages")
+        judge = stepscore.get_judge("image-difference", points=3)
+        episodes = stepscore.open_episodes("ann/pages")
+        judged = stepscore.score(episodes, judge, out=tmp_path / "run", views=["top"])
+        hub.asked.clear()
+        row = judged.episodes().to_pylist()[0]
+        assert (row["source"], row["dataset"]) == ("ann/pages", "ann/pages")
+        sources = RunSources([judged])
+        assert sources.episode(row).view("top").read([0, 59]).shape[0] == 2
+        assert [signal.name for signal in sources.signals(row)][:1] == ["observation.state"]
+        other = sources.views(row)["wrist"]  # which was not judged
+        assert not isinstance(other, str)
+        with pytest.raises(StepScoreError, match="has not been fetched"):
+            other.read([0])
+        # Of the two cameras' videos, the one that was judged is small enough to be here whole.
+        assert copied(judged.path, tmp_path / "page") == ["00001-file-000.mp4"]
+        assert hub.asked == []
+        hub.asked.clear()
+        assert RunSources([judged], "ann/pages").episode(row).view("top").read([0]).shape[0] == 1
+        assert hub.count(part="/api/") > 0  # who names the source may ask for it
 
 
 def test_a_video_that_was_read_by_range_is_not_played() -> None:

@@ -155,8 +155,9 @@ def open_episodes(
     """List the episodes of a source, as handles that read on demand.
 
     Args:
-        source: A path (folder of videos, LeRobot dataset, HDF5 file ...), a LeRobot repo id ``user/name``, or the
-            URL of a LeRobot dataset (``s3://``, ``gs://``, ``hf://`` ...), which is read by range.
+        source: A path (folder of videos, LeRobot dataset, HDF5 file ...), a LeRobot repo id ``user/name`` (of
+            another revision: ``user/name@v2.0``), or the URL of a LeRobot dataset (``s3://``, ``gs://``, ``hf://``
+            ...). The last two are read by range.
         labels: A labels file (csv, jsonl, parquet) to join by episode id.
         subgoals: A YAML file with the subgoals of each task.
         task: Keep only episodes of this task.
@@ -265,17 +266,17 @@ def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
 
 def _locate(source: str | Path) -> Path:
     if "://" in str(source):
-        from stepscore.episodes.remote import dataset_folder as remote_folder
+        from stepscore.episodes.remote import dataset_folder
 
-        return remote_folder(str(source))
+        return dataset_folder(str(source))
     path = Path(source).expanduser()
     if path.exists():
         return Path(os.path.abspath(path))
     parts = str(source).split("/")
     if len(parts) == 2 and all(parts) and not str(source).startswith((".", "~")) and not path.parent.exists():
-        from stepscore.episodes.lerobot.hub import dataset_folder
+        from stepscore.episodes.remote import dataset_folder, dataset_url
 
-        return dataset_folder(str(source))
+        return dataset_folder(dataset_url(str(source)))
     raise SourceError(
         f"No such file or folder: {source}. A source is a path, a LeRobot repo id (user/name), or the URL of a "
         "LeRobot dataset (s3://bucket/name)."

@@ -18,13 +18,18 @@ from typing import Any
 
 from stepscore._reading import shown
 from stepscore.episodes import Episode, Episodes, Signal, View, open_episodes
-from stepscore.episodes.lerobot import FetchedView, dataset_folder
-from stepscore.episodes.remote import cache_only, is_url, offline_view
-from stepscore.episodes.remote import dataset_folder as fetched_before
+from stepscore.episodes.remote import (
+    RemoteSignals,
+    cache_only,
+    dataset_folder,
+    dataset_url,
+    is_url,
+    offline_view,
+)
 from stepscore.errors import EpisodeError, SourceError, StepScoreError
 from stepscore.runs import Run
 
-_REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(?:@[\w.%-]{1,95})?", re.ASCII)
 
 
 class RunSources:
@@ -98,8 +103,9 @@ class RunSources:
             return ()
         with cache_only():
             episode = self.episode(row)
-            if episode.signal_reader is not None and self._given is None and not is_url(source.source):
-                _check_file(episode.signal_reader.path, source)
+            reader = episode.signal_reader
+            if reader is not None and self._given is None and not isinstance(reader, RemoteSignals):
+                _check_file(reader.path, source)
             try:
                 return episode.signals()
             except StepScoreError:
@@ -121,10 +127,6 @@ class RunSources:
             return view
         if (offline := offline_view(view)) is not view:
             return offline
-        if isinstance(view, FetchedView):
-            if not view.path.exists():
-                raise EpisodeError(f"The video has not been fetched: {view.path.name}.")
-            view = view.view
         _check_inside(view, source)
         return view
 
@@ -155,19 +157,15 @@ class RunSources:
 
 
 def _local_path(recorded: str) -> str:
-    """Return where a recorded source is on this machine: its path, or its place in the Hub's cache."""
+    """Return where a recorded source is on this machine: its path, or the place of what was fetched of it."""
     # On Windows, looking at a path of another machine already sends it the user's name.
     elsewhere = os.name == "nt" and recorded.startswith(("\\\\", "//"))
     if not elsewhere and os.path.exists(recorded):
         _check_narrow(recorded)
         return os.path.abspath(recorded)
-    if is_url(recorded):
+    if is_url(recorded) or _REPO_ID.fullmatch(recorded):
         with suppress(StepScoreError):
-            fetched_before(recorded)
-            return recorded
-    if _REPO_ID.fullmatch(recorded):
-        with suppress(StepScoreError):
-            return str(dataset_folder(recorded))
+            return str(dataset_folder(recorded if is_url(recorded) else dataset_url(recorded)))
     raise SourceError(f"{shown(recorded)} is not on this machine. Name where it is: --source SOURCE")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,6 +99,10 @@ class ParquetImages:
 
     def __len__(self) -> int:
         return self.n
+
+    def at(self, path: Path) -> ParquetImages:
+        """Return the same images in a file at another path."""
+        return replace(self, path=path)
 
     def load(self, indices: Sequence[int]) -> list[bytes]:
         """Read the images at ``indices``, and only the row groups that hold them."""

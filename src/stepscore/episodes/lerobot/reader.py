@@ -22,7 +22,6 @@ from stepscore.episodes.lerobot.data_files import (
     ParquetImages,
     read_label_columns,
 )
-from stepscore.episodes.lerobot.hub import FetchedView, fetch, snapshot_of
 from stepscore.episodes.lerobot.meta import POLICY_AND_PAIR, Meta, read_meta
 from stepscore.episodes.lerobot.signals import DataFileSignals, signal_columns
 from stepscore.episodes.naming import policy_from
@@ -34,6 +33,7 @@ from stepscore.episodes.remote import (
     RemoteVideo,
     fetch_columns,
     remote_dataset,
+    snapshot_of,
 )
 from stepscore.episodes.signals import SignalReader
 from stepscore.episodes.source import Listing, Problem, ReadOptions
@@ -46,7 +46,7 @@ _SCHEMES = {"sparse": "sparse_subtask_", "dense": "dense_subtask_", "subtask": "
 
 
 class LeRobotReader:
-    """LeRobot datasets on disk or in the Hub's cache."""
+    """LeRobot datasets on disk, on the Hub or at a URL."""
 
     def matches(self, path: Path) -> bool:
         """Return whether the folder has meta/info.json."""
@@ -72,7 +72,6 @@ class LeRobotEpisodes(Sequence[Episode]):
         else:
             self._name = snapshot.repo_id if snapshot else meta.root.resolve().name
             self._source = snapshot.repo_id if snapshot else str(meta.root)
-        self._on_hub = snapshot is not None
         self._recorded = tuple(sorted(meta.root.glob("*_progress.parquet")))
         self._columns = signal_columns(meta)
 
@@ -128,20 +127,17 @@ class LeRobotEpisodes(Sequence[Episode]):
 
     def _view(self, row: int, feature: str) -> View:
         meta = self._meta
-        view: View
         if meta.info.features[feature].dtype == "video":
             path = meta.video_file(row, feature)
             if self._remote is not None:
                 return RemoteVideo(_remote_file(self._remote, path), meta.span(row, feature))
-            view = VideoView(path, meta.span(row, feature))
-        else:
-            path = meta.data_file(row)
-            images = ParquetImages(path, feature, meta.index(row), meta.length(row))
-            if self._remote is not None:
-                remote = RemoteImages(_remote_file(self._remote, path), images)
-                return ImageSequenceView(remote, meta.info.fps)
-            view = ImageSequenceView(images, meta.info.fps)
-        return FetchedView(path, view) if self._on_hub else view
+            return VideoView(path, meta.span(row, feature))
+        path = meta.data_file(row)
+        images = ParquetImages(path, feature, meta.index(row), meta.length(row))
+        if self._remote is not None:
+            remote = RemoteImages(_remote_file(self._remote, path), images)
+            return ImageSequenceView(remote, meta.info.fps)
+        return ImageSequenceView(images, meta.info.fps)
 
     def _signals(self, row: int) -> SignalReader | None:
         meta = self._meta
@@ -181,8 +177,8 @@ def _labels(meta: Meta, row: int, metadata: dict[str, object], remote: RemoteDat
     try:
         path = meta.data_file(row)
         if remote is not None:
-            fetch_columns(_remote_file(remote, path), ["episode_index", *columns])
-        data = read_label_columns(fetch(path), columns).get(meta.index(row), LabelColumns())
+            path = fetch_columns(_remote_file(remote, path), ["episode_index", *columns])
+        data = read_label_columns(path, columns).get(meta.index(row), LabelColumns())
         if not math.isnan(data.success):
             rows.append(Label("success", "ever", value=data.success, author=SUCCESS))
         rows += _language_stages(data.subtasks, meta.length(row) / meta.info.fps)
@@ -251,7 +247,7 @@ def _language_stages(subtasks: Sequence[tuple[float, str]], duration_s: float) -
 
 
 def _problems(meta: Meta) -> Iterator[Problem]:
-    is_listed, remote = snapshot_of(meta.root) is None, remote_dataset(meta.root)
+    remote = remote_dataset(meta.root)
     exists: dict[Path, bool] = {}
     for row in range(len(meta)):
         where = episode_id(meta.index(row))
@@ -262,7 +258,7 @@ def _problems(meta: Meta) -> Iterator[Problem]:
             for _, stages in _annotated_stages(meta, row):
                 if isinstance(stages, str):
                     yield Problem(where, stages)
-            for what, path in _files(meta, row) if is_listed else ():
+            for what, path in _files(meta, row):
                 if path not in exists:
                     exists[path] = os.path.isfile(path) if remote is None else remote.file(path) is not None
                 if not exists[path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from stepscore._reading import check_regular, shown
 from stepscore.episodes.lerobot.data_files import RowGroup, flat_column, row_groups
-from stepscore.episodes.lerobot.hub import fetch
 from stepscore.episodes.lerobot.meta import INDEXES, Meta
 from stepscore.episodes.parquet_files import check_size, open_parquet
 from stepscore.episodes.signals import Signal, dimension_names
@@ -47,6 +46,10 @@ class DataFileSignals:
     fps: float
     columns: tuple[SignalColumn, ...]
 
+    def at(self, path: Path) -> DataFileSignals:
+        """Return the same signals in a file at another path."""
+        return replace(self, path=path)
+
     def column_names(self) -> list[str]:
         """Return the names of the columns that are read."""
         return [column.name for column in self.columns]
@@ -56,7 +59,7 @@ class DataFileSignals:
         return [group.number for group in self._groups()]
 
     def _groups(self) -> tuple[RowGroup, ...]:
-        mtime_ns = check_regular(fetch(self.path), EpisodeError).st_mtime_ns
+        mtime_ns = check_regular(self.path, EpisodeError).st_mtime_ns
         return row_groups(self.path, mtime_ns, self.episode)
 
     def read(self) -> tuple[Signal, ...]:

@@ -11,6 +11,8 @@ from stepscore.episodes.remote.cache_only import cache_only, is_cache_only
 from stepscore.episodes.remote.columns import RemoteImages, RemoteSignals, fetch_columns
 from stepscore.episodes.remote.dataset import RemoteDataset, dataset_folder, remote_dataset
 from stepscore.episodes.remote.filesystem import is_url
+from stepscore.episodes.remote.hub import dataset_url
+from stepscore.episodes.remote.hub_cache import snapshot_of
 from stepscore.episodes.remote.ranges import RemoteFile
 from stepscore.episodes.remote.video import RemoteVideo, offline_view
 
@@ -22,9 +24,11 @@ __all__ = [
     "RemoteVideo",
     "cache_only",
     "dataset_folder",
+    "dataset_url",
     "fetch_columns",
     "is_cache_only",
     "is_url",
     "offline_view",
     "remote_dataset",
+    "snapshot_of",
 ]

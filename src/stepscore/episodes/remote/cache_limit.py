@@ -63,14 +63,18 @@ class CacheLimit:
         excess = sum(file.size for file in kept) - self.limit
         removed = 0
         for file in kept:
-            if removed >= excess or time.time() - file.used < self.in_use_s:
+            if removed >= excess or self._in_use(file.used):
                 break
             path = file.ranges.with_suffix("")
             with suppress(OSError), locked(path.with_name(f"{path.name}.lock")):
-                file.ranges.unlink()
-                path.unlink()
-                removed += file.size
+                if not self._in_use(file.ranges.stat().st_mtime):  # it may have been used meanwhile
+                    path.unlink()
+                    file.ranges.unlink()
+                    removed += file.size
         return removed
+
+    def _in_use(self, used: float) -> bool:
+        return time.time() - used < self.in_use_s
 
     def size(self) -> int:
         """Return the bytes that are kept."""

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from stepscore.episodes.parquet_files import open_parquet
 from stepscore.episodes.remote.ranges import Range, RemoteFile
@@ -56,6 +56,7 @@ class _Images(Protocol):
     def load(self, indices: Sequence[int]) -> list[bytes]: ...
     def digest(self) -> bytes: ...
     def groups_of(self, indices: Sequence[int]) -> Collection[int]: ...
+    def at(self, path: Path) -> Self: ...
     @property
     def column(self) -> str: ...
 
@@ -66,7 +67,7 @@ class RemoteImages:
 
     Attributes:
         file: The data file.
-        images: Reads the images from the file's place on this machine.
+        images: Reads the images from a file on this machine.
     """
 
     file: RemoteFile
@@ -77,14 +78,15 @@ class RemoteImages:
 
     def load(self, indices: Sequence[int]) -> list[bytes]:
         """Read the images at ``indices``; fetches the row groups that hold them."""
-        fetch_columns(self.file, ["episode_index"])
-        fetch_columns(self.file, [self.images.column], self.images.groups_of(indices))
-        return self.images.load(indices)
+        # Where the file is on this machine is asked here: the handle may come from another one.
+        images = self.images.at(fetch_columns(self.file, ["episode_index"]))
+        fetch_columns(self.file, [images.column], images.groups_of(indices))
+        return images.load(indices)
 
     def digest(self) -> bytes:
         """Return the digest of the images, as of a local file."""
-        self.file.fetch([(0, _TAIL_BYTES), (self.file.size - _TAIL_BYTES, self.file.size)])
-        return self.images.digest()
+        path = self.file.fetch([(0, _TAIL_BYTES), (self.file.size - _TAIL_BYTES, self.file.size)])
+        return self.images.at(path).digest()
 
     def location(self) -> str:
         """Return the URL of the file, and the column."""
@@ -97,6 +99,7 @@ class _Signals(Protocol):
     def read(self) -> tuple[Signal, ...]: ...
     def groups(self) -> Collection[int]: ...
     def column_names(self) -> Sequence[str]: ...
+    def at(self, path: Path) -> Self: ...
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class RemoteSignals:
 
     Attributes:
         file: The data file.
-        signals: Reads them from the file's place on this machine.
+        signals: Reads them from a file on this machine.
     """
 
     file: RemoteFile
@@ -118,6 +121,6 @@ class RemoteSignals:
 
     def read(self) -> tuple[Signal, ...]:
         """Read the columns; fetches them in the row groups that hold the episode."""
-        fetch_columns(self.file, ["episode_index"])
-        fetch_columns(self.file, self.signals.column_names(), self.signals.groups())
-        return self.signals.read()
+        signals = self.signals.at(fetch_columns(self.file, ["episode_index"]))
+        fetch_columns(self.file, signals.column_names(), signals.groups())
+        return signals.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,15 @@ from stepscore._files import user_cache_folder, write_json
 from stepscore._reading import read_json
 from stepscore.episodes.remote.cache_only import is_cache_only
 from stepscore.episodes.remote.filesystem import checked_url, open_filesystem, reason
+from stepscore.episodes.remote.hub import (
+    ATTEMPTS,
+    hub_folder,
+    is_offline,
+    pinned,
+    refusal,
+    wait_before_retry,
+)
+from stepscore.episodes.remote.hub_cache import cached_snapshot
 from stepscore.episodes.remote.ranges import RemoteFile, remote_folder
 from stepscore.errors import SourceError, StepScoreError
 
@@ -22,7 +32,21 @@ MAX_FILES = 2_000_000
 LISTING = ".files.json"
 """The file list, kept in the dataset's folder on this machine."""
 
-_TAGS = ("ETag", "etag", "md5Hash", "blob_id", "checksum", "LastModified", "updated", "mtime", "created")
+PINNED = ".pinned.json"
+"""For a branch or tag of the Hub: the URL at the commit that was read last."""
+
+_TAGS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "blob_id",
+    "xet_hash",
+    "checksum",
+    "LastModified",
+    "updated",
+    "mtime",
+    "created",
+)
 """What stores call the version of a file, the most exact first."""
 
 
@@ -31,7 +55,7 @@ class RemoteDataset:
     """A dataset on another machine.
 
     Attributes:
-        url: Its URL.
+        url: Its URL; on the Hub, at one commit.
         files: Size and version of every file, by POSIX path in the dataset.
     """
 
@@ -40,8 +64,9 @@ class RemoteDataset:
 
     @property
     def name(self) -> str:
-        """The last part of its URL."""
-        return PurePosixPath(self.url).name
+        """Its repo id on the Hub; elsewhere the last part of its URL."""
+        hub = hub_folder(self.url)
+        return PurePosixPath(self.url).name if hub is None else hub.name
 
     def file(self, path: Path) -> RemoteFile | None:
         """Return the file whose place on this machine is ``path``; ``None`` where the dataset has no such file."""
@@ -57,6 +82,9 @@ class RemoteDataset:
 def dataset_folder(source: str) -> Path:
     """Fetch ``meta/`` and recorded progress of a dataset; return its folder on this machine.
 
+    On the Hub, the dataset is pinned to the commit that its revision is at now. Where nothing may be asked (see
+    ``cache_only``, and ``HF_HUB_OFFLINE``), it is what was fetched before.
+
     Args:
         source: URL of the folder that holds ``meta/info.json``.
 
@@ -64,25 +92,45 @@ def dataset_folder(source: str) -> Path:
         SourceError: There is no LeRobot dataset, or it cannot be read.
     """
     url = checked_url(source)
-    folder = remote_folder(url)
-    if is_cache_only():
-        if not (folder / LISTING).is_file():
-            raise SourceError(f"Nothing of {url} has been fetched to this machine.")
-        return folder
-    files = _list_files(url)
+    hub = hub_folder(url)
+    if is_cache_only() or (hub is not None and is_offline(hub)):
+        return _fetched_before(url)
+    at = url if hub is None else pinned(hub).url
+    folder = remote_folder(at)
+    known = remote_dataset(folder) if hub is not None else None  # what is in a commit never changes
+    files = _list_files(at) if known is None else known.files
     small = [
-        RemoteFile(url, name, *found)
-        for name, found in files.items()
-        if name.startswith("meta/") or ("/" not in name and name.endswith("_progress.parquet"))
+        file for name, found in files.items() if (file := RemoteFile(at, name, *found)).describes_dataset()
     ]
     with ThreadPoolExecutor(8, thread_name_prefix="stepscore-fetch") as threads:
         try:
             list(threads.map(RemoteFile.fetch_all, small))
         except StepScoreError as error:
             raise SourceError(f"Cannot read the dataset {url}: {error}") from error
-    write_json(folder / LISTING, {"url": url, "files": files}, indent=None)
+    write_json(folder / LISTING, {"url": at, "files": files}, indent=None)
+    if at != url:
+        write_json(remote_folder(url) / PINNED, {"url": at}, make_folder=True)
     _forget_removed(folder, {file.name for file in small})
     return folder
+
+
+def _fetched_before(url: str) -> Path:
+    """Return the dataset's folder as it was fetched or downloaded last; nothing is asked."""
+    noted = remote_folder(url) / PINNED
+    found: list[tuple[float, Path]] = []
+    with suppress(OSError, SourceError, KeyError, TypeError):
+        folder = remote_folder(read_json(noted, SourceError)["url"] if noted.is_file() else url)
+        if (folder / "meta" / "info.json").is_file():
+            listing = noted if noted.is_file() else folder / LISTING
+            found.append((listing.stat().st_mtime, folder))
+    hub = hub_folder(url)
+    snapshot = None if hub is None else cached_snapshot(hub)
+    # Of the same commit, ours knows every file, and takes those that were downloaded from there.
+    if snapshot is not None and not any(snapshot.name in folder.name for _, folder in found):
+        found.append((snapshot.stat().st_mtime, snapshot))
+    if not found:
+        raise SourceError(f"Nothing of {url if hub is None else hub.name} has been fetched to this machine.")
+    return max(found)[1]
 
 
 def remote_dataset(folder: Path) -> RemoteDataset | None:
@@ -101,19 +149,28 @@ def _read_listing(path: Path, _mtime_ns: int) -> RemoteDataset:
 
 
 def _list_files(url: str) -> dict[str, tuple[int, str]]:
+    hub = hub_folder(url)
     filesystem, root = open_filesystem(url)
     root = root.rstrip("/")
+    import stamina
+
+    retried = () if hub is None else wait_before_retry  # others repeat by themselves
     try:
-        if not filesystem.exists(f"{root}/meta/info.json"):
-            raise SourceError(
-                f"There is no meta/info.json in {url}. At a URL, LeRobot datasets are read; copy other recordings "
-                "to this machine."
-            )
-        filesystem.invalidate_cache()
-        listed: dict[str, dict[str, Any]] = filesystem.find(root, detail=True)
-    except StepScoreError:
-        raise
+        for attempt in stamina.retry_context(on=retried, attempts=ATTEMPTS, timeout=None):
+            with attempt:
+                filesystem.invalidate_cache()
+                # First of all, since a folder that is none may be a bucket of millions of files.
+                filesystem.info(f"{root}/meta/info.json")
+                listed: dict[str, dict[str, Any]] = filesystem.find(root, detail=True)
+                filesystem.invalidate_cache()  # the list is kept here, and may be long
+    except FileNotFoundError:
+        raise SourceError(
+            f"There is no meta/info.json in {url}. At a URL, LeRobot datasets are read; copy other recordings "
+            "to this machine."
+        ) from None
     except Exception as error:  # file systems share no base of their errors
+        if hub is not None:
+            raise refusal(hub, error) from error
         raise SourceError(f"Cannot list {url}: {reason(error)}.") from error
     if len(listed) > MAX_FILES:
         raise SourceError(f"{url} has {len(listed)} files; at most {MAX_FILES} are listed.")
@@ -127,6 +184,10 @@ def _list_files(url: str) -> dict[str, tuple[int, str]]:
         )
         if inside and isinstance(size, int) and size >= 0:
             files[name] = (size, _tag(entry))
+    if "meta/info.json" not in files:
+        raise SourceError(
+            f"{url} can be read, but its server lists files without their sizes, which are needed to read by range."
+        )
     return files
 
 

@@ -7,8 +7,18 @@ from urllib.parse import urlsplit
 
 from stepscore.errors import MissingExtraError, SourceError
 
-_PACKAGES = {"gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs", "abfs": "adlfs"}
-"""Packages that fsspec needs for a protocol, where the extra does not bring them."""
+_EXTRAS = {"s3": "remote", "s3a": "remote", "hf": "hub"}
+"""Extras that bring what fsspec needs for a protocol."""
+
+_PACKAGES = {
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "az": "adlfs",
+    "abfs": "adlfs",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+}
+"""Packages that it needs for others."""
 
 
 def is_url(source: object) -> bool:
@@ -38,19 +48,19 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     """Return fsspec's file system of a URL, and the path in it.
 
     Raises:
-        MissingExtraError: fsspec, or s3fs for a bucket of S3, is not installed.
+        MissingExtraError: fsspec, or what it needs for a bucket of S3 or the Hub, is not installed.
         SourceError: The protocol is unknown, needs another package, or the store cannot be opened.
     """
     protocol = urlsplit(url).scheme
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise MissingExtraError(f"Reading {protocol}:// addresses", "remote") from None
+        raise MissingExtraError(f"Reading {protocol}:// addresses", _EXTRAS.get(protocol, "remote")) from None
     try:
         filesystem, path = url_to_fs(url)
     except ImportError:
-        if protocol in ("s3", "s3a"):
-            raise MissingExtraError(f"Reading {protocol}:// addresses", "remote") from None
+        if protocol in _EXTRAS:
+            raise MissingExtraError(f"Reading {protocol}:// addresses", _EXTRAS[protocol]) from None
         package = _PACKAGES.get(protocol, f"fsspec's package for {protocol}")
         raise SourceError(
             f"Reading {protocol}:// addresses needs another package: pip install {package}"

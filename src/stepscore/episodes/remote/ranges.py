@@ -21,7 +21,10 @@ from stepscore._locks import locked
 from stepscore.episodes.remote.cache_limit import cache_limit
 from stepscore.episodes.remote.cache_only import is_cache_only
 from stepscore.episodes.remote.filesystem import open_filesystem, reason
-from stepscore.errors import SourceError, VideoError
+from stepscore.episodes.remote.hub import hub_folder
+from stepscore.episodes.remote.hub_cache import hub_copy
+from stepscore.episodes.remote.hub_ranges import read_hub_ranges
+from stepscore.errors import SourceError, StepScoreError, VideoError
 
 Range = tuple[int, int]
 """First byte and the one after the last."""
@@ -59,8 +62,8 @@ class RemoteFile:
 
     @property
     def path(self) -> Path:
-        """Its place on this machine."""
-        return remote_folder(self.folder) / self.name
+        """Its place on this machine: in the Hub's own cache where all of it was downloaded, else in ours."""
+        return self._copy() or self._place
 
     @property
     def url(self) -> str:
@@ -70,6 +73,12 @@ class RemoteFile:
     def is_whole(self) -> bool:
         """Return whether all of it is on this machine."""
         return not missing_ranges([(0, self.size)], self._held())
+
+    def describes_dataset(self) -> bool:
+        """Return whether it is one of the files that listing reads: of ``meta/``, or recorded progress."""
+        return self.name.startswith("meta/") or (
+            "/" not in self.name and self.name.endswith("_progress.parquet")
+        )
 
     def fetch_all(self) -> Path:
         """Fetch what is missing of the whole file; return its place on this machine."""
@@ -83,8 +92,9 @@ class RemoteFile:
             SourceError: The cache folder cannot be written.
         """
         wanted = merged_ranges(ranges, self.size, GAP_BYTES)
-        missing = missing_ranges(wanted, self._held())
         try:
+            self._mark_used()
+            missing = missing_ranges(wanted, self._held())
             if missing:
                 if self.offline or is_cache_only():
                     raise VideoError(f"{self.url} has not been fetched as far as it is needed.")
@@ -94,48 +104,69 @@ class RemoteFile:
                 cache_limit().count(sum(end - start for start, end in missing))
             elif self.size == 0:
                 self._prepare()
-            with suppress(OSError):
-                os.utime(self._state)  # the time of its last use
         except OSError as error:
             raise SourceError(
-                f"Cannot write {self.path}: {error.strerror or error}. "
+                f"Cannot write {self._place}: {error.strerror or error}. "
                 "Set STEPSCORE_CACHE to a folder with room, or lower STEPSCORE_REMOTE_CACHE_GB."
             ) from error
         return self.path
 
     @property
+    def _place(self) -> Path:
+        return remote_folder(self.folder) / self.name
+
+    def _copy(self) -> Path | None:
+        # What describes the dataset is read from one folder, which is ours.
+        return None if self.describes_dataset() else hub_copy(self.folder, self.name, self.size)
+
+    @property
     def _state(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.ranges")
+        return self._place.with_name(f"{self._place.name}.ranges")
 
     def _held(self) -> list[Range]:
         """Return the ranges that are here; none of another version of the file."""
+        if self._copy() is not None:
+            return [(0, self.size)]
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
             if (state["size"], state["tag"]) == (
                 self.size,
                 self.tag,
-            ) and self.path.stat().st_size == self.size:
+            ) and self._place.stat().st_size == self.size:
                 return [(int(start), int(end)) for start, end in state["ranges"]]
         except (OSError, ValueError, KeyError, TypeError):
             pass  # not begun yet, or damaged: begun anew
         return []
 
+    def _mark_used(self) -> None:
+        """Note the time of its last use, so that it is not removed while it is read."""
+        if self._state.exists():
+            # Whoever removes files holds the lock between looking at that time and removing.
+            with suppress(OSError), locked(self._lock):
+                os.utime(self._state)
+
     def _prepare(self) -> None:
         """Make the local file, as large as the remote one, unless it is there."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._place.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._lock):
-            if self.path.exists() and self._held():
+            if self._place.exists() and self._held():
                 return
-            with self.path.open("wb") as file:
+            with self._place.open("wb") as file:
                 file.truncate(self.size)
             self._stamp()
             self._state.unlink(missing_ok=True)
 
     def _download(self, parts: Sequence[Range]) -> list[bytes]:
-        filesystem, path = open_filesystem(self.url)
         starts, ends = ([part[side] for part in parts] for side in (0, 1))
+        contents: list[bytes]
         try:
-            contents: list[bytes] = filesystem.cat_ranges([path] * len(parts), starts, ends, on_error="raise")
+            if (hub := hub_folder(self.folder)) is not None:
+                contents = read_hub_ranges(hub, self.name, self.size, parts)
+            else:
+                filesystem, path = open_filesystem(self.url)
+                contents = filesystem.cat_ranges([path] * len(parts), starts, ends, on_error="raise")
+        except StepScoreError:
+            raise
         except Exception as error:  # file systems share no base of their errors
             raise VideoError(f"Cannot fetch {self.url}: {reason(error)}.") from error
         for content, start, end in zip(contents, starts, ends, strict=True):
@@ -148,7 +179,7 @@ class RemoteFile:
 
     def _write(self, parts: Sequence[Range], contents: Sequence[bytes]) -> None:
         with locked(self._lock):
-            with self.path.open("r+b") as file:
+            with self._place.open("r+b") as file:
                 for (start, _), content in zip(parts, contents, strict=True):
                     file.seek(start)
                     file.write(content)
@@ -159,11 +190,11 @@ class RemoteFile:
     def _stamp(self) -> None:
         """Give the file a time that follows from its version alone: indexes of it are kept by that time."""
         seconds = int.from_bytes(hashlib.sha256(self.tag.encode()).digest()[:4]) >> 2
-        os.utime(self.path, (seconds, seconds))
+        os.utime(self._place, (seconds, seconds))
 
     @property
     def _lock(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.lock")
+        return self._place.with_name(f"{self._place.name}.lock")
 
 
 def merged_ranges(ranges: Iterable[Range], size: int, gap: int = 0) -> list[Range]:

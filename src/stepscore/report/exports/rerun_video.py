@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepscore.episodes import View
-from stepscore.episodes.lerobot import FetchedView
+from stepscore.episodes.remote import RemoteVideo
 from stepscore.episodes.video import VideoPart, VideoView, cut_video
 from stepscore.errors import StepScoreError
 from stepscore.report.video import stream_frames
@@ -44,8 +44,8 @@ def log_video(
     """
     if isinstance(view, str):
         return LoggedVideo(0, f"no video: {view}")
-    if isinstance(view, FetchedView):
-        view = view.view
+    if isinstance(view, RemoteVideo):
+        view = view.on_disk() or view
     try:
         times = view.timestamps()
         part = _part(view) if encoded else ""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from stepscore.episodes import View, ViewInfo
-from stepscore.episodes.lerobot import FetchedView
 from stepscore.episodes.perturbations import RetimedView
 from stepscore.episodes.remote import RemoteVideo
 from stepscore.episodes.video import VideoView, packet_index
@@ -84,9 +83,7 @@ def view_on_disk(view: View | str) -> View | str:
         return (
             view.on_disk() or f"The video is read by range and not copied to this machine: {view.file.url}."
         )
-    if not isinstance(view, FetchedView):
-        return view
-    return view.view if view.path.exists() else f"The video has not been fetched: {view.path.name}."
+    return view
 
 
 def _row(place: int, name: str, found: View | str, files: _Files) -> _Row:
