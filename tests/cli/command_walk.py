@@ -170,6 +170,7 @@ class Inputs:
             ("cache", "stats"): ["--path", f"{out}.sqlite"],
             ("cache", "prune"): ["--path", f"{out}.sqlite", "--all"],
             ("cache", "export"): [f"{out}.jsonl", "--path", f"{out}.sqlite"],
+            ("cache", "recordings"): [],
         }
         return [*words, *lines[words]]
 

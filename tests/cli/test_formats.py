@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from stepscore.cli.results import metrics as metrics_command
 from stepscore.cli.results.metrics import Show
 from stepscore.errors import OptionError
 from stepscore.models.calls import CallCache
+from tests.cli.command_walk import invoke
 from tests.cli.five_forms import (
     Printed,
     all_forms,
@@ -262,6 +264,37 @@ def test_cached_answers_have_five_forms(tmp_path: Path) -> None:
     (line,) = csv.DictReader(io.StringIO(printed("csv", *command)))
     assert line == {name: str(value) for name, value in row.items()}
     assert [text for text, _, _ in table.rows[0]][:2] == ["mock/50%_x", "2"]
+
+
+def test_fetched_recordings_have_five_forms_and_are_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path))
+    for number, url in enumerate(("s3://a_b/50%_x", "hf://datasets/ann/blocks@0123")):
+        folder = tmp_path / "remote" / f"set-{number}"
+        folder.mkdir(parents=True)
+        (folder / ".files.json").write_text(json.dumps({"url": url, "files": {}}))
+        (folder / "a.mp4").write_bytes(bytes(2_000_000))
+        state = {"size": 2_000_000, "tag": "", "ranges": [[0, 1_000_000], [1_500_000, 1_600_000]]}
+        (folder / "a.mp4.ranges").write_text(json.dumps(state))
+        os.utime(folder / "a.mp4.ranges", (1_700_000_000 + number * 86_400 * 60,) * 2)
+    command = ("cache", "recordings")
+    (table,) = read_markdown(printed("markdown", *command))
+    assert read_latex(printed("latex", *command)) == [table]
+    assert read_terminal(printed("table", *command)) == [table]
+    rows = json.loads(printed("json", *command))["recordings"]
+    lines = list(csv.DictReader(io.StringIO(printed("csv", *command))))
+    assert lines == [{name: str(value) for name, value in row.items()} for row in rows]
+    assert [(row["url"], row["files"], row["bytes"]) for row in rows] == [
+        ("hf://datasets/ann/blocks@0123", 1, 1_100_000),
+        ("s3://a_b/50%_x", 1, 1_100_000),
+    ]
+    assert invoke([*command, "--before", "2024-01-01"]).code == 2
+    assert invoke([*command, "--clear", "--before", "2023-12-01"]).code == 0
+    assert [row["url"] for row in json.loads(printed("json", *command))["recordings"]] == [rows[0]["url"]]
+    assert invoke([*command, "--clear"]).code == 0
+    assert json.loads(printed("json", *command))["recordings"] == []
+    assert not list(tmp_path.rglob("*.mp4"))
 
 
 def test_weights_have_five_forms(toy_run: Path, tmp_path: Path) -> None:

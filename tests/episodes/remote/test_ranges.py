@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -117,6 +119,108 @@ def test_fetching_keeps_within_the_limit(stored: list[RemoteFile], monkeypatch: 
         file.fetch_all()
         time.sleep(0.01)
     assert [file.is_whole() for file in stored] == [False, False, True]
+
+
+def test_a_file_that_is_used_meanwhile_stays(
+    stored: list[RemoteFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in stored:
+        os.utime(f"{file.fetch_all()}.ranges", (time.time() - 300,) * 2)
+    limit = CacheLimit(stored[0].path.parents[1], 1.0)
+    listed = list(limit.kept())
+    stored[1].fetch([(0, 10)])  # between looking through the folder and removing, someone reads one of them
+    monkeypatch.setattr(limit, "kept", lambda: listed)
+    assert limit.trim() == 2 * stored[0].size
+    assert [file.is_whole() for file in stored] == [False, True, False]
+
+
+def test_a_file_larger_than_the_limit_is_read_and_goes_when_another_is(
+    stored: list[RemoteFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPSCORE_REMOTE_CACHE_GB", str(0.5 * stored[0].size / 1e9))
+    assert stored[0].fetch_all().read_bytes() == bytes(range(256)) * 400
+    os.utime(f"{stored[0].path}.ranges", (time.time() - 300,) * 2)
+    stored[1].fetch([(0, 20_000)])
+    assert [file.is_whole() for file in stored[:2]] == [False, False]
+    assert cache_limit().size() == 20_000
+
+
+def test_a_file_that_is_removed_while_it_is_fetched_is_begun_anew(
+    stored: list[RemoteFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscore.episodes.remote.ranges.REQUEST_BYTES", 40_000)
+    file, plain, removals = stored[0], RemoteFile._download, iter([False, True, False, False, False])
+
+    def slow(self: RemoteFile, parts: list[Range]) -> list[bytes]:
+        if next(removals):  # a store so slow that the file counts as unused meanwhile
+            CacheLimit(file.path.parents[1], 1.0, in_use_s=-1).trim()
+        return plain(self, parts)
+
+    monkeypatch.setattr(RemoteFile, "_download", slow)
+    assert file.fetch_all().read_bytes() == bytes(range(256)) * 400
+    assert file.is_whole()
+
+
+def test_another_version_leaves_what_is_being_decoded(stored: list[RemoteFile]) -> None:
+    with stored[0].fetch_all().open("rb") as opened:
+        RemoteFile(stored[0].folder, stored[0].name, stored[0].size, "v2").fetch([(0, 10)])
+        assert opened.read() == bytes(range(256)) * 400
+
+
+def test_nothing_is_left_of_a_dataset_whose_files_are_all_removed(stored: list[RemoteFile]) -> None:
+    folder = stored[0].path.parent
+    for file in stored:
+        file.fetch_all()
+    (folder / ".files.json").write_text("{}")
+    limit = CacheLimit(folder.parent, 1.0, in_use_s=-1)
+    assert limit.trim() == 3 * stored[0].size
+    assert not folder.exists()
+
+
+READ_ALL = """
+import sys, time
+from stepscore.episodes.remote import RemoteFile, cache_limit
+
+limit, url, own = cache_limit(), sys.argv[1], int(sys.argv[2])
+limit.in_use_s = 0.25
+largest = 0
+for turn in range(40):
+    number = (turn + own) % 40
+    file = RemoteFile(url, f"{number}.bin", 100_000, "v1")
+    for _ in range(20):
+        try:
+            content = file.fetch_all().read_bytes()
+        except FileNotFoundError:  # on a busy machine, a quarter of a second may pass in between
+            continue
+        break
+    assert content == bytes([number]) * 100_000, f"file {number} is wrong"
+    largest = max(largest, limit.size())
+    time.sleep(0.03)
+print(largest)
+"""
+
+
+def test_two_processes_keep_one_limit_and_read_right(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    for number in range(40):
+        (tmp_path / "store" / f"{number}.bin").write_bytes(bytes([number]) * 100_000)
+    environment = {
+        **os.environ,
+        "STEPSCORE_CACHE": str(tmp_path / "cache"),
+        "STEPSCORE_REMOTE_CACHE_GB": str(300_000 / 1e9),
+    }
+    command = [sys.executable, "-c", READ_ALL, f"file://{(tmp_path / 'store').as_posix()}"]
+    both = [
+        subprocess.Popen([*command, own], env=environment, stdout=subprocess.PIPE, text=True)
+        for own in ("0", "20")
+    ]
+    largest = [int(process.communicate(timeout=120)[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    # Beyond the limit are the files in use: of each process, those of a quarter of a second.
+    assert max(largest) < 3_000_000 < 40 * 100_000
+    limit = CacheLimit(tmp_path / "cache" / "remote", 300_000, in_use_s=0)
+    limit.trim()
+    assert 0 < limit.size() <= 300_000
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "much", "nan", "inf"])

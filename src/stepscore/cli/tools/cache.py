@@ -1,4 +1,4 @@
-"""``stepscore cache``: manage the cache of models' answers."""
+"""``stepscore cache``: manage the cache of models' answers, and what was fetched of recordings on other machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from stepscore._tables import Cell, Column, PrintedTable, TableRow, count_cell, 
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.tables import err, print_result
 
-app = typer.Typer(help="Manage the cache of models' answers: stats, prune, export.", no_args_is_help=True)
+app = typer.Typer(
+    help="Manage the cache of models' answers (stats, prune, export) and fetched recordings.",
+    no_args_is_help=True,
+)
 CachePath = Annotated[
     Path | None, typer.Option("--path", metavar="FILE", help="The cache file, instead of the default one.")
 ]
@@ -60,20 +63,85 @@ def prune(
     everything: Annotated[bool, typer.Option("--all", help="Delete all answers.")] = False,
 ) -> None:
     """Delete answers from the cache. Runs keep theirs in their `calls` table."""
-    from datetime import date
-
     from stepscore.errors import OptionError
     from stepscore.models.calls import CallCache
 
     if model is None and before is None and not everything:
         raise OptionError("Choose what to delete: --model MODEL, --before DATE, or --all.")
     if before is not None:
-        try:
-            date.fromisoformat(before)
-        except ValueError:
-            raise OptionError(f"--before {before}: expected a date such as 2026-01-31.") from None
+        _time_of(before)
     deleted = CallCache(path).prune(model=model, before=before)
     err().print(f"Deleted {deleted} answers.")
+
+
+@app.command()
+def recordings(
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete what was fetched, but for files used in the last minute.")
+    ] = False,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            "--before",
+            metavar="DATE",
+            help="With --clear: only files last used before this date (2026-01-31).",
+        ),
+    ] = None,
+    output_format: FormatName = None,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Print how much is kept of recordings on other machines (the Hub, buckets), or delete it."""
+    from datetime import UTC, datetime
+
+    from stepscore.episodes.remote import cache_limit, fetched_datasets, remove_fetched
+    from stepscore.errors import OptionError
+
+    if before is not None and not clear:
+        raise OptionError("--before is for --clear: stepscore cache recordings --clear --before 2026-01-31")
+    if clear:
+        removed = remove_fetched(None if before is None else _time_of(before))
+        err().print(f"Deleted {removed / 1e6:.1f} MB.")
+        return
+    chosen = chosen_format(output_format, json=json, csv=csv)
+    limit = cache_limit()
+    rows = [
+        {**asdict(row), "used": datetime.fromtimestamp(row.used, UTC).isoformat(timespec="seconds")}
+        for row in fetched_datasets()
+    ]
+    lines = [
+        (
+            text_cell(r["url"]),
+            count_cell(r["files"], "files"),
+            Cell(f"{r['bytes'] / 1e6:.1f} MB", metric="bytes", value=float(r["bytes"])),
+            text_cell(r["used"][:10]),
+        )
+        for r in rows
+    ]
+    columns = tuple(
+        Column(head, left=not place) for place, head in enumerate(("source", "files", "size", "used"))
+    )
+    printed = PrintedTable(f"Recordings in {limit.folder}", columns, tuple(TableRow(line) for line in lines))
+    total = sum(r["bytes"] for r in rows)
+    note = (
+        f"{total / 1e9:.2f} of {limit.limit / 1e9:g} GB (STEPSCORE_REMOTE_CACHE_GB)"
+        if rows
+        else "Nothing is kept."
+    )
+    payload = {"path": str(limit.folder), "limit_bytes": int(limit.limit), "recordings": rows}
+    print_result(chosen, [printed], payload, csv_rows=rows, notes=(note,))
+
+
+def _time_of(day: str) -> float:
+    """Return the beginning of a day, in seconds since 1970."""
+    from datetime import UTC, date, datetime, time
+
+    from stepscore.errors import OptionError
+
+    try:
+        return datetime.combine(date.fromisoformat(day), time(), UTC).timestamp()
+    except ValueError:
+        raise OptionError(f"--before {day}: expected a date such as 2026-01-31.") from None
 
 
 @app.command()

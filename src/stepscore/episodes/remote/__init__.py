@@ -7,9 +7,11 @@ file its footer and the columns that are read. So the readers of local files rea
 copied.
 """
 
+from stepscore.episodes.remote.cache_limit import cache_limit
 from stepscore.episodes.remote.cache_only import cache_only, is_cache_only
 from stepscore.episodes.remote.columns import RemoteImages, RemoteSignals, fetch_columns
 from stepscore.episodes.remote.dataset import RemoteDataset, dataset_folder, remote_dataset
+from stepscore.episodes.remote.fetched import FetchedDataset, fetched_datasets, remove_fetched
 from stepscore.episodes.remote.filesystem import is_url
 from stepscore.episodes.remote.hub import dataset_url
 from stepscore.episodes.remote.hub_cache import snapshot_of
@@ -17,18 +19,22 @@ from stepscore.episodes.remote.ranges import RemoteFile
 from stepscore.episodes.remote.video import RemoteVideo, offline_view
 
 __all__ = [
+    "FetchedDataset",
     "RemoteDataset",
     "RemoteFile",
     "RemoteImages",
     "RemoteSignals",
     "RemoteVideo",
+    "cache_limit",
     "cache_only",
     "dataset_folder",
     "dataset_url",
     "fetch_columns",
+    "fetched_datasets",
     "is_cache_only",
     "is_url",
     "offline_view",
     "remote_dataset",
+    "remove_fetched",
     "snapshot_of",
 ]

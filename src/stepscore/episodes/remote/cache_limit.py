@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +28,7 @@ _CHECK_SHARE = 0.02
 """Share of the limit after which the folder is looked through again, since that takes time itself."""
 
 
-class _Kept(NamedTuple):
+class KeptFile(NamedTuple):
     """A file of which ranges are kept, and when it was last used."""
 
     used: float
@@ -59,11 +61,15 @@ class CacheLimit:
 
     def trim(self) -> int:
         """Remove the files used longest ago until the rest is within the limit; return the bytes removed."""
-        kept = sorted(self._kept())
-        excess = sum(file.size for file in kept) - self.limit
+        kept = sorted(self.kept())
+        return self.remove(kept, sum(file.size for file in kept) - self.limit)
+
+    def remove(self, files: Iterable[KeptFile], enough: float = math.inf) -> int:
+        """Remove files one after the other, none that is in use, until it is enough; return the bytes removed."""
         removed = 0
-        for file in kept:
-            if removed >= excess or self._in_use(file.used):
+        folders: set[Path] = set()
+        for file in files:
+            if removed >= enough:
                 break
             path = file.ranges.with_suffix("")
             with suppress(OSError), locked(path.with_name(f"{path.name}.lock")):
@@ -71,23 +77,35 @@ class CacheLimit:
                     path.unlink()
                     file.ranges.unlink()
                     removed += file.size
+                    folders.add(self.folder / path.relative_to(self.folder).parts[0])
+        for folder in folders:
+            self._remove_rest(folder)
         return removed
+
+    def _remove_rest(self, folder: Path) -> None:
+        """Remove the file list and the empty folders of a dataset of which nothing else is left."""
+        with suppress(OSError):
+            for path in folder.rglob("*"):
+                if path.suffix == ".ranges" or (path.is_file() and self._in_use(path.stat().st_ctime)):
+                    return
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _in_use(self, used: float) -> bool:
         return time.time() - used < self.in_use_s
 
     def size(self) -> int:
         """Return the bytes that are kept."""
-        return sum(file.size for file in self._kept())
+        return sum(file.size for file in self.kept())
 
-    def _kept(self) -> Iterator[_Kept]:
+    def kept(self) -> Iterator[KeptFile]:
+        """Yield the files of which ranges are kept."""
         for folder, _, names in os.walk(self.folder):
             for name in names:
                 path = Path(folder) / name
                 if path.suffix == ".ranges":
                     with suppress(OSError, ValueError, KeyError, TypeError):
                         ranges = json.loads(path.read_text(encoding="utf-8"))["ranges"]
-                        yield _Kept(path.stat().st_mtime, sum(end - start for start, end in ranges), path)
+                        yield KeptFile(path.stat().st_mtime, sum(end - start for start, end in ranges), path)
 
 
 def cache_limit() -> CacheLimit:

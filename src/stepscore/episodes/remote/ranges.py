@@ -36,6 +36,9 @@ REQUEST_BYTES = 1 << 25
 """Most bytes asked for at a time, which are in memory until they are written."""
 
 
+_TRIES = 3
+
+
 def remote_folder(url: str) -> Path:
     """Return the place of a dataset in the user's cache folder."""
     name = PurePosixPath(url).name[:80] or "root"
@@ -94,16 +97,11 @@ class RemoteFile:
         wanted = merged_ranges(ranges, self.size, GAP_BYTES)
         try:
             self._mark_used()
-            missing = missing_ranges(wanted, self._held())
-            if missing:
-                if self.offline or is_cache_only():
-                    raise VideoError(f"{self.url} has not been fetched as far as it is needed.")
-                self._prepare()
-                for parts in _requests(missing):
-                    self._write(parts, self._download(parts))
-                cache_limit().count(sum(end - start for start, end in missing))
+            fetched = self._fetch_missing(wanted)
+            if fetched:
+                cache_limit().count(fetched)
             elif self.size == 0:
-                self._prepare()
+                self._write([], [])
         except OSError as error:
             raise SourceError(
                 f"Cannot write {self._place}: {error.strerror or error}. "
@@ -124,9 +122,11 @@ class RemoteFile:
         return self._place.with_name(f"{self._place.name}.ranges")
 
     def _held(self) -> list[Range]:
-        """Return the ranges that are here; none of another version of the file."""
-        if self._copy() is not None:
-            return [(0, self.size)]
+        """Return the ranges that are on this machine."""
+        return self._written() if self._copy() is None else [(0, self.size)]
+
+    def _written(self) -> list[Range]:
+        """Return the ranges that were fetched; none of another version of the file."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
             if (state["size"], state["tag"]) == (
@@ -145,16 +145,20 @@ class RemoteFile:
             with suppress(OSError), locked(self._lock):
                 os.utime(self._state)
 
-    def _prepare(self) -> None:
-        """Make the local file, as large as the remote one, unless it is there."""
-        self._place.parent.mkdir(parents=True, exist_ok=True)
-        with locked(self._lock):
-            if self._place.exists() and self._held():
-                return
-            with self._place.open("wb") as file:
-                file.truncate(self.size)
-            self._stamp()
-            self._state.unlink(missing_ok=True)
+    def _fetch_missing(self, wanted: Sequence[Range]) -> int:
+        """Fetch what is missing of the ranges; return how many bytes that was."""
+        fetched = 0
+        # Another process may remove the file while a slow store is asked for more of it; then it is begun anew.
+        for _ in range(_TRIES):
+            missing = missing_ranges(wanted, self._held())
+            if not missing:
+                return fetched
+            if self.offline or is_cache_only():
+                raise VideoError(f"{self.url} has not been fetched as far as it is needed.")
+            for parts in _requests(missing):
+                self._write(parts, self._download(parts))
+            fetched += sum(end - start for start, end in missing)
+        return fetched
 
     def _download(self, parts: Sequence[Range]) -> list[bytes]:
         starts, ends = ([part[side] for part in parts] for side in (0, 1))
@@ -178,13 +182,22 @@ class RemoteFile:
         return contents
 
     def _write(self, parts: Sequence[Range], contents: Sequence[bytes]) -> None:
+        """Write ranges into the local file, which is made as large as the remote one unless it is there."""
+        self._place.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._lock):
+            held = self._written()
+            if not held:
+                # A new file: whoever still decodes another version keeps the one that is open.
+                self._state.unlink(missing_ok=True)
+                self._place.unlink(missing_ok=True)
+                with self._place.open("wb") as file:
+                    file.truncate(self.size)
             with self._place.open("r+b") as file:
                 for (start, _), content in zip(parts, contents, strict=True):
                     file.seek(start)
                     file.write(content)
             self._stamp()
-            ranges = merged_ranges([*self._held(), *parts], self.size)
+            ranges = merged_ranges([*held, *parts], self.size)
             write_json(self._state, {"size": self.size, "tag": self.tag, "ranges": ranges}, indent=None)
 
     def _stamp(self) -> None:
