@@ -21,8 +21,6 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pytest
 
-PAGE = 4
-"""Entries in a page of the tree; the Hub has 1,000."""
 SECRET = "hf_secretOfTheTests"
 
 
@@ -53,8 +51,12 @@ class Fault:
 
 @dataclass
 class FakeHub:
-    """Datasets by repo id and commit; ``main`` and other revisions name commits."""
+    """Datasets by repo id and commit; ``main`` and other revisions name commits.
 
+    ``page`` is the number of entries in a page of the tree; the Hub has 1,000.
+    """
+
+    page: int = 4
     address: str = ""
     store: str = ""
     commits: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
@@ -193,14 +195,14 @@ class _Answers(BaseHTTPRequestHandler):
         if not entries:
             self._answer(404, b"", {"X-Error-Code": "EntryNotFound"})
             return
-        start = int(options.get("cursor", 0))
+        start, page = int(options.get("cursor", 0)), self.the_hub.page
         names = sorted(entries)
         headers = {}
-        if start + PAGE < len(names):
+        if start + page < len(names):
             rest_of = "&".join(f"{key}={value}" for key, value in options.items() if key != "cursor")
             path = urlsplit(self.path).path
-            headers["Link"] = f'<{self.the_hub.address}{path}?{rest_of}&cursor={start + PAGE}>; rel="next"'
-        self._json([entries[name] for name in names[start : start + PAGE]], headers)
+            headers["Link"] = f'<{self.the_hub.address}{path}?{rest_of}&cursor={start + page}>; rel="next"'
+        self._json([entries[name] for name in names[start : start + page]], headers)
 
     def _resolve(self, repo_id: str, revision: str, path: str, fault: Fault | None) -> None:
         commit = self._commit(repo_id, revision)
@@ -245,23 +247,22 @@ class _Answers(BaseHTTPRequestHandler):
         )
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str], fault: Fault | None = None) -> None:
+        part = body if fault is None or fault.cut_after < 0 else body[: fault.cut_after]
+        if self.command == "HEAD":
+            part = b""
+        got, path = self.headers, urlsplit(self.path).path
+        asked = Asked(
+            *(self.server_name, self.command, path, got.get("Range", ""), got.get("Authorization", "")),
+            *(status, len(part)),
+        )
+        with self.the_hub.lock:  # before anything is sent: whoever has the answer may look at once
+            self.the_hub.asked.append(asked)
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        part = body if fault is None or fault.cut_after < 0 else body[: fault.cut_after]
-        if self.command == "HEAD":
-            part = b""
         self.close_connection = self.close_connection or (len(part) < len(body) and self.command != "HEAD")
-        with self.the_hub.lock:
-            got = self.headers
-            self.the_hub.asked.append(
-                Asked(
-                    *(self.server_name, self.command, urlsplit(self.path).path, got.get("Range", "")),
-                    *(got.get("Authorization", ""), status, len(part)),
-                )
-            )
         self.wfile.write(part)
 
 
