@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 Frames = NDArray[np.uint8]
 
 SuccessMode = Literal["ever", "holds"]

@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscore.episodes import Episode, Label, Labels, open_episodes
+from stepscore.episodes.labels import LABEL_TOLERANCE_S
+from stepscore.episodes.perturbations import length_matching
 from stepscore.episodes.perturbations.antonyms import OPPOSITES
 from stepscore.episodes.perturbations.length_matching import length_auc, match_lengths
 from stepscore.episodes.perturbations.perturb import PERTURBATIONS
@@ -174,6 +176,43 @@ def naive_most_pairs(won: list[int], lost: list[int]) -> int:
             if all(s <= f for s, f in zip(chosen, sorted(lost)[-size:], strict=True)):
                 return size
     return 0
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 10)), max_size=3)
+
+
+@settings(max_examples=100)
+@given(spans=SPANS, mode=st.sampled_from(["ever", "holds"]), fps=st.sampled_from([3.0, 10.0, 29.97]))
+def test_a_failure_fits_the_lengths_that_a_look_at_every_frame_finds(
+    spans: list[tuple[int, int]], mode: str, fps: float
+) -> None:
+    rows = [Label("success", mode, start / 10, (start + n) / 10, 1.0) for start, n in spans]
+    labels = Labels((*rows, Label("success", mode, value=0.0)))
+    one = length_matching._rollout(rollout("l", 50, labels, fps=fps))
+    lengths = np.concatenate([np.arange(1, 60) / 10.0, np.arange(1, 55) / fps, [0.0, 1e6, 2.5 / fps]])
+    assert one.fails_at(lengths).tolist() == [naive_fails_at(one, length_s) for length_s in lengths]
+
+
+def naive_fails_at(one: length_matching._Rollout, length_s: float) -> bool:
+    """Look for the nearest frame among all, and ask for the verdict there."""
+    last = one.last_frame(length_s)
+    if abs(one.times[last] + one.frame_s - length_s) > one.frame_s / 2 + LABEL_TOLERANCE_S:
+        return False
+    return last == len(one.times) - 1 or one.truth.at_end(one.mode, one.times[last]) is False
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_task_is_matched_in_parts_with_hardly_a_pair_less(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_episodes = list(stop_after_success(seed, tasks=2, per_task=600))
+    whole = match_lengths(given_episodes)
+    monkeypatch.setattr(length_matching, "MOST_AT_ONCE", 1_000)
+    parts = match_lengths(given_episodes)
+    assert parts.pairs != whole.pairs
+    assert 0.98 * len(whole.pairs) <= len(parts.pairs) <= len(whole.pairs)
+    assert len({name for pair in parts.pairs for name in pair}) == len(parts.episodes)
+    assert length_auc(parts.episodes) == pytest.approx(0.5)
 
 
 def test_length_alone_is_unknown_where_there_is_one_outcome() -> None:

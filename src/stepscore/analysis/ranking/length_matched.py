@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -94,7 +95,13 @@ def _episode(number: int, row: EpisodeRow, timing: _Timing) -> Episode:
 
 def _timing(row: EpisodeRow, sampled: FloatArray) -> _Timing | None:
     if row["n_frames"] and row["fps"]:
-        return _Timing(np.arange(row["n_frames"]) / row["fps"], 1.0 / row["fps"])
+        return _timing_of(row["n_frames"], row["fps"])
     if len(sampled) < 2:
         return None
     return _Timing(sampled, float(np.median(np.diff(sampled))))
+
+
+@lru_cache(maxsize=4096)
+def _timing_of(n_frames: int, fps: float) -> _Timing:
+    """Return the timing of so many frames; once for the many episodes of one length."""
+    return _Timing(np.arange(n_frames) / fps, 1.0 / fps)

@@ -20,8 +20,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from stepscore.episodes.labels.labels import Label, Labels
-from stepscore.types import SuccessMode
+from stepscore.types import BoolArray, FloatArray, SuccessMode
 
 POTENTIAL = "potential"
 """Name of the progress labels that are 1 exactly where the task's success is true."""
@@ -64,6 +66,14 @@ class Truth:
     def at_end(self, mode: SuccessMode, last_s: float) -> bool | None:
         """Return the verdict on an episode whose last frame is at ``last_s``."""
         return self.happened(last_s) if mode == "ever" else self.held(last_s)
+
+    def is_false_at_end(self, mode: SuccessMode, lasts_s: FloatArray) -> BoolArray:
+        """Return for each last frame whether the verdict on an episode that ends with it is known to be no."""
+        at = (np.asarray(lasts_s, dtype=np.float64) + LABEL_TOLERANCE_S)[:, None]
+        spans = np.array([*self.true, *self.unknown], dtype=np.float64).reshape(-1, 2)
+        after = spans[:, 0] <= at
+        covered = after if mode == "ever" else after & (at < spans[:, 1])
+        return np.asarray(~covered.any(axis=1))
 
 
 def success_truth(labels: Labels, last_s: float) -> Truth:

@@ -22,7 +22,13 @@ from stepscore.episodes.labels.label_intervals import LABEL_TOLERANCE_S, Truth, 
 from stepscore.episodes.perturbations.perturb import cut
 from stepscore.errors import EpisodeError
 from stepscore.metrics import roc_auc
-from stepscore.types import FloatArray, SuccessMode
+from stepscore.types import BoolArray, FloatArray, SuccessMode
+
+MOST_AT_ONCE = 4_000_000
+"""Most pairs of a success and a failure of one task among which a maximum matching is looked for."""
+
+ROUNDS = 4
+"""How often what is left over of a larger task is matched again."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,21 @@ class _Rollout:
         """Return the frame to end with so that the duration is nearest to ``length_s``."""
         return int(np.argmin(np.abs(self.times + self.frame_s - length_s)))
 
-    def fails_at(self, length_s: float) -> bool:
-        """Return whether it lasts that long, to half a frame, and is known to be a failure when it ends there."""
-        last = self.last_frame(length_s)
-        if abs(self.times[last] + self.frame_s - length_s) > self.frame_s / 2 + LABEL_TOLERANCE_S:
-            return False
-        return last == len(self.times) - 1 or self.truth.at_end(self.mode, self.times[last]) is False
+    def fails_at(self, lengths_s: FloatArray) -> BoolArray:
+        """Return whether it lasts that long, to half a frame, and is known to be a failure when it ends there.
+
+        Args:
+            lengths_s: Any number of lengths.
+        """
+        ends = self.times + self.frame_s
+        after = np.minimum(np.searchsorted(ends, lengths_s), len(ends) - 1)
+        before = np.maximum(after - 1, 0)
+        nearer = np.abs(ends[before] - lengths_s) <= np.abs(ends[after] - lengths_s)
+        last = np.searchsorted(ends, ends[np.where(nearer, before, after)])  # the first of frames at one time
+        found = np.abs(ends[last] - lengths_s) <= self.frame_s / 2 + LABEL_TOLERANCE_S
+        inside = np.flatnonzero(found & (last < len(ends) - 1))
+        found[inside] = self.truth.is_false_at_end(self.mode, self.times[last[inside]])
+        return found
 
     def cut_to(self, length_s: float) -> Episode:
         """Return the episode, cut to the frame nearest to ``length_s``; itself where that is its last."""
@@ -82,10 +97,11 @@ def match_lengths(episodes: Iterable[Episode], *, seed: int = 0) -> LengthMatche
     """Pair successes with failures of the same task and length; read headers, no frames.
 
     As many pairs are made as the task's lengths and labels allow (a maximum matching); which of several
-    possible ones depends on the ids and ``seed`` alone. Successes are never cut. A failure is cut only where
-    its labels state that it is a failure when it ends there: one that had succeeded for a while is not cut
-    inside that time, and one of which only the end is known (``holds``, without spans or potential) is not
-    cut at all. Label it ``ever`` = 0 if it never succeeded.
+    possible ones depends on the ids and ``seed`` alone. A task with more than :data:`MOST_AT_ONCE` pairs of a
+    success and a failure to choose from is matched in parts, which may make a few pairs fewer. Successes are
+    never cut. A failure is cut only where its labels state that it is a failure when it ends there: one that
+    had succeeded for a while is not cut inside that time, and one of which only the end is known (``holds``,
+    without spans or potential) is not cut at all. Label it ``ever`` = 0 if it never succeeded.
 
     Args:
         episodes: Episodes with success labels. The task is ``task``, else the instruction.
@@ -130,16 +146,46 @@ def _rollout(episode: Episode) -> _Rollout:
 
 
 def _matching(rollouts: Sequence[_Rollout], seed: int) -> list[tuple[_Rollout, _Rollout]]:
-    """Return the most pairs of a success and a failure that can be cut to its length."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import maximum_bipartite_matching
+    """Return the most pairs of a success and a failure that can be cut to its length.
 
+    What is drawn by the seed is in random order, so that neighbours are a sample of the task: of a large task each
+    part is matched by itself, then what is left over once more.
+    """
     drawn = sorted(rollouts, key=lambda r: hashlib.sha256(f"{seed}\0{r.episode.id}".encode()).digest())
     successes = [r for r in drawn if r.episode.labels.success]
     failures = [r for r in drawn if not r.episode.labels.success]
+    found: list[tuple[_Rollout, _Rollout]] = []
+    for _ in range(ROUNDS):
+        parts = math.ceil(math.sqrt(len(successes) * len(failures) / MOST_AT_ONCE))
+        some = [
+            pair
+            for part in range(parts)
+            for pair in _maximum_matching(_part(successes, part, parts), _part(failures, part, parts))
+        ]
+        found += some
+        if parts <= 1 or not some:
+            break
+        used = {rollout.episode.id for pair in some for rollout in pair}
+        successes, failures = (
+            [rollout for rollout in side if rollout.episode.id not in used] for side in (successes, failures)
+        )
+    return found
+
+
+def _part(rollouts: Sequence[_Rollout], part: int, parts: int) -> Sequence[_Rollout]:
+    return rollouts[part * len(rollouts) // parts : (part + 1) * len(rollouts) // parts]
+
+
+def _maximum_matching(
+    successes: Sequence[_Rollout], failures: Sequence[_Rollout]
+) -> list[tuple[_Rollout, _Rollout]]:
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
     if not successes or not failures:
         return []
-    fits = np.array([[f.fails_at(s.duration_s) for f in failures] for s in successes])
+    lengths, code = np.unique([s.duration_s for s in successes], return_inverse=True)
+    fits = np.array([f.fails_at(lengths) for f in failures]).T[code]
     partner = maximum_bipartite_matching(csr_matrix(fits), perm_type="column")
     return [(successes[i], failures[j]) for i, j in enumerate(partner) if j >= 0]
 
