@@ -17,6 +17,10 @@ from stepscore.errors import OptionError
 from stepscore.metrics.validation import SLACK, known_pairs, series
 from stepscore.types import FloatArray, IntArray
 
+_SCALES_AT_ONCE = 64
+_MOST_COMPARED = 256
+_BEFORE = np.triu(np.ones((_MOST_COMPARED, _MOST_COMPARED), dtype=bool), 1)  # i < j
+
 
 def voc(values: ArrayLike, order: ArrayLike | None = None, *, tolerance: float = 0.0) -> float:
     """Return the value-order correlation: Spearman's rank correlation of values with their order in time.
@@ -153,13 +157,18 @@ def epr(progress: ArrayLike, *, threshold: float = 0.5, finest: int = 1000) -> f
             "Set values outside it to NaN, or clip them if that is intended."
         )
 
-    def share_in_use(delta: float) -> float:
-        # Sorted values have sorted bins, so distinct bins are counted where the bin changes.
-        return delta * (1 + np.count_nonzero(np.diff(np.floor(known / delta))))
-
     # n values fill at most n bins; one bin of width 1 is always filled, so some k is found.
     start = min(finest, math.floor(len(known) / threshold) + 1)
-    return math.log2(next(k for k in range(start, 0, -1) if share_in_use(1.0 / k) >= threshold))
+    while True:
+        tried = np.arange(start, max(0, start - _SCALES_AT_ONCE), -1)
+        delta = 1.0 / tried
+        # Sorted values have sorted bins, so distinct bins are counted where the bin changes.
+        bins = np.floor(known / delta[:, None])
+        in_use = delta * (1 + np.count_nonzero(bins[:, 1:] != bins[:, :-1], axis=1))
+        fine_enough = np.flatnonzero(in_use >= threshold)
+        if len(fine_enough):
+            return math.log2(tried[fine_enough[0]])
+        start -= _SCALES_AT_ONCE
 
 
 def _pearson(x: FloatArray, y: FloatArray) -> float:
@@ -170,7 +179,9 @@ def _pearson(x: FloatArray, y: FloatArray) -> float:
 
 
 def _tied_pairs(codes: IntArray) -> int:
-    counts = np.unique(codes, return_counts=True)[1].astype(np.int64)
+    ordered = np.sort(codes)
+    edges = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1], [True])))
+    counts = np.diff(edges)
     return int(np.sum(counts * (counts - 1) // 2))
 
 
@@ -178,8 +189,11 @@ def _inversions(codes: IntArray) -> int:
     """Count the pairs i < j with codes[i] > codes[j], for codes of at least 0.
 
     Two codes differ first at one bit; the larger has it set. So for each bit, among codes equal in all
-    higher bits and in their original order, every set bit before an unset one is an inversion.
+    higher bits and in their original order, every set bit before an unset one is an inversion. Of few codes
+    all pairs are compared, which is faster.
     """
+    if len(codes) <= _MOST_COMPARED:
+        return int(np.count_nonzero((codes[:, None] > codes) & _BEFORE[: len(codes), : len(codes)]))
     total = 0
     for bit in range(int(codes.max()).bit_length()):
         higher = codes >> (bit + 1)
