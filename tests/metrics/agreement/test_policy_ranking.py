@@ -9,7 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from stepscore.errors import OptionError
 from stepscore.metrics import cohen_kappa
-from stepscore.metrics.agreement import rank_policies
+from stepscore.metrics.agreement import policy_ranking, rank_policies
 
 
 def rollouts(
@@ -75,6 +75,24 @@ def test_unknown_answers_and_a_single_policy_are_left_out() -> None:
     assert "too few" in few.same_best.method
     with pytest.raises(OptionError, match="policies for"):
         rank_policies(["a"], [1, 0], [1, 0])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_large_sample_is_drawn_alike_and_added_up_otherwise(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies, answers, labels = rollouts(5, [0.5, 0.51, 0.53], 0.3, scenes=200)
+    rng = np.random.default_rng(6)
+    if not whole:
+        answers, labels = (np.clip(v + rng.normal(0, 0.1, len(v)), 0, 1) for v in (answers, labels))
+    scenes, tasks = [i % 200 // 2 for i in range(600)], [f"t{i % 3}" for i in range(600)]
+    drawn = rank_policies(policies, answers, labels, clusters=scenes, strata=tasks)
+    monkeypatch.setattr(policy_ranking, "is_large", lambda *_: True)
+    added = rank_policies(policies, answers, labels, clusters=scenes, strata=tasks)
+    assert drawn is not None
+    assert added is not None
+    for name in ("tau", "same_best", "same_order"):
+        assert getattr(added, name) == getattr(drawn, name)
 
 
 def test_kappa_is_that_of_scikit_learn_and_unknown_for_one_class() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from stepscore.metrics import balanced_accuracy, cohen_kappa, f1, mcc
 from stepscore.metrics.stats import (
     Stratum,
     bootstrap,
     compare_paired,
     compare_unpaired,
+    influence_by_kind,
     mean_estimate,
     permutation_test,
     sign_flip_test,
@@ -123,6 +126,70 @@ def test_another_statistic_takes_few_evaluations_and_states_its_monte_carlo_erro
     centred = values - values.mean()
     error = math.sqrt((np.mean(centred**4) - np.var(values) ** 2) / (4 * np.var(values) * 6_000))
     assert (found.hi - found.lo) / 2 == pytest.approx(1.96 * error, rel=0.15)
+
+
+def answers_and_labels(n: int, seed: int = 2) -> tuple[FloatArray, FloatArray, list[str], list[int]]:
+    """Answers that are right more often in some scenes than in others, of four tasks, with their scenes."""
+    rng = np.random.default_rng(seed)
+    scene = np.arange(n) // 3
+    easy = rng.uniform(0.55, 0.95, scene.max() + 1)[scene]
+    labels = (rng.random(n) < 0.3).astype(np.float64)
+    answers = np.where(rng.random(n) < easy, labels, 1 - labels)
+    return answers, labels, [TASKS[s % 4] for s in scene], scene.tolist()
+
+
+@pytest.mark.parametrize("func", [balanced_accuracy, mcc, f1, cohen_kappa])
+def test_the_error_of_a_smooth_statistic_is_that_of_its_resamples(func: Callable[..., float]) -> None:
+    answers, labels, tasks, scenes = answers_and_labels(6_000)
+    found = statistic_estimate(
+        func, (answers, labels), strata=tasks, clusters=scenes, influence=influence_by_kind(func)
+    )
+    sample = draw_sample(answers, labels, clusters=scenes, strata=tasks)
+    drawn = bootstrap.statistic_replicates(func, sample, 1_000, seed=1)
+    assert found.method == "linearised t 95% (no resampling)"
+    assert found.value == func(answers, labels)
+    # The standard deviation of 1,000 draws has an error of 2.2 %.
+    assert (found.hi - found.lo) / 2 / 1.961 == pytest.approx(np.std(drawn, ddof=1), rel=0.08)
+
+
+def test_an_influence_takes_two_evaluations_for_each_kind_of_episode() -> None:
+    calls = 0
+
+    def counted(answers: FloatArray, labels: FloatArray) -> float:
+        nonlocal calls
+        calls += 1
+        return f1(answers, labels)
+
+    answers, labels, *_ = answers_and_labels(6_000)
+    statistic_estimate(counted, (answers, labels), influence=influence_by_kind(counted))
+    assert calls == 1 + 2 * 4
+
+
+def test_a_statistic_that_does_not_change_has_no_interval() -> None:
+    _, labels, *_ = answers_and_labels(6_000)
+    for func, value in ((balanced_accuracy, 0.5), (mcc, 0.0), (cohen_kappa, 0.0)):
+        found = statistic_estimate(func, (np.ones(6_000), labels), influence=influence_by_kind(func))
+        assert (found.value, found.method) == (value, "no variation")
+
+
+def test_a_smooth_statistic_that_few_episodes_carry_is_resampled() -> None:
+    labels = np.zeros(6_000)
+    labels[:20] = 1.0
+    answers = np.r_[np.arange(20) % 2, np.zeros(5_980)].astype(np.float64)
+    for shown in (labels, np.r_[1.0, np.zeros(5_999)]):  # without the only success it is undefined
+        found = statistic_estimate(
+            balanced_accuracy, (answers, shown), influence=influence_by_kind(balanced_accuracy)
+        )
+        assert "resamples" in found.method
+
+
+def test_smaller_samples_do_not_ask_for_an_influence() -> None:
+    def never(*_: FloatArray) -> FloatArray:
+        raise AssertionError
+
+    answers, labels, *_ = answers_and_labels(300)
+    found = statistic_estimate(f1, (answers, labels), influence=never)
+    assert found == statistic_estimate(f1, (answers, labels))
 
 
 def test_few_clusters_are_not_a_large_sample_however_many_episodes_they_hold() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscore.metrics import average_ranks
 from stepscore.metrics.stats import statistic_estimate
-from stepscore.types import Estimate, FloatArray
+from stepscore.types import Estimate, FloatArray, IntArray
 
 
 def auc_estimate(
@@ -33,7 +33,9 @@ def auc_estimate(
     codes = {task: code for code, task in enumerate(dict.fromkeys(tasks))}
     task_codes = np.array([codes[task] if within_tasks else 0 for task in tasks], dtype=np.float64)
     columns = (_ranks(scores), labels, task_codes)
-    return statistic_estimate(auc_within_tasks, columns, clusters=scenes, strata=tasks)
+    return statistic_estimate(
+        auc_within_tasks, columns, clusters=scenes, strata=tasks, influence=auc_influence
+    )
 
 
 def auc_within_tasks(scores: FloatArray, labels: FloatArray, tasks: FloatArray) -> float:
@@ -44,17 +46,47 @@ def auc_within_tasks(scores: FloatArray, labels: FloatArray, tasks: FloatArray) 
         labels: 1 or 0.
         tasks: The task of each as a whole number.
     """
-    # Scores lie within half a step of their task's number: one ranking orders every task's episodes apart.
-    ranks = average_ranks(tasks + scores)
-    codes = tasks.astype(np.int64)
-    counts = np.bincount(codes)
-    ranks -= (np.cumsum(counts) - counts)[codes]
+    ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)
     pairs = float(np.sum(positives * (counts - positives)))
     if not pairs:
         return math.nan
     won = float(np.sum(ranks * labels) - np.sum(positives * (positives + 1)) / 2)
     return won / pairs
+
+
+def auc_influence(scores: FloatArray, labels: FloatArray, tasks: FloatArray) -> FloatArray:
+    """Return how much :func:`auc_within_tasks` changes with the weight of each episode, at weight 1.
+
+    ``(placement - AUC m) / pairs``: an episode's placement is the number of its m opposites in the task that it is on
+    the right side of, ties half (DeLong, DeLong and Clarke-Pearson 1988).
+
+    Args:
+        scores: As there.
+        labels: As there; both outcomes in at least one task.
+        tasks: As there.
+    """
+    ranks, codes, counts = _ranks_in_tasks(scores, tasks)
+    positives = np.bincount(codes, weights=labels)
+    opposites = np.where(labels == 1, (counts - positives)[codes], positives[codes])
+    below = np.empty(len(ranks))
+    for outcome in (0.0, 1.0):
+        own = labels == outcome
+        below[own] = ranks[own] - _ranks_in_tasks(scores[own], tasks[own])[0]
+    placement = np.where(labels == 1, below, opposites - below)
+    pairs = float(np.sum(positives * (counts - positives)))
+    auc = float(np.sum(placement[labels == 1])) / pairs
+    return np.asarray((placement - auc * opposites) / pairs)
+
+
+def _ranks_in_tasks(scores: FloatArray, tasks: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return the rank of each episode among those of its task, its task's code, and the episodes of each task."""
+    # Scores lie within half a step of their task's number: one ranking orders every task's episodes apart.
+    ranks = average_ranks(tasks + scores)
+    codes = tasks.astype(np.int64)
+    counts = np.bincount(codes)
+    ranks -= (np.cumsum(counts) - counts)[codes]
+    return ranks, codes, counts
 
 
 def _ranks(scores: FloatArray) -> FloatArray:

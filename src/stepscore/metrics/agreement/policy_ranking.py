@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.bootstrap import RESAMPLES, batches, resample_units
 from stepscore.metrics.stats.intervals import MAX_UNDEFINED, too_small
+from stepscore.metrics.stats.large_samples import is_large
 from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, pool_lonely
 from stepscore.metrics.validation import same_length, series
-from stepscore.types import Estimate, FloatArray
+from stepscore.types import Estimate, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,24 @@ def _replicates(
     found = []
     for size in batches(resamples, sample.units * totals[0].shape[1]):
         units = resample_units(stratum, size, rng)
-        counts, judged, labelled = (each[units].sum(axis=1) for each in totals)
+        counts, judged, labelled = _drawn_totals(totals, units, large=is_large(sample.n, sample.units))
         n = np.where(counts > 0, counts, np.nan)
         found.append((judged / n, labelled / n))
     return found
+
+
+def _drawn_totals(
+    totals: tuple[FloatArray, FloatArray, FloatArray], units: IntArray, *, large: bool
+) -> tuple[FloatArray, ...]:
+    """Return the totals over the units drawn, shape (resamples, p) each.
+
+    Of a large sample, how often each unit was drawn times its total: the same draws and, but for the order of
+    additions, the same sums, in a tenth of the time.
+    """
+    if not large:
+        return tuple(each[units].sum(axis=1) for each in totals)
+    times = np.array([np.bincount(row, minlength=len(totals[0])) for row in units], dtype=np.float64)
+    return tuple(times @ each for each in totals)
 
 
 def _signs(rates: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from stepscore.metrics.stats.comparison import compare_samples
 from stepscore.metrics.stats.comparison_result import Comparison
 from stepscore.metrics.stats.intervals import mean_estimate, rate_estimate, statistic_estimate
+from stepscore.metrics.stats.large_samples import influence_by_kind
 from stepscore.metrics.stats.paired import compare_paired
 from stepscore.metrics.stats.rate_intervals import clopper_pearson_interval, wilson_interval
 from stepscore.metrics.stats.sample import GroupLabels
@@ -27,6 +28,7 @@ __all__ = [
     "compare_paired",
     "compare_samples",
     "compare_unpaired",
+    "influence_by_kind",
     "mcnemar_test",
     "mean_estimate",
     "permutation_test",

@@ -6,8 +6,9 @@
 | mean | stratified BCa bootstrap | cluster-robust t |
 | other | stratified BCa bootstrap | clustered BCa bootstrap |
 
-Of 5,000 episodes or more, the BCa interval of a mean is computed without resampling and the error of any other
-statistic is that of fewer resamples; see :mod:`stepscore.metrics.stats.large_samples`.
+Of 5,000 episodes or more, the BCa interval of a mean is computed without resampling, and so is the error of another
+statistic whose influence is given; that of any other is of fewer resamples
+(:mod:`stepscore.metrics.stats.large_samples`).
 Where a sample is too small, or shows no variation, the ends are NaN and ``method`` states why.
 How often each interval covers the truth is measured in docs/methods/intervals.md.
 """
@@ -25,9 +26,11 @@ from stepscore.errors import OptionError
 from stepscore.metrics.stats import bootstrap
 from stepscore.metrics.stats.large_samples import (
     LARGE_RESAMPLES,
+    Influence,
     cornish_fisher_bca,
     is_large,
     linear_is_large,
+    linearised_error,
 )
 from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
 from stepscore.metrics.stats.rate_intervals import (
@@ -144,6 +147,7 @@ def statistic_estimate(
     *,
     clusters: GroupLabels | None = None,
     strata: GroupLabels | None = None,
+    influence: Influence | None = None,
     level: float = 0.95,
     resamples: int = bootstrap.RESAMPLES,
     seed: int = 0,
@@ -157,6 +161,8 @@ def statistic_estimate(
             any column is left out and counted against coverage.
         clusters: A label per episode; see :func:`rate_estimate`.
         strata: A label per episode, resampled within.
+        influence: Takes the same columns and returns how much a smooth ``func`` changes with the weight of each
+            episode, at weight 1: what a large sample has its error from, without resampling.
         level: Nominal coverage.
         resamples: Bootstrap replicates.
         seed: Seed of the bootstrap.
@@ -178,6 +184,9 @@ def statistic_estimate(
     if note:
         return _estimate(sample, value, NO_INTERVAL, note)
     large = is_large(sample.n, sample.units)
+    error = linearised_error(sample, value, influence) if large and influence is not None else None
+    if error is not None:
+        return _linearised_estimate(sample, value, error, level)
     resamples = min(resamples, LARGE_RESAMPLES) if large else resamples
     drawn = bootstrap.statistic_replicates(func, sample, resamples, seed)
     replicates = drawn[np.isfinite(drawn)]
@@ -186,12 +195,27 @@ def statistic_estimate(
         return _estimate(sample, value, NO_INTERVAL, f"undefined on {undefined} of {resamples} resamples")
     if np.ptp(replicates) <= 1e-12 * np.max(np.abs(replicates)):
         return _estimate(sample, value, NO_INTERVAL, "no variation")
-    df = sample.units - len(np.unique(pool_lonely(sample.stratum)))
+    df = _degrees_of_freedom(sample)
     if large:
         return _estimate(sample, value, *_large_interval(value, replicates, df, level, seed, undefined))
     acceleration = bootstrap.statistic_acceleration(func, sample)
     ends = bootstrap.bca_interval(value, replicates, acceleration=acceleration, df=df, level=level)
     return _estimate(sample, value, *_bca_note(ends, level, resamples, seed, undefined))
+
+
+def _degrees_of_freedom(sample: Sample) -> int:
+    return sample.units - len(np.unique(pool_lonely(sample.stratum)))
+
+
+def _linearised_estimate(sample: Sample, value: float, error: float, level: float) -> Estimate:
+    """Return ``value +- t SE`` of a large sample with a standard error that took no resampling."""
+    from scipy.special import stdtrit
+
+    if not error:
+        return _estimate(sample, value, NO_INTERVAL, "no variation")
+    half = float(stdtrit(_degrees_of_freedom(sample), (1 + level) / 2)) * error
+    method = f"linearised t {percent_of(level)} (no resampling)"
+    return _estimate(sample, value, (value - half, value + half), method)
 
 
 def _large_interval(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,7 +51,7 @@ class Sample:
         """Independent units among them."""
         return len(self.stratum)
 
-    @property
+    @cached_property
     def sizes(self) -> IntArray:
         """Episodes in each unit."""
         return np.bincount(self.unit, minlength=self.units).astype(np.int64)
