@@ -6,6 +6,7 @@ source for tables, report, filters and audits. It reads runs and asks no model.
 
 from stepscore.analysis.against_labels import Abstention, PolicyAgreement, abstention
 from stepscore.analysis.agreement import Agreement, JudgeAgreement, judge_agreement
+from stepscore.analysis.answers import JudgeAnswer, judge_answers
 from stepscore.analysis.baselines import BaselineResult, agreement_with_baselines, measure_baselines
 from stepscore.analysis.calibration import CalibrationResult, calibrate
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
@@ -73,6 +74,7 @@ __all__ = [
     "GroupComparison",
     "GroupEstimate",
     "JudgeAgreement",
+    "JudgeAnswer",
     "JudgeTrust",
     "Opening",
     "PolicyAgreement",
@@ -99,6 +101,7 @@ __all__ = [
     "first_failures",
     "grouped_estimates",
     "judge_agreement",
+    "judge_answers",
     "judge_trust",
     "measure",
     "measure_baselines",

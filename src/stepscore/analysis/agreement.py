@@ -7,6 +7,7 @@ good a policy is.
 from __future__ import annotations
 
 import json
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
 from stepscore.analysis.ranking import score_ranking
 from stepscore.analysis.subgoals import verdict_rows
 from stepscore.metrics import Confusion, balanced_accuracy, cohen_kappa, confusion, f1, mcc
-from stepscore.metrics.stats import rate_estimate, statistic_estimate
+from stepscore.metrics.stats import influence_by_kind, rate_estimate, statistic_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
@@ -153,7 +154,8 @@ def judge_agreement(
     opened = [runs] if isinstance(runs, Run) else list(runs)
     for run in opened:
         on_success = success_agreement(run.judge, measure_episodes(run, held_out=held_out), by)
-        agreements += [*on_success.agreements, *subgoal_agreement(run)]
+        agreements += on_success.agreements
+        agreements += [question.agreement(run.judge) for question in subgoal_questions(run)]
         ranking += on_success.ranking
     return JudgeAgreement(tuple(agreements), tuple(ranking), judge_costs(opened))
 
@@ -182,32 +184,62 @@ def success_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = (
     return JudgeAgreement(tuple(agreements), tuple(ranking), ())
 
 
-def subgoal_agreement(
-    run: Run, *, always_yes: bool = False, only: Collection[str] | None = None
-) -> list[Agreement]:
-    """Return one agreement per task and subgoal that is both judged and labelled.
+@dataclass(frozen=True)
+class SubgoalQuestion:
+    """Whether episodes of a task reached a subgoal, by judge and by label.
+
+    Attributes:
+        question: The subgoal with its task.
+        answers: By judge: 1, 0 or NaN of each episode.
+        labels: By label.
+        episodes: The episodes' rows: task and scene.
+    """
+
+    question: str
+    answers: FloatArray
+    labels: FloatArray
+    episodes: Sequence[EpisodeRow]
+
+    def agreement(self, judge: str, *, always_yes: bool = False) -> Agreement:
+        """Compare the answers with the labels.
+
+        Args:
+            judge: Who answered.
+            always_yes: Compare the answer yes to every subgoal in place of the judge's: the constant beside it.
+        """
+        said = np.ones(len(self.answers)) if always_yes else self.answers
+        return agreement(judge, self.question, said, self.labels, self.episodes, {})
+
+
+def subgoal_questions(run: Run, *, only: Collection[str] | None = None) -> list[SubgoalQuestion]:
+    """Return a question per task and subgoal that is both judged and labelled.
 
     Args:
         run: The run.
-        always_yes: Compare the answer yes to every subgoal in place of the judge's: the constant beside it.
         only: Ids of the episodes to compare; all if not given.
     """
-    rows: dict[tuple[str, str], dict[str, tuple[EpisodeRow, dict[str, float]]]] = defaultdict(dict)
+    places: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    known: dict[tuple[str, str], Mapping[str, array[float]]] = {}
+    members: dict[str, EpisodeRow] = {}
     for episode, names, source, row in verdict_rows(run):
-        if only is not None and episode["episode_id"] not in only:
+        episode_id = episode["episode_id"]
+        if only is not None and episode_id not in only:
             continue
+        members.setdefault(episode_id, {name: episode[name] for name in ("pair", "task", "instruction")})
         for name, value in zip(names, row, strict=True):
-            known = rows[str(episode["task"]), name].setdefault(episode["episode_id"], (episode, {}))[1]
-            known[source] = float(value)
-    agreements = []
-    for (task, name), episodes in sorted(rows.items()):
-        labels = np.array([known.get("label", np.nan) for _, known in episodes.values()])
-        answers = np.array([known.get("judge", np.nan) for _, known in episodes.values()])
+            key = str(episode["task"]), name
+            columns = known.setdefault(key, {"judge": array("d"), "label": array("d")})
+            place = places[key].setdefault(episode_id, len(places[key]))
+            for column in columns.values():
+                column.extend([np.nan] * (place + 1 - len(column)))
+            columns[source][place] = float(value)
+    found = []
+    for (task, name), columns in sorted(known.items()):
+        answers, labels = (np.array(columns[source], dtype=np.float64) for source in ("judge", "label"))
         if np.any(~np.isnan(labels)) and np.any(~np.isnan(answers)):
-            said = np.ones(len(answers)) if always_yes else answers
-            members = [episode for episode, _ in episodes.values()]
-            agreements.append(agreement(run.judge, f"{task}: {name}", said, labels, members, {}))
-    return agreements
+            rows = [members[episode_id] for episode_id in places[task, name]]
+            found.append(SubgoalQuestion(f"{task}: {name}", answers, labels, rows))
+    return found
 
 
 def agreement(
@@ -238,7 +270,9 @@ def agreement(
         return rate_estimate(outcomes[chosen], **_resampling(members))
 
     def over_all(func: Callable[..., float]) -> Estimate:
-        return statistic_estimate(func, (answers, labels), **_resampling(rows))
+        return statistic_estimate(
+            func, (answers, labels), influence=influence_by_kind(func), **_resampling(rows)
+        )
 
     return Agreement(
         judge,

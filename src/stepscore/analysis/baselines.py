@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from stepscore.analysis.agreement import (
     Agreement,
     JudgeAgreement,
     judge_costs,
-    subgoal_agreement,
+    subgoal_questions,
     success_agreement,
 )
 from stepscore.analysis.episode_metrics import (
@@ -61,6 +61,7 @@ def agreement_with_baselines(
     *,
     held_out: bool = False,
     only: Collection[str] | None = None,
+    measured: EpisodeMetrics | None = None,
     watch: Watch[Any] = unwatched,
 ) -> JudgeAgreement:
     """Compare each run's judge with labels, and beside it the clock and the constant on the same episodes.
@@ -73,6 +74,7 @@ def agreement_with_baselines(
         by: What makes a group for the question of success; see :func:`judge_agreement`.
         held_out: Compare no success of an episode that the judge's calibration map was fitted on.
         only: Ids of the episodes to compare; all if not given.
+        measured: Of the run, where it is only one and measured already, as :func:`measure_episodes` does by default.
         watch: Shows how far it is.
     """
     agreements: list[Agreement] = []
@@ -80,38 +82,34 @@ def agreement_with_baselines(
     curves: list[GroupEstimate] = []
     measured_runs: list[EpisodeMetrics] = []
     for run in runs:
-        metrics = _chosen(measure_episodes(run, held_out=held_out, watch=watch), only)
+        metrics = measured
+        if metrics is None:
+            metrics = measure_episodes(run, held_out=held_out, only=only, watch=watch)
         measured_runs.append(metrics)
-        found = [(run.judge, metrics, success_agreement(run.judge, metrics, by))]
-        found += [
-            (result.judge, result.metrics, result.agreement)
-            for result in measure_baselines(metrics, BESIDE, by)
-            if result.judge != run.judge
-        ]
-        for judge, measured, part in watch(found, "Against labels", len(found)):
+        names = [run.judge, *(name for name in BESIDE if name != run.judge)]
+        for judge in watch(names, "Against labels", len(names)):
             beside = None if judge == run.judge else run.judge
+            # One baseline at a time: each is as large as the judge's own.
+            own = metrics if beside is None else _measure_baseline(metrics, judge, watch)
+            part = success_agreement(judge, own, by)
             agreements += [replace(a, baseline_for=beside) for a in part.agreements]
             finer = [
                 row
-                for group, chosen in episode_groups(measured, by)
-                for row in finer_ranking(judge, measured.select(chosen), group)
+                for group, chosen in episode_groups(own, by)
+                for row in finer_ranking(judge, own.select(chosen), group)
             ]
             marked = {} if beside is None else {"baseline_for": beside}
             ranking += [replace(row, group={**row.group, **marked}) for row in (*part.ranking, *finer)]
             stages = judged_stages(run) if beside is None else {}
-            on_curves = curve_agreement(judge, measured, by, stages)
+            on_curves = curve_agreement(judge, own, by, stages, watch=watch)
             curves += [replace(row, group={**row.group, **marked}) for row in on_curves]
-        always_yes = subgoal_agreement(run, always_yes=True, only=only)
-        for a, yes in zip(subgoal_agreement(run, only=only), always_yes, strict=True):
-            agreements += [a, replace(yes, judge="constant", baseline_for=run.judge)]
+            del own, part
+        questions = subgoal_questions(run, only=only)
+        for question in watch(questions, "Subgoals against labels", len(questions)):
+            always_yes = replace(question.agreement("constant", always_yes=True), baseline_for=run.judge)
+            agreements += [question.agreement(run.judge), always_yes]
     policies = policies_by_protocol(runs, by, held_out=held_out, measured=measured_runs, only=only)
     return JudgeAgreement(_by_group(agreements), tuple(ranking), judge_costs(runs), policies, tuple(curves))
-
-
-def _chosen(metrics: EpisodeMetrics, only: Collection[str] | None) -> EpisodeMetrics:
-    if only is None:
-        return metrics
-    return metrics.select(np.array([row["episode_id"] in only for row in metrics.episodes], dtype=bool))
 
 
 def _by_group(agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:
@@ -138,32 +136,36 @@ def measure_baselines(
     for name in names:
         if name not in BASELINES:
             raise UnknownNameError("baseline", name, BASELINES)
-    sampled = _sampled_episodes(metrics)
-    results = []
-    for name in names:
-        scored = measure_rows(_score(name, sampled), revision=metrics.revision)
-        results.append(BaselineResult(name, scored, success_agreement(name, scored, by)))
-    return results
+    measured = [_measure_baseline(metrics, name) for name in names]
+    return [
+        BaselineResult(name, scored, success_agreement(name, scored, by))
+        for name, scored in zip(names, measured, strict=True)
+    ]
 
 
-def _sampled_episodes(metrics: EpisodeMetrics) -> list[tuple[EpisodeRow, FloatArray]]:
-    """Return each episode once, with the times to score, by source and id: what resampling draws from is sorted."""
-    sampled: dict[str, tuple[EpisodeRow, FloatArray]] = {}
+def _measure_baseline(metrics: EpisodeMetrics, name: str, watch: Watch[Any] = unwatched) -> EpisodeMetrics:
+    sampled = watch(_sampled_episodes(metrics), f"Measuring {name}", len(metrics))
+    return measure_rows(_score(name, sampled), revision=metrics.revision)
+
+
+def _sampled_episodes(metrics: EpisodeMetrics) -> list[tuple[str, EpisodeRow, FloatArray]]:
+    """Return each episode once: source and id, by which they are sorted, its row, and the times to score."""
+    sampled: dict[str, tuple[str, EpisodeRow, FloatArray]] = {}
     for row, (times, _) in zip(metrics.episodes, metrics.curves, strict=True):
         if not len(times) and row["duration_s"]:
             times = np.linspace(0.0, row["duration_s"], POINTS_WITHOUT_CURVE)
         if len(times):
             # Episodes of several sources may share an id.
             name = f"{row['source']}:{row['episode_id']}"
-            sampled.setdefault(name, ({**row, "episode_id": name}, times))
+            sampled.setdefault(name, (name, row, times))
     return [sampled[name] for name in sorted(sampled)]
 
 
 def _score(
-    name: str, sampled: Sequence[tuple[EpisodeRow, FloatArray]]
+    name: str, sampled: Iterable[tuple[str, EpisodeRow, FloatArray]]
 ) -> Iterator[tuple[EpisodeRow, EpisodeCurve]]:
-    for row, times in sampled:
-        judgement = BASELINES[name].judge_at(Episode(row["episode_id"], row["instruction"] or ""), times)
+    for episode_id, row, times in sampled:
+        judgement = BASELINES[name].judge_at(Episode(episode_id, row["instruction"] or ""), times)
         assert judgement.curve is not None
         score = finite_or_none(judgement.success_score)
         by_baseline = {"judge": name, "model": None, "protocol": None, "success_score": score, "error": None}
@@ -173,4 +175,4 @@ def _score(
             "success_map": None,
             "facts": None,
         }
-        yield {**row, **by_baseline}, (times, judgement.curve.progress)
+        yield {**row, **by_baseline, "episode_id": episode_id}, (times, judgement.curve.progress)

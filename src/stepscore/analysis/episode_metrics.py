@@ -6,10 +6,12 @@ two of them cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +53,8 @@ STAGE_COLUMNS = (
     MetricColumn("stage_CCC", "higher", "mean", "concordance with true progress"),
 )
 COVERAGE_COLUMN = MetricColumn("coverage", "higher", "mean", "share of the curve's points that are known")
+
+T = TypeVar("T")
 
 EpisodeRow = Mapping[str, Any]
 """One row of ``episodes`` joined with that of ``judgements``, the model string, the run folder and the truth."""
@@ -175,6 +179,7 @@ def measure_episodes(
     keep_repeated: bool = False,
     done_at: float | None = None,
     held_out: bool = False,
+    only: Collection[str] | None = None,
     watch: Watch[Any] = unwatched,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
@@ -194,6 +199,7 @@ def measure_episodes(
         done_at: Progress that ``robust`` counts as done, whatever else the run says of it; by default see
             :func:`done_rule`.
         held_out: Leave out the episodes that a calibration map of the run was fitted on.
+        only: Ids of the episodes to measure; all if not given. What is known of their tasks is from all.
         watch: Shows how far it is.
     """
     if revision not in REVISIONS:
@@ -203,20 +209,24 @@ def measure_episodes(
             f"done-at is for the OPD revision 'robust', not {revision!r}. Add --revision robust"
         )
     opened = [runs] if isinstance(runs, Run) else distinct_runs(runs)
-    found = [pair for run in opened for pair in watch(_judged(run, channel), "Reading", run.count)]
-    judged = [pair for pair in found if not (held_out and was_fitted_on(pair[0]))]
+    judged = deque(pair for run in opened for pair in watch(judged_rows(run, channel), "Reading", run.count))
+    n_found = len(judged)
+    if held_out:
+        judged = deque(pair for pair in judged if not was_fitted_on(pair[0]))
+    left_out = n_found - len(judged)
     repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
+    repeated = frozenset((row["run"], row["episode_id"]) for row in (judged[i][0] for i in repeats))
     truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (
         ({**row, "truth": truths.of(row)}, curve)
-        for row, curve in watch(judged, "Measuring episodes", len(judged))
+        for row, curve in watch(_taken(judged), "Measuring episodes", len(judged))
+        if only is None or row["episode_id"] in only
     )
     robust_opd = _robust_opd(opened, channel, done_at) if revision == "robust" else None
     metrics = measure_rows(
         with_truth, revision=revision, success_threshold=success_threshold, opd_of=robust_opd
     )
-    repeated = frozenset((row["run"], row["episode_id"]) for row in (judged[i][0] for i in repeats))
-    metrics = replace(metrics, repeated=repeated, left_out=len(found) - len(judged))
+    metrics = replace(metrics, repeated=repeated, left_out=left_out)
     metrics = metrics if keep_repeated else metrics.counted_once()
     said = _repeated_note(len(repeats)) if repeats else ""
     unknown = nothing_known_note(metrics.values, len(metrics))
@@ -238,7 +248,7 @@ def measure_rows(
     columns = metric_columns(revision)
     rows: list[EpisodeRow] = []
     curves: list[EpisodeCurve] = []
-    measured: list[dict[str, float]] = []
+    measured = {column.name: array("d") for column in columns}
     rules: list[str | None] = []
     for row, curve in judged:
         verdict = success_verdict(row, curve[1], success_threshold)
@@ -246,11 +256,19 @@ def measure_rows(
         curves.append(curve)
         families = [opd_of(row) if opd_of is not None else opd, *others]
         rules.append(verdict.rule)
-        measured.append({**_measure_episode(row, curve, families), "success_judge": verdict.value})
-    values = {c.name: np.array([m.get(c.name, np.nan) for m in measured], dtype=np.float64) for c in columns}
+        known = {**_measure_episode(row, curve, families), "success_judge": verdict.value}
+        for name, column in measured.items():
+            column.append(known.get(name, np.nan))
+    values = {name: np.array(column, dtype=np.float64) for name, column in measured.items()}
     return EpisodeMetrics(
         tuple(rows), columns, values, tuple(curves), revision=revision, verdict_rules=tuple(rules)
     )
+
+
+def _taken(judged: deque[T]) -> Iterator[T]:
+    """Iterate over the items and drop each, so that a row is not kept beside the one with its truth."""
+    while judged:
+        yield judged.popleft()
 
 
 def _repeated_note(n: int) -> str:
@@ -336,7 +354,7 @@ def _families(revision: str) -> list[CurveMetric]:
     return [opd_metric(revision), *(metric for name, metric in metric_registry if name != "opd")]
 
 
-def _judged(run: Run, channel: str) -> Iterator[tuple[EpisodeRow, EpisodeCurve]]:
+def judged_rows(run: Run, channel: str = "progress") -> Iterator[tuple[EpisodeRow, EpisodeCurve]]:
     """Iterate over a run's episodes, each with its judgement and curve."""
     curves = dict(curves_by_episode(run.curves(), channel))
     no_curve = (np.empty(0), np.empty(0))

@@ -29,6 +29,7 @@ from stepscore.analysis.episode_metrics import (
     task_of,
 )
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
+from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.metrics import boundary_f1, epr, kendall_tau
 from stepscore.runs import Run
 from stepscore.types import FloatArray
@@ -58,7 +59,12 @@ def judged_stages(run: Run) -> Stages:
 
 
 def curve_agreement(
-    judge: str, metrics: EpisodeMetrics, by: Sequence[str] = (), stages: Stages | None = None
+    judge: str,
+    metrics: EpisodeMetrics,
+    by: Sequence[str] = (),
+    stages: Stages | None = None,
+    *,
+    watch: Watch[Any] = unwatched,
 ) -> list[GroupEstimate]:
     """Estimate how far a judge's curves agree with labelled progress and stages; empty without such labels.
 
@@ -67,13 +73,15 @@ def curve_agreement(
         metrics: Of its episodes.
         by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`.
         stages: The judge's own stages, of :func:`judged_stages`.
+        watch: Shows how far it is.
     """
     values = {name: np.full(len(metrics), np.nan) for name in MEASURES}
     values["progress MAE"], values["progress CCC"] = (
         metrics.values["stage_MAE"],
         metrics.values["stage_CCC"],
     )
-    for i, (row, curve) in enumerate(zip(metrics.episodes, metrics.curves, strict=True)):
+    pairs = zip(metrics.episodes, metrics.curves, strict=True)
+    for i, (row, curve) in enumerate(watch(pairs, f"Curves of {judge} against labels", len(metrics))):
         for name, value in _measure(row, curve, stages or {}).items():
             values[name][i] = value
     rows = []

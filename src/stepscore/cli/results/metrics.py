@@ -113,7 +113,8 @@ def metrics(
         keys = add_protocol_keys(episodes.episodes, asked)
         apart = [key for key in keys if key not in asked]
         if show is not Show.EPISODES:
-            settings = _Settings(held_out, max_error, watch)
+            usual = (revision, channel, labels, potential, done_at) == _USUAL
+            settings = _Settings(held_out, max_error, watch, as_usual=usual and len(opened) == 1)
             results = _results(show, opened, episodes, keys, apart, given or [], settings)
     if show is Show.EPISODES:
         _print_episodes(episodes, apart, chosen)
@@ -197,11 +198,18 @@ class _Results:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What some of the tables need, and what shows how far they are."""
+    """What some of the tables need, and what shows how far they are.
+
+    ``as_usual``: the one run is measured as a judge's agreement with labels measures it: it need not be again.
+    """
 
     held_out: bool
     max_error: float
     watch: Watch
+    as_usual: bool
+
+
+_USUAL = (DEFAULT_REVISION, "progress", None, None, None)
 
 
 def _results(
@@ -219,7 +227,13 @@ def _results(
         return show in (*shows, Show.ALL)
 
     def judged() -> JudgeAgreement:
-        return agreement_with_baselines(runs, judge_keys, held_out=settings.held_out, watch=settings.watch)
+        return agreement_with_baselines(
+            runs,
+            judge_keys,
+            held_out=settings.held_out,
+            measured=episodes if settings.as_usual else None,
+            watch=settings.watch,
+        )
 
     steps = settings.watch(("estimates", "subgoals", "modes", "judge", "abstention"), "Tables", 5)
     found: dict[str, Any] = {}
