@@ -116,8 +116,7 @@ def audit(
         check_finished(folder, list(planned.values()), shards)
     runner = _Runner(folder, options, planned, on_start, on_done, merges=shards is not None)
     results = runner.results(plan, probes, "judge")
-    main = judged_episodes(runner.runs["judge"])
-    results += runner.asked_again(judge, main)
+    results += runner.asked_again(judge)
     trivial: list[ProbeResult] = []
     for name in planned:
         if name.startswith(TRIVIAL):
@@ -229,13 +228,15 @@ class _Runner:
     def results(self, plan: AuditPlan, probes: Sequence[Probe], name: str) -> list[ProbeResult]:
         """Judge what the plan asks for, and return what each probe showed."""
         judge = self.planned[name].judge
-        judged, causal = judged_episodes(self._run(name)), is_causal(judge)
+        wanted = {named for each in plan.probed for named in (each.episode, each.changed.id)}
+        judged, causal = judged_episodes(self._run(name), wanted), is_causal(judge)
         return [probe_result(probe, judge.name, plan, judged, causal=causal) for probe in probes]
 
-    def asked_again(self, judge: Judge, main: Mapping[str, Judged]) -> list[ProbeResult]:
+    def asked_again(self, judge: Judge) -> list[ProbeResult]:
         """Return how far the judge's answers move when it is asked again, and when it samples more densely."""
         if "again" not in self.planned:
             return []
+        main = judged_episodes(self.runs["judge"], {episode.id for episode in self.planned["again"].episodes})
         found = [self._again(main, "again", AGAIN_BOUND, AGAIN_EXPECTED)]
         try:
             _, option = resampled(judge)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscore.analysis import curves_by_episode, measure_episodes
+from stepscore.analysis import curves_by_episode, judge_answers
 from stepscore.metrics import voc
 from stepscore.runs import Run
 from stepscore.types import FloatArray
@@ -83,16 +83,28 @@ class Judged:
         return float(known.mean()) if len(known) else math.nan
 
 
-def judged_episodes(run: Run) -> Mapping[str, Judged]:
-    """Return what a run's judge said, by episode id."""
-    metrics = measure_episodes(run)
+def judged_episodes(run: Run, only: Collection[str] | None = None) -> Mapping[str, Judged]:
+    """Return what a run's judge said, by episode id.
+
+    Args:
+        run: The run.
+        only: Ids of the episodes; all if not given. Their curves are copied, so that those of all are not kept.
+    """
     table = run.curves()
     channel = next((name for name in DONE_CHANNELS if name in table.column_names), None)
-    done = {} if channel is None else {name: curve[1] for name, curve in curves_by_episode(table, channel)}
+    done = {
+        name: curve[1]
+        for name, curve in (curves_by_episode(table, channel) if channel is not None else ())
+        if only is None or name in only
+    }
     none = np.zeros(0)
+    kept = np.asarray if only is None else np.array
     return {
-        row["episode_id"]: Judged(times, progress, float(success), done.get(row["episode_id"], none))
-        for row, (times, progress), success in zip(
-            metrics.episodes, metrics.curves, metrics.values["success_judge"], strict=True
+        answer.episode_id: Judged(
+            kept(answer.times),
+            kept(answer.progress),
+            answer.success,
+            kept(done.get(answer.episode_id, none)),
         )
+        for answer in judge_answers(run, only)
     }
