@@ -54,6 +54,7 @@ from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, com
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables, verdict_rows
 from stepscore.analysis.success.calibration import SuccessCalibration, calibrate_success
 from stepscore.analysis.success.verdict import success_name
+from stepscore.analysis.table_rows import Watch, unwatched
 
 __all__ = [
     "COMPARED_METRICS",
@@ -82,6 +83,7 @@ __all__ = [
     "SuccessCalibration",
     "TrustAspect",
     "VerdictSource",
+    "Watch",
     "WorstFailure",
     "WorstTime",
     "abstention",
@@ -113,6 +115,7 @@ __all__ = [
     "subgoal_funnels",
     "subgoal_tables",
     "success_name",
+    "unwatched",
     "verdict_rows",
     "worst_failures",
     "worst_time",

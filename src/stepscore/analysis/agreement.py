@@ -299,30 +299,35 @@ def _resampling(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
 
 
 def _cost(run: Run) -> Cost:
-    usage = run.usage().to_pylist()
-    facts = [json.loads(text) if text else {} for text in run.judgements().column("facts").to_pylist()]
+    usage = run.usage()
+    facts = run.judgements().column("facts").to_pylist()
     n = len(usage) or np.nan
-    latencies = [latency for row in usage for latency in row["latencies_s"]]
-    costs = np.array([np.nan if row["cost"] is None else row["cost"] for row in usage], dtype=np.float64)
-    escalated = np.array([fact.get("escalated", np.nan) for fact in facts], dtype=np.float64)
-    p50, p95 = np.quantile(latencies, [0.5, 0.95]) if latencies else (np.nan, np.nan)
+    columns = ("calls", "images", "tokens_in", "tokens_out", "cost")
+    calls, images, tokens_in, tokens_out, costs = (
+        np.array(usage.column(name).to_pylist(), dtype=np.float64) for name in columns
+    )
+    tokens = tokens_in + tokens_out
+    latencies = usage.column("latencies_s").combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    escalated = np.array(
+        [json.loads(text).get("escalated", np.nan) if text else np.nan for text in facts], dtype=np.float64
+    )
+    p50, p95 = np.quantile(latencies, [0.5, 0.95]) if len(latencies) else (np.nan, np.nan)
     return Cost(
         run.judge,
         len(usage),
-        sum(row["calls"] for row in usage) / n,
-        sum(row["images"] for row in usage) / n,
-        sum(row["tokens_in"] + row["tokens_out"] for row in usage) / n,
+        float(calls.sum()) / n,
+        float(images.sum()) / n,
+        float(tokens.sum()) / n,
         float(p50),
         float(p95),
         float(np.mean(costs)) if len(costs) else np.nan,
         rate_estimate(escalated),
-        _saved(usage, escalated),
+        _saved(tokens, escalated),
     )
 
 
-def _saved(usage: Sequence[Mapping[str, Any]], escalated: FloatArray) -> float:
+def _saved(tokens: FloatArray, escalated: FloatArray) -> float:
     """Return the tokens saved, as a share of what it would take to pass every episode on."""
-    tokens = np.array([row["tokens_in"] + row["tokens_out"] for row in usage], dtype=np.float64)
     if not np.any(escalated == 1) or not np.any(escalated == 0):
         return float("nan")
     everything = float(np.mean(tokens[escalated == 1])) * len(tokens)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stepscore.analysis.episode_metrics import SUCCESS_THRESHOLD, judged_rows
 from stepscore.analysis.success.verdict import success_verdict
+from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 
@@ -27,14 +28,17 @@ class JudgeAnswer(NamedTuple):
     success: float
 
 
-def judge_answers(run: Run, only: Collection[str] | None = None) -> Iterator[JudgeAnswer]:
+def judge_answers(
+    run: Run, only: Collection[str] | None = None, *, watch: Watch[Any] = unwatched
+) -> Iterator[JudgeAnswer]:
     """Iterate over what a run's judge said; its arrays are parts of the run's whole table of curves.
 
     Args:
         run: The run.
         only: Ids of the episodes; all if not given.
+        watch: Shows how far it is.
     """
-    for row, (times, progress) in judged_rows(run):
+    for row, (times, progress) in watch(judged_rows(run), f"Reading answers of {run.judge}", run.count):
         if only is None or row["episode_id"] in only:
             verdict = success_verdict(row, progress, SUCCESS_THRESHOLD)
             yield JudgeAnswer(row["episode_id"], times, progress, float(verdict.value))

@@ -22,10 +22,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import JudgeAgreement, agreement_with_baselines
+from stepscore.analysis import JudgeAgreement, Watch, agreement_with_baselines, unwatched
 from stepscore.audit.again import resampled
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes
@@ -92,6 +93,7 @@ def audit(
     *,
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> Audit:
     """Probe a judge and return what every probe showed.
 
@@ -104,17 +106,18 @@ def audit(
         options: Probes, subsets, seed.
         on_start: Called before each run with its name and number of episodes.
         on_done: Called after each judged episode.
+        watch: Shows how far it is before, between and after the runs.
 
     Raises:
         UnfinishedShardsError: The audit is divided into shards, and some have not judged their part.
     """
     options, folder = options or AuditOptions(), Path(out)
     cache = FrameCache()
-    probes, plan, planned = _prepare(episodes, judge, options, cache)
+    probes, plan, planned = _prepare(episodes, judge, options, cache, watch)
     shards = shards_of(folder)
     if shards is not None:
         check_finished(folder, list(planned.values()), shards)
-    runner = _Runner(folder, options, planned, on_start, on_done, merges=shards is not None)
+    runner = _Runner(folder, options, planned, on_start, on_done, shards is not None, watch)
     results = runner.results(plan, probes, "judge")
     results += runner.asked_again(judge)
     trivial: list[ProbeResult] = []
@@ -131,7 +134,7 @@ def audit(
         full=options.full,
         runs=runner.runs,
         decoded=cache.decoded,
-        agreement=_agreement(runner.runs["judge"], plan),
+        agreement=_agreement(runner.runs["judge"], plan, watch),
     )
 
 
@@ -165,15 +168,22 @@ def audit_shard(
 
 
 def _prepare(
-    episodes: Sequence[Episode], judge: Judge, options: AuditOptions, cache: FrameCache
+    episodes: Sequence[Episode],
+    judge: Judge,
+    options: AuditOptions,
+    cache: FrameCache,
+    watch: Watch[Any] = unwatched,
 ) -> tuple[tuple[Probe, ...], AuditPlan, dict[str, PlannedRun]]:
     """Return the probes, the plan and the runs of an audit, by options, seed and episodes alone."""
     probes = choose_probes(options.probes)
-    recorded = [_chosen_views(with_frame_cache(episode, cache), options.views) for episode in episodes]
+    recorded = [
+        _chosen_views(with_frame_cache(episode, cache), options.views)
+        for episode in watch(episodes, "Listing episodes", len(episodes))
+    ]
     context = Context(
         recorded, dict(options.counterfactuals or {}), dict(options.paraphrases or {}), options.seed
     )
-    plan = make_plan(recorded, probes, context, full=options.full)
+    plan = make_plan(recorded, probes, context, full=options.full, watch=watch)
     others = trivial_judges(judge, recorded) if options.trivial else []
     again = probes == choose_probes()  # no probe by name is meant by these
     return probes, plan, planned_runs(plan, probes, judge, others, again=again, full=options.full)
@@ -199,10 +209,10 @@ def _score(
     )
 
 
-def _agreement(run: Run, plan: AuditPlan) -> JudgeAgreement | None:
+def _agreement(run: Run, plan: AuditPlan, watch: Watch[Any]) -> JudgeAgreement | None:
     """Return the judge's agreement with the labels of the episodes as recorded; ``None`` without labels."""
     recorded = {episode.id for episode in plan.episodes}
-    found = agreement_with_baselines([run], only=recorded)
+    found = agreement_with_baselines([run], only=recorded, watch=watch)
     return found if found.agreements or found.curves else None
 
 
@@ -221,6 +231,7 @@ class _Runner:
     on_start: Callable[[str, int], None] | None
     on_done: Callable[[FinishedEpisode], None] | None
     merges: bool
+    watch: Watch[Any]
 
     def __post_init__(self) -> None:
         self.runs: dict[str, Run] = {}
@@ -229,8 +240,11 @@ class _Runner:
         """Judge what the plan asks for, and return what each probe showed."""
         judge = self.planned[name].judge
         wanted = {named for each in plan.probed for named in (each.episode, each.changed.id)}
-        judged, causal = judged_episodes(self._run(name), wanted), is_causal(judge)
-        return [probe_result(probe, judge.name, plan, judged, causal=causal) for probe in probes]
+        judged, causal = judged_episodes(self._run(name), wanted, watch=self.watch), is_causal(judge)
+        return [
+            probe_result(probe, judge.name, plan, judged, causal=causal)
+            for probe in self.watch(probes, f"Effects of probes on {judge.name}", len(probes))
+        ]
 
     def asked_again(self, judge: Judge) -> list[ProbeResult]:
         """Return how far the judge's answers move when it is asked again, and when it samples more densely."""

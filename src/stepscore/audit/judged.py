@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import curves_by_episode, judge_answers
+from stepscore.analysis import Watch, curves_by_episode, judge_answers, unwatched
 from stepscore.metrics import voc
 from stepscore.runs import Run
 from stepscore.types import FloatArray
@@ -83,12 +84,15 @@ class Judged:
         return float(known.mean()) if len(known) else math.nan
 
 
-def judged_episodes(run: Run, only: Collection[str] | None = None) -> Mapping[str, Judged]:
+def judged_episodes(
+    run: Run, only: Collection[str] | None = None, *, watch: Watch[Any] = unwatched
+) -> Mapping[str, Judged]:
     """Return what a run's judge said, by episode id.
 
     Args:
         run: The run.
         only: Ids of the episodes; all if not given. Their curves are copied, so that those of all are not kept.
+        watch: Shows how far it is.
     """
     table = run.curves()
     channel = next((name for name in DONE_CHANNELS if name in table.column_names), None)
@@ -106,5 +110,5 @@ def judged_episodes(run: Run, only: Collection[str] | None = None) -> Mapping[st
             answer.success,
             kept(done.get(answer.episode_id, none)),
         )
-        for answer in judge_answers(run, only)
+        for answer in judge_answers(run, only, watch=watch)
     }

@@ -14,7 +14,9 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from stepscore.analysis import Watch, unwatched
 from stepscore.audit.probe import Context, Probe
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError
@@ -91,7 +93,12 @@ class AuditPlan:
 
 
 def make_plan(
-    episodes: Sequence[Episode], probes: Sequence[Probe], context: Context, *, full: bool = False
+    episodes: Sequence[Episode],
+    probes: Sequence[Probe],
+    context: Context,
+    *,
+    full: bool = False,
+    watch: Watch[Any] = unwatched,
 ) -> AuditPlan:
     """Choose the episodes of every probe.
 
@@ -100,6 +107,7 @@ def make_plan(
         probes: The probes.
         context: What probes may use; its seed also draws the subsets.
         full: Take all episodes for every probe, whatever it costs.
+        watch: Shows how far it is.
     """
     readable = [episode for episode in episodes if episode.error is None and episode.views]
     labelled = any(episode.labels.success is not None for episode in readable)
@@ -109,7 +117,7 @@ def make_plan(
     wanted = _shares(probes, {name: len(found) for name, found in ordered.items()}, len(readable), full=full)
     probed: list[ProbedEpisode] = []
     why: dict[str, str] = {}
-    for probe in probes:
+    for probe in watch(probes, "Choosing episodes for probes", len(probes)):
         made: list[ProbedEpisode] = []
         for episode in ordered[probe.name]:
             if len(made) == wanted[probe.name]:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stepscore import __version__
 from stepscore._files import write_json
 from stepscore.analysis import JudgeAgreement
@@ -261,12 +263,17 @@ def _agreement_dict(agreement: JudgeAgreement) -> dict[str, Any]:
 def _cost(plan: AuditPlan, runs: Mapping[str, Run]) -> float:
     """Return the cost of these runs over that of judging the episodes once."""
     plain = {episode.id for episode in plan.episodes}
-    whole = once = 0.0
-    counted = {name: run.usage().to_pylist() for name, run in runs.items()}
-    tokens = any(row["tokens_in"] for rows in counted.values() for row in rows)
-    for name, rows in counted.items():
-        for row in rows:
-            amount = float(row["tokens_in"] + row["tokens_out"]) if tokens else 1.0
-            whole += amount
-            once += amount if name == "judge" and row["episode_id"] in plain else 0.0
+    usage = {
+        name: run.usage().select(["episode_id", "tokens_in", "tokens_out"]) for name, run in runs.items()
+    }
+    amounts = {
+        name: table.column("tokens_in").to_numpy() + table.column("tokens_out").to_numpy()
+        for name, table in usage.items()
+    }
+    if not any(table.column("tokens_in").to_numpy().any() for table in usage.values()):
+        amounts = {name: np.ones(len(table)) for name, table in usage.items()}
+    recorded = np.array(
+        [name in plain for name in usage["judge"].column("episode_id").to_pylist()], dtype=bool
+    )
+    whole, once = float(sum(each.sum() for each in amounts.values())), float(amounts["judge"][recorded].sum())
     return whole / once if once else math.nan

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.markup import escape
@@ -14,14 +15,17 @@ from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.tables import err, print_result
+from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from stepscore.audit import AuditOptions
     from stepscore.episodes import Episodes
     from stepscore.judges import Judge
     from stepscore.runs import Cut, Shard
+
+T = TypeVar("T")
 
 AuditShard = Annotated[
     str | None,
@@ -139,9 +143,15 @@ def audit(
         _judge_shard(episodes, chosen, out, shard, audit_options)
         return
     try:
-        with RunBars() as bars:
+        with _AuditBars() as bars:
             result = run_audit(
-                episodes, chosen, out, audit_options, on_start=bars.start, on_done=bars.advance
+                episodes,
+                chosen,
+                out,
+                audit_options,
+                on_start=bars.start,
+                on_done=bars.advance,
+                watch=bars.watch,
             )
     except UnfinishedShardsError as error:
         err().print(f"[yellow]Unfinished:[/yellow] {escape(str(error))}", soft_wrap=True, markup=True)
@@ -157,7 +167,35 @@ def audit(
     if page:
         from stepscore.report import write_audit_report
 
-        err().print(f"Page: {write_audit_report(out, out / 'report.html')}", soft_wrap=True)
+        with watched() as watch:
+            for path in watch((out / "report.html",), "Writing the page", 1):
+                write_audit_report(out, path)
+        err().print(f"Page: {out / 'report.html'}", soft_wrap=True)
+
+
+class _AuditBars(RunBars):
+    """The bars of an audit's runs, and one for what is done before, between and after them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._between = ExitStack()
+        self._watch: Watch | None = None
+
+    def __enter__(self) -> _AuditBars:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._between.close()
+        self._watch = None
+        super().__exit__(*details)
+
+    def watch(self, items: Iterable[T], title: str, total: int) -> Iterator[T]:
+        """Return the items, and show how many were taken; the bar of the run before them ends."""
+        if self._watch is None:
+            super().__exit__()
+            self._bar = None
+            self._watch = self._between.enter_context(watched())
+        yield from self._watch(items, title, total)
 
 
 def _judge_shard(
