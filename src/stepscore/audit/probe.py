@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from stepscore.audit.judged import Judged
-from stepscore.episodes import Episode
+from stepscore.episodes import Episode, TaskInstructions
 from stepscore.types import Estimate
 
 Outcome = Literal["pass", "warn", "fail", "undecided"]
@@ -97,6 +98,11 @@ class Context:
     counterfactuals: dict[str, Sequence[str]] = field(default_factory=dict)
     paraphrases: dict[str, Sequence[str]] = field(default_factory=dict)
     seed: int = 0
+
+    @cached_property
+    def instructions(self) -> TaskInstructions:
+        """The instructions of all episodes; gathered once, since every episode may draw from all."""
+        return TaskInstructions.of(self.episodes)
 
 
 @dataclass(frozen=True)

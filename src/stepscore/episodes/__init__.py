@@ -22,6 +22,7 @@ from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.episodes.perturbations.chosen_frames import choose_frames
 from stepscore.episodes.perturbations.length_matching import length_auc, match_lengths
 from stepscore.episodes.perturbations.perturb import PERTURBATIONS, perturb
+from stepscore.episodes.perturbations.rewording import TaskInstructions
 from stepscore.episodes.sampling import (
     TIME_TOLERANCE_S,
     SampledFrames,
@@ -54,6 +55,7 @@ __all__ = [
     "SignalReader",
     "Stage",
     "Subgoal",
+    "TaskInstructions",
     "View",
     "ViewInfo",
     "check_image_root",

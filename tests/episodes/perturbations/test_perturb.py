@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscore.episodes import Episode, Subgoal
+from stepscore.episodes import Episode, Subgoal, TaskInstructions
 from stepscore.episodes.perturbations.cameras import blank
 from stepscore.episodes.perturbations.image_perturbations import Darker, Recompressed, Shifted, Zoomed
 from stepscore.episodes.perturbations.perturb import (
@@ -276,6 +277,25 @@ def test_a_real_video_is_changed_as_it_is_read(tmp_path: Path) -> None:
 def test_a_wrong_option_is_named(change: Callable[[], object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         change()
+
+
+def test_instructions_gathered_once_draw_as_the_episodes_do() -> None:
+    made = [
+        replace(episode(f"e{i}"), instruction=f"do {i % 7}", task=None if i % 3 else f"task {i % 2}")
+        for i in range(60)
+    ]
+    gathered = TaskInstructions.of(made)
+    assert len(gathered.first) < len(made)
+    for one in made:
+        own, number = one.task or one.instruction, hashlib.sha256(f"5\0{one.id}".encode()).digest()[:8]
+        other = {
+            e.instruction
+            for e in made
+            if (e.task or e.instruction) != own and e.instruction != one.instruction
+        }
+        drawn = sorted(other)[int.from_bytes(number, "big") % len(other)]
+        assert other_instruction(one, among=gathered, seed=5).instruction == drawn
+        assert other_instruction(one, among=made, seed=5).instruction == drawn
 
 
 def test_an_episode_without_video_has_nothing_to_change() -> None:

@@ -34,7 +34,7 @@ def _of_task(texts: Mapping[str, Sequence[str]], episode: Episode, what: str, se
 
 
 def _other_task(episode: Episode, context: Context) -> Episode:
-    return perturb(episode, "other-instruction", among=context.episodes, seed=context.seed)
+    return perturb(episode, "other-instruction", among=context.instructions, seed=context.seed)
 
 
 def _counterfactual(episode: Episode, context: Context) -> Episode:

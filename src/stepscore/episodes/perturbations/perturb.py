@@ -11,7 +11,6 @@ pair stay, so that an episode and its perturbed copies are measured together. :d
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,7 @@ from stepscore.episodes.perturbations.changed_episode import (
     with_timing,
 )
 from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle, twice
-from stepscore.episodes.perturbations.rewording import negate, paraphrase
+from stepscore.episodes.perturbations.rewording import TaskInstructions, negate, paraphrase
 from stepscore.errors import OptionError, UnknownNameError
 
 
@@ -184,7 +183,11 @@ def lower_resolution(episode: Episode, factor: float = 2.0) -> Episode:
 
 
 def other_instruction(
-    episode: Episode, text: str | None = None, *, among: Sequence[Episode] = (), seed: int = 0
+    episode: Episode,
+    text: str | None = None,
+    *,
+    among: Sequence[Episode] | TaskInstructions = (),
+    seed: int = 0,
 ) -> Episode:
     """Give the same video the instruction of another task; give one of ``text`` and ``among``.
 
@@ -194,14 +197,16 @@ def other_instruction(
     Args:
         episode: The episode to perturb.
         text: The other instruction.
-        among: Episodes to draw it from: one of those of another task, each instruction with the same probability.
+        among: Episodes to draw it from, or their instructions: one of those of another task, each instruction with
+            the same probability.
         seed: Random seed; the draw depends on it and the episode's id alone.
     """
     if (text is None) == (not among):
         raise OptionError("Give exactly one of text and among.")
     subgoals: tuple[Subgoal, ...] = ()
     if text is None:
-        drawn = _draw_other(episode, among, seed)
+        given = among if isinstance(among, TaskInstructions) else TaskInstructions.of(among)
+        drawn = given.draw_other(episode, seed)
         text, subgoals = drawn.instruction, drawn.subgoals
     if text.strip().lower() == episode.instruction.strip().lower():
         raise OptionError(f"The other instruction is episode {episode.id}'s own: {text!r}.")
@@ -261,18 +266,3 @@ def perturb(episode: Episode, name: str, **options: Any) -> Episode:
         if option not in valid:
             raise UnknownNameError("option", option, valid, where=f"the perturbation {name!r}")
     return PERTURBATIONS[name](episode, **options)
-
-
-def _draw_other(episode: Episode, among: Sequence[Episode], seed: int) -> Episode:
-    own = episode.task or episode.instruction
-    others: dict[str, Episode] = {}
-    for other in among:
-        if (other.task or other.instruction) != own and other.instruction != episode.instruction:
-            others.setdefault(other.instruction, other)
-    if not others:
-        raise OptionError(
-            f"None of the {len(among)} episodes has another task than {episode.id} ({own!r}); "
-            "draw among episodes of several tasks, or give text."
-        )
-    number = int.from_bytes(hashlib.sha256(f"{seed}\0{episode.id}".encode()).digest()[:8])
-    return others[sorted(others)[number % len(others)]]

@@ -1,10 +1,11 @@
-"""Episodes under the same instruction in other words, and under its negation."""
+"""Episodes under the same instruction in other words, under its negation, and under that of another task."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
@@ -44,6 +45,42 @@ def negate(episode: Episode) -> Episode:
         rows = (replace(holds, value=float(holds.value < 0.5)),)
     text = f"Do not {inside_a_sentence(episode.instruction)}."
     return with_instruction(episode, text, (), Labels(rows), "negated")
+
+
+@dataclass(frozen=True)
+class TaskInstructions:
+    """The instructions of many episodes, gathered once to draw from for many.
+
+    Attributes:
+        first: The first episode of every task and instruction.
+        episodes: How many episodes there are.
+    """
+
+    first: tuple[Episode, ...]
+    episodes: int
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode]) -> TaskInstructions:
+        """Return the instructions of these episodes."""
+        first: dict[tuple[str, str], Episode] = {}
+        for episode in episodes:
+            first.setdefault((episode.task or episode.instruction, episode.instruction), episode)
+        return cls(tuple(first.values()), len(episodes))
+
+    def draw_other(self, episode: Episode, seed: int) -> Episode:
+        """Return an episode of another task than this one's, each instruction with the same probability."""
+        own = episode.task or episode.instruction
+        others: dict[str, Episode] = {}
+        for other in self.first:
+            if (other.task or other.instruction) != own and other.instruction != episode.instruction:
+                others.setdefault(other.instruction, other)
+        if not others:
+            raise OptionError(
+                f"None of the {self.episodes} episodes has another task than {episode.id} ({own!r}); "
+                "draw among episodes of several tasks, or give text."
+            )
+        number = int.from_bytes(hashlib.sha256(f"{seed}\0{episode.id}".encode()).digest()[:8])
+        return others[sorted(others)[number % len(others)]]
 
 
 def inside_a_sentence(instruction: str) -> str:
