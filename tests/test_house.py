@@ -44,6 +44,7 @@ COMMON = {
     "_lazy",
     "_extras",
     "_tables",
+    "_watching",
     "__init__",
 }
 HEAVY = ["numpy", "pydantic", "scipy", "pyarrow", "av", "torch", "transformers", "ray", "mujoco"]

@@ -28,7 +28,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, Run, list[
     titles: list[str] = []
     measured = 0
 
-    def watch(items: Iterable[T], title: str, total: int) -> Iterator[T]:
+    def watch(items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
         taken = 0
         titles.append(title)
         for taken, item in enumerate(items, 1):  # noqa: B007 - counted to the end

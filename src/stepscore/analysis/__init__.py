@@ -54,7 +54,6 @@ from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, com
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables, verdict_rows
 from stepscore.analysis.success.calibration import SuccessCalibration, calibrate_success
 from stepscore.analysis.success.verdict import success_name
-from stepscore.analysis.table_rows import Watch, unwatched
 
 __all__ = [
     "COMPARED_METRICS",
@@ -83,7 +82,6 @@ __all__ = [
     "SuccessCalibration",
     "TrustAspect",
     "VerdictSource",
-    "Watch",
     "WorstFailure",
     "WorstTime",
     "abstention",
@@ -115,7 +113,6 @@ __all__ = [
     "subgoal_funnels",
     "subgoal_tables",
     "success_name",
-    "unwatched",
     "verdict_rows",
     "worst_failures",
     "worst_time",

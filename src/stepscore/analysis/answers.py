@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import SUCCESS_THRESHOLD, judged_rows
 from stepscore.analysis.success.verdict import success_verdict
-from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.runs import Run
 from stepscore.types import FloatArray
 

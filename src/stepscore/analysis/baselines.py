@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.against_labels import curve_agreement, judged_stages, policies_by_protocol
 from stepscore.analysis.agreement import (
     Agreement,
@@ -25,7 +26,6 @@ from stepscore.analysis.episode_metrics import (
 )
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
 from stepscore.analysis.ranking import finer_ranking
-from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.episodes import Episode
 from stepscore.errors import UnknownNameError
 from stepscore.judges import BASELINES

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import Group, episode_groups
 from stepscore.analysis.success.verdict import BY_PROBABILITY
-from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.errors import OptionError
 from stepscore.metrics.stats import Comparison, adjust_p_values, compare_samples
 from stepscore.types import Estimate

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis.pooling import distinct_runs, nothing_known_note, repeated_episodes
 from stepscore.analysis.success.verdict import (
     BY_PROBABILITY,
@@ -27,7 +28,7 @@ from stepscore.analysis.success.verdict import (
     success_verdict,
     was_fitted_on,
 )
-from stepscore.analysis.table_rows import Watch, table_rows, unwatched
+from stepscore.analysis.table_rows import table_rows
 from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
@@ -214,9 +215,11 @@ def measure_episodes(
     if held_out:
         judged = deque(pair for pair in judged if not was_fitted_on(pair[0]))
     left_out = n_found - len(judged)
-    repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
+    with doing(watch, "Looking for episodes that repeat"):
+        repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
     repeated = frozenset((row["run"], row["episode_id"]) for row in (judged[i][0] for i in repeats))
-    truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
+    with doing(watch, "Reading true progress"):
+        truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (
         ({**row, "truth": truths.of(row)}, curve)
         for row, curve in watch(_taken(judged), "Measuring episodes", len(judged))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import SUCCESS_COLUMNS, EpisodeMetrics
-from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.errors import UnknownNameError
 from stepscore.types import Estimate
 

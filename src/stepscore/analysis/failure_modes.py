@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import GroupEstimate
 from stepscore.metrics import (
@@ -78,21 +79,26 @@ class FailureModes:
         return rows
 
 
-def failure_modes_by_policy(metrics: EpisodeMetrics) -> FailureModes:
-    """Find the failure mode of every episode, and their shares by policy."""
+def failure_modes_by_policy(metrics: EpisodeMetrics, watch: Watch[Any] = unwatched) -> FailureModes:
+    """Find the failure mode of every episode, and their shares by policy; ``watch`` shows how far it is."""
     source: Literal["label", "judge"] = (
         "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"
     )
     success = metrics.values[f"success_{source}"]
     modes = tuple(
         failure_mode(values, times, success=None if np.isnan(known) else bool(known))
-        for (times, values), known in zip(metrics.curves, success, strict=True)
+        for (times, values), known in watch(
+            zip(metrics.curves, success, strict=True), "Finding failure modes", len(metrics)
+        )
     )
     members: dict[str | None, list[int]] = defaultdict(list)
     for i, row in enumerate(metrics.episodes):
         members[row["policy"]].append(i)
     order = sorted(members, key=lambda policy: (policy is None, policy or ""))
-    policies = tuple(_policy(policy, members[policy], modes, success, metrics) for policy in order)
+    policies = tuple(
+        _policy(policy, members[policy], modes, success, metrics)
+        for policy in watch(order, "Failure modes by policy", len(order))
+    )
     failed_means = {p: _failed_means(members[p], success, metrics) for p in order}
     scores = policy_z_scores({str(p): means for p, means in failed_means.items()})
     return FailureModes(source, modes, policies, {p: scores[str(p)] for p in order})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._lazy import import_extra
 from stepscore._tables import PrintedTable, group_name, html_table, latex_table, markdown_table
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import measure_episodes
 from stepscore.analysis.estimates import (
@@ -26,7 +27,6 @@ from stepscore.analysis.estimates import (
 from stepscore.analysis.pooling import add_protocol_keys, check_unmixed, distinct_runs
 from stepscore.analysis.printed import comparison_tables, metric_table
 from stepscore.analysis.subgoals import subgoal_tables
-from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.runs import Run, open_run
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def compare(
         watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
     episodes = measure_episodes(
-        _open(runs), revision=revision, done_at=done_at, held_out=held_out, watch=watch
+        _open(runs, watch), revision=revision, done_at=done_at, held_out=held_out, watch=watch
     )
     known = {column.name for column in episodes.columns}
     names = metrics or [name for name in COMPARED_METRICS if name in known]
@@ -221,9 +221,9 @@ def compare(
     return ComparisonTable(compared, tuple(note for note in notes if note))
 
 
-def _open(runs: RunLike | Sequence[RunLike]) -> list[Run]:
+def _open(runs: RunLike | Sequence[RunLike], watch: Watch[Any] = unwatched) -> list[Run]:
     several = [runs] if isinstance(runs, RunLike) else runs
-    return distinct_runs(run if isinstance(run, Run) else open_run(run) for run in several)
+    return distinct_runs(run if isinstance(run, Run) else open_run(run, watch=watch) for run in several)
 
 
 def _without_nan(value: Any) -> Any:

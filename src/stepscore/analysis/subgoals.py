@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.estimates import GROUP_KEYS, Group, GroupEstimate
 from stepscore.analysis.table_rows import table_rows
 from stepscore.metrics import conditional_success_indicator, first_failed_subgoal, order_violation_indicator
@@ -66,6 +67,7 @@ def subgoal_tables(
     by: Sequence[str] = ("policy",),
     *,
     left_out: Collection[tuple[str, str]] = (),
+    watch: Watch[Any] = unwatched,
 ) -> list[SubgoalTable]:
     """Return one table per task, group and source of verdicts; none where no verdict or label is known.
 
@@ -73,17 +75,19 @@ def subgoal_tables(
         runs: One run or several.
         by: What makes a group, besides the task; see :func:`stepscore.measure`.
         left_out: Run folder and id of episodes that do not count, as those of ``EpisodeMetrics.repeated``.
+        watch: Shows how far it is.
     """
     keys = tuple(dict.fromkeys(("task", *by)))
     rows: dict[tuple[Any, ...], list[tuple[Mapping[str, Any], FloatArray]]] = defaultdict(list)
     for run in [runs] if isinstance(runs, Run) else runs:
-        for episode, names, source, row in verdict_rows(run):
+        for episode, names, source, row in watch(verdict_rows(run), "Reading verdicts", None):
             if (str(run.path), episode["episode_id"]) in left_out:
                 continue
             group = tuple(episode[key] for key in keys)
             rows[(group, names, source)].append((episode, row))
     tables = []
-    for (group, names, source), members in sorted(rows.items(), key=lambda item: repr(item[0])):
+    found = sorted(rows.items(), key=lambda item: repr(item[0]))
+    for (group, names, source), members in watch(found, "Estimating subgoals", len(found)):
         if any(np.any(~np.isnan(row)) for _, row in members):
             tables.append(_table(dict(zip(keys, group, strict=True)), source, names, members))
     return tables

@@ -6,24 +6,14 @@ would take gigabytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
-
-T = TypeVar("T")
-Watch = Callable[[Iterable[T], str, int], Iterable[T]]
-"""Returns the items unchanged, and shows how many of how many were taken: items, what is done, their number."""
 
 _ROWS_AT_A_TIME = 2048
 _MOST_SHARED = 20_000
 _OWN = frozenset({"episode_id", "fingerprint"})
-
-
-def unwatched(items: Iterable[T], title: str, total: int) -> Iterable[T]:
-    """Return the items, and show nothing."""
-    del title, total
-    return items
 
 
 def table_rows(table: pa.Table) -> Iterator[dict[str, Any]]:

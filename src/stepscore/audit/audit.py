@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import JudgeAgreement, Watch, agreement_with_baselines, unwatched
+from stepscore._watching import Watch, unwatched
+from stepscore.analysis import JudgeAgreement, agreement_with_baselines
 from stepscore.audit.again import resampled
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes

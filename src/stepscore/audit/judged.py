@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis import Watch, curves_by_episode, judge_answers, unwatched
+from stepscore._watching import Watch, unwatched
+from stepscore.analysis import curves_by_episode, judge_answers
 from stepscore.metrics import voc
 from stepscore.runs import Run
 from stepscore.types import FloatArray

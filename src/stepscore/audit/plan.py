@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepscore.analysis import Watch, unwatched
+from stepscore._watching import Watch, unwatched
 from stepscore.audit.probe import Context, Probe
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis import EpisodeMetrics, add_protocol_keys, measure_episodes, subgoal_tables
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
@@ -72,6 +73,7 @@ def plot(
     view: str | None = None,
     width: float = COLUMN_INCHES,
     source: str | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> PlotResult:
     """Draw figures of one or more runs.
 
@@ -91,6 +93,7 @@ def plot(
         view: Camera of trace, sheet and overlay; default: the main view.
         width: Width of the figures in inches.
         source: Where the frames are, instead of where the runs say; may be on the Hub.
+        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
     for kind in kinds or ():
         if kind not in KINDS:
@@ -101,9 +104,10 @@ def plot(
     _check_width(width)
     folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
     with paper_style():
-        metrics = measure_episodes(runs, revision=revision, done_at=done_at)
+        metrics = measure_episodes(runs, revision=revision, done_at=done_at, watch=watch)
         inputs = _inputs(runs, metrics, by, names, episode, view, width, source)
-        for kind in kinds or KINDS:
+        chosen = kinds or KINDS
+        for kind in watch(chosen, "Drawing figures", len(chosen)):
             try:
                 drawn = _DRAW[kind](inputs)
             except (OptionError, EpisodeError, SourceError) as error:

@@ -31,6 +31,7 @@ from stepscore._appending import (
 )
 from stepscore._locks import NO_LOCKS, RETRY_S, try_lock
 from stepscore._reading import check_regular, shown
+from stepscore._watching import Watch, unwatched
 from stepscore.errors import EpisodeError, RunError
 from stepscore.runs.protocol import canonical_json
 from stepscore.runs.record_schema import checked_record
@@ -240,18 +241,19 @@ def read_lines(path: Path, size: int | None = None) -> Iterator[tuple[int, int, 
             offset += len(line)
 
 
-def index(path: Path, size: int | None = None) -> dict[str, Entry]:
+def index(path: Path, size: int | None = None, watch: Watch[Any] = unwatched) -> dict[str, Entry]:
     """Return the latest state of every episode in a journal, by episode id; empty where there is no journal.
 
     Args:
         path: The journal.
         size: See :func:`read_lines`.
+        watch: Shows how many lines are read.
     """
     entries: dict[str, Entry] = {}
     channel_sets: dict[tuple[str, ...], tuple[str, ...]] = {}
     if not os.path.exists(path):
         return entries
-    for number, offset, record in read_lines(path, size):
+    for number, offset, record in watch(read_lines(path, size), "Reading the journal", None):
         name = record["id"]
         try:
             description = description_hash(record["episode"])

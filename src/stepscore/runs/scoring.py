@@ -20,6 +20,7 @@ from typing import Any
 from stepscore import __version__
 from stepscore._appending import LEASE_S
 from stepscore._reading import shown
+from stepscore._watching import Watch, unwatched
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model, prepare
@@ -73,6 +74,7 @@ def score(
     offline: bool = False,
     shard: Shard | None = None,
     lease_s: float | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> Run:
     """Judge every episode and keep the results in a run folder; resume a run that is there.
 
@@ -96,6 +98,8 @@ def score(
             budget; :func:`merge` makes one run of all shards.
         lease_s: Hold the folder by a lease of this many seconds, which is renewed, instead of a lock; for file
             systems without locks, where it is done by itself. Shards always do, for 60 s by default.
+        watch: Shows how far it is before and after the judging: while the journal is read, and the tables are
+            written. A function of items, a title and their number that returns the items.
 
     Raises:
         BudgetError: The budget is spent. What was judged is in the folder; a larger budget resumes the run.
@@ -133,7 +137,7 @@ def score(
             write_info(folder, info)
             if shard is not None:
                 write_shard_content(folder, shard, part)
-            todo, done = _unique(episodes), index(journal.path)
+            todo, done = _unique(episodes), index(journal.path, watch=watch)
             chosen.run(Work(todo, len(episodes), judge, journal, done, views, client, count))
             info["status"] = "finished"
             if (saved := caches.so_far()) is not None:
@@ -154,7 +158,7 @@ def score(
                     journal.check()
                     write_info(folder, info)
         journal.check()
-        write_tables(folder, judge.name, protocol.hash)
+        write_tables(folder, judge.name, protocol.hash, watch)
         if not summary.failed:
             (folder / KEPT_ANSWERS).unlink(missing_ok=True)
     return open_run(folder)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from stepscore._files import atomic_path, remove_leftovers
 from stepscore._locks import NO_LOCKS, locked
 from stepscore._reading import check_regular, read_bytes, shown
+from stepscore._watching import Watch, unwatched
 from stepscore.errors import RunError
 from stepscore.runs.journal import JournalState, journal_state, state_at
 from stepscore.runs.tables import TABLES, USAGE, Stamp, build_tables, digest, has_columns_of
@@ -27,20 +29,21 @@ MOST_BYTES = 1 << 24
 """Most bytes of a table beyond twice those of its journal, which holds the same numbers as text."""
 
 
-def write_tables(folder: Path, judge: str, protocol: str) -> Stamp:
+def write_tables(folder: Path, judge: str, protocol: str, watch: Watch[Any] = unwatched) -> Stamp:
     """Write all tables from the folder's journal as it is now; waits for another process that does so.
 
     Args:
         folder: The run folder.
         judge: The judge's name.
         protocol: The protocol's hash.
+        watch: Shows how far it is.
     """
     try:
         with locked(folder / LOCK_FILE):
-            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol)
+            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol, watch)
     except OSError as error:
         if error.errno in NO_LOCKS:  # the journal's lease keeps other writers out, and readers make their own
-            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol)
+            return _replace(folder, journal_state(_journal(folder)).size, judge, protocol, watch)
         raise _cannot_write(folder, error) from error
 
 
@@ -56,13 +59,14 @@ class StoredTables:
         folder: The run folder.
         judge: The judge's name.
         protocol: The protocol's hash.
+        watch: Shows how far it is, where the tables have to be made anew now.
     """
 
-    def __init__(self, folder: Path, judge: str, protocol: str) -> None:
+    def __init__(self, folder: Path, judge: str, protocol: str, watch: Watch[Any] = unwatched) -> None:
         self._folder, self._judge, self._protocol = folder, judge, protocol
         self._in_memory: dict[str, pa.Buffer] = {}
         asked = journal_state(_journal(folder))
-        self._stamp = _current(folder, protocol, asked) or self._update(asked)
+        self._stamp = _current(folder, protocol, asked) or self._update(asked, watch)
 
     def read(self, name: str) -> pa.Table:
         """Return a table."""
@@ -77,7 +81,7 @@ class StoredTables:
             self._build_in_memory(self._stamp.journal.size)
         return _read(self._in_memory[name])
 
-    def _update(self, asked: JournalState) -> Stamp:
+    def _update(self, asked: JournalState, watch: Watch[Any]) -> Stamp:
         """Write the tables, unless another process has just done so; in memory where they cannot be written."""
         try:
             with locked(self._folder / LOCK_FILE):
@@ -85,10 +89,10 @@ class StoredTables:
                 if stamp is not None:
                     return stamp
                 size = journal_state(_journal(self._folder)).size
-                return _replace(self._folder, size, self._judge, self._protocol)
+                return _replace(self._folder, size, self._judge, self._protocol, watch)
         except (OSError, RunError) as error:
             _raise_unless_unwritable(error)
-            return self._build_in_memory(asked.size)
+            return self._build_in_memory(asked.size, watch)
 
     def _restore(self, name: str) -> None:
         """Make the tables of this journal anew, after one of them was found damaged or replaced."""
@@ -105,10 +109,10 @@ class StoredTables:
             _raise_unless_unwritable(error)
         self._build_in_memory(self._stamp.journal.size)
 
-    def _build_in_memory(self, size: int) -> Stamp:
+    def _build_in_memory(self, size: int, watch: Watch[Any] = unwatched) -> Stamp:
         journal = _journal(self._folder)
         sinks = {name: pa.BufferOutputStream() for name in TABLES}
-        stamp = build_tables(journal, size, self._judge, self._protocol, sinks)
+        stamp = build_tables(journal, size, self._judge, self._protocol, sinks, watch)
         self._in_memory = {name: sink.getvalue() for name, sink in sinks.items()}
         return stamp
 
@@ -177,7 +181,7 @@ def _content(folder: Path, name: str) -> bytes | None:
         return None
 
 
-def _replace(folder: Path, size: int, judge: str, protocol: str) -> Stamp:
+def _replace(folder: Path, size: int, judge: str, protocol: str, watch: Watch[Any] = unwatched) -> Stamp:
     """Replace the tables; the caller holds the lock."""
     names = [f"{name}.parquet" for name in TABLES]
     remove_leftovers(folder, names)
@@ -187,7 +191,7 @@ def _replace(folder: Path, size: int, judge: str, protocol: str) -> Stamp:
             name: files.enter_context(atomic_path(folder / f"{name}.parquet")) for name in reversed(TABLES)
         }
         try:
-            return build_tables(_journal(folder), size, judge, protocol, paths)
+            return build_tables(_journal(folder), size, judge, protocol, paths, watch)
         except OSError as error:
             raise _cannot_write(folder, error) from error
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepscore._reading import shown
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import RunError
 from stepscore.runs.journal import Entry, JournalState, index, open_journal, read_line, state_at
 from stepscore.runs.record_schema import amount_or_none, count_or_none, text_or_none
@@ -185,7 +186,14 @@ def has_columns_of(name: str, schema: pa.Schema) -> bool:
     return bool(schema.equals(_schemas(set(schema.names) - RESERVED_COLUMNS)[name]))
 
 
-def build_tables(journal: Path, size: int, judge: str, protocol: str, sinks: Mapping[str, Sink]) -> Stamp:
+def build_tables(
+    journal: Path,
+    size: int,
+    judge: str,
+    protocol: str,
+    sinks: Mapping[str, Sink],
+    watch: Watch[Any] = unwatched,
+) -> Stamp:
     """Make all tables from the first bytes of a journal and return what they were made from.
 
     Args:
@@ -194,12 +202,13 @@ def build_tables(journal: Path, size: int, judge: str, protocol: str, sinks: Map
         judge: The judge's name.
         protocol: The protocol's hash.
         sinks: Where each table is written.
+        watch: Shows how far it is.
 
     Raises:
         RunError: A line of the journal is damaged.
         OSError: A table cannot be written.
     """
-    entries = index(journal, size)
+    entries = index(journal, size, watch)
     with open_journal(journal) as lines, ExitStack() as opened:
         channels = _channels(journal, entries)
         schemas = _schemas(channels)
@@ -210,12 +219,13 @@ def build_tables(journal: Path, size: int, judge: str, protocol: str, sinks: Map
             )
             for name in TABLES
         }
-        for batch in _batches(lines, entries):
+        for batch in _batches(lines, entries, watch):
             for name, rows in _tables_of(batch, channels, judge, protocol).items():
                 writers[name].write_table(pa.Table.from_pydict(rows, schema=schemas[name]))
-        for name in TABLES[:-1]:
-            writers[name].close()
-        digests = {name: digest(_content(sinks[name])) for name in TABLES[:-1]}
+        with doing(watch, "Finishing the tables"):
+            for name in TABLES[:-1]:
+                writers[name].close()
+            digests = {name: digest(_content(sinks[name])) for name in TABLES[:-1]}
         stamp = Stamp(state_at(journal, size), protocol, digests)
         writers["usage"].add_key_value_metadata(stamp.to_metadata())
     return stamp
@@ -254,17 +264,21 @@ def _channels(journal: Path, entries: dict[str, Entry]) -> set[str]:
     return channels
 
 
-def _batches(lines: IO[bytes], entries: dict[str, Entry]) -> Iterator[list[dict[str, Any]]]:
+def _batches(
+    lines: IO[bytes], entries: dict[str, Entry], watch: Watch[Any]
+) -> Iterator[list[dict[str, Any]]]:
     """Iterate over the records in batches, by episode id, each with its latest description."""
-    names = sorted(entries)
-    for start in range(0, len(names), EPISODES_PER_BATCH):
-        batch = []
-        for name in names[start : start + EPISODES_PER_BATCH]:
-            entry = entries[name]
-            record = read_line(lines, entry.judged_at)
-            if entry.described_at != entry.judged_at:
-                record["episode"] = read_line(lines, entry.described_at)["episode"]
-            batch.append(record)
+    batch = []
+    for name in watch(sorted(entries), "Writing tables", len(entries)):
+        entry = entries[name]
+        record = read_line(lines, entry.judged_at)
+        if entry.described_at != entry.judged_at:
+            record["episode"] = read_line(lines, entry.described_at)["episode"]
+        batch.append(record)
+        if len(batch) == EPISODES_PER_BATCH:
+            yield batch
+            batch = []
+    if batch:
         yield batch
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.report.page import (
     RunSources,
     ServedParts,
@@ -101,16 +102,20 @@ class LivePage:
         self._next_s = 0.0
         self.csp = content_policy(self._template)
 
-    def page(self) -> bytes:
+    def page(self, watch: Watch[Any] = unwatched) -> bytes:
         """Return the page, rebuilt if a run has changed since; the numbers of videos stay the same.
+
+        Args:
+            watch: Shows how far it is.
 
         Raises:
             StepScoreError: A run cannot be read now; a later call tries again.
         """
         with self._lock:
-            self._update()
+            self._update(watch)
             if self._page is None:
-                self._page = page_text(self._data, self._template).encode("utf-8", "replace")
+                with doing(watch, "Making the page"):
+                    self._page = page_text(self._data, self._template).encode("utf-8", "replace")
             return self._page
 
     def data(self, version: str) -> bytes | None:
@@ -142,12 +147,12 @@ class LivePage:
         """Return a part of a page of many episodes as JSON; ``None`` if there is none of this name."""
         return self._parts.read(name)
 
-    def _update(self) -> None:
+    def _update(self, watch: Watch[Any] = unwatched) -> None:
         state = tuple(_run_state(folder) for folder in self._folders)
         if state == self._state:
             return
         started = time.monotonic()
-        runs, data = self._measure()
+        runs, data = self._measure(watch)
         running = {str(folder): one.running for folder, one in zip(self._folders, state, strict=True)}
         for row in data["runs"]:
             row["running"] = running.get(row["path"], False)
@@ -159,7 +164,7 @@ class LivePage:
         now = time.monotonic()
         self._next_s = now + PAUSE * (now - started)
 
-    def _measure(self) -> tuple[list[Run], dict[str, Any]]:
+    def _measure(self, watch: Watch[Any]) -> tuple[list[Run], dict[str, Any]]:
         if self._kind == "board":
             return [], board_page_data(self._folders[0], live=True)
         if self._kind == "audit":
@@ -172,7 +177,7 @@ class LivePage:
                 source=self._source,
             )
             return [], data
-        runs = [open_run(folder) for folder in self._folders]
+        runs = [open_run(folder, watch=watch) for folder in self._folders]
         self._parts.begin()
         data = page_data(
             runs,
@@ -183,6 +188,7 @@ class LivePage:
             source=self._source,
             traces=self._traces,
             parts=self._parts,
+            watch=watch,
         )
         return runs, data
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.episode_metrics import (
     EpisodeCurve,
@@ -29,7 +30,6 @@ from stepscore.analysis.episode_metrics import (
     task_of,
 )
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
-from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.metrics import boundary_f1, epr, kendall_tau
 from stepscore.runs import Run
 from stepscore.types import FloatArray

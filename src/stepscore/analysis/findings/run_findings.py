@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
 from stepscore.analysis.failure_modes import FailureModes
 from stepscore.analysis.findings.first_failures import FirstFailure, first_failures
@@ -40,6 +42,7 @@ def run_findings(
     *,
     modes: FailureModes | None = None,
     most_failures: int = 6,
+    watch: Watch[Any] = unwatched,
 ) -> Findings:
     """Return what one run shows, or several of one protocol.
 
@@ -48,13 +51,18 @@ def run_findings(
         metrics: Of these runs, each episode once, where they are measured already.
         modes: The failure modes of these metrics, where they are known already.
         most_failures: How many of the worst failures to return.
+        watch: Shows how far it is.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
-    measured = measure_episodes(opened) if metrics is None else metrics
-    return Findings(
-        opening_sentences(measured),
-        first_failures(opened, measured, modes),
-        subgoal_funnels(opened, measured),
-        worst_failures(measured, most_failures),
-        judge_trust(opened, measured),
-    )
+    measured = measure_episodes(opened, watch=watch) if metrics is None else metrics
+    with doing(watch, "Comparing policies"):
+        opening = opening_sentences(measured)
+    with doing(watch, "Looking for where policies fail first"):
+        first = first_failures(opened, measured, modes)
+    with doing(watch, "Counting subgoals"):
+        funnels = subgoal_funnels(opened, measured)
+    with doing(watch, "Looking for the worst failures"):
+        worst = worst_failures(measured, most_failures)
+    with doing(watch, "Checking the judge"):
+        trust = judge_trust(opened, measured)
+    return Findings(opening, first, funnels, worst, trust)

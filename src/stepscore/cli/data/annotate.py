@@ -15,6 +15,7 @@ from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
 from stepscore.cli.outputs import Force, check_overwrite, new_file
 from stepscore.cli.tables import err, out, print_result
+from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +122,9 @@ def annotate(
     chosen = options.open_model(model, model_options, base_url)
     call_options = call_flags.options()
     cameras = options.split_names(views)
-    found: Sequence[Episode] = open_episodes(source, task=task, limit=limit, reader=reader)
+    found: Sequence[Episode] = with_bar(open_episodes, "Listing episodes")(
+        source, task=task, limit=limit, reader=reader
+    )
     if shard is not None:
         part = cut(found, shard, [chosen])
         print_shard(part, shard, call_options)

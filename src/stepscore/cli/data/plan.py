@@ -12,6 +12,7 @@ import typer
 from stepscore.cli import options
 from stepscore.cli.outputs import Force, check_overwrite, new_file
 from stepscore.cli.tables import err
+from stepscore.cli.waiting import with_bar
 from stepscore.errors import ModelError, OptionError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _plan_source(
     from stepscore.episodes import open_episodes
     from stepscore.procedures import plan_tasks
 
-    episodes = open_episodes(source)
+    episodes = with_bar(open_episodes, "Listing episodes")(source)
     with tempfile.TemporaryDirectory() as folder:
         drafts, failures = plan_tasks(
             episodes, model, Path(folder), call_options=call_options, on_done=_print_draft

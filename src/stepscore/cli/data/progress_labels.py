@@ -16,6 +16,7 @@ from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
 from stepscore.cli.outputs import Force, check_overwrite, new_file
 from stepscore.cli.tables import err, print_result
+from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from stepscore.episodes import Episode
@@ -111,7 +112,9 @@ def progress_labels(
     named = read_subgoals(vocabulary) if vocabulary is not None else None
     if shard is not None and (why := why_not_in_shards(chosen, named)) is not None:
         raise OptionError(f"--shard: {why}")
-    listed = open_episodes(source, labels=stages, subgoals=subgoals, task=task, limit=limit, reader=reader)
+    listed = with_bar(open_episodes, "Listing episodes")(
+        source, labels=stages, subgoals=subgoals, task=task, limit=limit, reader=reader
+    )
     for problem in listed.problems[:MAX_PRINTED_NOTES]:
         err().print(f"{problem.where}: {problem.why}", markup=False, soft_wrap=True)
     episodes: Sequence[Episode] = listed

@@ -189,7 +189,7 @@ class _AuditBars(RunBars):
         self._watch = None
         super().__exit__(*details)
 
-    def watch(self, items: Iterable[T], title: str, total: int) -> Iterator[T]:
+    def watch(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
         """Return the items, and show how many were taken; the bar of the run before them ends."""
         if self._watch is None:
             super().__exit__()

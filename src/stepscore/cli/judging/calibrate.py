@@ -24,6 +24,7 @@ from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
 from stepscore.cli.outputs import new_file
 from stepscore.cli.tables import err, print_result
+from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from stepscore.analysis import CalibrationResult, SuccessCalibration
@@ -82,8 +83,8 @@ def calibrate(
     from stepscore.runs import open_run
 
     chosen = chosen_format(output_format, json=json, csv=csv)
-    result = fit(
-        open_run(run),
+    result = with_bar(fit, "Fitting the maps")(
+        with_bar(open_run, "Opening the run")(run),
         labels=labels,
         channel=channel,
         potential=potential,

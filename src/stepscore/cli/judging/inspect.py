@@ -11,7 +11,8 @@ from rich.markup import escape
 from stepscore._tables import Column, PrintedTable, TableRow, count_cell, number_cell, text_cell
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
-from stepscore.cli.tables import err, out, print_result, table
+from stepscore.cli.tables import out, print_result, table
+from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
     from stepscore.episodes import Episode, Episodes
@@ -34,17 +35,18 @@ def inspect(
     from stepscore.episodes import open_episodes
 
     chosen = chosen_format(output_format, json=json, csv=csv)
-    episodes = open_episodes(
-        source,
-        labels=labels,
-        subgoals=subgoals,
-        task=task,
-        limit=limit,
-        reader=reader,
-        policy_from=policy_from,
-        instruction=instruction,
-    )
-    contents = survey(episodes)
+    with watched("Listing episodes") as watch:
+        episodes = open_episodes(
+            source,
+            labels=labels,
+            subgoals=subgoals,
+            task=task,
+            limit=limit,
+            reader=reader,
+            policy_from=policy_from,
+            instruction=instruction,
+        )
+        contents = survey(episodes, watch)
     if chosen is Format.TABLE:
         _print(contents)
     else:
@@ -56,10 +58,8 @@ def inspect(
 _LABELS = ("successes", "failures", "unlabelled", "with stages", "with subgoals", "with a recorded curve")
 
 
-def survey(episodes: Episodes) -> dict[str, Any]:
+def survey(episodes: Episodes, watch: Watch) -> dict[str, Any]:
     """Return what a source holds, as plain values. Opens every video's header; decodes nothing."""
-    from rich.progress import track
-
     from stepscore.errors import StepScoreError
 
     problems = [{"where": where, "why": why} for where, why in episodes.problems]
@@ -68,7 +68,7 @@ def survey(episodes: Episodes) -> dict[str, Any]:
     first: list[str] = []
     tasks: dict[str, Counter[str]] = defaultdict(Counter)
     labels = dict.fromkeys(_LABELS, 0)
-    for episode in track(episodes, "Reading headers", console=err(), transient=True):
+    for episode in watch(episodes, "Reading headers", len(episodes)):
         first += [episode.id] if len(first) < 3 else []
         tasks[episode.task or episode.instruction][episode.policy or "unknown"] += 1
         for name in _labels(episode):

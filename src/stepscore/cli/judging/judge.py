@@ -16,6 +16,7 @@ from stepscore.cli.judging.usage import print_usage
 from stepscore.cli.numbers import between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, percent
+from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -106,7 +107,7 @@ def judge(
     if dry_run:
         print_dry_run(episodes, chosen, call_options, cameras)
         return
-    check_subgoals(chosen, everything)
+    with_bar(check_subgoals, "Looking for subgoals")(chosen, everything)
     prepare(chosen, offline=offline)
     _print_licences(chosen)
     stopped: BudgetError | None = None
@@ -125,6 +126,7 @@ def judge(
                 offline=offline,
                 shard=shard,
                 lease_s=lease,
+                watch=bar.watch,
             )
     except BudgetError as error:
         run, stopped = open_run(out if shard is None else shard.folder(out)), error

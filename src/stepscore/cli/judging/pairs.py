@@ -14,6 +14,7 @@ from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.numbers import MANY, MAX_SEED, between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err, print_result
+from stepscore.cli.waiting import with_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,9 @@ def make(
     from stepscore.audit.pairs import SPANS, make_progress_pairs, write_pairs
     from stepscore.episodes import open_episodes
 
-    episodes = open_episodes(source, labels=labels, task=task, limit=limit, reader=reader)
+    episodes = with_bar(open_episodes, "Listing episodes")(
+        source, labels=labels, task=task, limit=limit, reader=reader
+    )
     pairs = make_progress_pairs(episodes, per_span=per_span, seed=seed, potential=potential)
     write_pairs(out, pairs)
     counts = ", ".join(f"{sum(pair.span == span for pair in pairs)} {span}" for span in SPANS)
@@ -175,7 +178,9 @@ def score_command(
     cameras = options.split_names(views)
     if asked is None:
         view = cameras[0] if cameras else None
-        listed = open_episodes(str(source), labels=labels, reader=reader, goal=goal, goal_view=view)
+        listed = with_bar(open_episodes, "Listing episodes")(
+            str(source), labels=labels, reader=reader, goal=goal, goal_view=view
+        )
         asked = pairs_of_source(pairs, listed)
     plan = None
     if consistency:

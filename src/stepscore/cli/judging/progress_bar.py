@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
+from stepscore.cli import waiting
 from stepscore.cli.tables import err
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from stepscore.runs import FinishedEpisode
+
+T = TypeVar("T")
 
 
 class EpisodesBar:
@@ -32,6 +39,8 @@ class EpisodesBar:
             console=err(),
         )
         self._task = self._progress.add_task(title, total=total, rate="", failed="")
+        self._after: TaskID | None = None
+        self._quiet_since = time.monotonic()
         self._failed = 0
         self._cost, self._shows_tokens = 0.0, tokens
         self._tokens = self._judged = 0
@@ -41,10 +50,14 @@ class EpisodesBar:
         return self
 
     def __exit__(self, *details: object) -> None:
+        if self._after is not None:
+            self._progress.remove_task(self._after)
+            self._after = None
         self._progress.__exit__(None, None, None)
 
     def advance(self, done: FinishedEpisode) -> None:
         """Count a finished episode, with its failure, tokens and cost."""
+        self._quiet_since = time.monotonic()
         self._failed += done.error is not None
         if done.usage is not None:
             self._cost += done.usage.cost or 0.0
@@ -59,6 +72,37 @@ class EpisodesBar:
         if self._cost:
             notes.append(f"cost {self._cost:.2f} of about {self._cost * share:.2f}")
         self._progress.update(self._task, advance=1, failed=", ".join(notes), rate=_rate(task.speed))
+
+    def watch(self, items: Iterable[T], title: str, total: int | None) -> Iterator[T]:
+        """Return the items; from two seconds after the last episode on they have a row of their own below the bar."""
+        row, shown = None, 0.0
+        try:
+            for number, item in enumerate(items):
+                yield item
+                now = time.monotonic()
+                if now - self._quiet_since > waiting.PATIENCE_S and now - shown > waiting.REFRESH_S:
+                    if row is None:
+                        row = self._progress.add_task(title, total=total, rate="", failed="")
+                    self._progress.update(row, completed=number + 1)
+                    shown = now
+        finally:
+            if row is not None:
+                self._progress.remove_task(row)
+
+    def go_on_when_full(self, title: str) -> None:
+        """Show that something is still done once every episode is counted: a row with the time it takes."""
+        if self._after is None and self._progress.tasks[0].finished:
+            self._after = self._progress.add_task(title, total=None, rate=_TimeTaken(), failed="")
+
+
+class _TimeTaken:
+    """A text that says how long ago it was made, whenever it is shown."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __str__(self) -> str:
+        return waiting.minutes(time.monotonic() - self._began)
 
 
 def _rate(speed: float | None) -> str:
@@ -91,3 +135,4 @@ class RunBars:
         """Count a finished episode."""
         if self._bar is not None:
             self._bar.advance(done)
+            self._bar.go_on_when_full("Writing tables, measuring")

@@ -12,6 +12,7 @@ import typer
 
 from stepscore.cli.local_code import reader_name
 from stepscore.cli.numbers import MANY, between
+from stepscore.cli.waiting import with_bar
 from stepscore.errors import OptionError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class SourceFlags:
         """Return the episodes; goal images are of the first camera."""
         from stepscore.episodes import open_episodes
 
-        return open_episodes(
+        return with_bar(open_episodes, "Listing episodes")(
             source,
             labels=self.labels,
             subgoals=self.subgoals,

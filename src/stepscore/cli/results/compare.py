@@ -45,13 +45,13 @@ def compare(
     chosen = chosen_format(output_format, json=json, csv=csv)
     names = options.split_names(metric)
     keys = options.split_names(by) or []
-    with watched() as watch:
+    with watched("Comparing") as watch:
         compared = compare_runs(
             runs, keys, metrics=names, revision=revision, done_at=done_at, held_out=held_out, watch=watch
         )
-    opened = [open_run(path) for path in runs]
-    options.keep_validation(opened, validation)
-    notes = (*compared.notes, *validation_notes(opened))
+        opened = [open_run(path) for path in runs]
+        options.keep_validation(opened, validation)
+        notes = (*compared.notes, *validation_notes(opened))
     rows = compared.to_dicts()
     flat = [{**row, "a": group_name(row["a"]), "b": group_name(row["b"])} for row in rows]
     print_result(chosen, comparison_tables(compared, notes), rows, csv_rows=flat)

@@ -9,6 +9,7 @@ import typer
 
 from stepscore.cli import options
 from stepscore.cli.tables import err
+from stepscore.cli.waiting import watched
 
 
 def export(
@@ -42,15 +43,18 @@ def export(
     from stepscore.runs import open_run
 
     path = check_target(to, out)
-    opened = [open_run(folder) for folder in runs]
-    ids = None
-    if episodes is not None:
-        rows = [
-            row for run in opened for row in run.episodes().select(["episode_id", "source_index"]).to_pylist()
-        ]
-        listed = dict.fromkeys((row["episode_id"], row["source_index"]) for row in rows)
-        ids = options.chosen_ids(list(listed), episodes)
-    result = write(opened, path, to=to, episodes=ids, videos=videos, source=source)
+    with watched("Opening runs") as watch:
+        opened = [open_run(folder, watch=watch) for folder in runs]
+        ids = None
+        if episodes is not None:
+            rows = [
+                row
+                for run in opened
+                for row in run.episodes().select(["episode_id", "source_index"]).to_pylist()
+            ]
+            listed = dict.fromkeys((row["episode_id"], row["source_index"]) for row in rows)
+            ids = options.chosen_ids(list(listed), episodes)
+        result = write(opened, path, to=to, episodes=ids, videos=videos, source=source, watch=watch)
     for note in result.notes:
         err().print(note, soft_wrap=True, markup=False)
     err().print(

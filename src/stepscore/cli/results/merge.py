@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +10,9 @@ import typer
 
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err
+from stepscore.cli.waiting import watched, with_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stepscore.runs import Merged
 
 MAX_PRINTED = 20
@@ -55,8 +53,8 @@ def merge(
     if any(path.is_file() for path in runs):
         _merge_labels(runs, out, partial=partial)
         return
-    with _progress_bar() as advance:
-        merged = merge_runs(runs, out, partial=partial, on_progress=advance)
+    with watched("Reading runs") as watch:
+        merged = merge_runs(runs, out, partial=partial, watch=watch)
     _print(merged)
     if not merged.complete:
         raise typer.Exit(1)
@@ -70,22 +68,12 @@ def _merge_labels(files: Sequence[Path], out: Path | None, *, partial: bool) -> 
         raise OptionError("Labels files are merged into a new file: name it with -o LABELS.parquet.")
     if partial:
         raise OptionError("--partial is for runs: of labels files, what is there is merged.")
-    merged = merge_labels(files, out)
+    merged = with_bar(merge_labels, "Merging labels")(files, out)
     twice = f", {merged.repeated} of them in several files" if merged.repeated else ""
     err().print(
         f"{merged.files} files, {merged.episodes} episodes{twice}; wrote {merged.rows} labels to {out}",
         soft_wrap=True,
     )
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on stderr; yields the function that takes how many episodes are written."""
-    from rich.progress import Progress
-
-    with Progress(console=err(), transient=True) as progress:
-        bar = progress.add_task("merge", total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
 
 
 def _print(merged: Merged) -> None:

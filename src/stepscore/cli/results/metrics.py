@@ -95,11 +95,11 @@ def metrics(
     from stepscore.runs import open_run
 
     chosen = chosen_format(output_format, json=json, csv=csv)
-    opened = distinct_runs(open_run(path) for path in runs)
-    options.keep_validation(opened, validation)
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
-    with watched() as watch:
+    with watched("Opening runs") as watch:
+        opened = distinct_runs(open_run(path, watch=watch) for path in runs)
+        options.keep_validation(opened, validation)
         episodes = measure_episodes(
             opened,
             revision=revision,
@@ -241,9 +241,9 @@ def _results(
         if step == "estimates" and wanted(Show.MAIN, Show.CONDITIONED):
             found[step] = grouped_estimates(episodes, keys, watch=settings.watch)
         elif step == "subgoals" and wanted(Show.MAIN, Show.SUBGOALS, Show.SUBGOAL_MATRIX):
-            found[step] = subgoal_tables(runs, keys, left_out=episodes.repeated)
+            found[step] = subgoal_tables(runs, keys, left_out=episodes.repeated, watch=settings.watch)
         elif step == "modes" and wanted(Show.FAILURE_MODES):
-            found[step] = policy_failure_modes(episodes, apart)
+            found[step] = policy_failure_modes(episodes, apart, settings.watch)
         elif step == "judge" and wanted(Show.JUDGE):
             found[step] = judged()
         elif step == "abstention" and wanted(Show.ABSTENTION):
@@ -274,12 +274,14 @@ def _print_episodes(episodes: EpisodeMetrics, apart: Sequence[str], form: Format
         err().print("Every episode: --format csv or json")
 
 
-def policy_failure_modes(episodes: EpisodeMetrics, apart: Sequence[str]) -> list[tuple[Group, FailureModes]]:
+def policy_failure_modes(
+    episodes: EpisodeMetrics, apart: Sequence[str], watch: Watch
+) -> list[tuple[Group, FailureModes]]:
     """Return how policies fail: once for every judge, where there are several."""
     from stepscore.analysis import episode_groups, failure_modes_by_policy
 
     groups = episode_groups(episodes, apart)
-    return [(group, failure_modes_by_policy(episodes.select(chosen))) for group, chosen in groups]
+    return [(group, failure_modes_by_policy(episodes.select(chosen), watch)) for group, chosen in groups]
 
 
 def print_failure_modes(modes: FailureModes, group: Group, revision: str) -> None:

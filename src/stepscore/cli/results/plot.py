@@ -12,6 +12,7 @@ from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err
+from stepscore.cli.waiting import watched
 
 
 def plot(
@@ -70,20 +71,22 @@ def plot(
 
     check_extra("plot", "Drawing figures")
     kinds = options.split_names(kind) or ["all"]
-    result = draw(
-        [open_run(path) for path in runs],
-        out,
-        kinds=None if "all" in kinds else kinds,
-        episode=episode,
-        formats=options.split_names(formats) or [],
-        by=options.split_names(by) or [],
-        names=options.split_names(metric),
-        revision=revision,
-        done_at=done_at,
-        view=view,
-        width=width,
-        source=source,
-    )
+    with watched("Opening runs") as watch:
+        result = draw(
+            [open_run(path, watch=watch) for path in runs],
+            out,
+            kinds=None if "all" in kinds else kinds,
+            episode=episode,
+            formats=options.split_names(formats) or [],
+            by=options.split_names(by) or [],
+            names=options.split_names(metric),
+            revision=revision,
+            done_at=done_at,
+            view=view,
+            width=width,
+            source=source,
+            watch=watch,
+        )
     for path in result.paths:
         typer.echo(path)
     for name, reason in result.left_out.items():

@@ -11,6 +11,7 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.outputs import new_folder
 from stepscore.cli.tables import err
+from stepscore.cli.waiting import watched, with_bar
 from stepscore.errors import OptionError
 
 
@@ -51,7 +52,7 @@ def report(
     if kind == "audit":
         if validation is not None:
             raise OptionError("--validation belongs to runs; the page of an audit shows the audit itself.")
-        page = write_audit_report(
+        page = with_bar(write_audit_report, "Measuring the audit")(
             runs[0],
             out / "index.html",
             videos=not no_videos,
@@ -62,18 +63,20 @@ def report(
         )
         _name(page)
         return
-    opened = [open_run(path) for path in runs]
-    options.keep_validation(opened, validation)
-    err().print(f"Measuring {sum(run.judgements().num_rows for run in opened)} judgements …")
-    page = write_report(
-        opened,
-        out,
-        videos=not no_videos,
-        copy_videos=copy_videos,
-        revision=revision,
-        done_at=done_at,
-        source=source,
-    )
+    with watched("Opening runs") as watch:
+        opened = [open_run(path, watch=watch) for path in runs]
+        options.keep_validation(opened, validation)
+        err().print(f"Measuring {sum(run.count for run in opened)} judgements …")
+        page = write_report(
+            opened,
+            out,
+            videos=not no_videos,
+            copy_videos=copy_videos,
+            revision=revision,
+            done_at=done_at,
+            source=source,
+            watch=watch,
+        )
     _name(page)
 
 

@@ -10,6 +10,7 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
 from stepscore.cli.tables import err
+from stepscore.cli.waiting import watched
 from stepscore.errors import OptionError
 
 
@@ -36,7 +37,8 @@ def view(
         raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
     live = LivePage(runs, revision=revision, done_at=done_at, videos=not no_videos, source=source)
     err().print("Measuring …")
-    live.page()
+    with watched("Opening runs") as watch:
+        live.page(watch)
 
     def ready(address: str) -> None:
         typer.echo(address)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._extras import check_extra
+from stepscore._watching import doing
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.tables import err, print_result
@@ -20,6 +21,7 @@ from stepscore.cli.training.weights_tables import (
     print_weights,
     weight_tables,
 )
+from stepscore.cli.waiting import Watch, watched
 from stepscore.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -101,33 +103,38 @@ def weights(
     }
     form_options = _form_options(form, given)
     _check_files(form, dense, plot)
-    opened = open_run(run)
-    chosen = _choose(
-        opened,
-        revision,
-        top=top,
-        by=by,
-        per_task=per_task,
-        failures=failures.value,
-        success_by=success_by.value,
-    )
-    if not chosen.kept:
-        raise OptionError(f"No episode of {run} is left: all {len(chosen.dropped)} were dropped.")
-    frames = run_frames(opened, channel).select(chosen.kept)
-    if form != "filter" or stall or not (top is not None or failures is Failures.DROP):
-        _refuse_unknown(opened, frames)
-    weighting = _weigh(form, frames, form_options, stall)
-    distribution = weight_distribution(weighting)
-    files = _write(opened, weighting, chosen, out, dense)
-    if static is not None:
-        from stepscore.curation import write_static_weights
+    with watched("Opening the run") as watch:
+        opened = open_run(run, watch=watch)
+        chosen = _choose(
+            opened,
+            revision,
+            watch,
+            top=top,
+            by=by,
+            per_task=per_task,
+            failures=failures.value,
+            success_by=success_by.value,
+        )
+        if not chosen.kept:
+            raise OptionError(f"No episode of {run} is left: all {len(chosen.dropped)} were dropped.")
+        with doing(watch, "Reading curves"):
+            frames = run_frames(opened, channel).select(chosen.kept)
+        if form != "filter" or stall or not (top is not None or failures is Failures.DROP):
+            _refuse_unknown(opened, frames)
+        with doing(watch, "Weighting frames"):
+            weighting = _weigh(form, frames, form_options, stall)
+            distribution = weight_distribution(weighting)
+        with doing(watch, "Writing weights"):
+            files = _write(opened, weighting, chosen, out, dense)
+        if static is not None:
+            from stepscore.curation import write_static_weights
 
-        write_static_weights(static, weighting, provenance=_provenance(opened, weighting, chosen))
-        files.append(static)
-    if plot is not None:
-        from stepscore.report.plots import plot_weights
+            write_static_weights(static, weighting, provenance=_provenance(opened, weighting, chosen))
+            files.append(static)
+        if plot is not None:
+            from stepscore.report.plots import plot_weights
 
-        files.append(plot_weights(plot, weighting, distribution))
+            files.append(plot_weights(plot, weighting, distribution))
     command = _command(opened, weighting, policy_type, out)
     if output is Format.TABLE:
         print_weights(weighting, distribution, chosen)
@@ -231,7 +238,7 @@ def _weigh(form: str, frames: RunFrames, form_options: dict[str, Any], stall: di
     return curation.without_stalls(weighting, **stall) if stall else weighting
 
 
-def _choose(run: Run, revision: str, **filters: Any) -> EpisodeSelection:
+def _choose(run: Run, revision: str, watch: Watch, **filters: Any) -> EpisodeSelection:
     """Return the episodes to train on, measured by their progress, whichever channel the weights are of."""
     from stepscore.analysis import measure_episodes
     from stepscore.curation import EpisodeSelection, select_episodes
@@ -239,7 +246,7 @@ def _choose(run: Run, revision: str, **filters: Any) -> EpisodeSelection:
     if filters["top"] is None and filters["by"] is None and filters["failures"] == "keep":
         # Nothing to measure for, and measuring many episodes takes a while.
         return EpisodeSelection(tuple(run.episodes().column("episode_id").to_pylist()), {})
-    return select_episodes(measure_episodes(run, revision=revision), **filters)
+    return select_episodes(measure_episodes(run, revision=revision, watch=watch), **filters)
 
 
 def _provenance(run: Run, weighting: Weighting, chosen: EpisodeSelection) -> dict[str, Any]:

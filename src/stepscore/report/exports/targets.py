@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from stepscore._extras import check_extra
 from stepscore._files import atomic_path
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import measure_episodes
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.report.exports.content import EpisodeContent, episode_contents, worst_first
@@ -70,6 +71,7 @@ def export(
     episodes: Sequence[str] | None = None,
     videos: str = "encoded",
     source: str | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> ExportResult:
     """Write judged episodes as one file of another tool: videos, curves, labels and verdicts on one clock.
 
@@ -82,6 +84,7 @@ def export(
         videos: ``encoded`` copies them as they are recorded where the tool plays that codec, and writes images
             elsewhere; ``images`` always writes images (JPEG); ``none`` leaves them out.
         source: Where the recordings are, instead of where the runs say; may be on the Hub.
+        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
 
     Raises:
         MissingExtraError: What writes the file is not installed.
@@ -91,14 +94,15 @@ def export(
     if mode is None:
         raise UnknownNameError("way to export videos", videos, VIDEO_MODES)
     several = [runs] if isinstance(runs, Run) else list(runs)
-    metrics = measure_episodes(several)
-    known = list(dict.fromkeys(row["episode_id"] for row in metrics.episodes))
-    ids = known if episodes is None else list(dict.fromkeys(episodes))
+    metrics = measure_episodes(several, watch=watch)
+    known = dict.fromkeys(row["episode_id"] for row in metrics.episodes)
+    ids = list(known if episodes is None else dict.fromkeys(episodes))
     for name in ids:
         if name not in known:
             raise UnknownNameError("episode", name, known)
-    first = worst_first(several) if episodes is None else ids[0]
-    contents = episode_contents(several, metrics, ids, source)
+    with doing(watch, "Looking for the worst failure"):
+        first = worst_first(several) if episodes is None else ids[0]
+    contents = watch(episode_contents(several, metrics, ids, source), "Writing episodes", len(ids))
     with atomic_path(path, make_folder=True) as temporary:
         frames, points, notes = target.write(contents, temporary, mode, first)
     return ExportResult(path, len(ids), frames, points, tuple(notes))

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscore import __version__
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
@@ -49,6 +50,7 @@ def page_data(
     source: str | None = None,
     traces: ServedTraces | None = None,
     parts: Parts | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> dict[str, Any]:
     """Return everything that the page shows of some runs, as JSON values.
 
@@ -62,27 +64,35 @@ def page_data(
         traces: Hands out state and action of an episode on demand; ``None`` for a page that holds them.
         parts: Where a page of more than :data:`~stepscore.report.page.paging.MAX_BYTES` keeps what is not needed at
             first; ``None`` for a page that holds everything, whatever its size.
+        watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
     if not runs:
         raise OptionError("A report needs at least one run folder.")
     runs = distinct_runs(runs)
-    boards = open_boards(runs, revision, done_at)
-    index = board_index(boards)
+    boards = open_boards(runs, revision, done_at, watch)
+    with doing(watch, "Sorting episodes"):
+        index = board_index(boards)
     labels = board_labels(boards)
     methods = Table[str]()
     pack = estimate_packer(methods)
-    sources = RunSources(runs, source)
+    with doing(watch, "Opening sources"):
+        sources = RunSources(runs, source)
     posters = Posters(None if host is None else sources)
     tables = [
-        board_data(board, label, pack) | {"findings": findings_data(board, index, pack, posters)}
+        board_data(board, label, pack, watch)
+        | {"findings": findings_data(board, index, pack, posters, watch)}
         for board, label in zip(boards, labels, strict=True)
     ]
     first = [
         *(one["episode"] for table in tables for one in table["findings"]["worst"]),
         *_failures(boards, index),
     ]
-    files, videos = video_tables(index, host, sources)
-    explored = explorer_tables(boards, index, pack, parts)
+    files, videos = video_tables(index, host, sources, watch)
+    explored = explorer_tables(boards, index, pack, parts, watch)
+    with doing(watch, "Against labels"):
+        agreement = agreement_rows(boards, runs, pack)
+    with doing(watch, "Reading state and action"):
+        signals = trace_table(sources if host is not None else None, index, first, traces)
     rows, judgements = explored["runs"], explored["judgements"]
     return {
         **page_frame(revision, live=live),
@@ -90,8 +100,8 @@ def page_data(
         "title": ", ".join(row["name"] for row in rows),
         "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
         "boards": tables,
-        "judge_agreement": agreement_rows(boards, runs, pack),
-        "traces": trace_table(sources if host is not None else None, index, first, traces),
+        "judge_agreement": agreement,
+        "traces": signals,
         "files": files,
         "videos": videos,
         "posters": posters.images,
@@ -126,7 +136,11 @@ def board_index(boards: Sequence[Board]) -> EpisodeIndex:
 
 
 def explorer_tables(
-    boards: Sequence[Board], index: EpisodeIndex, pack: Pack, parts: Parts | None = None
+    boards: Sequence[Board],
+    index: EpisodeIndex,
+    pack: Pack,
+    parts: Parts | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> dict[str, Any]:
     """Return what the explorer shows besides videos and traces: runs, metrics, episodes, truth and judgements."""
     prompts, stages = Prompts(), Table[str]()
@@ -136,19 +150,20 @@ def explorer_tables(
         number: table
         for board in boards
         for number, table in zip(
-            board.numbers, judgement_tables(board, index, prompts, stages, parts), strict=True
+            board.numbers, judgement_tables(board, index, prompts, stages, parts, watch), strict=True
         )
     }
-    return {
-        "metrics": metric_infos(boards),
-        "runs": run_rows(boards, pack),
-        "episodes": episode_table(index, stages, paged=parts is not None),
-        "paged": parts is not None,
-        "truth": truth_table(boards, index),
-        "judgements": [judgements[number] for number in sorted(judgements)],
-        "prompt_lines": prompts.lines,
-        "prompts": prompts.prompts,
-    }
+    with doing(watch, "Listing episodes"):
+        return {
+            "metrics": metric_infos(boards),
+            "runs": run_rows(boards, pack),
+            "episodes": episode_table(index, stages, paged=parts is not None),
+            "paged": parts is not None,
+            "truth": truth_table(boards, index),
+            "judgements": [judgements[number] for number in sorted(judgements)],
+            "prompt_lines": prompts.lines,
+            "prompts": prompts.prompts,
+        }
 
 
 def _failures(boards: Sequence[Board], index: EpisodeIndex) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._files import write_text
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import RunError
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
@@ -66,6 +67,7 @@ def write_report(
     done_at: float | None = None,
     template: str | None = None,
     source: str | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> Path:
     """Write ``folder``/index.html for some runs and return its path.
 
@@ -82,16 +84,18 @@ def write_report(
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         template: See :func:`page_text`.
         source: Where the videos are, instead of where the runs say; may be on the Hub.
+        watch: As in :func:`stepscore.report.page_data`.
     """
     page = _checked(Path(folder) / "index.html")
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
     parts = FileParts(parts_folder(page))
-    data = page_data(runs, host, revision=revision, done_at=done_at, source=source, parts=parts)
-    text = page_text(data | {"parts": parts_folder(page).name if data["paged"] else None}, template)
-    if data["paged"]:
-        return _write(page, _loading_parts(text))
-    remove_parts(parts_folder(page))
-    return _write(page, text)
+    data = page_data(runs, host, revision=revision, done_at=done_at, source=source, parts=parts, watch=watch)
+    with doing(watch, "Writing the page"):
+        text = page_text(data | {"parts": parts_folder(page).name if data["paged"] else None}, template)
+        if data["paged"]:
+            return _write(page, _loading_parts(text))
+        remove_parts(parts_folder(page))
+        return _write(page, text)
 
 
 def write_audit_report(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import DoneRule, curves_by_episode, done_rule
 from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
@@ -62,7 +63,12 @@ class Prompts:
 
 
 def judgement_tables(
-    board: Board, index: EpisodeIndex, prompts: Prompts, stages: Table[str], parts: Parts | None = None
+    board: Board,
+    index: EpisodeIndex,
+    prompts: Prompts,
+    stages: Table[str],
+    parts: Parts | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> list[dict[str, Any]]:
     """Return the contract's Judgements of each run of the board.
 
@@ -72,9 +78,10 @@ def judgement_tables(
         prompts: The page's prompts, to which those of the calls are added.
         stages: The page's names of stages, to which those in parts are added.
         parts: Where what is not needed at first is written; ``None`` for a page that holds everything.
+        watch: Shows how far it is.
     """
     return [
-        _judgements(run, board, rows, index, prompts, stages, parts)
+        _judgements(run, board, rows, index, prompts, stages, parts, watch)
         for run, rows in zip(board.runs, board.slices(), strict=True)
     ]
 
@@ -94,6 +101,7 @@ def _judgements(
     prompts: Prompts,
     stages: Table[str],
     parts: Parts | None,
+    watch: Watch[Any],
 ) -> dict[str, Any]:
     """Return the table of one run, its rows in the order of the page's episodes."""
     episodes = board.metrics.episodes[rows]
@@ -108,7 +116,8 @@ def _judgements(
     scores = [np.nan if e["success_score"] is None else e["success_score"] for e in episodes]
     ordered = [episodes[i] for i in order]
     done = done_rule(run, board.done_at)
-    verdicts = _verdicts(run, row_of)
+    with doing(watch, "Reading verdicts"):
+        verdicts = _verdicts(run, row_of)
     table = {
         "episode": [places[i] for i in order],
         "error": errors,
@@ -118,9 +127,11 @@ def _judgements(
         "calls": _calls(run, row_of, prompts),
     }
     if parts is None:
+        with doing(watch, "Packing curves"):
+            packed = _curves(run, ordered, done)
         return table | {
             "values": {name: pack_floats(column) for name, column in values.items()},
-            "curves": _curves(run, ordered, done) | _rules(done, ordered),
+            "curves": packed | _rules(done, ordered),
             "verdicts": verdict_table([row["row"] for row in verdicts], verdicts),
             "paged": None,
         }
@@ -141,7 +152,7 @@ def _judgements(
         "values": always_kept(values),
         "curves": {"length": [len(times) for times, _ in run_rows.curves], **empty, **_rules(done, ordered)},
         "verdicts": verdict_table([], []),
-        "paged": paged_judgements(run_rows, stages, parts),
+        "paged": paged_judgements(run_rows, stages, parts, watch),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._watching import Watch, unwatched
 from stepscore.episodes import View, ViewInfo
 from stepscore.episodes.perturbations import RetimedView
 from stepscore.episodes.remote import RemoteVideo
@@ -59,7 +60,7 @@ class _Files:
 
 
 def video_tables(
-    index: EpisodeIndex, host: VideoHost | None, sources: RunSources
+    index: EpisodeIndex, host: VideoHost | None, sources: RunSources, watch: Watch[Any] = unwatched
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the contract's MediaFile list and VideoTable; both are empty without a host.
 
@@ -70,7 +71,7 @@ def video_tables(
     files = _Files(host)
     rows = [
         _row(place, name, view, files)
-        for place, episode in enumerate(index.rows)
+        for place, episode in watch(enumerate(index.rows), "Looking for videos", len(index.rows))
         for name, view in sources.views(episode).items()
     ]
     media = [{"src": video.src, **video.probe._asdict()} for video in files.hosted]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis import (
     EpisodeMetrics,
     FailureModes,
@@ -72,7 +73,9 @@ class Board:
         return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def open_boards(runs: Sequence[Run], revision: str, done_at: float | None = None) -> list[Board]:
+def open_boards(
+    runs: Sequence[Run], revision: str, done_at: float | None = None, watch: Watch[Any] = unwatched
+) -> list[Board]:
     """Group the runs by protocol, in order of first appearance, and measure each group once."""
     by_hash: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
@@ -80,16 +83,21 @@ def open_boards(runs: Sequence[Run], revision: str, done_at: float | None = None
     boards = []
     for places in by_hash.values():
         chosen = tuple(runs[place] for place in places)
-        metrics = measure_episodes(chosen, revision=revision, keep_repeated=True, done_at=done_at)
-        counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics)
-        diagnosis = failure_modes_by_policy(counted) if metrics.repeated else modes
+        metrics = measure_episodes(
+            chosen, revision=revision, keep_repeated=True, done_at=done_at, watch=watch
+        )
+        counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics, watch)
+        diagnosis = failure_modes_by_policy(counted, watch) if metrics.repeated else modes
         boards.append(Board(chosen, tuple(places), metrics, counted, modes, diagnosis, done_at))
     return boards
 
 
-def board_data(board: Board, label: str, pack: Pack) -> dict[str, Any]:
+def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatched) -> dict[str, Any]:
     """Return the contract's Board."""
     run, metrics = board.runs[0], board.counted
+    overall = grouped_estimates(metrics, ("policy",), watch=watch)
+    by_task = _plain(metrics, ("task", "policy"), watch)
+    pooled = [(by, _plain(metrics, by, watch)) for by in (("task",), ())]
     return {
         "id": run.protocol.hash,
         "label": label,
@@ -98,14 +106,14 @@ def board_data(board: Board, label: str, pack: Pack) -> dict[str, Any]:
         "protocol": run.protocol.hash,
         "baseline": run.judge in BASELINES,
         "runs": list(board.numbers),
-        "overall": _groups(metrics, ("policy",), grouped_estimates(metrics, ("policy",)), pack),
-        "by_task": _groups(metrics, ("task", "policy"), _plain(metrics, ("task", "policy")), pack),
+        "overall": _groups(metrics, ("policy",), overall, pack),
+        "by_task": _groups(metrics, ("task", "policy"), by_task, pack),
         "all": [
             {**group, "pooled": True}
-            for by in (("task",), ())
-            for group in _groups(metrics, by, _plain(metrics, by), pack, ranked=False)
+            for by, estimates in pooled
+            for group in _groups(metrics, by, estimates, pack, ranked=False)
         ],
-        "subgoals": _subgoals(board, pack),
+        "subgoals": _subgoals(board, pack, watch),
         "diagnosis": _diagnosis(board.diagnosis, pack),
     }
 
@@ -123,12 +131,13 @@ def failure_mode_rules() -> list[dict[str, str]]:
     ]
 
 
-def _plain(metrics: EpisodeMetrics, by: Sequence[str]) -> list[GroupEstimate]:
+def _plain(metrics: EpisodeMetrics, by: Sequence[str], watch: Watch[Any]) -> list[GroupEstimate]:
     """Measure without the rows among successes and failures, which take most of ``grouped_estimates``'s time."""
     known = [c.name for c in metrics.columns if np.any(~np.isnan(metrics.values[c.name]))]
+    groups = list(episode_groups(metrics, by))
     return [
         GroupEstimate(group, name, metrics.estimate(name, chosen))
-        for group, chosen in episode_groups(metrics, by)
+        for group, chosen in watch(groups, f"Estimating by {' and '.join(by) or 'all'}", len(groups))
         for name in known
     ]
 
@@ -170,7 +179,7 @@ def _groups(
     return rows
 
 
-def _subgoals(board: Board, pack: Pack) -> list[dict[str, Any]]:
+def _subgoals(board: Board, pack: Pack, watch: Watch[Any]) -> list[dict[str, Any]]:
     criteria = _criteria(board.metrics.episodes)
     return [
         {
@@ -185,7 +194,7 @@ def _subgoals(board: Board, pack: Pack) -> list[dict[str, Any]]:
             "fails_first": [pack(e) for e in table.fails_first],
             "violations": pack(table.violations),
         }
-        for table in subgoal_tables(board.runs, ("policy",), left_out=board.metrics.repeated)
+        for table in subgoal_tables(board.runs, ("policy",), left_out=board.metrics.repeated, watch=watch)
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
 from stepscore.report.page.boards.board import Board, Pack
 from stepscore.report.page.episodes import EpisodeIndex
@@ -14,9 +15,13 @@ MOST_FAILURES = 6
 """Failures that the page lists as the worst, at most."""
 
 
-def findings_data(board: Board, index: EpisodeIndex, pack: Pack, posters: Posters) -> dict[str, Any]:
+def findings_data(
+    board: Board, index: EpisodeIndex, pack: Pack, posters: Posters, watch: Watch[Any] = unwatched
+) -> dict[str, Any]:
     """Return the contract's Findings of one board; frames of its worst failures are added to the posters."""
-    found = run_findings(board.runs, board.counted, modes=board.diagnosis, most_failures=MOST_FAILURES)
+    found = run_findings(
+        board.runs, board.counted, modes=board.diagnosis, most_failures=MOST_FAILURES, watch=watch
+    )
     numbers = {str(run.path): number for run, number in zip(board.runs, board.numbers, strict=True)}
     rows = {(row["run"], row["episode_id"]): row for row in board.counted.episodes}
     return {

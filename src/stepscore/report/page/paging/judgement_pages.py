@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._watching import Watch, doing, unwatched
 from stepscore.report.page.episodes import number_or_none
 from stepscore.report.page.packing import (
     Table,
@@ -64,34 +65,38 @@ class RunRows:
     done_channel: str | None
 
 
-def paged_judgements(rows: RunRows, stages: Table[str], parts: Parts) -> dict[str, Any]:
+def paged_judgements(
+    rows: RunRows, stages: Table[str], parts: Parts, watch: Watch[Any] = unwatched
+) -> dict[str, Any]:
     """Write the pages of a run and return what the page itself keeps of them: the contract's ``paged``."""
     lengths = [len(times) for times, _ in rows.curves]
     firsts = _firsts(lengths)
     verdict_rows = [verdict["row"] for verdict in rows.verdicts]
     pages = []
-    for number, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(lengths)], strict=True)):
+    spans = list(enumerate(zip(firsts, [*firsts[1:], len(lengths)], strict=True)))
+    for number, (first, end) in watch(spans, "Writing parts of the page", len(spans)):
         page = _page(rows, range(first, end), stages, verdict_rows)
         pages.append(parts.write(f"{rows.name}-page-{number}", page))
     sample = np.unique(
         np.linspace(0, len(lengths) - 1, min(SAMPLE, len(lengths))).round().astype(int)
     ).tolist()
-    return {
-        "firsts": firsts,
-        "pages": pages,
-        "columns": {
-            name: parts.write(f"{rows.name}-column-{number}", {"column": pack_floats(column)})
-            for number, (name, column) in enumerate(rows.values.items())
-            if name not in ALWAYS
-        },
-        "verdicts": parts.write(f"{rows.name}-verdicts", _answers(rows)) if rows.verdicts else None,
-        "sample": {
-            "rows": sample,
-            "part": parts.write(f"{rows.name}-sample", _page(rows, sample, stages, verdict_rows)),
-        },
-        "last_progress": pack_progress(np.round([_last(values) for _, values in rows.curves], 4)),
-        "channels": list(rows.channels),
-    }
+    with doing(watch, "Writing what the page sorts and filters by"):
+        return {
+            "firsts": firsts,
+            "pages": pages,
+            "columns": {
+                name: parts.write(f"{rows.name}-column-{number}", {"column": pack_floats(column)})
+                for number, (name, column) in enumerate(rows.values.items())
+                if name not in ALWAYS
+            },
+            "verdicts": parts.write(f"{rows.name}-verdicts", _answers(rows)) if rows.verdicts else None,
+            "sample": {
+                "rows": sample,
+                "part": parts.write(f"{rows.name}-sample", _page(rows, sample, stages, verdict_rows)),
+            },
+            "last_progress": pack_progress(np.round([_last(values) for _, values in rows.curves], 4)),
+            "channels": list(rows.channels),
+        }
 
 
 def always_kept(values: Mapping[str, FloatArray]) -> dict[str, Any]:
