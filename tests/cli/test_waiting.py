@@ -191,7 +191,10 @@ LABELLED = ("{0}/curves.parquet", "--labels", "{0}/labels.parquet", "--subgoals"
         (("metrics", "{0}/run", "--show", "episodes"), MEASURED),
         (("compare", "{0}/run"), ("Measuring episodes", "Comparing groups")),
         (("report", "{0}/run", "-o", "{1}/page"), (*PAGE, "Looking for videos", "Writing the page")),
-        (("plot", "{0}/run", "-o", "{1}/plots", "--format", "svg", "--kind", "voc"), (*MEASURED, "Drawing figures")),
+        (
+            ("plot", "{0}/run", "-o", "{1}/plots", "--format", "svg", "--kind", "voc"),
+            (*MEASURED, "Drawing figures"),
+        ),
         (("export", "{0}/run", "--to", "rerun", "-o", "{1}/a.rrd"), (*MEASURED, "Writing episodes")),
         (("calibrate", "{0}/run", "-o", "{1}/map.json"), ("Fitting the maps",)),
     ],

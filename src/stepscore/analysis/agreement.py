@@ -140,7 +140,11 @@ class JudgeAgreement:
 
 
 def judge_agreement(
-    runs: Run | Sequence[Run], by: Sequence[str] = (), *, held_out: bool = False
+    runs: Run | Sequence[Run],
+    by: Sequence[str] = (),
+    *,
+    held_out: bool = False,
+    measured: Sequence[EpisodeMetrics] | None = None,
 ) -> JudgeAgreement:
     """Compare each run's judge with the labels of its episodes, and sum up what it cost.
 
@@ -148,12 +152,14 @@ def judge_agreement(
         runs: One run, or several.
         by: What makes a group for the question of success, as in :func:`grouped_estimates`.
         held_out: Compare no success of an episode that the judge's calibration map was fitted on.
+        measured: The metrics of each run, where they are measured already.
     """
     agreements: list[Agreement] = []
     ranking: list[GroupEstimate] = []
     opened = [runs] if isinstance(runs, Run) else list(runs)
-    for run in opened:
-        on_success = success_agreement(run.judge, measure_episodes(run, held_out=held_out), by)
+    for place, run in enumerate(opened):
+        metrics = measure_episodes(run, held_out=held_out) if measured is None else measured[place]
+        on_success = success_agreement(run.judge, metrics, by)
         agreements += on_success.agreements
         agreements += [question.agreement(run.judge) for question in subgoal_questions(run)]
         ranking += on_success.ranking

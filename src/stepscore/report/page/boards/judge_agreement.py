@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import EpisodeMetrics, JudgeAgreement, judge_agreement, measure_baselines
 from stepscore.judges import BASELINES
 from stepscore.report.page.boards.board import Board, Pack
@@ -27,7 +28,7 @@ def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> 
     rows = []
     for board in boards:
         for run, place, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
-            row = _row(run.judge, judge_agreement(run), board.metrics, chosen, pack)
+            row = _row(run.judge, _agreement(run, board, chosen), board.metrics, chosen, pack)
             rows.append({**row, "model": run.model, "run": place, "baseline_for": -1})
     given = {run.judge for run in runs}
     missing = [name for name in BASELINES if name not in given]
@@ -37,6 +38,15 @@ def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> 
                 row = _row(baseline.judge, baseline.agreement, baseline.metrics, slice(None), pack)
                 rows.append({**row, "model": None, "run": -1, "baseline_for": place})
     return rows
+
+
+def _agreement(run: Run, board: Board, rows: slice) -> JudgeAgreement:
+    """Return the agreement of one run, from what the board has measured if that is the revision it is stated in."""
+    if board.metrics.revision != DEFAULT_REVISION:
+        return judge_agreement(run)
+    chosen = np.zeros(len(board.metrics), dtype=bool)
+    chosen[rows] = True
+    return judge_agreement(run, measured=[board.metrics.select(chosen)])
 
 
 def _baseline_boards(boards: Sequence[Board], missing: Sequence[str]) -> list[int]:
