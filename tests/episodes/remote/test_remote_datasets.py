@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
@@ -71,6 +74,45 @@ def test_a_dataset_at_a_url_is_the_one_on_disk(
         for x, y in zip(a.signals(), b.signals(), strict=True):
             assert (x.name, x.dimensions) == (y.name, y.dimensions)
             np.testing.assert_array_equal(x.values, y.values)
+
+
+def test_an_address_of_a_file_is_read_as_any_other(tmp_path: Path, cache: Path) -> None:
+    local = dataset(tmp_path / "local", lengths=(3, 3))
+    here, there = open_episodes(local), open_episodes(local.as_uri())
+    for a, b in zip(here, there, strict=True):
+        assert described(a) == described(b)
+        np.testing.assert_array_equal(a.view("top").read([2]), b.view("top").read([2]))
+        assert isinstance(b.view("top"), RemoteVideo)
+
+
+def test_a_server_that_lists_no_sizes_is_refused(tmp_path: Path) -> None:
+    dataset(tmp_path / "local", lengths=(3, 3))
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
+        try:
+            with pytest.raises(SourceError, match="lists files without their sizes"):
+                open_episodes(f"http://127.0.0.1:{server.server_port}/local")
+        finally:
+            server.shutdown()
+
+
+def test_a_store_that_cannot_be_asked_is_not_one_without_a_dataset(
+    tmp_path: Path, counted: CountingFilesystem
+) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    def fails(*args: object, **options: object) -> None:
+        raise PermissionError("403: no access")
+
+    upload(dataset(tmp_path / "local", lengths=(3, 3)), URL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "info", fails)
+        with pytest.raises(SourceError, match=r"Cannot list memory://bucket/blocks: 403: no access\."):
+            open_episodes(URL)
 
 
 def test_listing_fetches_meta_alone(tmp_path: Path, counted: CountingFilesystem) -> None:

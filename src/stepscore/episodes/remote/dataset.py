@@ -150,7 +150,8 @@ def _read_listing(path: Path, _mtime_ns: int) -> RemoteDataset:
 
 def _list_files(url: str) -> dict[str, tuple[int, str]]:
     hub = hub_folder(url)
-    filesystem, root = open_filesystem(url)
+    # On the Hub a new one: those that are kept may still be of another endpoint, and keep what they list.
+    filesystem, root = open_filesystem(url, new=hub is not None)
     root = root.rstrip("/")
     import stamina
 
@@ -159,10 +160,12 @@ def _list_files(url: str) -> dict[str, tuple[int, str]]:
         for attempt in stamina.retry_context(on=retried, attempts=ATTEMPTS, timeout=None):
             with attempt:
                 filesystem.invalidate_cache()
-                # First of all, since a folder that is none may be a bucket of millions of files.
-                filesystem.info(f"{root}/meta/info.json")
+                if hub is None:
+                    # First of all, since a folder that is none may be a bucket of millions of files.
+                    filesystem.info(f"{root}/meta/info.json")
                 listed: dict[str, dict[str, Any]] = filesystem.find(root, detail=True)
-                filesystem.invalidate_cache()  # the list is kept here, and may be long
+                if hub is not None and f"{root}/meta/info.json" not in listed:
+                    raise FileNotFoundError
     except FileNotFoundError:
         raise SourceError(
             f"There is no meta/info.json in {url}. At a URL, LeRobot datasets are read; copy other recordings "

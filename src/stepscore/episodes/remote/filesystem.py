@@ -44,8 +44,12 @@ def checked_url(source: str) -> str:
     return url
 
 
-def open_filesystem(url: str) -> tuple[Any, str]:
+def open_filesystem(url: str, *, new: bool = False) -> tuple[Any, str]:
     """Return fsspec's file system of a URL, and the path in it.
+
+    Args:
+        url: The URL.
+        new: Make one, even where one is kept that was made before.
 
     Raises:
         MissingExtraError: fsspec, or what it needs for a bucket of S3 or the Hub, is not installed.
@@ -57,7 +61,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     except ImportError:
         raise MissingExtraError(f"Reading {protocol}:// addresses", _EXTRAS.get(protocol, "remote")) from None
     try:
-        filesystem, path = url_to_fs(url)
+        filesystem, path = url_to_fs(url, skip_instance_cache=new)
     except ImportError:
         if protocol in _EXTRAS:
             raise MissingExtraError(f"Reading {protocol}:// addresses", _EXTRAS[protocol]) from None

@@ -50,7 +50,10 @@ def read_hub_ranges(folder: HubFolder, name: str, size: int, ranges: Sequence[Ra
     """
     hub = hub_package(f"Reading {folder.repo_id} from the Hub")
     address = hub.hf_hub_url(
-        folder.repo_id, folder.path(name), repo_type=folder.kind, revision=folder.revision
+        folder.repo_id,
+        folder.path(name),
+        repo_type=folder.kind,
+        revision=folder.revision,
     )
     headers = {**_utils().build_hf_headers(), "Accept-Encoding": "identity"}
     first, found = _read_range(address, headers, size, ranges[0])
@@ -102,7 +105,7 @@ def _check_answer(response: Any, size: int, part: Range) -> None:
 @contextmanager
 def _opened(address: str, headers: Mapping[str, str]) -> Iterator[Any]:
     session = _utils().get_session()
-    if hasattr(session, "stream"):
+    if callable(getattr(session, "stream", None)):
         with session.stream("GET", address, headers=headers, timeout=TIMEOUT_S) as response:
             yield response
     else:  # requests, before huggingface_hub 1.0
