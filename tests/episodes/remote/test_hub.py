@@ -185,6 +185,21 @@ def test_reading_goes_on_at_the_commit_that_was_listed(hub: FakeHub, local: Path
     np.testing.assert_array_equal(sent.view("top").read([3]), open_episodes(local)[2].view("top").read([3]))
 
 
+def test_episodes_outlive_what_is_kept_of_their_dataset(hub: FakeHub, local: Path, tmp_path: Path) -> None:
+    hub.upload(local, ID)
+    listed = open_episodes(ID)
+    shutil.rmtree(tmp_path / "cache")  # as the limit does after a while
+    assert_same(open_episodes(local)[1:], listed[1:])
+
+
+def test_a_damaged_list_of_files_is_made_anew(hub: FakeHub, local: Path, tmp_path: Path) -> None:
+    hub.upload(local, ID)
+    open_episodes(ID)
+    for damage in ("", "[]", '{"url": 1}', '{"url": "x", "files": {"a": 1}}'):
+        next((tmp_path / "cache").rglob(".files.json")).write_text(damage)
+        assert_same(open_episodes(local)[:1], open_episodes(ID)[:1])
+
+
 def test_a_server_that_ignores_ranges_is_refused(hub: FakeHub, tmp_path: Path) -> None:
     local = noisy(tmp_path / "local")
     hub.upload(local, ID)

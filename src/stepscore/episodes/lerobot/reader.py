@@ -55,7 +55,7 @@ class LeRobotReader:
     def read(self, path: Path, options: ReadOptions) -> Listing:
         """List the episodes of the dataset; reads ``meta/`` only."""
         meta = read_meta(path)
-        episodes = LeRobotEpisodes(meta, range(len(meta)))
+        episodes = LeRobotEpisodes(meta, range(len(meta)), remote_dataset(meta.root))
         if len(meta):
             policy_from((), options.policy_from, episode_id(meta.index(0)))
         return Listing(episodes, tuple(_problems(meta)), tuple(_rules(meta)))
@@ -64,11 +64,11 @@ class LeRobotReader:
 class LeRobotEpisodes(Sequence[Episode]):
     """The episodes of a dataset, each made on demand."""
 
-    def __init__(self, meta: Meta, rows: Sequence[int]) -> None:
-        self._meta, self._rows = meta, rows
-        snapshot, self._remote = snapshot_of(meta.root), remote_dataset(meta.root)
-        if self._remote is not None:
-            self._name, self._source = self._remote.name, self._remote.url
+    def __init__(self, meta: Meta, rows: Sequence[int], remote: RemoteDataset | None = None) -> None:
+        self._meta, self._rows, self._remote = meta, rows, remote
+        snapshot = snapshot_of(meta.root)
+        if remote is not None:
+            self._name, self._source = remote.name, remote.url
         else:
             self._name = snapshot.repo_id if snapshot else meta.root.resolve().name
             self._source = snapshot.repo_id if snapshot else str(meta.root)
@@ -88,7 +88,7 @@ class LeRobotEpisodes(Sequence[Episode]):
     def __getitem__(self, key: slice) -> LeRobotEpisodes: ...
     def __getitem__(self, key: int | slice) -> Episode | LeRobotEpisodes:
         if isinstance(key, slice):
-            return LeRobotEpisodes(self._meta, self._rows[key])
+            return LeRobotEpisodes(self._meta, self._rows[key], self._remote)
         try:
             return self._episode(self._rows[key])
         except EpisodeError as error:

@@ -97,7 +97,10 @@ def dataset_folder(source: str) -> Path:
         return _fetched_before(url)
     at = url if hub is None else pinned(hub).url
     folder = remote_folder(at)
-    known = remote_dataset(folder) if hub is not None else None  # what is in a commit never changes
+    known: RemoteDataset | None = None
+    if hub is not None:  # what is in a commit never changes
+        with suppress(SourceError, KeyError, TypeError, ValueError):  # a damaged list is made anew
+            known = remote_dataset(folder)
     files = _list_files(at) if known is None else known.files
     small = [
         file for name, found in files.items() if (file := RemoteFile(at, name, *found)).describes_dataset()
@@ -107,7 +110,8 @@ def dataset_folder(source: str) -> Path:
             list(threads.map(RemoteFile.fetch_all, small))
         except StepScoreError as error:
             raise SourceError(f"Cannot read the dataset {url}: {error}") from error
-    write_json(folder / LISTING, {"url": at, "files": files}, indent=None)
+    if known is None:
+        write_json(folder / LISTING, {"url": at, "files": files}, indent=None)
     if at != url:
         write_json(remote_folder(url) / PINNED, {"url": at}, make_folder=True)
     _forget_removed(folder, {file.name for file in small})
