@@ -10,9 +10,9 @@ import asyncio
 import itertools
 import pickle
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, RunError
@@ -45,6 +45,9 @@ MAX_FAILED_STARTS = 3
 
 LEASE_S = 60.0
 """Seconds after which a worker that was not heard is replaced."""
+
+GROW_S = 5.0
+"""How often the driver asks how many workers there should be, in seconds."""
 
 TICK_S = 1.0
 """How often the driver looks for workers that were not heard, in seconds."""
@@ -108,11 +111,13 @@ class Driver:
     Args:
         work: The work.
         crew: Starts workers.
-        workers: How many.
+        workers: How many; a function is called now and then, and may return more than before.
         at_a_time: Groups that each works on at a time.
     """
 
-    def __init__(self, work: Work, crew: Crew, workers: int, at_a_time: int = 1) -> None:
+    def __init__(
+        self, work: Work, crew: Crew, workers: int | Callable[[], Awaitable[int]], at_a_time: int = 1
+    ) -> None:
         self._work, self._crew, self._workers = work, crew, workers
         self._scheduler: Scheduler[Episode] = Scheduler(
             episode_groups(work.episodes, work.judge), at_a_time=at_a_time, lease_s=LEASE_S
@@ -136,18 +141,31 @@ class Driver:
     async def _run(self) -> None:
         self._ended = asyncio.Event()
         self._check_end()
-        names = range(min(self._workers, self._work.count))
-        tasks = [asyncio.create_task(work) for work in (*(self._keep() for _ in names), self._watch())]
-        ended = asyncio.create_task(self._ended.wait())
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self._ended.wait())]
+        tasks += [asyncio.create_task(self._watch())]
+        wanted = asyncio.create_task(self._wanted(0.0))
+        kept = 0
         try:
-            finished, _ = await asyncio.wait([ended, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            for task in finished:
-                task.result()
+            while True:
+                finished, _ = await asyncio.wait([wanted, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                for task in finished:
+                    task.result()
+                if finished != {wanted}:
+                    break
+                more = max(0, min(wanted.result(), self._work.count) - kept)
+                tasks += [asyncio.create_task(self._keep()) for _ in range(more)]
+                kept += more
+                wanted = asyncio.create_task(self._wanted(GROW_S))
         finally:
-            all_tasks = [ended, *tasks, *self._asks]
+            all_tasks = [wanted, *tasks, *self._asks]
             for task in all_tasks:
                 task.cancel()
             await asyncio.gather(*all_tasks, return_exceptions=True)
+
+    async def _wanted(self, after_s: float) -> int:
+        """Return, after a while, how many workers there should be."""
+        await asyncio.sleep(after_s)
+        return self._workers if isinstance(self._workers, int) else await self._workers()
 
     async def _keep(self) -> None:
         """Keep one worker at work: where it ends before the run does, another takes its place."""

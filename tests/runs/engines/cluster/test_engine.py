@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -10,22 +11,42 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stepscore
-from stepscore.errors import MissingExtraError, OptionError
+from stepscore.episodes import Clip
+from stepscore.errors import MissingExtraError, OptionError, RunError, TransientModelError
+from stepscore.models import Generate, Prompt, Request, Turn
 from stepscore.models.api.openai import OpenAIModel
+from stepscore.models.requests import DecodedMedia
 from stepscore.runs import CallOptions, FinishedEpisode, Run
 from stepscore.runs.engines import choose_engine
 from stepscore.runs.engines.cluster import RayEngine
+from stepscore.runs.engines.cluster.crew import on_this_node
 from stepscore.runs.engines.cluster.engine import connected
+from stepscore.runs.engines.cluster.links import _Decoded, _OnCluster
+from stepscore.runs.engines.cluster.models import ModelReplicas
 from stepscore.runs.engines.cluster.placement import plan
+from stepscore.server import LivePage
 from stepscore.testing import write_toy_rollouts
 from tests.models.api.servers import serving
-from tests.runs.engines.judges import Asking, Brightness, Impatient, Killing, Mortal, Rounds, many, slow
+from tests.runs.engines.judges import (
+    Asking,
+    Brightness,
+    Gathering,
+    Impatient,
+    Killing,
+    Mortal,
+    Rounds,
+    many,
+    slow,
+)
 from tests.runs.engines.test_processes import tables
+from tests.server.test_app import TEMPLATE
 
 Score = Callable[..., Run]
 
@@ -39,7 +60,18 @@ def cluster() -> Iterator[Any]:
 
     nodes = Cluster(
         initialize_head=True,
-        head_node_args={"num_cpus": 2, "include_dashboard": False, "object_store_memory": 1 << 28},
+        head_node_args={
+            "num_cpus": 2,
+            "resources": {"place": 1},
+            "include_dashboard": False,
+            "object_store_memory": 1 << 28,
+            # A node that was removed is noticed within seconds, and nothing is started on it.
+            "_system_config": {
+                "health_check_initial_delay_ms": 1000,
+                "health_check_period_ms": 500,
+                "health_check_failure_threshold": 6,
+            },
+        },
     )
     ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
     yield nodes
@@ -54,6 +86,27 @@ def score(tmp_path: Path) -> Score:
         return stepscore.score(many(n), judge, tmp_path / name, **{"call_options": calls, **options})  # type: ignore[arg-type]
 
     return judge
+
+
+def test_a_node_that_joins_is_used(
+    cluster: Any, score: Score, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first test of the module: nodes that others removed count for some seconds."""
+    monkeypatch.setattr("stepscore.runs.engines.driver.GROW_S", 0.2)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    added: list[Any] = []
+
+    def join(one: FinishedEpisode) -> None:
+        if not added:
+            added.append(cluster.add_node(num_cpus=1))
+
+    judge = Gathering(folder=marks, processes=3)
+    # Enough that some are left when two workers have all that they take.
+    run = score("ray", judge, n=12, engine=RayEngine(replicas=1), on_done=join)
+    assert run.info["last"]["failed"] == 0
+    assert len(list(marks.iterdir())) == 3
+    cluster.remove_node(added[0], allow_graceful=False)
 
 
 def test_a_lost_worker_and_a_lost_model_change_no_table(cluster: Any, score: Score, tmp_path: Path) -> None:
@@ -71,19 +124,104 @@ def test_a_lost_worker_and_a_lost_model_change_no_table(cluster: Any, score: Sco
 def test_a_node_that_leaves_costs_only_what_was_under_way(cluster: Any, score: Score, tmp_path: Path) -> None:
     node = cluster.add_node(num_cpus=1)
     done: list[FinishedEpisode] = []
-    shown: list[int] = []
+    shown: list[bytes] = []
+    live = LivePage([tmp_path / "ray"], template=TEMPLATE)
 
     def leave(one: FinishedEpisode) -> None:
         done.append(one)
         if len(done) == 5:
-            # The live page reads a run as anybody does: what is finished is there at once.
-            shown.append(stepscore.open_run(tmp_path / "ray").judgements().num_rows)
+            shown.append(live.page())
             cluster.remove_node(node, allow_graceful=False)
 
-    ray_run = score("ray", Asking(), n=16, engine=RayEngine(workers=2, replicas=1), on_done=leave)
+    # One of three replicas is on the node that leaves, and there is no CPU for it elsewhere.
+    ray_run = score("ray", Asking(), n=16, engine=RayEngine(workers=2, replicas=3), on_done=leave)
     assert len(done) == 16
-    assert shown == [5]
+    assert ray_run.info["spent"]["total"]["answered"] == 48
+    assert ray_run.info["spent"]["total"]["lost"] <= 4, "what was under way: two episodes of each worker"
+    assert b'"running":true' in shown[0], "the page of `view` beside it follows the journal"
+    assert b'"n":5' in shown[0]
     assert tables(ray_run) == tables(score("local", Asking(), n=16))
+
+
+def test_a_model_that_was_lost_with_its_node_is_asked_nothing_more(cluster: Any) -> None:
+    node = cluster.add_node(num_cpus=0, resources={"place": 1})
+    asyncio.run(_lose_a_replica(lambda: cluster.remove_node(node, allow_graceful=False)))
+
+
+async def _lose_a_replica(leave: Callable[[], None]) -> None:
+    from ray import cloudpickle
+
+    model = ModelReplicas(Brightness(), 2, {"num_cpus": 0, "resources": {"place": 1}}, cloudpickle.dumps)
+
+    async def ask_both(value: int) -> int:
+        """Ask twice at a time, so that every replica which counts as ready is asked; return how many calls failed."""
+        both = (model.answer([seen(value)]), model.answer([seen(value)]))
+        found = await asyncio.gather(*both, return_exceptions=True)
+        answers = [one[0] if isinstance(one, list) else one for one in found]
+        failed = [answer for answer in answers if isinstance(answer, TransientModelError)]
+        assert [getattr(answer, "text", "") for answer in answers if answer not in failed] == [
+            f"{value}.000"
+        ] * (2 - len(failed))
+        return len(failed)
+
+    while len(model._ready) < 2:
+        await asyncio.sleep(0.05)
+    leave()
+    while not await ask_both(51):  # its process outlives its node by a little
+        await asyncio.sleep(0.05)
+    # There is no place for it elsewhere, and it is not asked again and again.
+    assert [await ask_both(value) for value in range(5)] == [0] * 5
+    model.close()
+
+
+def seen(value: int) -> Generate:
+    clip = Clip(np.full((1, 8, 8, 3), value, np.uint8), np.zeros(1), np.zeros(1, np.int64))
+    return Generate(Prompt((Turn("user", (DecodedMedia(clip), "What?")),)))
+
+
+def test_frames_that_are_lost_are_decoded_again(cluster: Any) -> None:
+    asyncio.run(_lose_frames())
+
+
+async def _lose_frames() -> None:
+    import ray
+    from ray import cloudpickle
+
+    class Decoding:
+        async def decode(self, ask: int, request: Request) -> tuple[None, Request]:
+            return None, seen(51)
+
+    def lost() -> None:
+        raise ray.exceptions.ObjectLostError("00", None, "")
+
+    # Not on a node that was just removed.
+    here = {"num_cpus": 0, **on_this_node()}
+    worker: Any = ray.remote(**here)(Decoding)
+    gone: Any = ray.remote(**here)(lost)
+    actor, stopped = worker.remote(), []
+    model = ModelReplicas(Brightness(), 1, here, cloudpickle.dumps)
+    link: Any = SimpleNamespace(actor=actor, stop=lambda: stopped.append(1))
+    there: Any = _OnCluster(link, 1, model)
+    held = _Decoded(Generate(Prompt(())), gone.remote())
+    assert (await there.answer(held, Brightness())).text == "51.000"
+    assert not stopped
+    ray.kill(actor)
+    with pytest.raises(asyncio.CancelledError):  # who asked is gone, too
+        await there.answer(held, Brightness())
+    assert stopped
+    model.close()
+
+
+def test_a_model_that_no_node_can_load_stops_the_run(cluster: Any) -> None:
+    async def ask() -> None:
+        model = ModelReplicas(Brightness(), 2, {"num_cpus": 0}, lambda value: b"no pickle")
+        try:
+            await model.answer([None])
+        finally:
+            model.close()
+
+    with pytest.raises(RunError, match=r"mock/brightness cannot be loaded on the Ray cluster: .*Unpickling"):
+        asyncio.run(ask())
 
 
 def test_a_server_is_asked_nothing_twice_although_a_worker_dies_as_it_waits(
@@ -105,16 +243,17 @@ def test_a_cluster_of_this_machine_ends_with_the_run(tmp_path: Path) -> None:
     toys = write_toy_rollouts(tmp_path / "toys", scenes=1)
     mark = secrets.token_hex(8)
     line = [sys.executable, "-m", "stepscore", "judge", str(toys), "--judge", "linear-time", "-o", "run"]
-    environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     done = subprocess.run(
         [*line, "--engine", "ray", "--workers", "2"],
         cwd=tmp_path,
-        env={**environment, "STEPSCORE_TEST": mark},
+        env={**environment, "STEPSCORE_TEST": mark, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     assert "9 judged" in done.stderr
+    assert not (tmp_path / ".ray").exists(), "no token is left, for which every later cluster would ask"
     assert "usage" not in done.stderr, "nothing is said of statistics that are sent to anyone"
     end = time.monotonic() + 30
     while left := [path for path in Path("/proc").glob("[0-9]*") if _has(path, mark)]:
@@ -147,6 +286,11 @@ def test_addresses_and_numbers_that_cannot_be_are_refused(monkeypatch: pytest.Mo
         found = pytest.raises(OptionError, match=r"Cannot use the Ray cluster at .*ray start --head")
         with found, connected(address, 2):
             pass
+    monkeypatch.setattr("stepscore.runs.engines.cluster.engine._check_address", lambda where: None)
+    monkeypatch.setattr("ray.init", _wants_a_token)
+    wanted = pytest.raises(OptionError, match=r"at head:1 wants a token. Set RAY_AUTH_MODE=token")
+    with wanted, connected("head:1", 2):
+        pass
     with pytest.raises(OptionError, match="workers is 0; it must be 1 to 4096"):
         RayEngine(workers=0)
     with pytest.raises(OptionError, match="replicas is -1"):
@@ -161,6 +305,26 @@ def test_a_cluster_puts_the_same_requests_together_as_one_process(
     engine = RayEngine(workers=2, replicas=1)
     on_ray = stepscore.score(slow(), Rounds(), tmp_path / "ray", engine=engine, call_options=fresh)
     assert tables(on_ray) == tables(local)
+
+
+def _wants_a_token(**options: object) -> None:
+    import ray
+
+    raise ray.exceptions.AuthenticationError("no token")
+
+
+def test_workers_of_a_cluster_of_this_machine_have_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    monkeypatch.setattr("ray.init", lambda **options: None)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_worker_niceness"):
+        monkeypatch.setenv(name, "x")  # so that it is put back
+        monkeypatch.delenv(name)
+    with connected(None, 2):
+        assert os.environ["RAY_worker_niceness"] == "0"  # noqa: SIM112 - as Ray reads it
+    monkeypatch.setenv("RAY_worker_niceness", "7")
+    with connected(None, 2):
+        assert os.environ["RAY_worker_niceness"] == "7"  # noqa: SIM112
 
 
 def test_models_have_the_gpus_else_the_cpus_and_nothing_waits_for_more_than_there_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from stepscore.errors import OptionError
 from stepscore.judges import Judge
 from stepscore.runs.engines.base import MAX_WORKERS, Work
 from stepscore.runs.engines.cluster.crew import RayCrew
-from stepscore.runs.engines.cluster.placement import plan
+from stepscore.runs.engines.cluster.placement import Placement, plan
 from stepscore.runs.engines.driver import Driver
 from stepscore.runs.engines.processes import packed_judge
 
@@ -33,7 +34,7 @@ class RayEngine:
     """Judges on a Ray cluster.
 
     Attributes:
-        workers: Actors that judge episodes; ``None`` for as many as the cluster has CPUs.
+        workers: Actors that judge episodes; ``None`` for as many as the cluster has CPUs, also those that join later.
         address: The cluster; ``None`` for that of ``RAY_ADDRESS``, else one of this machine, which ends with the run.
         replicas: Actors that hold each model; ``None`` for one on every GPU, else one for every worker.
         connections: Calls to a server in flight, over the whole cluster, for which workers need episodes at hand.
@@ -58,10 +59,14 @@ class RayEngine:
 
         packed = packed_judge(work.judge, work.views, cloudpickle.dumps)
         with connected(self.address, self.workers):
-            resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-            places = plan(work.judge, self.workers, self.replicas, resources)
-            at_a_time = self._at_a_time(work.judge, places.workers)
-            Driver(work, RayCrew(packed, work.judge, places, at_a_time), places.workers, at_a_time).run()
+
+            def placement() -> Placement:
+                resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+                return plan(work.judge, self.workers, self.replicas, resources)
+
+            at_a_time = self._at_a_time(work.judge, placement().workers)
+            crew = RayCrew(packed, work.judge, placement, at_a_time)
+            Driver(work, crew, crew.wanted, at_a_time).run()
 
     def _at_a_time(self, judge: Judge, workers: int) -> int:
         """Return the groups that a worker works on at a time: enough that models and connections do not wait."""
@@ -88,6 +93,10 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
     _check_address(where)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if where == "local":
+        # Else Ray gives its workers the priority 15: beside other work they would hardly go on.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        # Else Ray writes a token into the home folder, which every cluster started later would ask for.
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         cpus = max(os.cpu_count() or 1, workers or 1)
         options |= {
             "num_cpus": cpus,
@@ -96,7 +105,12 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
         }
     try:
         ray.init(address=where, **options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except ray.exceptions.AuthenticationError as error:
+        raise OptionError(
+            f"The Ray cluster at {shown(where[:200])} wants a token. Set RAY_AUTH_MODE=token, and put the token "
+            "of its head (`ray get-auth-token` prints it there) into ~/.ray/auth_token."
+        ) from error
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise _unusable(where, error) from error
     try:
         yield
