@@ -223,6 +223,33 @@ def test_without_locks_a_journal_is_leased(tmp_path: Path, monkeypatch: pytest.M
     assert not is_being_written(path)
 
 
+@pytest.mark.parametrize(
+    ("mount", "local"),
+    [
+        ("nfs server:/x rw,vers=3,nolock,local_lock=all,addr=192.0.2.1", True),
+        ("nfs4 server:/x rw,vers=4.2,local_lock=none,addr=192.0.2.1", False),
+        ("nfs server:/x rw,vers=3,local_lock=flock", True),
+        ("nfs server:/local_lock=all rw,vers=3", False),
+        ("lustre server:/x rw,localflock", True),
+        ("fuse.sshfs user@server:/x rw,user_id=0", True),
+        ("ext4 /dev/root rw", False),
+    ],
+)
+def test_where_locks_stay_on_one_machine_a_journal_is_leased(
+    mount: str, local: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = os.stat(tmp_path).st_dev
+    line = f"43 27 {os.major(device)}:{os.minor(device)} / /mnt rw,relatime shared:1 - {mount}\n"
+    read_text = Path.read_text
+
+    def read(path: Path, **options: str) -> str:
+        return line if str(path) == "/proc/self/mountinfo" else read_text(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        assert (journal.lease is not None) == local
+
+
 def test_a_plain_start_respects_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = take_lease(tmp_path, 60.0)
     with pytest.raises(RunError, match="Another process is writing"), Journal(tmp_path / "journal.jsonl"):

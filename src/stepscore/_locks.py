@@ -39,6 +39,29 @@ def try_lock(file: IO[bytes]) -> bool:
     return True
 
 
+def keeps_locks_local(folder: Path) -> bool:
+    """Return whether a folder is on a network file system whose locks another machine does not see.
+
+    Nothing fails there: both machines get the lock. Known of Linux alone, by how the file system is mounted.
+    """
+    try:
+        device = os.stat(folder).st_dev
+        mounts = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return any(_is_local_lock(line) for line in mounts if line.split(" ")[2:3] == [number])
+
+
+def _is_local_lock(mount: str) -> bool:
+    """Return whether a line of ``mountinfo`` is of a file system that keeps its locks to itself."""
+    kind, _, options = mount.partition(" - ")[2].partition(" ")
+    found = set(options.rpartition(" ")[2].split(","))
+    if kind in ("nfs", "nfs4", "lustre"):
+        return not found.isdisjoint({"nolock", "local_lock=all", "local_lock=flock", "localflock"})
+    return kind in ("fuse.sshfs", "fuse.fuse-nfs", "fuse.rclone")
+
+
 def has_ended(process: int) -> bool:
     """Return whether a process of this machine has ended; where that cannot be known, not."""
     if sys.platform == "win32" or not 0 < process < 10**9:

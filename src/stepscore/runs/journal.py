@@ -29,7 +29,7 @@ from stepscore._appending import (
     take_lease,
     whole_lines,
 )
-from stepscore._locks import NO_LOCKS, RETRY_S, try_lock
+from stepscore._locks import NO_LOCKS, RETRY_S, keeps_locks_local, try_lock
 from stepscore._reading import check_regular, shown
 from stepscore._watching import Watch, unwatched
 from stepscore.errors import EpisodeError, RunError
@@ -84,7 +84,7 @@ class Journal:
     Args:
         path: The file.
         lease_s: Hold the folder by a lease of this many seconds; ``None`` for a lock, and for a lease where the file
-            system has no locks or another process has left a lease.
+            system has no locks, or none that other machines see, or another process has left a lease.
         on_wait: Called with a line before a wait for a lease.
 
     Attributes:
@@ -104,7 +104,8 @@ class Journal:
 
     def __enter__(self) -> Journal:
         try:
-            if self._lease_s is not None or _was_leased(self.path.parent):
+            folder = self.path.parent
+            if self._lease_s is not None or _was_leased(folder) or keeps_locks_local(folder):
                 self._take_lease()
             self._file = self._open()
             if not self._locked():
