@@ -3,6 +3,7 @@
     python -m benchmarks.scale.engines same SOURCE...    tables after a worker was killed; what a server was asked
     python -m benchmarks.scale.engines faster SOURCE...  two workers against one (limit 1.7 times)
     python -m benchmarks.scale.engines overhead          10,000 recorded episodes (limit 5 ms an episode)
+    python -m benchmarks.scale.engines nodes             tables after nodes of a cluster were lost, frozen and added
 
 SOURCE is a dataset of ``stepscore sim`` with the camera ``close``; for ``faster``, any. Of all, the first
 ``--episodes`` are judged.
@@ -28,6 +29,7 @@ from statistics import median
 
 import stepscore
 from benchmarks.scale.computing_judge import Computing
+from benchmarks.scale.nodes import measure_nodes
 from benchmarks.speed.runs import rollouts
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
@@ -215,6 +217,8 @@ def marked() -> Iterator[None]:
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     # Else Ray's workers go behind everything else on a busy machine, however many they are.
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - as Ray reads it
+    # All nodes of a cluster must have its token; one in the home folder would be asked for by its head alone.
+    os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
     yield
 
 
@@ -222,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["same", "faster", "overhead", "times"])
+    parser.add_argument("what", choices=["same", "faster", "overhead", "nodes", "times"])
     parser.add_argument("source", nargs="*")
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--server-only", action="store_true", help="same: leave out the embedded judge")
@@ -232,7 +236,7 @@ def main() -> None:
         "--engines", default="processes,ray", help="of local (overhead alone), processes, ray"
     )
     given = parser.parse_args()
-    if given.what != "overhead" and not given.source:
+    if given.what not in ("overhead", "nodes") and not given.source:
         parser.error("SOURCE is missing: a dataset of stepscore sim")
     names, episodes = given.engines.split(","), opened(given.source, given.episodes)
     with marked(), tempfile.TemporaryDirectory() as name:
@@ -242,6 +246,7 @@ def main() -> None:
             "faster": lambda: measure_faster(given.source, given.episodes, folder, names),
             "times": lambda: write_times(episodes, folder, names[0], given.workers, given.out),
             "overhead": lambda: measure_overhead(folder, names),
+            "nodes": lambda: measure_nodes(folder),
         }
         if not measures[given.what]():
             sys.exit(1)
