@@ -1,35 +1,29 @@
 """The report page of 10,000 episodes with 100 curve points each, in Chromium.
 
+The runs are those of ``benchmarks.scale.commands``: labelled, with verdicts, stages and subgoals, without videos.
 Limits: data under 15 MB, first view under 2 s, switch of episode under 200 ms (median of 20); the page of 50
-episodes without videos under 1 MB. `--episodes 1000 10000 100000` writes a report of each size, in a process of its
-own, and prints its time and peak memory: at most 12 times the time for ten times the episodes, under 2 GB; a page
-with parts opens and switches within the same limits. `--work DIR` keeps the runs and uses them again.
+episodes under 1 MB. `--episodes 1000 10000 100000` writes a report of each size, in a process of its own, and prints
+its time and peak memory: at most 12 times the time for ten times the episodes, under 2 GB; a page with parts opens
+and switches within the same limits. `--work DIR` keeps the runs and uses them again.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.scale.commands import MOST_GROWTH, MOST_MEMORY_MB, Taken, commands, prepare, run_command
 from stepscore.report import parts_folder
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from tests.report.made_runs import write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-STEPS = 100
-MOST_MEMORY_MB, MOST_GROWTH = 2000, 12.0
 # The curve is on screen after the second animation frame that follows the key, and after its part has come.
 _SWITCH = """() => new Promise((done) => {
   const begun = performance.now();
@@ -44,34 +38,22 @@ class Written(NamedTuple):
     """A report, what it took to write it, and how large it is."""
 
     page: Path
-    wall_s: float
-    cpu_s: float
-    memory_mb: float
+    taken: Taken
     page_mb: float
     parts_mb: float
 
 
 def write_page(work: Path, episodes: int) -> Written:
-    """Write the report of a made run by the command, in a process of its own."""
-    run, out = work / f"run{episodes}", work / f"page{episodes}"
-    if not run.is_dir():
-        write_run(run, episodes, steps=STEPS).judgements()
-    command = [sys.executable, "-m", "stepscore", "report", str(run), "-o", str(out), "--no-videos"]
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        sys.exit(f"{' '.join(command)} ended with {status}")
-    page = out / "index.html"
+    """Write the report of the labelled run of ``benchmarks.scale.commands``, in a process of its own."""
+    line = commands(work, episodes)
+    prepare(work, episodes, fresh=False)
+    for name in ("report",) if (work / f"run_{episodes}").is_dir() else ("judge", "report"):
+        taken = run_command(line[name], work / f"{name}_{episodes}.txt")
+        if taken.code:
+            sys.exit(f"stepscore {' '.join(line[name])} ended with {taken.code}")
+    page = work / f"page_{episodes}" / "index.html"
     parts = sum(path.stat().st_size for path in parts_folder(page).glob("*.js"))
-    return Written(
-        page,
-        time.perf_counter() - started,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss / 1024,
-        page.stat().st_size / 1e6,
-        parts / 1e6,
-    )
+    return Written(page, taken, page.stat().st_size / 1e6, parts / 1e6)
 
 
 def first_view(page: Page, address: str) -> float:
@@ -121,18 +103,20 @@ def main() -> None:
     before: tuple[int, float] | None = None
     for episodes, one, (opened, switched) in zip(given.episodes, written, shown, strict=True):
         growth = (
-            "" if before is None else f", {one.cpu_s / before[1]:.1f} times those of {before[0]} episodes"
+            ""
+            if before is None
+            else f", {one.taken.cpu_s / before[1]:.1f} times those of {before[0]} episodes"
         )
         print(
-            f"{episodes} episodes: {one.wall_s:.1f} s, {one.cpu_s:.1f} s of processor time{growth}; "
-            f"{one.memory_mb:.0f} MB of memory; page {one.page_mb:.1f} MB, parts {one.parts_mb:.1f} MB; "
+            f"{episodes} episodes: {one.taken.wall_s:.1f} s, {one.taken.cpu_s:.1f} s of processor time{growth}; "
+            f"{one.taken.memory_mb:.0f} MB of memory; page {one.page_mb:.1f} MB, parts {one.parts_mb:.1f} MB; "
             f"first view {opened:.2f} s (limit 2), switch of episode {switched:.0f} ms (limit 200)"
         )
-        good &= opened < 2 and switched < 200 and one.memory_mb < MOST_MEMORY_MB
+        good &= opened < 2 and switched < 200 and one.taken.memory_mb < MOST_MEMORY_MB
         good &= one.page_mb < 15 or bool(one.parts_mb)
         if before is not None and episodes == 10 * before[0]:
-            good &= one.cpu_s / before[1] <= MOST_GROWTH
-        before = episodes, one.cpu_s
+            good &= one.taken.cpu_s / before[1] <= MOST_GROWTH
+        before = episodes, one.taken.cpu_s
     sys.exit(0 if good else 1)
 
 

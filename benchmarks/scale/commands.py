@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,32 +34,47 @@ class Taken:
     code: int
 
 
+MADE = ("run", "halves", "page", "export", "audit")
+"""What the commands write, each in a folder for every size."""
+
+
 def commands(work: Path, episodes: int) -> dict[str, list[str]]:
     """Return the commands by name, in the order in which they run."""
-    source, run = work / f"source_{episodes}", work / f"run_{episodes}"
+    source, run, halves = (work / f"{name}_{episodes}" for name in ("source", "run", "halves"))
     labelled = ["--labels", f"{source}/labels.parquet", "--subgoals", f"{source}/subgoals.yaml"]
+    judge = ["judge", f"{source}/curves.parquet", *labelled, "--judge", "recorded", "-o"]
     shows = ("subgoals", "failure-modes", "judge", "episodes")
     return {
         "inspect": ["inspect", f"{source}/curves.parquet", *labelled],
-        "judge": ["judge", f"{source}/curves.parquet", *labelled, "--judge", "recorded", "-o", str(run)],
-        "judge, again": [
-            "judge",
-            f"{source}/curves.parquet",
-            *labelled,
-            "--judge",
-            "recorded",
-            "-o",
-            str(run),
-        ],
+        "judge": [*judge, str(run)],
+        "judge, again": [*judge, str(run)],
+        **{f"judge --shard {i}/2": [*judge, str(halves), "--shard", f"{i}/2"] for i in (1, 2)},
+        "merge": ["merge", str(halves)],
         "metrics": ["metrics", str(run)],
         **{f"metrics --show {show}": ["metrics", str(run), "--show", show] for show in shows},
         "metrics --revision robust": ["metrics", str(run), "--revision", "robust"],
         "compare": ["compare", str(run)],
+        "report": ["report", str(run), "-o", f"{work}/page_{episodes}"],
+        "export --episodes 0-9": [
+            *("export", str(run), "--to", "rerun", "--episodes", "0-9"),
+            *("-o", f"{work}/export_{episodes}/ten.rrd"),
+        ],
         "audit": [
             *("audit", f"{source}/videos", "--judge", "linear-time", "--no-trivial"),
             *("-o", f"{work}/audit_{episodes}"),
         ],
     }
+
+
+def prepare(work: Path, episodes: int, *, fresh: bool) -> None:
+    """Make the source of so many episodes, unless it is there; if ``fresh``, remove what commands made before."""
+    if not (work / f"source_{episodes}").exists():
+        write_source(work / f"source_{episodes}", episodes)
+    if not (work / f"source_{episodes}/videos").exists():
+        write_videos(work / f"source_{episodes}/videos", episodes)
+    for made in MADE if fresh else ():
+        shutil.rmtree(work / f"{made}_{episodes}", ignore_errors=True)
+    (work / f"export_{episodes}").mkdir(exist_ok=True)
 
 
 def run_command(arguments: Sequence[str], log: Path) -> Taken:
@@ -72,6 +88,11 @@ def run_command(arguments: Sequence[str], log: Path) -> Taken:
     child.returncode = os.waitstatus_to_exitcode(status)
     wall = time.perf_counter() - started
     return Taken(usage.ru_maxrss / 1000, wall, usage.ru_utime + usage.ru_stime, child.returncode)
+
+
+def file_name(command: str) -> str:
+    """Return the name of a command as that of a file."""
+    return re.sub(r"[^a-z0-9-]+", "_", command)
 
 
 def table(found: dict[str, dict[int, Taken]], sizes: Sequence[int]) -> str:
@@ -116,16 +137,11 @@ def main() -> None:
     given = options.parse_args()
     found: dict[str, dict[int, Taken]] = {}
     for episodes in sorted(given.episodes):
-        if not (given.work / f"source_{episodes}").exists():
-            write_source(given.work / f"source_{episodes}", episodes)
-        if not (given.work / f"source_{episodes}/videos").exists():
-            write_videos(given.work / f"source_{episodes}/videos", episodes)
-        for made in ("run", "audit") if not given.only else ():
-            shutil.rmtree(given.work / f"{made}_{episodes}", ignore_errors=True)
+        prepare(given.work, episodes, fresh=not given.only)
         for name, arguments in commands(given.work, episodes).items():
             if given.only and name not in given.only:
                 continue
-            log = given.work / f"{name.replace(' ', '_')}_{episodes}.txt"
+            log = given.work / f"{file_name(name)}_{episodes}.txt"
             found.setdefault(name, {})[episodes] = taken = run_command(arguments, log)
             print(f"{episodes} {name}: {_cell(taken)}", file=sys.stderr, flush=True)
     print(table(found, sorted(given.episodes)))
