@@ -201,3 +201,33 @@ def test_what_a_killed_process_left_is_removed_by_the_next_writer(folder: Path) 
     (folder / ".notes.tmp").write_bytes(b"the user's own")
     write_tables(folder, "random-monotone", stepscore.open_run(folder).protocol.hash)
     assert sorted(path.name for path in folder.glob(".*")) == [".notes.tmp"]
+
+
+def test_the_rows_of_some_episodes_are_those_of_the_whole_table(folder: Path) -> None:
+    whole = tables(stepscore.open_run(folder))
+    some = pa.array(["e1", "e3", "not there"])
+    opened = stored_tables.StoredTables(folder, "random-monotone", stepscore.open_run(folder).protocol.hash)
+
+    def expected(table: pa.Table) -> list[dict[str, object]]:
+        return [row for row in table.to_pylist() if row["episode_id"] in ("e1", "e3")]
+
+    for name, table in whole.items():
+        found = opened.read(name, some)
+        assert found.schema == table.schema
+        assert found.to_pylist() == expected(table)
+    assert opened.read("curves", some).num_rows == 12
+
+
+def test_channels_are_named_without_reading_a_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = stepscore.open_run(folder)
+    assert run.channels == tuple(run.curves().column_names[2:])
+    again = stepscore.open_run(folder)
+    monkeypatch.setattr(pq.ParquetFile, "read", None)
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", None)
+    assert again.channels == run.channels == ("progress",)
+
+
+def test_channels_of_a_damaged_table_are_those_of_the_journal(folder: Path) -> None:
+    run = stepscore.open_run(folder)
+    flip(folder / "curves.parquet")
+    assert run.channels == ("progress",)

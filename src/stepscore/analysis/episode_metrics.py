@@ -324,7 +324,7 @@ def done_rule(run: Run, done_at: float | None = None) -> DoneRule:
     """
     if done_at is not None:
         return DoneRule(None, done_at)
-    has_channel = SUCCESS_PROBABILITY in run.curves().column_names
+    has_channel = SUCCESS_PROBABILITY in run.channels
     judge = run.protocol.content["judge"]
     calibration = judge["options"].get("calibration") if isinstance(judge, Mapping) else None
     stated = calibration.get("done_at") if isinstance(calibration, Mapping) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -95,21 +95,14 @@ def judged_episodes(
         only: Ids of the episodes; all if not given. Their curves are copied, so that those of all are not kept.
         watch: Shows how far it is.
     """
-    table = run.curves()
-    channel = next((name for name in DONE_CHANNELS if name in table.column_names), None)
-    done = {
-        name: curve[1]
-        for name, curve in (curves_by_episode(table, channel) if channel is not None else ())
-        if only is None or name in only
-    }
-    none = np.zeros(0)
     kept = np.asarray if only is None else np.array
-    return {
-        answer.episode_id: Judged(
-            kept(answer.times),
-            kept(answer.progress),
-            answer.success,
-            kept(done.get(answer.episode_id, none)),
-        )
+    judged = {
+        answer.episode_id: Judged(kept(answer.times), kept(answer.progress), answer.success)
         for answer in judge_answers(run, only, watch=watch)
     }
+    channel = next((name for name in DONE_CHANNELS if name in run.channels), None)
+    if channel is not None:
+        for name, (_, done) in curves_by_episode(run.curves(), channel):
+            if name in judged:
+                judged[name] = replace(judged[name], done=kept(done))
+    return judged

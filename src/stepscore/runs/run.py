@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,12 @@ class Run:
     def count(self) -> int:
         """Episodes with a row in its tables, those that failed included."""
         return self._count("usage")
+
+    @cached_property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the series of its curves."""
+        columns = self._tables.columns("curves")
+        return tuple(name for name in columns if name not in ("episode_id", "time_s"))
 
     def episodes(self) -> pa.Table:
         """Return a row per episode: source, frames, instruction, task, policy, labels, stages and subgoals."""

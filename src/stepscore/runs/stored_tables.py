@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stepscore._files import atomic_path, remove_leftovers
@@ -68,18 +69,27 @@ class StoredTables:
         asked = journal_state(_journal(folder))
         self._stamp = _current(folder, protocol, asked) or self._update(asked, watch)
 
-    def read(self, name: str) -> pa.Table:
-        """Return a table."""
+    def read(self, name: str, only: pa.Array | None = None) -> pa.Table:
+        """Return a table.
+
+        Args:
+            name: The table.
+            only: Ids of the episodes to keep, all if not given: the others are in memory a row group at a time.
+        """
         if not self._in_memory:
-            table = self._stored(name)
+            table = self._stored(name, only)
             if table is None:
                 self._restore(name)
-                table = None if self._in_memory else self._stored(name)
+                table = None if self._in_memory else self._stored(name, only)
             if table is not None:
                 return table
         if not self._in_memory:
             self._build_in_memory(self._stamp.journal.size)
-        return _read(self._in_memory[name])
+        return _read(self._in_memory[name], only)
+
+    def columns(self, name: str) -> list[str]:
+        """Return the names of a table's columns; no row is read."""
+        return list(self.read(name, pa.array([], pa.string())).column_names)
 
     def _update(self, asked: JournalState, watch: Watch[Any]) -> Stamp:
         """Write the tables, unless another process has just done so; in memory where they cannot be written."""
@@ -116,7 +126,7 @@ class StoredTables:
         self._in_memory = {name: sink.getvalue() for name, sink in sinks.items()}
         return stamp
 
-    def _stored(self, name: str) -> pa.Table | None:
+    def _stored(self, name: str, only: pa.Array | None = None) -> pa.Table | None:
         """Return a table of the folder; ``None`` where it is missing, damaged or made from another journal."""
         content = _content(self._folder, name)
         if content is None:
@@ -128,20 +138,26 @@ class StoredTables:
                 whole = digest(content) == self._stamp.digests[name]
             if not whole:
                 return None
-            table = _read(content, checksums=name == "usage")
+            table = _read(content, only, checksums=name == "usage")
             # Whoever made the folder may have written digests of other tables.
             return table if has_columns_of(name, table.schema) else None
         except (pa.ArrowException, OSError):
             return None
 
 
-def _read(content: bytes | pa.Buffer, *, checksums: bool = False) -> pa.Table:
-    """Return the table of a file's bytes, read by this thread alone.
+def _read(content: bytes | pa.Buffer, only: pa.Array | None = None, *, checksums: bool = False) -> pa.Table:
+    """Return the table of a file's bytes, or its rows of some episodes, read by this thread alone.
 
     ``pq.read_table`` starts threads of Arrow's own; a process that ends right after it may be aborted by them.
     """
     file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=checksums)
-    return file.read(use_threads=False)
+    if only is None:
+        return file.read(use_threads=False)
+    found = [file.schema_arrow.empty_table()]
+    for number in range(file.num_row_groups if len(only) else 0):
+        rows = file.read_row_group(number, use_threads=False)
+        found.append(rows.filter(pc.is_in(rows.column("episode_id"), value_set=only)))
+    return pa.concat_tables(found)
 
 
 def _journal(folder: Path) -> Path:

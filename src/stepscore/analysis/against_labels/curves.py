@@ -52,10 +52,9 @@ Stages = Mapping[tuple[str, str], FloatArray]
 
 def judged_stages(run: Run) -> Stages:
     """Return the stages that a run's judge states itself; empty where it states none."""
-    table = run.curves()
-    if "stage" not in table.column_names:
+    if "stage" not in run.channels:
         return {}
-    return {(str(run.path), name): values for name, (_, values) in curves_by_episode(table, "stage")}
+    return {(str(run.path), name): values for name, (_, values) in curves_by_episode(run.curves(), "stage")}
 
 
 def curve_agreement(

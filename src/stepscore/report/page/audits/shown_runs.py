@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stepscore.audit import Audit
 from stepscore.errors import StepScoreError
@@ -25,8 +24,7 @@ class RunPart(Run):
         self._kept = pa.array(sorted(episodes), pa.string())
 
     def _table(self, name: str) -> pa.Table:
-        table = super()._table(name)
-        return table.filter(pc.is_in(table.column("episode_id"), value_set=self._kept))
+        return self._tables.read(name, self._kept)
 
 
 def shown_runs(audit: Audit) -> dict[str, Run]:
