@@ -61,6 +61,7 @@ def test_every_phase_beside_the_judging_says_how_far_it_is(
         "Effects of probes on linear-time",
         "Measuring episodes",
         "Against labels",
+        "Policies against labels",
     } <= set(titles)
 
 

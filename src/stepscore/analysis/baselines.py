@@ -108,7 +108,9 @@ def agreement_with_baselines(
         for question in watch(questions, "Subgoals against labels", len(questions)):
             always_yes = replace(question.agreement("constant", always_yes=True), baseline_for=run.judge)
             agreements += [question.agreement(run.judge), always_yes]
-    policies = policies_by_protocol(runs, by, held_out=held_out, measured=measured_runs, only=only)
+    policies = policies_by_protocol(
+        runs, by, held_out=held_out, measured=measured_runs, only=only, watch=watch
+    )
     return JudgeAgreement(_by_group(agreements), tuple(ranking), judge_costs(runs), policies, tuple(curves))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes, task_of
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
+from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.metrics.agreement import PolicyRanking, rank_policies
 from stepscore.metrics.stats import adjust_p_values, compare_samples, mean_estimate, rate_estimate
 from stepscore.runs import Run
@@ -133,17 +134,21 @@ class PolicyAgreement:
         yield GroupEstimate(everyone, f"judge:same policy ranking{of}", self.ranking.same_order)
 
 
-def policy_agreement(judge: str, metrics: EpisodeMetrics, by: Sequence[str] = ()) -> list[PolicyAgreement]:
+def policy_agreement(
+    judge: str, metrics: EpisodeMetrics, by: Sequence[str] = (), *, watch: Watch[Any] = unwatched
+) -> list[PolicyAgreement]:
     """Compare a judge with labels policy by policy; empty where fewer than two policies have an answer and a label.
 
     Args:
         judge: The judge's name.
         metrics: Of its episodes.
         by: What makes a group, as in :func:`stepscore.analysis.grouped_estimates`; policy is left out of it.
+        watch: Shows how far it is.
     """
     groups = list(episode_groups(metrics, [name for name in by if name != "policy"]))
     found = []
-    for quantity, (answers, labels) in _quantities(metrics).items():
+    quantities = _quantities(metrics)
+    for quantity, (answers, labels) in watch(quantities.items(), "Policies against labels", len(quantities)):
         known = ~np.isnan(answers + labels) & np.array(
             [row["policy"] is not None for row in metrics.episodes]
         )
@@ -191,6 +196,7 @@ def policies_by_protocol(
     held_out: bool = False,
     measured: Sequence[EpisodeMetrics] | None = None,
     only: Collection[str] | None = None,
+    watch: Watch[Any] = unwatched,
 ) -> tuple[PolicyAgreement, ...]:
     """Return whom each judge favours; runs of one protocol, which may hold a policy each, are taken together.
 
@@ -200,6 +206,7 @@ def policies_by_protocol(
         held_out: Leave out the episodes that a calibration map was fitted on.
         measured: Of each run, where they are measured already.
         only: Ids of the episodes to compare; all if not given.
+        watch: Shows how far it is.
     """
     together: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
@@ -213,7 +220,7 @@ def policies_by_protocol(
         if only is not None:
             chosen = [row["episode_id"] in only for row in metrics.episodes]
             metrics = metrics.select(np.array(chosen, dtype=bool))
-        found += policy_agreement(runs[places[0]].judge, metrics, by)
+        found += policy_agreement(runs[places[0]].judge, metrics, by, watch=watch)
     return tuple(found)
 
 
