@@ -20,7 +20,7 @@ from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measu
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
 from stepscore.analysis.ranking import score_ranking
 from stepscore.analysis.subgoals import verdict_rows
-from stepscore.metrics import Confusion, balanced_accuracy, cohen_kappa, confusion, f1, mcc
+from stepscore.metrics import OF_COUNTS, Confusion, balanced_accuracy, cohen_kappa, confusion, f1, mcc
 from stepscore.metrics.stats import influence_by_kind, rate_estimate, statistic_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
@@ -277,7 +277,11 @@ def agreement(
 
     def over_all(func: Callable[..., float]) -> Estimate:
         return statistic_estimate(
-            func, (answers, labels), influence=influence_by_kind(func), **_resampling(rows)
+            func,
+            (answers, labels),
+            influence=influence_by_kind(func),
+            of_counts=OF_COUNTS[func],
+            **_resampling(rows),
         )
 
     return Agreement(

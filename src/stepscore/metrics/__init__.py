@@ -62,6 +62,7 @@ from stepscore.metrics.subgoals import (
     verdict_coverage,
 )
 from stepscore.metrics.success import (
+    OF_COUNTS,
     Confusion,
     Threshold,
     apply_threshold,
@@ -90,6 +91,7 @@ __all__ = [
     "FAILURE_MODE_RULES",
     "HOP_BINS",
     "NO_FAILURE_MODE",
+    "OF_COUNTS",
     "TRUE_CHANGE_BINS",
     "UNKNOWN_FAILURE_MODE",
     "Confusion",

@@ -8,6 +8,7 @@ other metrics. With labels of one class only, every metric here is NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,9 @@ from stepscore.errors import OptionError
 from stepscore.metrics.order import average_ranks
 from stepscore.metrics.validation import binary, known_pairs, series
 from stepscore.types import FloatArray
+
+CountStatistic = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
+"""Takes true and false positives, false and true negatives, an array each, and returns as many numbers."""
 
 Criterion = Literal["balanced_accuracy", "mcc", "accuracy"]
 CRITERIA: tuple[Criterion, ...] = ("balanced_accuracy", "mcc", "accuracy")
@@ -170,6 +174,28 @@ def cohen_kappa(answers: ArrayLike, labels: ArrayLike) -> float:
     yes, true = (c.tp + c.fp) / c.n, (c.tp + c.fn) / c.n
     by_chance = yes * true + (1 - yes) * (1 - true)
     return ((c.tp + c.tn) / c.n - by_chance) / (1 - by_chance)
+
+
+def _f1_of_counts(tp: FloatArray, fp: FloatArray, fn: FloatArray, tn: FloatArray) -> FloatArray:
+    del tn
+    some = 2 * tp + (fp + fn)
+    return np.asarray(2 * tp / np.where(some > 0, some, np.nan))
+
+
+def _kappa_of_counts(tp: FloatArray, fp: FloatArray, fn: FloatArray, tn: FloatArray) -> FloatArray:
+    n = np.where((tp + fn > 0) & (tn + fp > 0), tp + fp + fn + tn, np.nan)
+    yes, true = (tp + fp) / n, (tp + fn) / n
+    by_chance = yes * true + (1 - yes) * (1 - true)
+    return np.asarray(((tp + tn) / n - by_chance) / (1 - by_chance))
+
+
+OF_COUNTS: Mapping[Callable[..., float], CountStatistic] = {
+    balanced_accuracy: lambda *counts: _criterion("balanced_accuracy", *counts),
+    mcc: lambda *counts: _criterion("mcc", *counts),
+    f1: _f1_of_counts,
+    cohen_kappa: _kappa_of_counts,
+}
+"""The same statistics of many samples at once, from their counts: the same operations, so the same bits."""
 
 
 def best_threshold(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from stepscore.metrics import OF_COUNTS, balanced_accuracy, cohen_kappa, f1, mcc
 from stepscore.metrics.stats import mean_estimate, statistic_estimate
 from stepscore.metrics.stats.bootstrap import (
     bca_interval,
@@ -206,3 +207,24 @@ def test_a_mean_of_200_episodes_takes_milliseconds():
         mean_estimate(values)
         took.append(time.perf_counter() - start)
     assert min(took) < 0.05
+
+
+@pytest.mark.parametrize("func", [balanced_accuracy, mcc, f1, cohen_kappa])
+@pytest.mark.parametrize("n", [12, 60, 400])
+def test_a_statistic_of_counts_has_the_very_interval_of_its_columns(func, n):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        labels = (rng.random(n) < rng.choice([0.1, 0.5, 0.9])).astype(np.float64)
+        answers = np.where(rng.random(n) < 0.8, labels, 1 - labels)
+        answers[rng.random(n) < 0.1] = np.nan
+        if seed == 5:
+            answers = np.ones(n)
+        clusters = None if seed % 2 else (np.arange(n) // 3).tolist()
+        strata = [f"t{i % 2}" for i in range(n)]
+        slow, fast = (
+            statistic_estimate(
+                func, (answers, labels), clusters=clusters, strata=strata, resamples=300, of_counts=of_counts
+            )
+            for of_counts in (None, OF_COUNTS[func])
+        )
+        assert repr(fast) == repr(slow)  # NaN equals NaN

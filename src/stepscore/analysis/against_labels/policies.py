@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stepscore._watching import Watch, unwatched
 from stepscore.analysis.against_labels.levels import level_estimate
 from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes, task_of
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
-from stepscore.analysis.table_rows import Watch, unwatched
 from stepscore.metrics.agreement import PolicyRanking, rank_policies
 from stepscore.metrics.stats import adjust_p_values, compare_samples, mean_estimate, rate_estimate
 from stepscore.runs import Run

@@ -22,6 +22,7 @@ import numpy as np
 
 from stepscore.metrics.stats.linear_statistic import LinearStatistic
 from stepscore.metrics.stats.sample import Sample, pool_lonely
+from stepscore.metrics.success import CountStatistic
 from stepscore.types import FloatArray, IntArray
 
 RESAMPLES = 2000
@@ -81,6 +82,30 @@ def statistic_replicates(func: Callable[..., float], sample: Sample, resamples: 
     return np.array(replicates)
 
 
+def count_replicates(
+    statistic: CountStatistic, sample: Sample, resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return what :func:`statistic_replicates` draws of answers against labels, and the value without each unit.
+
+    Every unit is counted once, and the counts of those drawn are added up.
+
+    Args:
+        statistic: Of counts.
+        sample: Its columns are answers and labels, 1 or 0.
+        resamples: Replicates to draw.
+        seed: Seed of the draws.
+    """
+    answers, labels = (column.astype(np.int64) for column in sample.columns)
+    kind = 2 * (1 - answers) + (1 - labels)  # in the order of counts: tp, fp, fn, tn
+    counts = np.bincount(4 * sample.unit + kind, minlength=4 * sample.units).reshape(-1, 4).astype(np.float64)
+    rng, stratum = np.random.default_rng(seed), pool_lonely(sample.stratum)
+    drawn = [
+        counts[resample_units(stratum, size, rng)].sum(axis=1) for size in batches(resamples, sample.units)
+    ]
+    without = counts.sum(axis=0) - counts
+    return statistic(*np.concatenate(drawn).T), statistic(*without.T)
+
+
 def rows_of(sample: Sample, units: IntArray) -> IntArray:
     """Return the row indices of the episodes in ``units``, which may repeat."""
     if not sample.clustered:
@@ -93,19 +118,22 @@ def rows_of(sample: Sample, units: IntArray) -> IntArray:
 
 
 def statistic_acceleration(func: Callable[..., float], sample: Sample) -> float:
-    """Return the acceleration from leaving each unit out in turn; 0 where that is NaN or has no spread.
+    """Return the acceleration from leaving each unit out in turn; see :func:`acceleration_of`."""
+    everyone = np.arange(sample.units)
+    without = [
+        float(func(*(column[rows_of(sample, np.delete(everyone, unit))] for column in sample.columns)))
+        for unit in everyone
+    ]
+    return acceleration_of(np.array(without), sample)
+
+
+def acceleration_of(without: FloatArray, sample: Sample) -> float:
+    """Return the acceleration of a statistic by its values without each unit; 0 where it is NaN or has no spread.
 
     ``a = sum_s n_s^-3 sum_j l_sj^3 / (6 (sum_s n_s^-2 sum_j l_sj^2)^1.5)`` with
     ``l_sj = (n_s - 1)(mean_s - theta_(-sj))``. An undefined acceleration leaves the bias-corrected interval.
     """
     stratum = pool_lonely(sample.stratum)
-    everyone = np.arange(sample.units)
-    without = np.array(
-        [
-            float(func(*(column[rows_of(sample, np.delete(everyone, unit))] for column in sample.columns)))
-            for unit in everyone
-        ]
-    )
     counts = np.bincount(stratum)
     means = np.bincount(stratum, weights=without) / counts
     weight = (counts[stratum] - 1) / counts[stratum]

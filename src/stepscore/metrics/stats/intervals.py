@@ -42,6 +42,7 @@ from stepscore.metrics.stats.rate_intervals import (
     wilson_interval,
 )
 from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, pool_lonely
+from stepscore.metrics.success import CountStatistic
 from stepscore.types import Estimate, FloatArray
 
 MIN_CLUSTERS = 10
@@ -148,6 +149,7 @@ def statistic_estimate(
     clusters: GroupLabels | None = None,
     strata: GroupLabels | None = None,
     influence: Influence | None = None,
+    of_counts: CountStatistic | None = None,
     level: float = 0.95,
     resamples: int = bootstrap.RESAMPLES,
     seed: int = 0,
@@ -163,6 +165,8 @@ def statistic_estimate(
         strata: A label per episode, resampled within.
         influence: Takes the same columns and returns how much a smooth ``func`` changes with the weight of each
             episode, at weight 1: what a large sample has its error from, without resampling.
+        of_counts: Where the columns are answers and labels, 1 or 0: the same statistic from counts, for the same
+            interval sooner.
         level: Nominal coverage.
         resamples: Bootstrap replicates.
         seed: Seed of the bootstrap.
@@ -188,7 +192,11 @@ def statistic_estimate(
     if error is not None:
         return _linearised_estimate(sample, value, error, level)
     resamples = min(resamples, LARGE_RESAMPLES) if large else resamples
-    drawn = bootstrap.statistic_replicates(func, sample, resamples, seed)
+    without = None
+    if of_counts is not None:
+        drawn, without = bootstrap.count_replicates(of_counts, sample, resamples, seed)
+    else:
+        drawn = bootstrap.statistic_replicates(func, sample, resamples, seed)
     replicates = drawn[np.isfinite(drawn)]
     undefined = resamples - len(replicates)
     if undefined > MAX_UNDEFINED * resamples:
@@ -198,7 +206,10 @@ def statistic_estimate(
     df = _degrees_of_freedom(sample)
     if large:
         return _estimate(sample, value, *_large_interval(value, replicates, df, level, seed, undefined))
-    acceleration = bootstrap.statistic_acceleration(func, sample)
+    if without is None:
+        acceleration = bootstrap.statistic_acceleration(func, sample)
+    else:
+        acceleration = bootstrap.acceleration_of(without, sample)
     ends = bootstrap.bca_interval(value, replicates, acceleration=acceleration, df=df, level=level)
     return _estimate(sample, value, *_bca_note(ends, level, resamples, seed, undefined))
 
