@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,6 +62,17 @@ def test_a_folder_is_made_only_if_asked_for_and_the_error_names_the_file(tmp_pat
     assert (tmp_path / "new" / "a.txt").read_text() == "x"
     with pytest.raises(RunError, match="Cannot write"):
         write_text(tmp_path / "new" / "a.txt" / "b.txt", "x", make_folder=True)
+
+
+def test_a_device_or_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(RunError, match=rf"Cannot write .*{path.name}: it is a named pipe, not a file"):
+            write_text(path, "new")
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert link.is_symlink()
 
 
 def test_json_and_parquet_are_read_back(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ import glob
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscore._reading import kind_of_file, shown
 from stepscore.errors import RunError
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
     Raises:
         RunError: The file cannot be written; the message names it.
     """
+    _refuse_device(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         if make_folder:
@@ -59,6 +62,14 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
         # Where the folder cannot be used either, the error above says it.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _refuse_device(path: Path) -> None:
+    """Refuse a device, pipe or socket: a rename would put a file in its place, also of a machine's /dev/null."""
+    with suppress(OSError, ValueError):  # there is nothing, or writing it says what is wrong
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise RunError(f"Cannot write {shown(path)}: it is {kind_of_file(mode)}, not a file.")
 
 
 def create_once(path: Path, text: str) -> bool:
