@@ -97,11 +97,16 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class PrefixScores:
-    """Log-probabilities by prompt, prefix and candidate, shape (S, K, C); NaN where censored."""
+    """Log-probabilities by prompt, prefix and candidate, shape (S, K, C); NaN where censored.
+
+    ``tokens_reused`` of ``tokens_in`` were read for the request before, about the same video, and not again. That
+    depends on the order of requests, so it counts in the usage of an episode and is kept nowhere else.
+    """
 
     logprobs: FloatArray
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_reused: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -353,7 +353,15 @@ def usage_of(calls: Sequence[Call], reported: Usage) -> Usage:
         calls=len(calls),
         attempts=sum(call.attempts for call in calls),
         images=sum(call.images for call in calls),
-        tokens_in=sum(row["tokens_in"] or 0 for row in rows),
+        tokens_in=sum(row["tokens_in"] or 0 for row in rows) - sum(map(_tokens_reused, calls)),
         tokens_out=sum(row["tokens_out"] or 0 for row in rows),
         cost=float(np.sum(known)) if len(known) == len(costs) else None,
     )
+
+
+def _tokens_reused(call: Call) -> int:
+    """Return the tokens of a call that the model did not read again."""
+    response = call.response
+    if call.cached or not isinstance(response, PrefixScores):
+        return 0
+    return min(response.tokens_reused, response.tokens_in)

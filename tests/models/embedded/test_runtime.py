@@ -114,7 +114,9 @@ class TestPrefixes:
         scored(models[0], request)
         after = scored(models[0], question)
         assert np.array_equal(after.logprobs, alone.logprobs)
-        assert 0 < after.tokens_in < alone.tokens_in
+        assert after.tokens_in == alone.tokens_in, "what is kept of a call does not depend on the call before"
+        assert alone.tokens_reused == 0
+        assert 0 < after.tokens_reused < after.tokens_in
         # The video is compared by its pixels and times, not by its place in memory.
         assert np.array_equal(
             scored(models[0], replace(changed, prompts=first)).logprobs, fresh["video"].logprobs

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -264,3 +265,19 @@ def _is_alive(process: int) -> bool:
         return False
     # One that has ended and was not waited for is still listed.
     return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_what_a_model_need_not_read_again_changes_no_table(tmp_path: Path) -> None:
+    # Questions about one video: which of them follow another in one process depends on the workers.
+    (video, *_) = stepscore.open_episodes(Path(stepscore.__file__).parent / "cli" / "demo_data")
+    words = ("open the drawer", "close the window", "reach the goal", "push the block")
+    episodes = [replace(video, id=f"e{i}", instruction=text) for i, text in enumerate(words)]
+    judge = stepscore.get_judge("topreward", model=stepscore.get_model("embedded", gate=False), prefixes=16)
+    calls = CallOptions(cache=False)
+    one, two = (
+        stepscore.score(episodes, judge, tmp_path / str(workers), workers=workers, call_options=calls)
+        for workers in (1, 2)
+    )
+    assert tables(one) == tables(two)
+    first, *others = one.usage().column("tokens_in").to_pylist()
+    assert max(others) < first, "what was not read is not counted as used"

@@ -128,7 +128,8 @@ def _checked(response: Response, request: Request) -> Response | None:
         return None
     values = np.asarray(response.logprobs, dtype=np.float64)
     known = np.where(values <= MAX_LOGPROB, np.minimum(values, 0.0), np.nan)
-    return PrefixScores(known, count_of(response.tokens_in), count_of(response.tokens_out))
+    counts = (count_of(count) for count in (response.tokens_in, response.tokens_out, response.tokens_reused))
+    return PrefixScores(known, *counts)
 
 
 def _fits(head: StagePrediction) -> bool:

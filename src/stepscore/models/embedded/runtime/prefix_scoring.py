@@ -95,23 +95,22 @@ class PrefixScorer:
         self._last: ReadVideo | None = None
 
     def score(self, request: RenderedPrefixes) -> PrefixScores:
-        """Return log-probabilities (S, K, C) of a request, and the tokens that were read for it."""
+        """Return log-probabilities (S, K, C) of a request, and how many tokens were not read again for it."""
         network, clip = self._network, request.clip
         frames, layout = _fit(network, clip, request.head)
         plan = plan_shared_prefixes(
             layout, clip.timestamps, request.lengths, request.tails, request.candidates
         )
         check_length(plan.branches[-1], network.max_positions)
-        tokens = plan.tokens
+        reused = 0
         last, self._last = self._last, None  # a failure leaves nothing behind
         if last is not None and last.serves(frames, plan):
-            video = last
-            tokens -= len(plan.base)
+            video, reused = last, len(plan.base)
         else:
             video = _read(network, frames, plan)
         logprobs = score_branches(network, video.cache, plan, video.features)
         self._last = video
-        return PrefixScores(logprobs[:, list(plan.which)], tokens)
+        return PrefixScores(logprobs[:, list(plan.which)], plan.tokens, tokens_reused=reused)
 
 
 def _read(network: NumpyNetwork, frames: Frames, plan: PrefixPlan) -> ReadVideo:
