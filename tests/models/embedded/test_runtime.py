@@ -266,7 +266,8 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"torch", "transf
         from threadpoolctl import threadpool_info
 
         def threads() -> set[int]:
-            return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+            # NumPy's own: SciPy brings another, which may be loaded later and computes nothing here.
+            return {library["num_threads"] for library in threadpool_info() if "numpy" in library["filepath"]}
 
         before = threads()
         with one_blas_thread():
