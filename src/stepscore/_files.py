@@ -6,6 +6,7 @@ it, and a killed process leaves what was there before.
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import os
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscore._reading import kind_of_file, shown
+from stepscore._reading import kind_of_file
 from stepscore.errors import RunError
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
     Raises:
         RunError: The file cannot be written; the message names it.
     """
-    _refuse_device(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
+        _refuse_device(path)
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
@@ -65,11 +66,13 @@ def atomic_path(path: Path, *, make_folder: bool = False) -> Iterator[Path]:
 
 
 def _refuse_device(path: Path) -> None:
-    """Refuse a device, pipe or socket: a rename would put a file in its place, also of a machine's /dev/null."""
-    with suppress(OSError, ValueError):  # there is nothing, or writing it says what is wrong
+    """Raise an OSError for a device, pipe or socket: a rename would put a file in the place even of /dev/null."""
+    try:
         mode = os.stat(path).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise RunError(f"Cannot write {shown(path)}: it is {kind_of_file(mode)}, not a file.")
+    except (OSError, ValueError):  # there is nothing, or writing it says what is wrong
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, f"it is {kind_of_file(mode)}, not a file")
 
 
 def create_once(path: Path, text: str) -> bool:
