@@ -34,6 +34,9 @@ from stepscore.types import FloatArray, Frames, IntArray
 ROWS_PER_PASS = 1024
 """Tokens of one pass over texts, which bounds its memory."""
 
+VIDEOS_KEPT = 4
+"""Videos whose KV caches are kept, some megabytes each."""
+
 Block = tuple[int, ...]
 
 
@@ -84,7 +87,9 @@ class ReadVideo:
 
 
 class PrefixScorer:
-    """Scores prefixes of videos. The last video is kept: another question about it reads its own text alone.
+    """Scores prefixes of videos. The last few are kept: another question about one of them reads its own text alone.
+
+    More than one, since a run has several episodes in flight, which may change places.
 
     Args:
         network: The model.
@@ -92,7 +97,7 @@ class PrefixScorer:
 
     def __init__(self, network: NumpyNetwork) -> None:
         self._network = network
-        self._last: ReadVideo | None = None
+        self._kept: list[ReadVideo] = []
 
     def score(self, request: RenderedPrefixes) -> PrefixScores:
         """Return log-probabilities (S, K, C) of a request, and how many tokens were not read again for it."""
@@ -102,14 +107,13 @@ class PrefixScorer:
             layout, clip.timestamps, request.lengths, request.tails, request.candidates
         )
         check_length(plan.branches[-1], network.max_positions)
-        reused = 0
-        last, self._last = self._last, None  # a failure leaves nothing behind
-        if last is not None and last.serves(frames, plan):
-            video, reused = last, len(plan.base)
-        else:
-            video = _read(network, frames, plan)
+        known = next((video for video in self._kept if video.serves(frames, plan)), None)
+        others = [video for video in self._kept if video is not known]
+        self._kept = others  # a failure leaves nothing of this video behind
+        video = known or _read(network, frames, plan)
         logprobs = score_branches(network, video.cache, plan, video.features)
-        self._last = video
+        self._kept = [*others, video][-VIDEOS_KEPT:]
+        reused = 0 if known is None else len(plan.base)
         return PrefixScores(logprobs[:, list(plan.which)], plan.tokens, tokens_reused=reused)
 
 
