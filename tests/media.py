@@ -15,6 +15,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscore.episodes.lerobot.writing.video_encoding import encode_frame
+
 os.environ.setdefault("SVT_LOG", "1")  # the AV1 encoder prints its settings otherwise
 
 Image = NDArray[np.uint8]
@@ -111,8 +113,8 @@ def write_video(
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             frame.pts = ticks[i] if ticks else i
             frame.time_base = time_base or Fraction(1, fps)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
+            container.mux(encode_frame(stream, frame))
+        container.mux(encode_frame(stream, None))
         if sound is not None:
             silence = np.zeros((1, 16000 * n // fps), dtype=np.float32)
             samples = av.AudioFrame.from_ndarray(silence, format="fltp", layout="mono")

@@ -18,7 +18,7 @@ from tests.paths import ROOT
 from tests.test_house import MODULES, PACKAGES, face_of
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PUBLIC_MODULES = {"stepscore.errors", "stepscore.types", "stepscore.testing"}
+PUBLIC_MODULES = {"stepscore.errors", "stepscore.registry", "stepscore.types", "stepscore.testing"}
 ENTRY_POINTS = {"stepscore.judges", "stepscore.models", "stepscore.readers", "stepscore.metrics"}
 
 
@@ -109,7 +109,7 @@ def test_the_lines_of_the_readme_work_and_use_the_whole_public_api(
 
 def test_the_extensions_shown_work_and_are_short(tmp_path: Path) -> None:
     blocks = python_blocks("docs/reference/extending.md")
-    assert len(blocks) == 4
+    assert len(blocks) == 7
     assert all(len(block.splitlines()) < 40 for block in blocks)
     use = """
 import sys
@@ -130,6 +130,32 @@ assert run.curves().num_rows == 4 and run.judgements().column("error").null_coun
 assert 0.0 <= measure_episodes(run).values["half_at"][0] <= 1.0
 from stepscore.models import Generate, Prompt, Turn, get_model
 assert get_model("echo/x").generate(Generate(Prompt((Turn("user", ("hi",)),)))).text == "0 images"
+
+arrays = Path(sys.argv[1]) / "open_drawer"
+arrays.mkdir()
+for number, name in enumerate("abc"):
+    np.save(arrays / f"{name}.npy", np.full((5, 48, 64, 3), number, np.uint8))
+(arrays / "outcomes.txt").write_text("a 1\\nb 0\\n")
+episodes = stepscore.open_episodes(arrays)
+assert [episode.labels.success for episode in episodes] == [True, False, None]
+assert episodes[0].clip(count=2, size=32).frames.shape == (2, 24, 32, 3)
+
+def judged(name, script):
+    judge = stepscore.get_judge("two-questions", model=get_model(f"mock/{name}", script=script))
+    run = stepscore.score(episodes, judge, out=Path(sys.argv[1]) / name)
+    return run.verdicts().to_pylist(), run.calls().num_rows
+
+def which(request):
+    turns = request.prompt.turns
+    return "No." if len(turns) == 1 else f"It said {turns[1].parts[0]} The handle is untouched."
+
+rows, asked = judged("no", which)
+assert {row["answer"] for row in rows} == {"no"} and asked == 6, rows
+assert rows[0]["why"] == "It said No. The handle is untouched."
+rows, asked = judged("yes", lambda request: "Yes")
+assert {row["answer"] for row in rows} == {"yes"} and asked == 3, rows
+rows, asked = judged("unclear", lambda request: "Hard to say")
+assert {row["answer"] for row in rows} == {"unknown"} and asked == 3, rows
 print("works")
 """
     script = tmp_path / "script.py"

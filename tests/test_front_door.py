@@ -59,7 +59,7 @@ def test_the_map_of_rooms_is_that_of_the_house() -> None:
 
 def test_every_registry_that_is_named_stands_where_it_says() -> None:
     named = re.findall(r"`(\w+)` in `(src/\S+?)`", CONTRIBUTING)
-    assert len(named) == 6
+    assert len(named) == 7
     for name, path in named:
         assert re.search(rf"^{name}\b.* = ", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), name
 
@@ -150,7 +150,7 @@ def test_every_benchmark_has_its_place_in_the_runner() -> None:
         )
 
 
-def test_no_folder_of_benchmarks_or_examples_holds_more_than_a_dozen_modules() -> None:
+def test_no_folder_of_benchmarks_or_examples_holds_more_modules_than_a_reader_can_survey() -> None:
     for top in ("benchmarks", "examples"):
         for folder in {path.parent for path in (ROOT / top).rglob("*.py")}:
             modules = [path for path in folder.glob("*.py") if not path.stem.startswith("__")]

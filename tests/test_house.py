@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -44,11 +45,14 @@ COMMON = {
     "_lazy",
     "_extras",
     "_tables",
+    "_threads",
+    "_tracebacks",
     "_watching",
     "__init__",
 }
 HEAVY = ["numpy", "pydantic", "scipy", "pyarrow", "av", "torch", "transformers", "ray", "mujoco"]
-MOST_MODULES = 12
+MOST_MODULES = 20
+"""Usually four to twelve; a folder of more modules than this is two."""
 
 
 def module_of(path: Path, root: Path = SRC.parent) -> str:
@@ -63,47 +67,66 @@ def room_of(module: str) -> str:
     return [*module.split("."), "__init__"][1]
 
 
-def imports(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Every import of a part of stepscore, wherever in the file: the module, and the name taken from it."""
+class Import(NamedTuple):
+    """An import of a part of stepscore: where it stands, the module, and the name taken from it."""
+
+    place: str
+    module: str
+    name: str | None
+
+    @property
+    def target(self) -> str:
+        """The imported module; ``from package import module`` names the module."""
+        whole = f"{self.module}.{self.name}"
+        return whole if whole in MODULES else self.module
+
+
+def imports(path: Path) -> Iterator[Import]:
+    """Every import of a part of stepscore, wherever in the file."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} imports by a relative name"
+            assert node.level == 0, f"{path}:{node.lineno}: imports by a relative name"
             module = node.module or ""
             if module.split(".")[0] == "stepscore":
-                yield from ((module, alias.name) for alias in node.names)
+                yield from (Import(f"{path}:{node.lineno}", module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, None) for alias in node.names if alias.name.startswith("stepscore."))
+            yield from (
+                Import(f"{path}:{node.lineno}", alias.name, None)
+                for alias in node.names
+                if alias.name.startswith("stepscore.")
+            )
 
 
 def targets(path: Path) -> set[str]:
-    """The modules a file imports; ``from package import module`` names the module."""
-    return {
-        f"{module}.{name}" if name is not None and f"{module}.{name}" in MODULES else module
-        for module, name in imports(path)
-    }
+    """The modules a file imports."""
+    return {one.target for one in imports(path)}
 
 
-def upward(path: Path, room: str) -> set[str]:
-    """Rooms a file imports although they stand below its own."""
-    found = {room_of(module) for module in targets(path)} & set(ROOMS)
-    if room in COMMON:
-        # The package's own __init__ hands out names of rooms, lazily; it is the front door.
-        return set() if room == "__init__" else found
-    return found & set(ROOMS[ROOMS.index(room) + 1 :])
+def upward(path: Path, room: str) -> dict[str, str]:
+    """Rooms a file imports although they stand below its own, and where."""
+    below = ROOMS if room in COMMON else ROOMS[ROOMS.index(room) + 1 :]
+    if room == "__init__":
+        return {}  # the package's own __init__ hands out names of rooms, lazily; it is the front door
+    found = [one for one in imports(path) if room_of(one.target) in below]
+    return {room_of(one.target): one.place for one in reversed(found)}  # where it is imported first
 
 
-def deep(path: Path, room: str) -> set[str]:
-    """Imports from another room that go past the faces of its packages, or take what no face names."""
-    wrong = set()
-    for module, name in imports(path):
+def deep(path: Path, room: str) -> dict[str, str]:
+    """Imports from another room that go past the faces of its packages, or take what no face names, and where."""
+    wrong = {}
+    for place, module, name in imports(path):
         if room_of(module) in {room, *COMMON} or module == "stepscore":
             continue
         if module not in PACKAGES:
             if module != "stepscore.testing":
-                wrong.add(module)
+                wrong[module] = place
         elif name is not None and name not in face_of(module):
-            wrong.add(f"{module}.{name}")
+            wrong[f"{module}.{name}"] = place
     return wrong
+
+
+def named(wrong: Mapping[str, str], rule: str) -> str:
+    return "".join(f"\n{place}: imports {what}; {rule}" for what, place in wrong.items())
 
 
 def face_of(package: str) -> set[str]:
@@ -155,21 +178,25 @@ def short(value: object) -> str:
 
 
 def test_every_file_stands_in_a_known_room() -> None:
-    assert {room for _, room in FILES} <= set(ROOMS) | COMMON
+    unknown = [path for path, room in FILES if room not in {*ROOMS, *COMMON}]
+    assert not unknown, f"in no room of ROOMS or COMMON: {', '.join(map(str, unknown))}"
 
 
 @pytest.mark.parametrize(("path", "room"), FILES, ids=short)
 def test_a_room_imports_no_room_below_it(path: Path, room: str) -> None:
-    assert not upward(path, room)
+    wrong = upward(path, room)
+    assert not wrong, named(wrong, f"a room that stands below {room} in CONTRIBUTING.md")
 
 
 @pytest.mark.parametrize(("path", "room"), FILES, ids=short)
 def test_other_rooms_are_imported_through_their_faces(path: Path, room: str) -> None:
-    assert not deep(path, room)
+    wrong = deep(path, room)
+    assert not wrong, named(wrong, "import a name in the __all__ of a package of that room")
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    assert cycles(import_graph()) == []
+    found = cycles(import_graph())
+    assert not found, "".join(f"\n{MODULES[one[0]]}: imports itself: {' -> '.join(one)}" for one in found)
 
 
 def test_wrong_imports_are_found(tmp_path: Path) -> None:
@@ -177,24 +204,30 @@ def test_wrong_imports_are_found(tmp_path: Path) -> None:
     bad.write_text(
         "def f():\n    from stepscore.runs import score\n    from stepscore.runs.journal import Journal\n"
     )
-    assert upward(bad, "metrics") == {"runs"}
+    assert upward(bad, "metrics") == {"runs": f"{bad}:2"}
     assert not upward(bad, "cli")
-    assert deep(bad, "cli") == {"stepscore.runs.journal"}
+    assert deep(bad, "cli") == {"stepscore.runs.journal": f"{bad}:3"}
     assert not deep(bad, "runs")
     bad.write_text("from stepscore.runs import no_such_name\n")
-    assert deep(bad, "cli") == {"stepscore.runs.no_such_name"}
+    assert list(deep(bad, "cli")) == ["stepscore.runs.no_such_name"]
+    assert named(deep(bad, "cli"), "rule") == f"\n{bad}:1: imports stepscore.runs.no_such_name; rule"
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c", "a"]]
 
 
 def test_every_package_says_what_it_is_for() -> None:
     for package in PACKAGES:
-        assert ast.get_docstring(ast.parse(MODULES[package].read_text(encoding="utf-8"))), package
+        path = MODULES[package]
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), f"{path}:1: no docstring"
 
 
-def test_no_folder_holds_more_than_a_dozen_modules() -> None:
+def test_no_folder_holds_more_modules_than_a_reader_can_survey() -> None:
     for package in PACKAGES:
         modules = [path for path in MODULES[package].parent.glob("*.py") if path.name != "__init__.py"]
-        assert len(modules) <= MOST_MODULES, f"{package} has {len(modules)} modules"
+        listed = ", ".join(sorted(path.name for path in modules))
+        assert len(modules) <= MOST_MODULES, (
+            f"{MODULES[package].parent} has {len(modules)} modules (at most {MOST_MODULES}): {listed}. "
+            "Move some into a folder."
+        )
 
 
 @pytest.mark.parametrize("start", ["import stepscore", "from stepscore.cli.app import main; import typer"])
@@ -224,6 +257,7 @@ def test_no_file_names_a_machine() -> None:
         pytest.skip("not a git checkout")
     for path in (ROOT / name for name in tracked.stdout.splitlines()):
         if path.is_file() and path.suffix in kinds:
-            text = path.read_text(encoding="utf-8", errors="ignore")
+            lines = path.read_text(encoding="utf-8", errors="ignore").splitlines()
             for word in ("/" + "work/", "/" + "root/", "/" + "home/"):
-                assert word not in text, f"{path} names {word}"
+                where = [f"{path}:{number}" for number, line in enumerate(lines, 1) if word in line]
+                assert not where, f"{word} names a machine: {', '.join(where)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from stepscore import _locks
-from stepscore._appending import Lease, find_lease, is_leased, take_lease
+from stepscore._appending import Lease, LeaseObserver, find_lease, found_leases, is_leased, take_lease
 from stepscore._appending import leases as _leases
 from stepscore.errors import LeaseLostError, RunError
 from stepscore.runs.journal import Journal, is_being_written
@@ -38,7 +39,8 @@ except LeaseLostError as error:
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process take itself for one on another machine."""
-    monkeypatch.setattr(_leases, "_place", lambda: {"host": "another", "space": ""})
+    for module in (_leases, found_leases):
+        monkeypatch.setattr(module, "place", lambda: {"host": "another", "space": ""})
 
 
 def stalled(lease: Lease) -> None:
@@ -137,7 +139,7 @@ def test_of_many_that_take_over_one_wins(tmp_path: Path, monkeypatch: pytest.Mon
         won: list[Lease | None] = []
         together = threading.Barrier(8)
 
-        def race(before: _leases.Held | None = before, won: list[Lease | None] = won) -> None:
+        def race(before: found_leases.Held | None = before, won: list[Lease | None] = won) -> None:
             together.wait()  # noqa: B023 - the threads of this round alone
             won.append(_leases._try_to_take(tmp_path, before, 0.5))
 
@@ -270,3 +272,87 @@ def test_a_lease_that_cannot_be_read_ends_as_any_other(text: str, tmp_path: Path
     lease = take_lease(tmp_path)
     assert (lease.number, lease.taken_over) == (8, True)
     lease.release()
+
+
+def dated_ahead(folder: Path, content: str = "") -> Path:
+    """Make a lease of another machine, in a folder, with a time a day ahead."""
+    path = folder / "lease.000000003.json"
+    path.write_text(content or '{"host": "another", "pid": 1, "space": "", "term_s": 0.5, "renewed": NaN}')
+    os.utime(path, (time.time() + 86_400,) * 2)
+    return path
+
+
+def test_a_lease_with_a_time_in_the_future_is_over_after_its_term(tmp_path: Path) -> None:
+    dated_ahead(tmp_path)
+    said: list[str] = []
+    lease = take_lease(tmp_path, on_wait=said.append)
+    assert (lease.number, lease.taken_over) == (4, True)
+    assert [re.findall(r"the lease ends in (\d+) s", line) for line in said] in ([["0"]], [["1"]])
+    lease.release()
+
+
+def test_the_term_of_a_lease_from_the_future_is_of_the_monotonic_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = dated_ahead(tmp_path, "{}")
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    observer = LeaseObserver(tmp_path)
+    for now, leased in ((1000.0, True), (1059.0, True), (1061.0, False)):  # noqa: B007 - read by the clock
+        assert is_leased(tmp_path, observer) == leased
+    path.write_text('{"renewed": 1}')
+    os.utime(path, (time.time() + 86_400,) * 2)
+    assert is_leased(tmp_path, observer)
+
+
+def test_a_lease_from_the_future_that_is_renewed_keeps_others_out(tmp_path: Path) -> None:
+    lease = take_lease(tmp_path, 0.6)
+    stop = threading.Event()
+
+    def date_ahead() -> None:
+        while not stop.wait(0.01):
+            os.utime(tmp_path / "lease.000000001.json", (time.time() + 86_400,) * 2)
+
+    dating = threading.Thread(target=date_ahead)
+    dating.start()
+    with pytest.raises(RunError, match="Another process is writing"):
+        take_lease(tmp_path, 0.6)
+    stop.set()
+    dating.join()
+    lease.check()
+    lease.release()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a device", "broken link"])
+def test_what_is_no_regular_file_is_no_lease(kind: str, tmp_path: Path) -> None:
+    first = take_lease(tmp_path)
+    path = tmp_path / "lease.000000007.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "link to a device" else "nowhere")
+    with pytest.raises(RunError, match="Another process is writing"):
+        take_lease(tmp_path)
+    first.release()
+    assert not is_leased(tmp_path)
+    second = take_lease(tmp_path)
+    assert second.number == 8
+    assert not first.holds()
+    second.release()
+
+
+def test_a_pipe_in_the_place_of_a_held_lease_has_lost_it(tmp_path: Path) -> None:
+    lease = take_lease(tmp_path)
+    path = tmp_path / "lease.000000001.json"
+    path.unlink()
+    os.mkfifo(path)
+    assert not lease.holds()
+    lease.release()
+
+
+def test_after_the_highest_number_no_lease_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "lease.999999999.json").write_text('{"released": 1}')
+    with pytest.raises(RunError, match="highest number"):
+        take_lease(tmp_path)

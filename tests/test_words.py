@@ -135,8 +135,15 @@ def in_help() -> Iterator[Use]:
         yield from uses(" ".join(("stepscore", *path, "--help")), shown.output)
 
 
+def instead(word: str) -> str:
+    return RETIRED.get(word) or RETIRED[word.removesuffix("s")]
+
+
 def listed(found: Iterable[Use]) -> str:
-    return "\n".join(f"{use.file}:{use.line}: {use.word}: {use.text[:120]}" for use in found)
+    """Every use with its file and line, and what to say instead."""
+    return "\n".join(
+        f"{use.file}:{use.line}: {use.word} (say {instead(use.word)}): {use.text[:120]}" for use in found
+    )
 
 
 def test_identifiers_are_read_word_by_word() -> None:
@@ -155,14 +162,21 @@ def test_identifiers_are_read_word_by_word() -> None:
     assert [use.line for use in uses("docs/a.md", "> a film\na film")] == [2]
 
 
+def test_a_retired_word_is_named_with_its_file_line_and_replacement() -> None:
+    assert listed(uses("docs/a.md", "one\nteachers of films\n")) == (
+        "docs/a.md:2: teachers (say trainer, loss): teachers of films\n"
+        "docs/a.md:2: films (say video, clip): teachers of films"
+    )
+
+
 def test_no_file_uses_a_retired_word() -> None:
     found = list(in_files())
-    assert not found, listed(found)
+    assert not found, "\n" + listed(found)
 
 
 def test_no_help_page_uses_a_retired_word() -> None:
     found = list(in_help())
-    assert not found, listed(found)
+    assert not found, "\n" + listed(found)
 
 
 def main(part: str = "") -> None:

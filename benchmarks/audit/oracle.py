@@ -1,12 +1,15 @@
 """The audit on judges whose faults are known: false flags of an oracle from simulator truth, and planted faults.
 
     python -m benchmarks.audit.oracle [--seeds 20] [--kit-seeds 5] [--scenes 8] [--first-seed 61001]
+    python -m benchmarks.audit.oracle --subset [--first-seed 61001]
 
 Rollouts have no images: the oracle reads the simulator's truth, so probes that change pixels alone (cameras,
 resolution, noise, compression, light) leave it unmoved by construction. It answers unknown on black images, which
 nobody can see, and under instructions whose truth the simulator does not know. The planted judges spoil the same
 truth, each in its way; what every probe must show of them is stated in ``tests/audit/planted_judges.py``. Exit code 1
-where the oracle is flagged (a probe fails) in more than 5 % of all decisions. Needs the extra sim.
+where the oracle is flagged (a probe fails) in more than 5 % of all decisions. ``--subset`` audits the oracle on 72
+rollouts of 24 scenes within the budget, as ``stepscore audit`` does by default, and prints how many probes decide.
+Needs the extra sim.
 """
 
 from __future__ import annotations
@@ -21,7 +24,20 @@ from typing import cast
 
 from benchmarks.audit.simulated_truth import COUNTERFACTUALS, POLICIES, TASKS, SimulatedTruth, simulate_truth
 from stepscore.analysis import agreement_with_baselines
-from stepscore.audit import PROBES, AuditPlan, Context, Outcome, ProbeResult, make_plan, probe_result
+from stepscore.audit import (
+    PROBES,
+    AuditPlan,
+    Context,
+    Outcome,
+    ProbeResult,
+    make_plan,
+    probe_result,
+    scene_of,
+    shortfall_sentences,
+)
+from stepscore.audit.again import AGAIN_COST
+from stepscore.audit.planning.choosing import BUDGET
+from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.metrics.stats import wilson_interval
 from stepscore.runs import score
@@ -112,6 +128,43 @@ def print_kit(found: Mapping[str, list[Found]]) -> None:
             print(f"    {probe}: stated {stated[probe]}, got {listed} of {seeds} (effects {effects})")
 
 
+def audit_subset(seed: int) -> tuple[Found, AuditPlan]:
+    """Return what a default audit shows of the oracle on three scenes of eight tasks, and its plan."""
+    truth = simulate_truth(seed, 3, TASKS[:8])
+    plan = make_plan(truth.episodes, EVERY_PROBE, Context(truth.episodes, dict(COUNTERFACTUALS), seed=seed))
+    judges = planted_judges(truth.episodes, truth.others, favoured=FAVOURED, success_at=1.0)
+    return audited(judges["none"], plan), plan
+
+
+def plan_cost(plan: AuditPlan) -> float:
+    """Return what a plan costs over judging its episodes once, a video of twice the length as two."""
+    recorded = {episode.id: duration_of(episode) for episode in plan.episodes}
+    judged = plan.to_judge(causal=False, probes=EVERY_PROBE)
+    lengths = [duration_of(one) / recorded[one.id.partition("~")[0]] for one in judged]
+    return (sum(lengths) + AGAIN_COST * len(plan.again)) / len(plan.episodes)
+
+
+def duration_of(episode: Episode) -> float:
+    """Return the seconds of an episode's video."""
+    assert episode.info is not None
+    return episode.info.duration_s
+
+
+def print_subset(seed: int) -> None:
+    """Print how many probes a default audit decides about the oracle, and its cost."""
+    found, plan = audit_subset(seed)
+    counts = Counter(result.outcome for result in found.values())
+    scenes = len({scene_of(episode) for episode in plan.episodes})
+    print(
+        f"A default audit of the oracle on {len(plan.episodes)} rollouts of {scenes} scenes, seed {seed}: "
+        + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES)
+        + f".\n{counts['pass'] + counts['fail']} of {len(found)} probes decided, "
+        f"at {plan_cost(plan):.1f} times the cost of judging once (at most {BUDGET:g})."
+    )
+    for sentence in shortfall_sentences(plan):
+        print(sentence)
+
+
 AGREEMENT = ("balanced accuracy", "progress MAE", "progress tau", "progress EPR")
 
 
@@ -150,7 +203,11 @@ def main() -> None:
     )
     parser.add_argument("--scenes", type=int, default=8, help="scenes of each task")
     parser.add_argument("--first-seed", type=int, default=61001)
+    parser.add_argument("--subset", action="store_true", help="audit by default, 72 rollouts of 24 scenes")
     given = parser.parse_args()
+    if given.subset:
+        print_subset(given.first_seed)
+        return
     oracle: list[Found] = []
     kit: dict[str, list[Found]] = {fault: [] for fault in EXPECTED_IN_SIMULATION}
     for number in range(given.seeds):

@@ -10,7 +10,7 @@ import yaml
 
 from stepscore.sim import get_task
 from stepscore.training.embedded.tasks import TRAINED
-from stepscore.training.vlm.setup import read_paraphrases
+from stepscore.training.vlm.setup import held_out, read_paraphrases
 
 PARAPHRASES: Mapping[str, tuple[str, ...]] = {
     "assembly": ("fit the ring over the peg", "get the wrench-like ring onto the upright pin"),
@@ -56,13 +56,19 @@ def trained_wordings() -> frozenset[str]:
 
 
 @cache
-def held_out_wording(instruction: str) -> str:
-    """The wording of a trained instruction that is kept for tests; empty where there is none."""
+def held_out_wordings(instruction: str) -> tuple[str, ...]:
+    """The wordings of a trained instruction that are kept for tests; none where it is not trained."""
     text = files("stepscore.training.embedded").joinpath("paraphrases.yaml").read_text(encoding="utf-8")
-    return str(yaml.safe_load(text).get(instruction, [""])[-1])
+    wordings = yaml.safe_load(text).get(instruction, [])
+    return tuple(map(str, wordings[len(wordings) - held_out(wordings) :]))
+
+
+def held_out_wording(instruction: str) -> str:
+    """Return the last held-out wording, or an empty string for an untrained instruction."""
+    return next(reversed(held_out_wordings(instruction)), "")
 
 
 def unseen(task: str) -> tuple[str, ...]:
     """Wordings of a trained task that are not among the trained ones."""
-    texts = (*PARAPHRASES[task], held_out_wording(get_task(task).instruction))
+    texts = (*PARAPHRASES[task], *held_out_wordings(get_task(task).instruction))
     return tuple(text for text in dict.fromkeys(texts) if text and text.lower() not in trained_wordings())

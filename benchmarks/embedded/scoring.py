@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.embedded.rows import Scored, Statement, truth_of
 from stepscore.episodes import Episode
 from stepscore.episodes.view import View, ViewInfo
-from stepscore.judges.common import PromptTemplate, load_prompt, video_prompt
-from stepscore.judges.topreward import TopReward, choose_prefixes
+from stepscore.judges.common import PromptTemplate, load_prompt, spread_prefixes, video_prompt
+from stepscore.judges.topreward import TopReward
 from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
 from stepscore.models.requests import Request, media_decoder, resolve
 from stepscore.types import FloatArray, Frames
@@ -133,7 +133,7 @@ class Scorer:
     async def _one(self, episode: Episode, variant: Variant) -> Scored:
         changed = variant.change(episode.with_views([variant.view]))
         at = changed.view(variant.view).timestamps()
-        frames, lengths = choose_prefixes(
+        frames, lengths = spread_prefixes(
             at,
             prefixes=self.judge.prefixes,
             fps=self.judge.fps,

@@ -52,7 +52,7 @@ def commands(work: Path, episodes: int) -> dict[str, list[str]]:
         "merge": ["merge", str(halves)],
         "metrics": ["metrics", str(run)],
         **{f"metrics --show {show}": ["metrics", str(run), "--show", show] for show in shows},
-        "metrics --revision robust": ["metrics", str(run), "--revision", "robust"],
+        "metrics --revision v1.0": ["metrics", str(run), "--revision", "v1.0"],
         "compare": ["compare", str(run)],
         "report": ["report", str(run), "-o", f"{work}/page_{episodes}"],
         "export --episodes 0-9": [

@@ -28,7 +28,8 @@ from stepscore.models import (
     VideoPrefix,
     get_model,
 )
-from stepscore.models.base import Answer, Response, SyncMethods, run_blocking
+from stepscore.models.base import Answer, Response, SyncMethods
+from stepscore.models.blocking import run_blocking
 from stepscore.models.embedded.model import FOLDER, trained_side
 from stepscore.models.requests import ScorePrefixes
 

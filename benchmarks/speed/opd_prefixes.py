@@ -77,12 +77,12 @@ def measure(
     """Seconds per curve of the loops, of one call a curve and of one call for all; and how time grows."""
     batch = curves(count, steps)
     lists = batch[:baseline_curves].tolist()
-    one_pass, by_loop = opd_prefixes(batch[0]), looped_prefixes(lists[0])
+    one_pass, by_loop = opd_prefixes(batch[0], "v1.0"), looped_prefixes(lists[0])
     for name in by_loop[0]:
         np.testing.assert_allclose(one_pass[name], [row[name] for row in by_loop], atol=1e-12)
     loops = seconds(lambda: [looped_prefixes(curve) for curve in lists], 2) / len(lists)
-    single = seconds(lambda: [opd_prefixes(curve) for curve in batch], repeats) / count
-    together = seconds(lambda: opd_prefixes(batch), repeats) / count
+    single = seconds(lambda: [opd_prefixes(curve, "v1.0") for curve in batch], repeats) / count
+    together = seconds(lambda: opd_prefixes(batch, "v1.0"), repeats) / count
     grown = {f"growth {name}": doubling(name, steps, repeats) for name, steps in LENGTHS.items() if growth}
     return {"loops": loops, "a call each": single, "one call": together, **grown}
 

@@ -57,7 +57,7 @@ def cpu_s() -> float:
 def speed_benchmark(root: Path, workers: int) -> float:
     plans = plan_rollouts(TASKS, POLICIES, episodes_per_task=len(POLICIES))
     before, started = cpu_s(), time.perf_counter()
-    write_dataset(root, plans, RenderOptions(("corner",), 224), workers=workers)
+    write_dataset(root, plans, RenderOptions(("corner",), 224, 20), workers=workers)
     spent, wall = cpu_s() - before, time.perf_counter() - started
     print(
         f"{len(plans)} episodes of one view at 224 px: {spent:.0f} s CPU (limit {MOST_S:.0f}), {wall:.0f} s wall "

@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--tasks", default="all")
     given = parser.parse_args()
     plans = plan_rollouts(given.tasks.split(","), ("expert",), given.scenes)
-    print_experts(simulate(plans, RenderOptions(views=()), given.workers))
+    print_experts(simulate(plans, RenderOptions(views=(), fps=20), given.workers))
 
 
 if __name__ == "__main__":

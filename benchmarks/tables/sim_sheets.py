@@ -91,7 +91,7 @@ def main() -> None:
         for policy in rng.choice(given.policies.split(","), given.episodes, replace=False)
     ]
     given.folder.mkdir(parents=True, exist_ok=True)
-    rollouts = simulate(plans, RenderOptions((given.view,)), 2)
+    rollouts = simulate(plans, RenderOptions((given.view,), fps=20), 2)
     # Sheets of a task have the same lanes, and so the same width.
     for name, mine in groupby(rollouts, key=lambda rollout: rollout.plan.task):
         page = stacked([sheet(rollout, given.view) for rollout in mine])

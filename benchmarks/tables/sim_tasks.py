@@ -157,7 +157,9 @@ def main() -> None:
     given = parser.parse_args()
     plans = plan_rollouts(given.tasks.split(","), POLICIES, given.scenes * len(POLICIES))
     by_task: dict[str, list[Rollout]] = defaultdict(list)
-    for number, rollout in enumerate(simulate(plans, RenderOptions(views=()), given.workers), start=1):
+    for number, rollout in enumerate(
+        simulate(plans, RenderOptions(views=(), fps=20), given.workers), start=1
+    ):
         by_task[rollout.plan.task].append(rollout)
         if number % 100 == 0:
             print(f"{number} of {len(plans)} episodes", file=sys.stderr, flush=True)

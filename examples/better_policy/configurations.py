@@ -36,14 +36,14 @@ from stepscore.runs import Run
 from stepscore.types import FloatArray, IntArray
 
 PLAIN, LABELS, GOOD, SHUFFLED = "plain", "success label", "good alone", "shuffled"
-TOP, BY, STALL_S = 0.5, "PPL", 0.3
+TOP, BY, REVISION, STALL_S = 0.5, "PPL", "v1.0", 0.3
 """The filter: the better half of a task's demonstrations by this metric, without stalls of that many seconds."""
 
 Weigh = Callable[[Run, RunFrames, Setting], Weighting]
 
 
 def _filtered(run: Run, frames: RunFrames, setting: Setting) -> Weighting:
-    kept = select_episodes(measure_episodes(run), top=TOP, by=BY).kept
+    kept = select_episodes(measure_episodes(run, revision=REVISION), top=TOP, by=BY).kept
     return without_stalls(keep_all(frames.select(kept)), seconds=STALL_S)
 
 

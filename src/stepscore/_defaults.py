@@ -1,6 +1,12 @@
-"""Choices that the command line, the page and Python share; it imports nothing, so that help pages start at once."""
+"""Choices that the command line, the page and Python share; it imports no room, so that help pages start at once."""
 
 from __future__ import annotations
 
-DEFAULT_REVISION = "v1.0"
-"""The OPD revision where none is named; ``docs/methods/opd.md`` says why it is this one."""
+from typing import Literal
+
+SceneChoice = Literal["auto", "fixed", "sample"]
+"""What numbers speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like them; ``auto``, the scenes
+that were tried where they are few and tried repeatedly (``stepscore.analysis.pooling``)."""
+
+DEFAULT_REVISION = "robust"
+"""The OPD revision of every table, page and figure if none is named; ``docs/methods/opd.md`` says why."""

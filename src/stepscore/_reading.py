@@ -137,7 +137,13 @@ def parse_yaml(text: str, where: str, error: Error) -> Any:
 
     check_yaml(text, where, error)
     try:
-        value = yaml.load(text, Loader=_safe_loader())
+        loader = _safe_loader()(text)
+        try:
+            node = loader.get_single_node()
+            _check_keys(node, where, error)
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as problem:  # ValueError: a 13th month, 5,000 digits
         raise error(f"{where} is not YAML ({' '.join(str(problem).split())}).") from problem
     _check_integers(value, where, error)
@@ -184,6 +190,32 @@ def check_yaml(text: str, where: str, error: Error) -> None:
                 add(1)
     except yaml.YAMLError as problem:
         raise error(f"{where} is not YAML ({' '.join(str(problem).split())}).") from problem
+
+
+def _check_keys(node: Any, where: str, error: Error) -> None:
+    """Raise ``error`` where a mapping holds a key twice: YAML would keep the last and say nothing."""
+    import yaml
+
+    waiting, seen = [node], set[int]()
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:  # named by several aliases
+            continue
+        seen.add(id(found))
+        if isinstance(found, yaml.SequenceNode):
+            waiting += found.value
+        elif isinstance(found, yaml.MappingNode):
+            lines: dict[tuple[str, str], int] = {}
+            for key, value in found.value:
+                waiting += [key, value]
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                name, line = (key.tag, key.value), key.start_mark.line + 1
+                if name in lines:
+                    raise error(
+                        f"{where}: {shown(key.value)!r} appears twice, in lines {lines[name]} and {line}."
+                    )
+                lines[name] = line
 
 
 def _safe_loader() -> Any:

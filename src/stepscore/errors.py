@@ -6,6 +6,7 @@
     ├── UnknownNameError      a judge, reader, metric, camera, column that is not there
     ├── OptionError           an option or argument with a wrong value
     ├── MissingExtraError     an optional dependency is not installed
+    ├── ExitError             third-party code called sys.exit()
     ├── SourceError           a source cannot be read at all
     │   └── ManifestError     a manifest, labels or subgoals file is wrong; names file, line and field
     ├── EpisodeError          one episode cannot be used; the run continues without it
@@ -29,7 +30,9 @@ The command line prints it without a traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -114,6 +117,50 @@ def install_command(extra: str) -> str:
         "Without an NVIDIA GPU, install the CPU build of torch first, with the command on PyTorch's install page. "
         f"Then: {command}"
     )
+
+
+class ExitError(StepScoreError):
+    """A judge, reader, model or metric called ``sys.exit()``, or a task of its own was cancelled.
+
+    The message names the line.
+    """
+
+
+@contextmanager
+def exits_as_errors() -> Iterator[None]:
+    """Raise an ExitError in place of the SystemExit of third-party code.
+
+    ``SystemExit`` is not an ``Exception``: unguarded, it ends the command with an exit code of its own, 0 included.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise exit_error(error) from error
+
+
+def exit_error(error: SystemExit) -> ExitError:
+    """Return the error that is raised in place of a SystemExit."""
+    code = "" if error.code is None else _cut(repr(error.code))
+    return ExitError(f"{_place(error)} called sys.exit({code}). Raise an exception there instead.")
+
+
+def cancel_error(error: BaseException) -> ExitError:
+    """Return the error that is raised in place of a CancelledError of third-party code."""
+    return ExitError(
+        f"{_place(error)} raised {type(error).__name__}, although nothing cancelled this episode."
+    )
+
+
+def _place(error: BaseException) -> str:
+    """Return file and innermost line of an error, that of ``quit()`` and other frozen modules left out."""
+    place = "Third-party code"
+    step = error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen"):
+            place = f"{os.path.basename(file)}, line {step.tb_lineno}"
+        step = step.tb_next
+    return place
 
 
 class SourceError(StepScoreError):

@@ -5,18 +5,78 @@ names imports nothing. Others are added by an entry point of the registry's grou
 
     @judge_registry.register("mine")
     class Mine: ...
+
+An option that names a model, a file or a server says so beside its default, by :func:`names`. Options from a file
+that somebody else wrote are checked by that (``audit/board/safe_row.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar, get_args, get_type_hints
 
-from stepscore.errors import OptionError, UnknownNameError
+from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 
 T = TypeVar("T")
+Named = Literal["model", "judge", "path", "server", "code", "text"]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an option names.
+
+    Attributes:
+        what: ``model`` (a model string), ``judge`` (``JUDGE@MODEL``), ``path`` (a file, folder, source or hub id),
+            ``server`` (a URL), ``code`` (which is run) or ``text`` (nothing of these); ``None`` if it does not say.
+        allowed: Values that name nothing of the kind, the default among them.
+    """
+
+    what: Named | None = None
+    allowed: tuple[object, ...] = ()
+
+
+def names(what: Named, *allowed: object) -> Mapping[str, Declared]:
+    """Return the metadata of a dataclass field that declares what the option names.
+
+    ``demo: str | None = field(default=None, metadata=names("path"))``
+
+    Args:
+        what: See :class:`Declared`.
+        allowed: Values that name nothing of the kind: those of templates in the package, where a path is another one.
+    """
+    return {_KEY: Declared(what, allowed)}
+
+
+_KEY = "stepscore.names"
+
+
+def declared_options(make: Callable[..., object]) -> dict[str, Declared]:
+    """Return what each option of a dataclass names; options of anything else declare nothing.
+
+    The values of a ``Literal`` are allowed, and so is every default.
+    """
+    if not is_dataclass(make):
+        return {}
+    try:
+        hints = get_type_hints(make)
+    except Exception:  # annotations of a third party may not resolve
+        hints = {}
+    found = {}
+    for one in fields(make):
+        stated: Declared = one.metadata.get(_KEY, Declared())
+        default = () if one.default is MISSING else (one.default,)
+        found[one.name] = Declared(stated.what, (*stated.allowed, *default, *_literals(hints.get(one.name))))
+    return found
+
+
+def _literals(hint: object) -> tuple[object, ...]:
+    """Return the values of a ``Literal``, also of one in a union."""
+    if getattr(hint, "__origin__", None) is Literal:
+        return get_args(hint)
+    return tuple(value for part in get_args(hint) for value in _literals(part) if isinstance(value, str))
 
 
 class Registry(Generic[T]):
@@ -32,6 +92,7 @@ class Registry(Generic[T]):
         self.kind = kind
         self.group = group
         self._targets: dict[str, str | T] = dict(builtins)
+        self._builtins = set(builtins)
         self._scanned = False
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -50,6 +111,11 @@ class Registry(Generic[T]):
         """Add an object under a name for this process, in the place of one that has it."""
         self._scan()
         self._targets[name] = target
+        self._builtins.discard(name)
+
+    def is_builtin(self, name: str) -> bool:
+        """Return whether a name is of this package, and not of another package, a script or a file of the user's."""
+        return name in self._builtins
 
     def names(self) -> list[str]:
         """Return all names, sorted; nothing is imported."""
@@ -64,7 +130,8 @@ class Registry(Generic[T]):
         target = self._targets[name]
         if isinstance(target, str):
             module, _, attribute = target.partition(":")
-            loaded: T = getattr(import_module(module), attribute)
+            with exits_as_errors():
+                loaded: T = getattr(import_module(module), attribute)
             self._targets[name] = target = loaded
         return target
 

@@ -88,14 +88,14 @@ def test_every_row_says_its_revision(tmp_path, revision):
     assert f"OPD {revision}" in compared._repr_html_()
 
 
-def test_command_line_page_and_python_have_one_default_revision():
+def test_command_line_page_figures_and_python_have_robust_as_their_one_default():
     from stepscore._defaults import DEFAULT_REVISION
     from stepscore.cli.results import compare as compare_command
     from stepscore.cli.results import metrics, plot, report, view
     from stepscore.cli.training import weights
     from stepscore.metrics import opd
     from stepscore.report import page_data, write_report
-    from stepscore.report import plot as draw
+    from stepscore.report import plot as plot_files
     from stepscore.server import LivePage
 
     functions: list[Callable[..., Any]] = [
@@ -112,8 +112,10 @@ def test_command_line_page_and_python_have_one_default_revision():
         opd.opd_prefixes,
         page_data,
         write_report,
-        draw,
+        plot_files,
+        stepscore.draw,
         LivePage,
     ]
+    assert DEFAULT_REVISION == "robust"
     for function in functions:
         assert inspect.signature(function).parameters["revision"].default == DEFAULT_REVISION, function

@@ -17,6 +17,7 @@ from stepscore.analysis import (
     measure_episodes,
     subgoal_tables,
 )
+from stepscore.analysis.printed.failure_tables import failure_mode_tables
 from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import OptionError, UnknownNameError
@@ -174,6 +175,19 @@ class TestFailureModes:
         assert found["b"].stability == 1.0
         assert "waits" in found["b"].advice
         assert found[None].failures == 0
+
+    def test_a_mode_that_only_another_policy_has_is_a_share_of_0_with_its_interval(self, run: Run) -> None:
+        found = {p.policy: p for p in failure_modes_by_policy(measure_episodes(run)).policies}
+        none = found["a"].shares["stagnation"]
+        assert (none.value, none.n) == (0.0, 4)
+        assert none.hi > 0.3
+        assert list(found["a"].shares) == list(found["b"].shares) == ["regression", "stagnation"]
+        assert not found[None].shares
+
+    def test_failures_of_two_policies_are_not_compared_in_a_table_of_dashes(self, run: Run) -> None:
+        tables = failure_mode_tables(failure_modes_by_policy(measure_episodes(run)), {}, "robust")
+        assert [table.title for table in tables] == ["How each policy fails (success by label)"]
+        assert tables[0].notes[-1].endswith("three policies or more fail; here 2 do.")
 
     def test_success_by_label_comes_first_and_the_source_is_named(self, run: Run) -> None:
         modes = failure_modes_by_policy(measure_episodes(run))

@@ -142,7 +142,7 @@ class TestCompare:
         assert frame["difference"].tolist() == [row.comparison.difference.value for row in table]
 
     def test_a_notebook_shows_a_table_per_pair(self, toy_run: Run) -> None:
-        text = stepscore.compare(toy_run, metrics=["MP"])._repr_html_()
+        text = stepscore.compare(toy_run, metrics=["MP"], revision="v1.0")._repr_html_()
         assert text.count("<tr>") == 3 * (1 + 1)
         assert "<th>A minus B</th>" in text
         assert "<caption>A = hasty, B = steady (OPD v1.0)</caption>" in text

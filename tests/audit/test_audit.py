@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -26,14 +28,16 @@ from stepscore.audit import (
     headline_sentences,
     make_plan,
     read_texts,
+    scene_of,
 )
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.cli.app import app
-from stepscore.episodes import Labels, open_episodes
+from stepscore.episodes import Episode, Labels, open_episodes
 from stepscore.errors import ManifestError, UnknownNameError
-from stepscore.judges import get_judge
+from stepscore.judges import Ask, Judge, get_judge
+from stepscore.runs import open_run
 from stepscore.testing import write_toy_rollouts
-from stepscore.types import Estimate
+from stepscore.types import Curve, Estimate, Judgement
 from tests.audit.planted_judges import COUNTERFACTUALS, scripted_episodes
 from tests.fakes import FakeView, episode
 
@@ -83,12 +87,14 @@ def test_a_subset_is_spread_over_tasks_and_policies_and_depends_on_the_seed_alon
     plan = make_plan(episodes, choose_probes(["frozen-first"]), Context(episodes))
     by_id = {one.id: one for one in episodes}
     taken = [by_id[one.episode] for one in plan.probed]
-    assert len(taken) == 40
-    assert set(Counter((one.task, one.policy) for one in taken).values()) == {5}
+    assert len(taken) == len(episodes)  # one probe can have them all
+    first = taken[:40]
+    assert len({scene_of(one) for one in first}) == 40
+    assert set(Counter((one.task, one.policy) for one in first).values()) == {5}
     again = make_plan(episodes[::-1], choose_probes(["frozen-first"]), Context(episodes))
-    assert {one.episode for one in again.probed} == {one.episode for one in plan.probed}
+    assert [one.episode for one in again.probed] == [one.episode for one in plan.probed]
     other = make_plan(episodes, choose_probes(["frozen-first"]), Context(episodes, seed=1))
-    assert {one.episode for one in other.probed} != {one.episode for one in plan.probed}
+    assert {one.episode for one in other.probed[:40]} != {one.episode for one in plan.probed[:40]}
 
 
 def test_probes_of_successes_take_successes_and_all_where_none_is_labelled() -> None:
@@ -154,11 +160,14 @@ def test_the_clock_fails_an_audit_and_says_so(tmp_path: Path) -> None:
     options = AuditOptions(probes=["beyond-length", "round-trip", "slowed"], full=True, trivial=False)
     found = audit(episodes, get_judge("linear-time"), tmp_path / "audit", options)
     assert {one.probe: one.outcome for one in found.results} == {
+        "agreement": "fail",  # it calls every video a success
         "beyond-length": "fail",
         "round-trip": "fail",
         "slowed": "pass",
+        "policies-success": "fail",
+        "policies-progress": "fail",
     }
-    assert found.counts() == {"pass": 1, "warn": 0, "fail": 2, "undecided": 0}
+    assert found.counts() == {"pass": 1, "warn": 0, "fail": 5, "undecided": 0}
     said = headline_sentences(found)
     assert any("its progress is a clock" in one for one in said)
     assert any("does not notice what is undone" in one for one in said)
@@ -175,7 +184,10 @@ def test_the_command_prints_every_probe_and_goes_on_with_what_is_there(tmp_path:
     runner = CliRunner()
     asked = runner.invoke(app, [*command, "frozen-first,other-task", "--json"])
     first = json.loads(asked.stdout)
-    assert {one["probe"] for one in first["results"]} == {"frozen-first", "other-task"}
+    assert {one["probe"] for one in first["results"] if one["family"] != "labels"} == {
+        "frozen-first",
+        "other-task",
+    }
     assert {one["judge"] for one in first["trivial"]} == {"linear-time", "constant", "image-difference"}
     assert "frozen-first" in runner.invoke(app, [*command, "frozen-first,other-task"]).stdout
     assert json.loads((tmp_path / "a/judge/run.json").read_text(encoding="utf-8"))["last"]["judged"] == 0
@@ -188,10 +200,12 @@ def test_a_judge_that_needs_goal_images_is_audited_with_them(tmp_path: Path) -> 
     flags = ["--judge", "similarity", "--model", "embedded", "-M", "gate=false", "-J", "frames=4"]
     probes = ["--probes", "frozen-last,other-task", "--no-trivial", "--json"]
     command = ["audit", str(source), *flags, *probes, "--goal", "last-success", "-o", str(tmp_path / "a")]
-    still, other = json.loads(CliRunner().invoke(app, command).stdout)["results"]
+    results = json.loads(CliRunner().invoke(app, command).stdout)["results"]
+    still, other, *recorded = results
     assert still["n"] > 0
     assert still["value"] == 0.0  # every frame is the same
     assert other["n"] == 0  # there is no goal image of another task
+    assert [one["family"] for one in recorded] == ["labels"] * len(recorded)
 
 
 def test_the_same_video_in_other_words_is_judged_right_after_it() -> None:
@@ -240,7 +254,7 @@ def test_a_probe_that_is_not_passed_names_its_worst_episodes_and_one_that_passes
     episodes = scripted_episodes(3)
     options = AuditOptions(probes=["reversed", "slowed"], full=True, trivial=False)
     found = audit(episodes, get_judge("linear-time"), tmp_path / "audit", options)
-    failed, passed = found.results
+    failed, passed = found.results[:2]
     assert (failed.outcome, passed.outcome) == ("fail", "pass")
     successes = {one.id for one in episodes if one.labels.success}
     assert {case.episode for case in failed.worst} <= successes
@@ -280,3 +294,47 @@ def test_the_command_asks_again_and_more_densely_unless_probes_are_named(tmp_pat
         assert CliRunner().invoke(app, [*words, "-o", str(out), *more]).exit_code == 0
         probes = {one["probe"] for one in json.loads((out / "audit.json").read_text())["results"]}
         assert ({"again", "denser"} <= probes) == (out / "again").is_dir() == made
+
+
+@dataclass(frozen=True)
+class Dice:
+    """A judge without a model whose answers differ from call to call, as code of a user's own may."""
+
+    name = "dice"
+    version = 1
+    models = ()
+
+    def options(self) -> Mapping[str, object]:
+        return {}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        times = episode.view(episode.main_view).timestamps()[::8]
+        return Judgement(Curve(times, np.random.default_rng().uniform(size=len(times))))
+
+
+def test_a_judge_without_a_model_is_asked_again_too(tmp_path: Path) -> None:
+    episodes = [one for one in scripted_episodes(2) if one.policy == "good"]
+    found = audit(episodes, cast(Judge, Dice()), tmp_path / "dice", AuditOptions(trivial=False))
+    again, denser = found.result("again"), found.result("denser")
+    assert again is not None
+    assert denser is not None
+    assert (again.outcome, again.effect.clusters) == ("fail", 8)
+    assert "no option of sampling" in denser.reason
+
+
+def test_the_command_audits_only_the_episodes_it_is_given_and_says_what_they_cannot_show(
+    tmp_path: Path,
+) -> None:
+    source = str(write_toy_rollouts(tmp_path / "toys", scenes=2))
+    ids = open_episodes(source).ids()
+    words = ["audit", source, "--judge", "linear-time", "--no-trivial", "--no-page", "--json"]
+    words += ["--probes", "frozen-first,still-success", "-o", str(tmp_path / "a"), "--episodes"]
+    asked = CliRunner().invoke(app, [*words, f"{ids[1]},0"])
+    assert json.loads(asked.stdout)["episodes"] == 2
+    said = " ".join(asked.stderr.split())
+    assert "at least 8 scenes are needed, there are 2" in said
+    assert "at least 35 scenes are needed" in said
+    judged = open_run(tmp_path / "a/judge").episodes().column("episode_id").to_pylist()
+    assert {one for one in judged if "~" not in one} == set(ids[:2])
+    wrong = CliRunner().invoke(app, [*words, "nothing-like-it"])
+    assert wrong.exit_code != 0

@@ -56,8 +56,23 @@ def test_an_audit_holds_the_agreement_of_the_episodes_as_recorded(tmp_path: Path
     written = json.loads(found.write(tmp_path / "a").read_text(encoding="utf-8"))["agreement"]
     assert any("favours bad over good" in text for text in written["policies"])
     assert any(row["metric"] == "judge:differential error of progress" for row in written["rows"])
+    outcomes = {one.probe: one.outcome for one in found.results}
+    policies = {"policies-success": "warn", "policies-progress": "fail"}
+    assert outcomes == {"frozen-first": "pass", "agreement": "pass"} | policies
+    assert found.counts() == {"pass": 2, "warn": 1, "fail": 1, "undecided": 0}
     notes = [note for table in audit_tables(found) for note in table.notes]
     assert any("favours bad over good" in note for note in notes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_judge_that_favours_nobody_is_not_counted_against(seed: int, tmp_path: Path) -> None:
+    episodes = scripted_episodes(seed=seed)
+    judge = planted_judges(episodes)["none"]
+    found = audit(
+        episodes, cast(Judge, judge), tmp_path / "a", AuditOptions(probes=["frozen-first"], trivial=False)
+    )
+    outcomes = {one.probe: one.outcome for one in found.results if one.family == "labels"}
+    assert outcomes == {"policies-success": "pass", "policies-progress": "pass", "agreement": "pass"}
 
 
 def test_without_labels_there_is_no_agreement(tmp_path: Path) -> None:

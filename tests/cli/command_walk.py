@@ -150,7 +150,10 @@ class Inputs:
             ("plot",): [run, "-o", out, "--kind", "leaderboard", "--format", "svg"],
             ("export",): [run, "--to", "rerun", "-o", f"{out}.rrd", "--videos", "none"],
             ("plan",): ["push it", "--model", "mock/x", "-o", out],
-            ("annotate",): [str(self.source), "--model", "mock/x", "-o", out, "--limit", "1", "--no-cache"],
+            ("annotate",): [
+                *(str(self.source), "--model", "mock/x"),
+                *("-o", f"{out}.parquet", "--limit", "1", "--no-cache"),
+            ],
             ("progress-labels",): [
                 str(self.source),
                 "--method",

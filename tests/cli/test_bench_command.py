@@ -193,10 +193,14 @@ def test_the_table_says_which_success_it_is_measured_against_and_how_to_take_the
     labels = ROLLOUTS / "labels.parquet"
     ever, own = accuracy("own")
     assert "Success by label counts at some time (ever), n 8." in own.out
-    assert f"To measure against them: --labels {labels}" in own.err
+    assert (
+        f"Not used: labels.parquet and subgoals.yaml beside the data. To use them: --labels {labels}"
+        in own.err
+    )
     holds, given = accuracy("given", "--labels", str(labels))
     assert "Success by label counts at the end (holds), n 8." in given.out
-    assert "not used" not in given.err
+    assert "Not used: subgoals.yaml" in given.err
+    assert "32 of 32 episodes labelled by labels.parquet" in given.err
     assert ever > holds
 
 

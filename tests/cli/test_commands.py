@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -20,6 +21,7 @@ from stepscore.analysis import measure_episodes
 from stepscore.cli import data, judging, results, tools, training
 from stepscore.cli.app import app
 from stepscore.errors import UnknownNameError
+from tests.cli.command_walk import invoke
 
 runner = CliRunner()
 
@@ -75,6 +77,15 @@ class TestInspect:
         assert found["labels"]["unlabelled"] == 0
         assert found["labels"]["with a recorded curve"] == 36
         assert found["problems"] == []
+
+    def test_every_policy_is_shown_however_narrow_the_terminal(self, tmp_path: Path) -> None:
+        policies = [f"policy-number-{number:02d}" for number in range(13)]
+        lines = [{"id": p, "video": "absent.mp4", "instruction": "push", "policy": p} for p in policies]
+        (tmp_path / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        shown = runner.invoke(app, ["inspect", str(tmp_path)], env={"COLUMNS": "80"}).stdout
+        table = shown[shown.index("episodes by policy") : shown.index("Cameras")]
+        assert all(len(line) <= 80 for line in table.splitlines())
+        assert all(policy in table for policy in policies)
 
     def test_a_file_that_is_no_video_is_named_and_the_exit_code_is_1(self, tmp_path: Path) -> None:
         (tmp_path / "broken.mp4").write_bytes(b"this is no video")
@@ -209,6 +220,7 @@ class TestMetrics:
     def test_json_has_every_field_of_an_estimate(self, toy_run: Path) -> None:
         rows = json.loads(stdout_of("metrics", toy_run, "--json"))
         expected = {"group", "metric", "value", "lo", "hi", "n", "clusters", "coverage", "method", "revision"}
+        expected |= {"fixed_scenes"}
         by_judge = [
             row for row in rows if row["metric"].endswith(("success_judge", "success:judge", "failure:judge"))
         ]
@@ -350,3 +362,32 @@ class TestListing:
 
 def test_the_version_is_printed() -> None:
     assert stdout_of("--version").strip() == stepscore.__version__
+
+
+def test_commands_to_copy_quote_paths_with_spaces(toys: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my runs; x"
+    for words, before in (
+        (["judge", str(toys), "--judge", "constant", "--limit", "1", "-o", str(folder / "a")], "Next: "),
+        (["merge", str(folder / "a"), "-o", str(folder / "b")], "Next: "),
+    ):
+        ended = invoke(words)
+        assert ended.code == 0, ended.err
+        command = next(line for line in ended.err.splitlines() if line.startswith(before))
+        assert shlex.split(command.removeprefix(before)) == ["stepscore", "metrics", words[-1]]
+    missing = str(tmp_path / "no file; x")
+    asked = ["judge", str(toys), "--judge", "topreward", "--model", "embedded", "-o", str(folder / "c")]
+    for words in (
+        ["metrics", missing],
+        [*asked, "-J", f"calibration={missing}"],
+        [*asked, "--model", f"sarm/{missing}"],
+    ):
+        ended = invoke(words)
+        assert ended.code == 2
+        assert shlex.split(ended.err.split("Make one: ")[1])[-1] == missing
+
+
+def test_the_command_that_opens_a_recording_quotes_its_path(toy_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("rerun")
+    file = tmp_path / "my file; x.rrd"
+    ended = invoke(["export", str(toy_run), "--to", "rerun", "-o", str(file), "--videos", "none"])
+    assert shlex.split(ended.err.split("open it: ")[1].splitlines()[0]) == ["rerun", str(file)]

@@ -9,14 +9,16 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import stepscore
 from stepscore.cli.judging.demo import OWN_VIDEOS, POLICIES, ROLLOUTS, SIZE, TASKS
 from stepscore.cli.judging.story import BARS, sparkline, time_axis
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.models.embedded.model import FOLDER
-from stepscore.runs import open_run
+from stepscore.runs import Run, open_run
 from tests.paths import ROOT
 
 
@@ -125,7 +127,19 @@ def test_the_demo_tells_what_the_rollouts_show(tmp_path: Path) -> None:
         assert len(rows) == 32
         assert not any(row["error"] for row in rows)
         assert sum(row["success_score"] is not None for row in rows) >= 30
-    assert (tmp_path / "demo" / "report" / "index.html").is_file()
+    page = (tmp_path / "demo" / "report" / "index.html").read_text(encoding="utf-8")
+    assert '"revision":"robust"' in page
+    progress = open_run(tmp_path / "demo" / "topreward")
+    assert milestone_of_expert(progress) == 1.0
+    assert milestone_of_expert(progress, revision="v1.0") == 0.0
+
+
+def milestone_of_expert(run: Run, **revision: Any) -> float:
+    """MC100 of the policy that succeeds in all of its rollouts, as `stepscore metrics` prints it."""
+    rows = stepscore.measure(run, metrics=["MC100"], **revision)
+    return next(
+        row.estimate.value for row in rows if row.group == {"policy": "expert"} and row.metric == "MC100"
+    )
 
 
 class TestSparkline:

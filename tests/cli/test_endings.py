@@ -64,7 +64,9 @@ CASES = [
     (KeyboardInterrupt(), 130, "Interrupted: "),
     (BaseExceptionGroup("g", [ValueError("x"), KeyboardInterrupt()]), 130, "Interrupted: "),
     (BrokenPipeError(32, "Broken pipe"), 0, ""),
-    (SystemExit(1), 1, ""),
+    (SystemExit(1), 2, "Error: test_endings.py, line "),
+    (SystemExit(0), 2, "Error: test_endings.py, line "),
+    (SystemExit(), 2, "Error: test_endings.py, line "),
     (SystemExit("text"), 2, "Error: text"),
 ]
 

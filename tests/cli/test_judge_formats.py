@@ -124,7 +124,8 @@ def test_an_audit_is_the_same_in_five_forms(audited: Printed, capsys: pytest.Cap
     assert [row.group["probe"] for row in probes.rows] == [
         name for name, row in own.items() if not row["reason"]
     ]
-    assert checked >= 4 * len(headline.rows) + 2 * len(probes.rows) > 10
+    # All but the agreement with labels, which has a table of its own.
+    assert checked >= 4 * (len(headline.rows) - 1) + 2 * (len(probes.rows) - 1) > 10
     assert any(cell.bounds for table in made for row in table.rows for cell in row.cells)
 
 

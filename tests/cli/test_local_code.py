@@ -1,4 +1,4 @@
-"""Judges and readers in a file of the user's own: ``--judge mine.py:Brightness``."""
+"""Judges, readers and metrics in a file of the user's own: ``--judge mine.py:Brightness``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import stepscore
 from stepscore.cli.main import run
 from stepscore.errors import StepScoreError
 from stepscore.judges import judge_registry
+from stepscore.metrics import metric_registry
 from stepscore.runs import open_run
 from tests.paths import ROOT
 
@@ -114,6 +117,14 @@ def test_a_file_that_is_no_judge_is_refused_in_one_line(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_file_named_without_its_folder_is_refused_with_the_line_and_one_full_stop(
+    toys: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text("x = 1\nraise ValueError('no good.')")
+    assert refusal(capfd, toys, "a.py:A", tmp_path / "run").endswith("ValueError in line 2: no good.\n")
+
+
 def test_no_file_is_run_because_anything_but_the_command_line_names_it(toys: Path, tmp_path: Path) -> None:
     file, ran = tmp_path / "evil.py", tmp_path / "ran"
     file.write_text(f"open({str(ran)!r}, 'w')\nclass Evil: ...\n")
@@ -155,4 +166,82 @@ def test_a_judge_that_fails_everywhere_says_so_once_with_its_line(
     assert f"and 1 more: KeyError: 'gone' (mine.py, line {at + 1})" in said
     assert said.count("KeyError") == 1
     assert "stepscore metrics" not in said
-    assert "the same command judges them again" in said
+    assert "fix the cause, then rerun this command" in said
+
+
+@pytest.fixture
+def metric_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(metric_registry, "_targets", dict(metric_registry._targets))
+    file = tmp_path / "metrics.py"
+    file.write_text(
+        example("A metric").replace('metric_registry.register("half")(late)', ""), encoding="utf-8"
+    )
+    return file
+
+
+def test_the_metric_of_the_docs_is_unknown_where_half_is_never_reached(metric_file: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(metric_file.read_text(encoding="utf-8"), names)
+    half_at = names["half_at"]
+    times = np.arange(5.0)
+    assert half_at(times, np.array([0, 0.2, 0.6, 0.7, 1.0])) == {"half_at": 0.5}
+    assert np.isnan(half_at(times, np.array([0, 0.1, 0.2, 0.3, 0.4]))["half_at"])
+    assert np.isnan(half_at(times, np.full(5, np.nan))["half_at"])
+    assert np.isnan(half_at(np.zeros(1), np.ones(1))["half_at"])
+
+
+def test_a_metric_in_a_file_is_in_the_tables_of_metrics_and_compare_and_on_the_page(
+    toy_run: Path, metric_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    added = ["--metric", f"{metric_file}:late"]
+    for command in ("metrics", "compare"):
+        assert run([command, str(toy_run), *added]) == 0
+        assert "half_at ↓" in capfd.readouterr().out
+    assert run(["metrics", str(toy_run), *added, "--json"]) == 0
+    rows = [row for row in json.loads(capfd.readouterr().out) if row["metric"] == "half_at"]
+    assert len(rows) == 3
+    assert all(row["lo"] <= row["value"] <= row["hi"] for row in rows)
+    page = tmp_path / "page"
+    assert run(["report", str(toy_run), *added, "--no-videos", "-o", str(page)]) == 0
+    assert '"half_at"' in (page / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_metric_that_its_file_registers_is_measured_once(
+    toy_run: Path, metric_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    metric_file.write_text(example("A metric"), encoding="utf-8")
+    added = ["--metric", f"{metric_file}:late"]
+    assert run(["metrics", str(toy_run), *added, *added, "--json"]) == 0
+    assert sum(row["metric"] == "half_at" for row in json.loads(capfd.readouterr().out)) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("half", "--metric must be FILE.py:NAME, got 'half'"),
+        ("{}", "name the metric in it, too"),
+        ("{}:lat", "Did you mean 'late'?"),
+        ("{}:half_at", "Unknown metric 'half_at'"),
+    ],
+)
+def test_a_metric_that_the_file_does_not_have_is_refused_in_one_line(
+    toy_run: Path, metric_file: Path, capfd: pytest.CaptureFixture[str], given: str, message: str
+) -> None:
+    assert run(["metrics", str(toy_run), "--metric", given.format(metric_file)]) == 2
+    said = capfd.readouterr().err
+    assert len(said.strip().splitlines()) == 1
+    assert message in said
+
+
+def test_a_metric_that_fails_is_one_line_with_its_own(
+    toy_run: Path, metric_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = metric_file.read_text(encoding="utf-8")
+    line = code.splitlines().index("    reached = np.flatnonzero(progress >= 0.5)") + 1
+    metric_file.write_text(code.replace("progress >= 0.5", "progress >= limit"), encoding="utf-8")
+    assert run(["metrics", str(toy_run), "--metric", f"{metric_file}:late"]) == 2
+    said = capfd.readouterr().err.strip().splitlines()
+    assert f"raised NameError: name 'limit' is not defined (metrics.py, line {line})" in said[-1]
+    assert "bug" not in said[-1]
+    assert run(["--traceback", "metrics", str(toy_run), "--metric", f"{metric_file}:late"]) == 2
+    assert "in half_at" in capfd.readouterr().err

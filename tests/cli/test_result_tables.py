@@ -145,16 +145,16 @@ class TestMetrics:
     ) -> None:
         other = write_run(tmp_path / "other", 16, steps=10, judge="other", change=plant).path
         text = printed(capsys, metrics_command.metrics, small, other)
-        assert "a / constant" in text
+        assert "a / recorded" in text
         assert "b / other" in text
         assert "grouped by judge too" in flat(text)
         modes = printed(capsys, metrics_command.metrics, small, other, show=Show.FAILURE_MODES)
-        assert "(success by label, constant)" in modes
+        assert "(success by label, recorded)" in modes
         assert "(success by label, other)" in modes
         metrics_command.metrics([small, other], show=Show.FAILURE_MODES, json=True)
-        assert {row["group"]["judge"] for row in json.loads(capsys.readouterr().out)} == {"constant", "other"}
+        assert {row["group"]["judge"] for row in json.loads(capsys.readouterr().out)} == {"recorded", "other"}
         episodes = printed(capsys, metrics_command.metrics, small, other, show=Show.EPISODES)
-        assert "16 episodes of constant" in episodes
+        assert "16 episodes of recorded" in episodes
 
     def test_labels_of_a_file_are_the_truth(
         self, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

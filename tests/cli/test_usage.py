@@ -10,6 +10,9 @@ import stamina
 
 from stepscore.cli.judging.usage import print_prefix_cache, spent_text
 from stepscore.cli.main import run
+from stepscore.errors import OptionError
+from stepscore.models.calls import Budget
+from stepscore.runs import CallOptions
 from tests.models.api.lies import KEY, LIES, Lie, error, honest
 from tests.models.api.lying_server import lying, make_videos
 
@@ -111,7 +114,7 @@ def test_what_could_not_be_listed_counts_where_everything_was_selected(
     twin.write_bytes((source / "open the drawer" / "0.mp4").read_bytes())  # two videos of one id
     lie = Lie(honest, "")
     assert judge(source, tmp_path / "run", lie, "--limit", "2") == 0
-    assert "1 items of the source could not be read" in capfd.readouterr().err
+    assert "Problems with the source: 1." in capfd.readouterr().err
     assert judge(source, tmp_path / "run", lie) == 1
 
 
@@ -148,3 +151,57 @@ def test_what_the_servers_prefix_cache_saved_is_said(capsys: pytest.CaptureFixtu
     assert "7040 of 9039 prompt tokens found (77.9 %)" in capsys.readouterr().err
     print_prefix_cache({"looked_up": 0, "found": 0})
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("given", "missing"), [("in", "out"), ("out", "in")])
+def test_one_price_is_never_taken_for_both(
+    given: str, missing: str, videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Half a price would be a limit in money for half of the tokens."""
+    paid = ["--model", "openai-api/m", "--base-url", "http://127.0.0.1:9/v1", "--max-cost", "0.3"]
+    source, out = str(videos), str(tmp_path / "out.parquet")
+    judge = ["--judge", "gvl", *paid]
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"id": "p", "episode": "e", "before_s": 0, "after_s": 1, "change": 0.5}')
+    for words in (
+        ["judge", source, *judge],
+        ["judge", source, *judge, "--dry-run"],
+        ["audit", source, *judge],
+        ["tune", source, "frames=2,3", *judge],
+        ["pairs", "score", str(pairs), "--source", source, *judge],
+        ["annotate", source, *paid],
+        ["plan", source, *paid],
+        ["bench", source, "--judges", "gvl", "--models", "openai-api/m", *paid[2:]],
+    ):
+        assert run([*words, "-o", out, f"--price-{given}", "1"]) == 2, words
+        assert f"If these tokens are free: --price-{missing} 0" in capfd.readouterr().err, words
+        assert not Path(out).exists()
+    prices = {f"price_{given}": 1.0}
+    with pytest.raises(OptionError, match=f"without price_{missing}"):
+        CallOptions(**prices)  # type: ignore[arg-type]
+    assert CallOptions(**prices, **{f"price_{missing}": 0.0})  # type: ignore[arg-type]
+
+
+def test_a_command_that_the_budget_stops_ends_with_1_and_names_the_budget(
+    videos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text("episode_id,kind,name,value\nopen the drawer/0,success,holds,1\n")
+    mock = ["--model", "mock/-1.5", "-J", "prefixes=2", "--no-cache"]
+    judges = ["--judges", "topreward:prefixes=2", "--models", "mock/-1.5,mock/-2.5", "--no-cache"]
+    for words in (
+        ["audit", str(videos), "--judge", "topreward", *mock, "--probes", "reversed", "--max-calls", "3"],
+        ["bench", str(videos), "--labels", str(labels), *judges, "--max-calls", "8"],
+    ):
+        assert run([*words, "-o", str(tmp_path / words[0])]) == 1, capfd.readouterr().err
+        printed = capfd.readouterr().err
+        assert f"Stopped: The budget of {words[-1]} calls is spent" in printed
+        assert "a larger --max-calls continues" in printed
+
+
+def test_money_that_is_left_of_a_larger_budget_is_named_with_that_budget() -> None:
+    left = Budget(max_cost=0.25, given=Budget(max_cost=1.0))
+    assert left.spent_cost(0.5, 0.05).startswith(
+        "The next call may cost 0.5000, and 0.2000 of the budget of 1.0000 is left;"
+    )
+    assert "0.0500 of 0.2500 is spent" in Budget(max_cost=0.25).spent_cost(0.5, 0.05)

@@ -79,10 +79,11 @@ def test_what_becomes_the_advantage_is_chosen_by_name() -> None:
         found = topreward_awr(frames, advantage=advantage)  # type: ignore[arg-type]
         np.testing.assert_allclose(found.weights, np.clip(np.exp(2 * (values - mean)), 0, 2))
         assert found.options["advantage"] == advantage
+    assert topreward_awr(frames).options["advantage"] == "change"  # agrees with all that the paper says of A
     with pytest.raises(UnknownNameError, match="plain-change"):
         topreward_awr(frames, advantage="value")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="--advantage change"):
-        topreward_awr(frames, chunk_size=8)
+        topreward_awr(frames, advantage="progress", chunk_size=8)
 
 
 @given(changes)

@@ -56,7 +56,7 @@ def test_the_dense_reward_of_rising_curves_is_called_idle_and_advantages_of_prog
     rising = frames_of(np.cumsum(np.random.default_rng(0).uniform(0, 0.02, 100)).tolist())
     dense = topreward_awr(rising, advantage="plain-change", tau_role="prefactor")
     assert any("--form logistic" in w for w in weight_distribution(dense).warnings)
-    assert not weight_distribution(topreward_awr(rising)).warnings
+    assert not weight_distribution(topreward_awr(rising, advantage="progress")).warnings
     assert not weight_distribution(logistic_awr(rising)).warnings
 
 

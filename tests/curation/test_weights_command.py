@@ -231,10 +231,21 @@ class TestWhatIsShown:
             assert words in result.stdout
         assert "lerobot-train" in result.stderr
 
+    def test_a_filter_shows_what_it_drops_and_why_and_no_ends_of_equal_weights(
+        self, truth: Path, tmp_path: Path
+    ) -> None:
+        top = ("--top", 0.5, "--by", "PPL", "--drop-stalls", 9)
+        result = call(truth, "--method", "filter", *top, "-o", tmp_path / "w.parquet")
+        assert result.exit_code == 0, result.output
+        assert "not in the best 0.5" in result.stdout
+        assert "and 2 more; --json lists all of them" in result.stdout
+        assert "weighted" not in result.stdout
+        assert "{" not in result.stdout
+
     def test_the_share_at_the_cap_is_printed(self, truth: Path, tmp_path: Path) -> None:
         dense = ("--advantage", "plain-change", "--tau-role", "prefactor")
         result = call(truth, "--method", "awr", *dense, "-o", tmp_path / "w.parquet")
-        assert "at the cap 0.7" in result.stdout
+        assert "at the cap: 0.7" in result.stdout
         assert "FrameWeights" in result.stderr
 
     def test_the_clock_at_the_published_defaults_does_nothing_and_says_so(
@@ -265,7 +276,7 @@ class TestMistakes:
             (("--method", "filter", "--still", 0.1), "--drop-stalls"),
             (("--method", "awr", "--advantage", "changes"), "Valid: change, plain-change, progress"),
             (("--method", "awr", "--tau-role", "factor"), "Valid: inverse-temperature, prefactor"),
-            (("--method", "awr", "--chunk-size", 8), "--advantage change"),
+            (("--method", "awr", "--advantage", "progress", "--chunk-size", 8), "--advantage change"),
             (("--method", "awr", "--channel", "minmx"), "Valid: nats, progress"),
             (("--method", "awr", "--dense-channel", "progress"), "--form lerobot"),
             (("--method", "filter", "--top", 0.5, "--by", "PLP"), "PPL"),

@@ -102,6 +102,7 @@ ELSEWHERE = {
     "judge --judge grm": "tests/judges/published/test_grm.py",
     **{f"judge --judge {name}": "tests/judges/published" for name in PUBLISHED},
     "judge --engine ray": "tests/runs/engines/cluster",
+    **{f"{name} --metric": "tests/cli/test_local_code.py" for name in ("metrics", "compare", "report")},
     "merge here": "tests/runs/shards",
     "judge --calibration": "tests/hostile/kinds/added_files.py",
     "judge --goal": "tests/cli/test_commands.py",

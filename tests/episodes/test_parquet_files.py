@@ -92,3 +92,22 @@ def test_a_damaged_file_is_read_or_refused_by_its_name(tmp_path: Path) -> None:
             except SourceError as error:
                 says = str(error)
             assert "x.parquet" in says
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([10**12], pa.timestamp("s")),
+        pa.array([1], pa.timestamp("s", tz="No/Where")),
+        pa.array([2**62], pa.duration("s")),
+        pa.array([10**9], pa.date32()),
+        pa.array([[10**12]], pa.list_(pa.timestamp("s"))),
+        pa.array([10**12], pa.timestamp("s")).dictionary_encode(),
+    ],
+    ids=lambda column: str(column.type)[:20],
+)
+def test_a_time_that_python_has_no_value_for_is_named(column: pa.Array, tmp_path: Path) -> None:
+    path = written(tmp_path / "x.parquet", pa.table({"n": [1], "t": column}))
+    assert read_parquet(path, SourceError, ["n"])["n"].to_pylist() == [1]
+    with pytest.raises(SourceError, match=r"column 't' holds a date or time that cannot be read \("):
+        read_parquet(path, SourceError)

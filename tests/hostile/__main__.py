@@ -17,6 +17,7 @@ from tests.hostile import runner
 from tests.hostile.good_inputs import SOURCES, make_good
 from tests.hostile.good_runs import make_runs
 from tests.hostile.kinds import EXTRAS, KINDS
+from tests.hostile.kinds.remotes import IN_STORES
 
 GROUPS = ("core", "extras", "torch")
 
@@ -49,7 +50,8 @@ def run(tries: Iterable[str], jobs: int, folder: Path) -> Iterator[runner.Result
 
 def sources_of(groups: Collection[str]) -> list[str]:
     """Return the names of the good sources that kinds of these groups need."""
-    core = [name for name in SOURCES if name not in EXTRAS] if "core" in groups else ["jsonl", "videos"]
+    few = {"jsonl", "videos", *(IN_STORES if "extras" in groups else ())}
+    core = [name for name in SOURCES if name not in EXTRAS and ("core" in groups or name in few)]
     return [*core, *(EXTRAS if "extras" in groups else ())]
 
 

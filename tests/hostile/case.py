@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
+import stat
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,8 @@ class Case:
 
     Attributes:
         what: What was done to a good input, for a person.
-        commands: Arguments of ``stepscore``, one command after the other; ``{server}`` is the server's address.
+        commands: Arguments of ``stepscore``, one command after the other; ``{server}`` is the server's address, here
+            and in ``env``.
         rest: The undisturbed run whose episodes must be kept with identical rows: SOURCE.JUDGE, or ``made/NAME`` of
             a good run folder; empty where the input is one whole (an option, the only file) that may be refused.
         codes: Exit codes the commands may end with.
@@ -30,7 +34,13 @@ class Case:
         unprivileged: Run without root's right to read what its mode forbids.
         stop_s: Seconds after which Ctrl+C is sent to the first command.
         lies: What the server of this try lies about, see ``lying_server.py``; ``None`` for no server.
+        store: The folder that a store serves, and its lies, see ``LyingStore``; ``None`` for no store. ``patient``: a
+            command waits for hours, not for a second.
+        attack: What clients of the served page do, see ``attacks.py``; ``None`` for no clients.
+        files: Most files that the served command may have open; 0 for the usual number.
         max_calls: Most attempts that ``attempts.sqlite`` may hold afterwards.
+        unasked: The server may be asked nothing.
+        kept: What :func:`state_of` says of files, by path, that must stay as they are.
     """
 
     what: str
@@ -44,11 +54,30 @@ class Case:
     unprivileged: bool = False
     stop_s: float | None = None
     lies: dict[str, Any] | None = None
+    store: dict[str, Any] | None = None
+    attack: list[dict[str, Any]] | None = None
+    files: int = 0
     max_calls: int | None = None
+    unasked: bool = False
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def at(self, address: str) -> Case:
+        """Return it with the address of its server."""
+        env = {name: value and value.replace("{server}", address) for name, value in self.env.items()}
+        lines = [[word.replace("{server}", address) for word in line] for line in self.commands]
+        return replace(self, commands=lines, env=env)
 
     def to_json(self) -> dict[str, Any]:
         """Return its fields."""
         return asdict(self)
+
+
+def state_of(path: Path) -> str:
+    """Return what is at a path: a link's target, the digest of a file's content, or the kind of anything else."""
+    mode = path.lstat().st_mode if os.path.lexists(path) else 0
+    if stat.S_ISLNK(mode):
+        return f"link to {os.readlink(path)}"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(mode) else oct(stat.S_IFMT(mode))
 
 
 @dataclass(frozen=True)

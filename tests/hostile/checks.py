@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.hostile.case import KEY, Case
+from tests.hostile.case import KEY, Case, state_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_MEMORY = 1 << 30
 """Most resident memory of a command, in bytes."""
+
+MAX_LOG = 4000
+"""Most that is printed to stderr while clients attack, in characters."""
 
 MAX_LINE = 4000
 """Longest error message, in characters."""
@@ -60,6 +63,8 @@ def of_command(arguments: list[str], case: Case, outcome: Outcome, out: Path, er
         ]
     if outcome.memory > MAX_MEMORY:
         failures.append(f"memory: {command} took {outcome.memory / 2**20:.0f} MB")
+    if case.attack is not None and len(printed) > MAX_LOG:
+        failures.append(f"log: {command} printed {len(printed)} characters")
     if KEY in printed or KEY in printed_out:
         failures.append(f"key printed: {command}")
     return failures
@@ -103,6 +108,18 @@ def after(case: Case, here: Path) -> list[str]:
         kept = path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 28
         if kept and _holds_key(path):
             failures.append(f"key kept: {path.relative_to(here)}")
+    if case.attack is not None:
+        answer = here / "attack.json"
+        said = (
+            json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else "the clients did not end"
+        )
+        failures += [f"served: {said}"] if said else []
+    asked = here / "asked"
+    if case.unasked and asked.exists():
+        failures.append(f"spent: the server was asked {len(asked.read_text().splitlines())} times")
+    for name, before in case.kept.items():
+        if state_of(Path(name)) != before:
+            failures.append(f"overwritten: {Path(name).name}")
     if case.max_calls is not None and (here / "run" / "attempts.sqlite").is_file():
         with closing(sqlite3.connect(here / "run" / "attempts.sqlite")) as attempts:
             (made,) = attempts.execute("SELECT COUNT(*) FROM attempts").fetchone()
@@ -122,7 +139,13 @@ def _holds_key(path: Path) -> bool:
         import sqlite3
         import zlib
 
-        with suppress(sqlite3.Error, zlib.error, TypeError), closing(sqlite3.connect(path)) as cache:
+        damage = (
+            sqlite3.Error,
+            zlib.error,
+            TypeError,
+            UnicodeDecodeError,
+        )  # the last: of SQLite's own message
+        with suppress(*damage), closing(sqlite3.connect(path)) as cache:
             for (value,) in cache.execute("SELECT value FROM calls"):
                 content += zlib.decompress(value)
     return any(form in content for form in KEY_FORMS)

@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from tests.hostile.attacks import start_attack
 from tests.hostile.case import Case
 from tests.hostile.forks import Outcome, run_child
 
@@ -43,8 +44,12 @@ def _command(arguments: list[str], case: Case, out: Path, err: Path) -> int:
     if case.unprivileged:
         drop_rights()
     shorten_waits()
+    if case.store is not None:
+        limit_stores(patient=bool(case.store.get("patient")))
     sys.argv = ["stepscore", *arguments]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if case.attack is not None:
+        start_attack(case.attack, case.files, out)
     return exit_code()
 
 
@@ -111,6 +116,14 @@ def shorten_waits() -> None:
         return await asleep(min(delay, 0.001), result)
 
     asyncio.sleep = sleep
+
+
+def limit_stores(*, patient: bool) -> None:
+    """Lower the limits on what a store may take; a ``patient`` command waits for hours."""
+    from stepscore.episodes.remote.stores import limits
+
+    limits.REQUEST_S = 3600.0 if patient else 1.0
+    limits.LISTING_REQUESTS, limits.ANSWER_BYTES = 50, 1 << 20
 
 
 def drop_rights() -> None:

@@ -105,6 +105,9 @@ def make_runs(good: Path, *, checkpoints: bool) -> None:
     for name in ("linear", "topreward"):
         line = ["calibrate", str(root / "runs" / name), "-o", str(root / f"map-{name}.json")]
         _run(line)
+    labelled = ["--labels", str(root / "labels.csv"), "--limit", "1"]
+    line = ["bench", str(source_of(good, "linear")), *labelled, "--judges", "linear-time"]
+    _run([*line, "-o", str(root / "board")])
     (root / "walk").mkdir()
     make_inputs(root / "walk")
     if checkpoints:

@@ -29,7 +29,8 @@ def serve(listener: socket.socket, lies: dict[str, Any]) -> None:
         listener: The bound socket.
         lies: ``where`` (``models``, ``openapi``, ``tokenize``, ``chat``), ``about`` (a text that the question holds,
             empty for any), ``how``, and what that needs: ``status``, ``headers``, ``body``. ``{key}`` in headers and
-            body becomes the key that was sent. An empty mapping for a sound server.
+            body becomes the key that was sent. An empty mapping for a sound server. ``log`` is a file to which the
+            path of every request is added.
     """
     while True:
         connection, _ = listener.accept()
@@ -59,8 +60,11 @@ def _receive(connection: socket.socket) -> tuple[str, str, bytes] | None:
 
 
 def _answer(connection: socket.socket, path: str, key: str, body: bytes, lies: dict[str, Any]) -> None:
+    if "log" in lies:
+        with open(lies["log"], "a", encoding="utf-8") as log:
+            log.write(f"{path}\n")
     where = next((name for name in ("models", "openapi", "tokenize") if name in path), "chat")
-    if lies and lies["where"] == where and lies.get("about", "").encode() in body:
+    if lies.get("where") == where and lies.get("about", "").encode() in body:
         text = str(lies.get("body", "")).replace("{key}", key)
         headers = [(name, value.replace("{key}", key)) for name, value in lies.get("headers", [])]
         _LIES[lies["how"]](connection, int(lies.get("status", 200)), headers, text)

@@ -22,10 +22,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.episodes.remote import lying_store
+from tests.episodes.remote.lying_store import LyingStore
+from tests.hostile import lying_server
 from tests.hostile.case import KEY, Case, make_case
 from tests.hostile.command import run_command
 from tests.hostile.forks import call_child, start_child
-from tests.hostile.lying_server import serve
 
 LOADED = {
     "core": (
@@ -64,7 +66,7 @@ LIBRARIES = {
         "asyncio",
         "sqlite3",
     ),
-    "extras": ("h5py", "matplotlib.pyplot", "fastapi", "uvicorn"),
+    "extras": ("h5py", "matplotlib.pyplot", "fastapi", "uvicorn", "s3fs"),
     "torch": ("torch", "transformers", "safetensors.torch", "tokenizers"),
 }
 
@@ -154,10 +156,9 @@ class Worker:
         result = Result(name)
         case = Case(**call_child(lambda: make_case(KINDS, name, self.here, self.good).to_json(), self.answer))
         result.what = case.what
-        with self._surroundings(case) as address:
-            for number, words in enumerate(case.commands):
+        with self._surroundings(case) as case:
+            for number, arguments in enumerate(case.commands):
                 out, err = self.here / f"stdout-{number}", self.here / f"stderr-{number}"
-                arguments = [word.replace("{server}", address) for word in words]
                 outcome = run_command(arguments, case, out, err, stop=number == 0)
                 result.codes.append(outcome.code)
                 result.memory = max(result.memory, outcome.memory)
@@ -169,13 +170,13 @@ class Worker:
         return result
 
     @contextlib.contextmanager
-    def _surroundings(self, case: Case) -> Iterator[str]:
-        """Start the server and mount the small disk of a case; yield the server's address."""
+    def _surroundings(self, case: Case) -> Iterator[Case]:
+        """Start the server and mount the small disk of a case; yield the case with the server's address."""
         disk = self.here / "disk"
         mounted = case.disk and _mount(disk, case.disk)
-        server, address = _start_server(case.lies) if case.lies is not None else (None, "")
+        server, address = _start_server(case)
         try:
-            yield address
+            yield case.at(address)
         finally:
             if server is not None:
                 os.kill(server, signal.SIGKILL)
@@ -209,9 +210,8 @@ class Worker:
             self._new_folder()
             case = Case(**call_child(lambda: undisturbed(rest, self.here, self.good).to_json(), self.answer))
             out, err = self.here / "stdout", self.here / "stderr"
-            with self._surroundings(case) as address:
-                arguments = [word.replace("{server}", address) for word in case.commands[0]]
-                outcome = run_command(arguments, case, out, err)
+            with self._surroundings(case) as case:
+                outcome = run_command(case.commands[0], case, out, err)
             if outcome.code != 0:
                 raise RuntimeError(
                     f"judging {rest} undisturbed ended with {outcome.code}: {err.read_text()[-500:]}"
@@ -231,11 +231,18 @@ class Worker:
         shutil.copy(self.good / "made" / "subgoals.yaml", self.here)
 
 
-def _start_server(lies: dict[str, object]) -> tuple[int, str]:
-    """Start a lying server; return its process and its address."""
+def _start_server(case: Case) -> tuple[int | None, str]:
+    """Start the server of a case, which lies; return its process and its address; ``None`` where it has none."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        return start_child(lambda: serve(listener, lies)), address
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        if case.store is not None:
+            store = {name: value for name, value in case.store.items() if name != "patient"}
+            folder = Path(store.pop("folder"))
+            return start_child(lambda: lying_store.serve(listener, LyingStore(folder, **store))), address
+        if case.lies is not None:
+            lies = case.lies
+            return start_child(lambda: lying_server.serve(listener, lies)), f"{address}/v1"
+    return None, ""
 
 
 def _mount(disk: Path, size: int) -> bool:

@@ -8,7 +8,18 @@ from pathlib import Path
 import stepscore
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
-from stepscore.models import DecodedMedia, Generate, Request, Score
+from stepscore.models import (
+    DecodedMedia,
+    Generate,
+    Model,
+    Request,
+    Response,
+    Score,
+    media_decoder,
+    resolve,
+    run_blocking,
+)
+from stepscore.models.mock import MockModel
 from stepscore.runs.model_client import CallOptions
 from stepscore.runs.run import Run
 
@@ -43,3 +54,16 @@ def one_row(run: Run) -> dict[str, object]:
     (row,) = run.judgements().to_pylist()
     assert row["error"] is None, row["error"]
     return row
+
+
+def judge_once(judge: Judge, subject: Episode) -> list[Request]:
+    """What a judge asks its mock model about an episode, without a run."""
+    model = judge.models[0]
+    assert isinstance(model, MockModel)
+
+    async def ask(request: Request, model: Model | None = None) -> Response:
+        return await judge.models[0].answer(resolve(request, media_decoder(subject)))
+
+    before = len(model.requests)
+    run_blocking(judge.judge(subject, ask))
+    return model.requests[before:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,8 @@ def subject(shared_data: Path) -> Episode:
 def wordy(model: Model) -> list[tuple[Judge, int, int]]:
     """Judges that read words, with the calls they make and the images each shows for one view."""
     return [
-        (StepEval(model, frames=2, size=64, max_tokens=8), 1, 2),
-        (ProcVlm(model, points=2, window=2, size=64, max_tokens=8), 2, 4),
+        (StepEval(model, frames=2, size=64, max_tokens=8, structured=False), 1, 2),
+        (ProcVlm(model, points=2, window=2, size=64, max_tokens=8, structured=False), 2, 4),
     ]
 
 
@@ -55,9 +56,28 @@ def test_an_answer_in_other_words_is_unknown_and_the_images_arrive(
         assert (usage["calls"], usage["images"]) == (calls, images * views)
         assert usage["tokens_out"] > 0
         assert "False" in run.calls().column("answer").to_pylist()[0]
-    run = run_judge(Hop(model, points=2, size=64, max_tokens=8), subject, tmp_path / "hop", views=names)
+    run = run_judge(
+        Hop(model, points=2, size=64, max_tokens=8, structured=False), subject, tmp_path / "hop", views=names
+    )
     assert run.curves().column("progress").to_pylist() == [None, None]
     assert run.usage().column("images").to_pylist() == [2 * (1 + 2 * views)]
+
+
+def test_an_answer_that_is_held_to_its_schema_is_read(model: Model, subject: Episode, tmp_path: Path) -> None:
+    judges: list[tuple[Judge, int]] = [
+        (Hop(model, points=2, size=64), 0),
+        (ProcVlm(model, points=2, window=2, size=64), 2),
+        (StepEval(model, frames=2, size=64, max_tokens=160), 2),
+        (StepEval(model, frames=2, size=64, max_tokens=160, strategy="per-subgoal"), 2),
+    ]
+    for number, (judge, verdicts) in enumerate(judges):
+        run = run_judge(judge, subject, tmp_path / str(number), views=list(subject.views)[:1])
+        row = one_row(run)
+        answers = run.calls().column("answer").to_pylist()
+        assert 0 < json.loads(str(row["facts"]))["schema_mass"] < 1
+        assert len(run.verdicts()) == verdicts
+        for answer in answers:
+            assert answer.startswith("<score>") or "<progress>" in answer or '"answer": "' in answer
 
 
 @pytest.mark.parametrize("layout", ["separate", "interleaved", "tiled"])

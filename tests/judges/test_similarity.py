@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from stepscore.episodes.labels import Label, Labels
 from stepscore.errors import CapabilityError, OptionError
 from stepscore.judges import get_judge
 from stepscore.judges.similarity import Similarity
-from stepscore.models import Request, ScoreSimilarity, Similarities
+from stepscore.models import DecodedMedia, Request, ScoreSimilarity, Similarities
 from stepscore.models.mock import MockModel
-from stepscore.types import FloatArray
+from stepscore.types import FloatArray, Frames
 from tests.fakes import FakeView, episode
 from tests.judges.asked import one_row, run_judge
 
@@ -31,6 +32,13 @@ def goal(tmp_path: Path) -> Path:
     path = tmp_path / "goal.png"
     Image.new("RGB", (8, 6), (200, 10, 10)).save(path)
     return path
+
+
+class BrightView(FakeView):
+    """Frames from grey 100 on, so that a model tells its video from others in any order of requests."""
+
+    def read(self, indices: Sequence[int], size: int | None = None) -> Frames:
+        return super().read(indices, size) + np.uint8(100)
 
 
 def subject(goal: Path | None, n: int = 5) -> Episode:
@@ -114,10 +122,11 @@ def test_a_cosine_is_not_progress_until_it_is_calibrated(tmp_path: Path, goal: P
         for number in range(12):
             rows = [Label("progress", "potential", start_s=t / 10, value=t / 9) for t in range(10)]
             rows.append(Label("success", "holds", value=float(number % 2)))
+            view = BrightView if number % 2 else FakeView  # odd episodes are successes
             found.append(
                 episode(
                     f"e{number:02d}",
-                    views={"top": FakeView(10, mark=f"m{number}")},
+                    views={"top": view(10, mark=f"m{number}")},
                     goals={"top": goal},
                     labels=Labels(tuple(rows)),
                 )
@@ -125,7 +134,9 @@ def test_a_cosine_is_not_progress_until_it_is_calibrated(tmp_path: Path, goal: P
         return found
 
     def script(request: Request) -> FloatArray:
-        end = 0.9 if len(rising.requests) % 2 == 0 else 0.7  # every second episode is a success
+        assert isinstance(request, ScoreSimilarity)
+        assert isinstance(request.video, DecodedMedia)
+        end = 0.9 if request.video.clip.frames.max() >= 100 else 0.7
         return np.linspace(0.2, end, 10)[:, None]
 
     rising = MockModel("m", script=script)

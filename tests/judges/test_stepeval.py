@@ -18,7 +18,7 @@ from stepscore.judges.common.parsing import SubgoalAnswer
 from stepscore.judges.common.verdicts import verdict_from_scores, verdict_from_text
 from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
 from stepscore.models import PrefixScores, Request, ScorePrefixes, Scores
-from stepscore.models.base import run_blocking
+from stepscore.models.blocking import run_blocking
 from stepscore.models.mock import MockModel
 from stepscore.runs.protocol import protocol_of
 from stepscore.runs.run import Run

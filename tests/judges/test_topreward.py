@@ -18,7 +18,8 @@ import stepscore
 from stepscore.episodes import Episode
 from stepscore.errors import CapabilityError, EpisodeError, OptionError
 from stepscore.judges.common.calibration import FittedMap, write_calibration
-from stepscore.judges.topreward import TopReward, choose_prefixes
+from stepscore.judges.common.prefixes import causal_prefixes, spread_prefixes
+from stepscore.judges.topreward import TopReward
 from stepscore.metrics.calibration import MonotoneMap
 from stepscore.metrics.order import voc
 from stepscore.models import PrefixScores, Request, Response, ScorePrefixes
@@ -140,7 +141,7 @@ def test_every_plan_shows_the_first_and_last_frame_in_even_growing_prefixes(
 ) -> None:
     steps = np.random.default_rng(frames).uniform(0.2, 1.8, frames) if jitter else np.ones(frames)
     timestamps = (np.cumsum(steps) - steps[0]) / fps
-    shown, lengths = choose_prefixes(
+    shown, lengths = spread_prefixes(
         timestamps, prefixes=prefixes, fps=rate, min_first=min_first, max_frames=max_frames
     )
     assert shown[0] == 0
@@ -158,17 +159,61 @@ def test_every_plan_shows_the_first_and_last_frame_in_even_growing_prefixes(
 
 def test_a_short_episode_is_shown_more_often_per_second_so_that_its_prefixes_can_grow() -> None:
     timestamps = np.arange(60) / 20.0
-    shown, lengths = choose_prefixes(timestamps, prefixes=16, fps=2.0, min_first=8, max_frames=128)
+    shown, lengths = spread_prefixes(timestamps, prefixes=16, fps=2.0, min_first=8, max_frames=128)
     assert len(shown) == 8 + 2 * 15
     assert lengths == tuple(range(8, 39, 2))
 
 
 def test_a_long_episode_is_shown_less_often_per_second() -> None:
-    shown, lengths = choose_prefixes(
+    shown, lengths = spread_prefixes(
         np.arange(24 * 240) / 24, prefixes=16, fps=2.0, min_first=8, max_frames=128
     )
     assert len(shown) == 128
     assert len(lengths) == 16
+
+
+@given(
+    frames=st.integers(1, 300),
+    cut=st.floats(0.05, 1.0),
+    fps=st.sampled_from([5.0, 10.0, 29.97]),
+    rate=st.sampled_from([0.5, 2.0, 5.0, 40.0]),
+    prefixes=st.integers(1, 40),
+    max_frames=st.integers(2, 160),
+    jitter=st.booleans(),
+)
+def test_causal_frames_of_a_cut_video_are_those_of_the_whole_one(
+    frames: int, cut: float, fps: float, rate: float, prefixes: int, max_frames: int, jitter: bool
+) -> None:
+    steps = np.random.default_rng(frames).uniform(0.2, 1.8, frames) if jitter else np.ones(frames)
+    whole = (np.cumsum(steps) - steps[0]) / fps
+    part = whole[: max(1, int(cut * frames))]
+    shown, lengths = causal_prefixes(whole, prefixes=prefixes, fps=rate, min_first=2, max_frames=max_frames)
+    sooner, counts = causal_prefixes(part, prefixes=prefixes, fps=rate, min_first=2, max_frames=max_frames)
+    for seen, ends, n in ((shown, lengths, frames), (sooner, counts, len(part))):
+        assert seen[0] == 0
+        assert seen[-1] == n - 1
+        assert (np.diff(seen) > 0).all()
+        assert len(seen) <= max_frames
+        assert ends[-1] == len(seen)
+        assert len(ends) <= prefixes
+        assert all(count % 2 == 0 for count in ends[:-1])
+    if whole[-1] * rate + 2 < max_frames:  # else the longer one is shown at a lower rate
+        assert sooner[:-1].tolist() == shown[: len(sooner) - 1].tolist()
+
+
+def test_a_causal_curve_begins_as_that_of_the_cut_video() -> None:
+    """Frame for frame the same questions, so that the verdict on a video so far is that of a live session."""
+    judge = TopReward(scripted(lambda r: -1.0), sampling="causal", fps=5.0, prefixes=64, min_first=2)
+    whole, cut = (curve_of(judge, episode(views={"top": FakeView(n)})) for n in (40, 21))
+    assert whole.times[: len(cut) - 1].tolist() == cut.times[:-1].tolist()
+    assert len(cut) > 2
+
+
+def test_only_causal_sampling_is_named_among_the_options() -> None:
+    """A map that was fitted before there was a choice belongs to frames spread over the episode."""
+    model = scripted(lambda r: -1.0)
+    assert "sampling" not in TopReward(model).options()
+    assert TopReward(model, sampling="causal").options()["sampling"] == "causal"
 
 
 def test_an_episode_of_a_single_frame_has_a_single_point() -> None:

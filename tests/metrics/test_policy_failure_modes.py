@@ -38,11 +38,11 @@ def test_stability_needs_two_tasks(names):
     assert math.isnan(summarize_failure_modes(names).stability)
 
 
-def test_z_scores_point_upwards_for_the_better_policy():
+def test_z_scores_are_standard_deviations_above_the_mean_of_the_policies():
     values = {"a": {"MP": 0.2, "CRA": 0.1}, "b": {"MP": 0.4, "CRA": 0.2}, "c": {"MP": 0.6, "CRA": 0.3}}
     found = policy_z_scores(values)
     assert [found[p]["MP"] for p in "abc"] == pytest.approx([-1, 0, 1], abs=1e-12)
-    assert [found[p]["CRA"] for p in "abc"] == pytest.approx([1, 0, -1], abs=1e-12)
+    assert [found[p]["CRA"] for p in "abc"] == pytest.approx([-1, 0, 1], abs=1e-12)
 
 
 def test_z_scores_are_unknown_where_they_would_mean_nothing():

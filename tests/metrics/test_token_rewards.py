@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stepscore.errors import OptionError
 from stepscore.metrics.order import ccc, voc
 from stepscore.metrics.token_rewards import dense_reward, minmax, trailing_mean
+from tests.paths import DOCS
 
 # Rewards of one episode, published with TOPReward's code: scored prefix by prefix, and with its prefix cache.
 UNCACHED_TEXT = "-18.75 -17.125 -11 -12 -11.625 -12.125 -10.75 -11.25 -9.5 -9 -9.25 -8.75 -8 -7.625 -6.375"
@@ -66,9 +67,12 @@ def test_curves_that_stop_halfway_keep_a_high_order_and_a_full_scale() -> None:
     """The paper's own counter-example to its measure: plateaus at 0.8, 0.5 and 0.3 are no successes."""
     time = np.linspace(0, 1, 21)
     concordances = []
-    for plateau in (0.8, 0.5, 0.3):
-        curve = plateau * np.minimum(1.0, time / 0.8)
-        assert voc(curve) > 0.95
+    page = (DOCS / "judges/topreward.md").read_text(encoding="utf-8")
+    assert "stops at 0.8, 0.5 or 0.3 has a VOC of 0.99, 0.93 or 0.80" in page
+    for plateau, order in ((0.8, 0.99), (0.5, 0.93), (0.3, 0.80)):
+        curve = np.minimum(time, plateau)
+        assert voc(curve) == pytest.approx(order, abs=0.005)
+        assert voc(plateau * time) == 1.0
         assert minmax(curve)[-1] == pytest.approx(1.0)
         assert trailing_mean(curve)[-1] == pytest.approx(plateau)
         concordances.append(ccc(curve, time))

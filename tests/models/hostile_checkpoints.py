@@ -133,7 +133,7 @@ def exercise(name: str, folder: Path) -> object:
     kind = name.split(":")[0]
     clip = DecodedMedia(tiny.clip(2), True)
     if kind == "sarm":
-        from stepscore.models.base import run_blocking
+        from stepscore.models.blocking import run_blocking
 
         model: Any = get_model(f"sarm/{folder}")
         model.describe()

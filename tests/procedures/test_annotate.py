@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,17 @@ from stepscore.episodes.labels.labels import read_labels
 from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.errors import CapabilityError, ModelError, OptionError, StepScoreError
 from stepscore.models import Answer, Capabilities, Generate, Request
+from stepscore.models.calls.keys import plain
 from stepscore.models.calls.ledger import Budget
 from stepscore.models.mock import MockModel
+from stepscore.models.schemas.automaton import Automaton
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
+from stepscore.procedures.answer_schemas import STEPS, stages_schema
 from stepscore.procedures.parse_stages import parse_stages, parse_steps
 from stepscore.runs.model_client import CallOptions
-from tests.fakes import episode
+from tests.fakes import FakeView, episode
 from tests.media import write_video
+from tests.models.schemas.test_schema import accepted
 
 OFF = CallOptions(cache=False)
 WORDS = {"*": TaskSubgoals((Subgoal("reach"), Subgoal("pull")))}
@@ -79,6 +85,17 @@ def test_without_one_it_plans_first_once_a_task_and_may_add_names(tmp_path: Path
     assert len(model.requests) == 3
 
 
+def test_the_end_of_the_video_is_where_the_question_says(tmp_path: Path) -> None:
+    for frames, stated in ((5, "1.67"), (4, "1.33")):
+        subject = episode(views={"top": FakeView(frames, fps=3.0)})
+        model = answering(stages(("reach", 0, 1), ("pull", 1, float(stated))))
+        (made,) = annotate_episodes([subject], model, tmp_path, vocabulary=WORDS, call_options=OFF)
+        assert f"between 0 and {stated}." in asked(model.requests[0])
+        assert made.error is None
+        assert made.stages[-1].end_s == pytest.approx(frames / 3, abs=0.004)
+        assert made.stages[-1].end_s <= frames / 3
+
+
 def test_what_is_wrong_is_told_to_the_model_which_may_answer_again(tmp_path: Path) -> None:
     model = answering(stages(("reach", 0, 3), ("pull", 2, 5)), GOOD)
     made = run(model, tmp_path)
@@ -124,6 +141,54 @@ def test_gaps_and_another_order_are_reported_and_kept(tmp_path: Path, answer: st
 
 def test_a_gap_between_two_frames_that_were_shown_is_none(tmp_path: Path) -> None:
     assert run(answering(stages(("reach", 0, 2), ("pull", 2.5, 5))), tmp_path).problems == ()
+
+
+def test_a_schema_is_all_that_structured_adds_to_a_question(tmp_path: Path) -> None:
+    def asked_of(*, able: bool, structured: bool | None, vocabulary: object = WORDS) -> list[Request]:
+        model = MockModel(structured=able, script=lambda r: PLAN if "steps it goes" in asked(r) else GOOD)
+        run(model, tmp_path, vocabulary=vocabulary, options=AnnotateOptions(structured=structured))
+        return model.requests
+
+    for vocabulary, schemas in (
+        (WORDS, [stages_schema(("reach", "pull"))]),
+        (None, [STEPS, stages_schema(None)]),
+    ):
+        held, off, free = (
+            asked_of(able=able, structured=structured, vocabulary=vocabulary)
+            for able, structured in ((True, None), (True, False), (False, None))
+        )
+        assert [r.schema for r in held if isinstance(r, Generate)] == schemas
+        assert [plain(r) for r in off] == [plain(r) for r in free]
+        assert all("schema" not in plain(r) for r in free)
+        without = [replace(r, schema=None) for r in held if isinstance(r, Generate)]
+        assert [plain(r) for r in without] == [plain(r) for r in free]
+    with pytest.raises(CapabilityError, match="structured=true"):
+        asked_of(able=False, structured=True)
+
+
+def test_a_held_answer_lists_the_given_names_and_is_read_back() -> None:
+    closed, free = (Automaton(stages_schema(names).written()) for names in (("reach", "pull"), None))
+    assert closed.accepts(GOOD)
+    assert closed.accepts(stages(("reach", 0, 2), ("unknown", 2, 3), ("reach", 3, 4.25)))
+    assert closed.accepts('{"stages": []}')
+    assert not closed.accepts(stages(("wave", 0, 2)))
+    assert free.accepts(stages(("wave", 0, 2)))
+    draw = random.Random(0)
+    answers = [accepted(closed, draw) for _ in range(60)]
+    read = [parse_stages(text) for text in answers if "null" not in text and text != '{"stages": []}']
+    assert len(read) > 5
+    assert {stage.name for found in read for stage in found} == {"reach", "pull", "unknown"}
+
+
+def test_an_unknown_stage_is_time_that_belongs_to_none(tmp_path: Path) -> None:
+    answer = stages(("reach", 0, 2), ("unknown", 2, 3.5), ("pull", 3.5, 5))
+    held = run(MockModel(structured=True, script=lambda _: answer), tmp_path)
+    assert held.stages == (Stage("reach", 0, 2), Stage("pull", 3.5, 5))
+    assert [problem.kind for problem in held.problems] == ["gap"]
+    free = run(MockModel(script=lambda _: answer), tmp_path)
+    assert [problem.kind for problem in free.problems] == ["unknown name"]
+    nothing = run(MockModel(structured=True, script=lambda _: stages(("unknown", 0, 5))), tmp_path)
+    assert nothing.error == "The answer states no stage that is known."
 
 
 WRONG = [
@@ -259,6 +324,13 @@ def test_a_limit_in_money_takes_the_users_price(source: Path, tmp_path: Path) ->
     code, text, _ = invoke(good, source, *limited, "--price-in", "1", "--price-out", "2")
     assert code == 0, text
     assert file.exists()
+
+
+def test_the_command_refuses_a_schema_that_the_model_does_not_support(source: Path, tmp_path: Path) -> None:
+    file = tmp_path / "labels.parquet"
+    _, _, error = invoke(GOOD, source, "-o", str(file), "--structured")
+    assert isinstance(error, CapabilityError)
+    assert "structured=true" in str(error)
 
 
 def test_shards_annotate_their_part_with_their_share_and_merge_to_the_whole(tmp_path: Path) -> None:

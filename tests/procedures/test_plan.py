@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from typer.testing import CliRunner
 from stepscore.cli.app import app
 from stepscore.episodes import open_episodes
 from stepscore.episodes.labels.subgoals import read_subgoals
-from stepscore.errors import CapabilityError, ModelError
+from stepscore.errors import BudgetError, CapabilityError, ModelError
 from stepscore.models import Capabilities, Generate
 from stepscore.models.mock import MockModel
 from stepscore.procedures import plan_subgoals, plan_tasks, write_subgoals
@@ -37,6 +39,22 @@ def test_a_draft_is_ordered_unreviewed_and_read_back(tmp_path: Path) -> None:
     assert [s.mode for s in read.subgoals] == ["ever", "holds"]
     assert not any(s.reviewed for s in read.subgoals)
     assert read.success == "holds"
+
+
+def test_a_draft_is_held_to_its_json_where_the_model_supports_it(tmp_path: Path) -> None:
+    def asked(*, able: bool, structured: bool | None) -> Generate:
+        model = MockModel(structured=able, script=lambda request: json.dumps(PLAN))
+        plan_subgoals("open it", model, tmp_path, call_options=OFF, structured=structured)
+        (request,) = model.requests
+        assert isinstance(request, Generate)
+        return request
+
+    held, off, free = (asked(able=a, structured=s) for a, s in ((True, None), (True, False), (False, None)))
+    assert held.schema is not None
+    assert re.fullmatch(held.schema.written().regex(), json.dumps(PLAN))
+    assert replace(held, schema=None) == off == free
+    with pytest.raises(CapabilityError, match="structured=true"):
+        asked(able=False, structured=True)
 
 
 def test_a_video_is_shown_in_a_few_frames(tmp_path: Path) -> None:
@@ -126,3 +144,22 @@ def test_the_command_drafts_a_source_and_its_file_is_taken_by_the_judge(
     assert not (tmp_path / "cache").exists()
     result = CliRunner().invoke(app, ["plan", str(source), *model, "--video", "x", "-o", str(out), "--force"])
     assert "--video goes with an instruction" in str(result.exception)
+
+
+def test_the_budget_of_a_source_is_kept_and_what_was_drafted_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = write_toy_rollouts(tmp_path / "toys", scenes=1), tmp_path / "subgoals.yaml"
+    monkeypatch.setenv("STEPSCORE_CACHE", str(tmp_path / "cache"))
+    command = ["plan", str(source), "--model", f"mock/{json.dumps(PLAN)}", "-o", str(out)]
+    result = CliRunner().invoke(app, [*command, "--max-calls", "2"])
+    assert result.exit_code == 1
+    assert len(read_subgoals(out)) == 2
+    assert "The budget of 2 calls is spent" in result.output
+    prices = ["--price-in", "1", "--price-out", "1"]
+    result = CliRunner().invoke(app, [*command, "--no-cache", "--force", "--max-cost", "0", *prices])
+    assert isinstance(result.exception, BudgetError)
+    assert len(read_subgoals(out)) == 2  # nothing was drafted, and nothing is replaced
+    result = CliRunner().invoke(app, [*command, "--force", "--max-calls", "1"])
+    assert result.exit_code == 0, "the two others are in the cache"
+    assert len(read_subgoals(out)) == 3

@@ -34,8 +34,8 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     episodes = open_episodes(
         TINY_SIM, labels=TINY_SIM / "labels.parquet", subgoals=TINY_SIM / "subgoals.yaml"
     )
-    judge = get_judge("random-monotone", points=12)
-    return score(episodes, judge, tmp_path_factory.mktemp("tiny") / "random run")
+    judge = get_judge("image-difference", points=12)
+    return score(episodes, judge, tmp_path_factory.mktemp("tiny") / "difference run")
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ def write_run(
     n: int,
     *,
     steps: int = 100,
-    judge: str = "constant",
+    judge: str = "recorded",
     options: dict[str, Any] | None = None,
     tasks: int = 5,
     policies: int = 4,

@@ -15,7 +15,7 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.episodes.source import _Joined
+from stepscore.episodes.labels.joining import Additions, JoinedEpisodes
 from stepscore.errors import EpisodeError, MissingExtraError, SourceError
 from stepscore.judges import Ask
 from stepscore.runs import Run, journal, run_episodes
@@ -100,13 +100,13 @@ class Lazy(Sequence[Episode]):
 def test_an_episode_that_cannot_be_made_is_a_row_and_ends_no_listing(
     tmp_path: Path, error: Exception
 ) -> None:
-    joined = _Joined(Lazy(error), "source", {}, {}, None)
+    joined = JoinedEpisodes(Lazy(error), Additions("source"))
     assert [one.id for one in joined] == ["a", "b", "c", "d"]
     assert str(error.args[0]) in check_rest(tmp_path, list(joined))
 
 
 def test_a_missing_library_stops_a_listing() -> None:
-    joined = _Joined(Lazy(MissingExtraError("Reading x", "hdf5")), "source", {}, {}, None)
+    joined = JoinedEpisodes(Lazy(MissingExtraError("Reading x", "hdf5")), Additions("source"))
     with pytest.raises(MissingExtraError):
         list(joined)
 

@@ -13,6 +13,7 @@ from stepscore.errors import CapabilityError, EpisodeError
 from stepscore.judges import Ask, SingleModelJudge, get_judge
 from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, FrameRef, Generate, Prompt, Score, Scores, Turn, VideoFrames
+from stepscore.models.calls import CallCache
 from stepscore.models.mock import MockModel
 from stepscore.models.qwen3vl.inputs import fitted_size
 from stepscore.runs.dry_run import dry_run, estimate_tokens
@@ -142,3 +143,69 @@ class WideView(FakeView):
 
     def info(self) -> ViewInfo:
         return ViewInfo(self.n, self.fps, self.width, self.height, self.n / self.fps)
+
+
+@dataclass(frozen=True)
+class AsksAgain(SingleModelJudge):
+    """A judge whose second question depends on the first answer, which it reads without a fallback."""
+
+    model: MockModel
+    name = "asks-again"
+    version = 1
+
+    def options(self) -> Mapping[str, object]:
+        return {}
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        first = await ask(Generate(Prompt((Turn("user", ("How many?", FrameRef("top", 0, 56))),))))
+        assert isinstance(first, Answer)
+        many = {"none": 0, "two": 2}[first.text]
+        for number in range(many):
+            await ask(Generate(Prompt((Turn("user", (f"Where is {number}?",)),))))
+        return Judgement(success_score=float(many > 0))
+
+
+def test_after_a_full_run_every_call_is_in_the_cache_where_the_second_depends_on_the_first(
+    tmp_path: Path,
+) -> None:
+    call_options = CallOptions(cache_path=tmp_path / "c.sqlite")
+    judge = AsksAgain(MockModel("x", script=lambda r: "two"))
+    two = [episode(name, views={"top": FakeView(mark=name)}) for name in ("a", "b")]
+    run = stepscore.score(two, judge, out=tmp_path / "run", call_options=call_options)
+    assert run.judgements().column("error").null_count == 2
+    sent = len(judge.model.requests)
+    counted = dry_run(two, judge, call_options)
+    assert (counted.calls, counted.cached) == (sent, sent) == (6, 6)
+    assert not counted.stopped
+    stepscore.score(two, judge, out=tmp_path / "again", call_options=call_options)
+    assert len(judge.model.requests) == sent, "the run that was counted sends none"
+
+
+def test_a_judge_that_cannot_read_a_stand_in_answer_is_counted_as_far_as_it_goes(tmp_path: Path) -> None:
+    call_options = CallOptions(cache_path=tmp_path / "c.sqlite")
+    counted = dry_run(episodes(), AsksAgain(MockModel("x")), call_options)
+    assert (counted.episodes, counted.failed, counted.calls, counted.cached) == (3, 0, 3, 0)
+    assert counted.stopped == dict.fromkeys(("a", "b", "bad"), "KeyError: ''")
+
+
+def test_an_episode_that_fails_before_it_asks_cannot_be_judged(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Fails(AsksAgain):
+        async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+            raise ValueError("gone")
+
+    counted = dry_run(episodes(), Fails(MockModel("x")), CallOptions(cache_path=tmp_path / "c.sqlite"))
+    assert counted.failures == dict.fromkeys(("a", "b", "bad"), "ValueError: gone")
+    assert not counted.stopped
+
+
+def test_a_damaged_answer_in_the_cache_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call_options = CallOptions(cache_path=tmp_path / "c.sqlite")
+    judge = AsksAgain(MockModel("x", script=lambda r: "none"))
+    one = [episode("a", views={"top": FakeView()})]
+    stepscore.score(one, judge, out=tmp_path / "run", call_options=call_options)
+    monkeypatch.setattr(CallCache, "get", lambda cache, key: {"kind": "nothing"})
+    counted = dry_run(one, judge, call_options)
+    assert (counted.calls, counted.cached) == (1, 0)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,47 @@ def test_a_torn_last_line_is_dropped_and_judged_again(tmp_path: Path, cut: int) 
     made(tmp_path)
     assert len(index(journal)) == 6
     assert tables == {name: (run / f"{name}.parquet").read_bytes() for name in tables}
+
+
+def cut_to(journal: Path, lines: int, more: int = 0) -> None:
+    """Cut a journal to some lines, and bytes of the next, in place."""
+    length = sum(map(len, journal.read_bytes().splitlines(keepends=True)[:lines]))
+    os.truncate(journal, length + more)
+
+
+def test_a_journal_that_was_cut_is_warned_of_when_the_run_is_opened_and_when_it_is_resumed(
+    tmp_path: Path,
+) -> None:
+    run = made(tmp_path)
+    cut_to(run / "journal.jsonl", 4)
+    with pytest.warns(
+        UserWarning, match=r"journal\.jsonl is shorter .* for 6 episodes\)\. Something else cut it"
+    ):
+        assert stepscore.open_run(run).count == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stepscore.open_run(run)
+        made(tmp_path)
+    cut_to(run / "journal.jsonl", 3, more=20)
+    with pytest.warns(UserWarning, match="Run the same judge command again"):
+        assert stepscore.open_run(made(tmp_path)).count == 6
+
+
+@pytest.mark.parametrize("more", [0, 20])
+def test_a_journal_that_is_cut_while_it_is_written_is_warned_of_and_keeps_whole_lines(
+    tmp_path: Path, more: int
+) -> None:
+    path = made(tmp_path) / "journal.jsonl"
+    last = json.loads(path.read_bytes().splitlines()[-1])
+    with Journal(path) as journal:
+        journal.append(last | {"id": "new"})
+        cut_to(path, 2, more)
+        with pytest.warns(UserWarning, match=r"has lost its last \d+ bytes while this process was writing"):
+            journal.append(last | {"id": "newer"})
+        assert list(index(path)) == ["e0", "e1", "newer"]
+        cut_to(path, 1)
+        with pytest.warns(UserWarning, match=r"has lost its last \d+ bytes"):
+            journal.check()
 
 
 def test_a_journal_of_one_torn_line_starts_anew(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from stepscore.judges import get_judge
 from stepscore.runs import score
 from stepscore.runs.journal import Journal
 from stepscore.server import LivePage, make_app, serve
-from stepscore.server.app import _bind
+from stepscore.server.serving import bind
 from tests.media import write_video
 
 TEMPLATE = '<script type="application/json" id="stepscore-data">__STEPSCORE_DATA__</script><script>1</script>'
@@ -64,7 +64,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "in" / "link.mp4").symlink_to(folder / "secret.txt")
     live = LivePage([run.path], template=TEMPLATE)
     live.page()
-    listening = _bind(0)
+    listening = bind(0)
     server = uvicorn.Server(uvicorn.Config(make_app(live), log_level="warning"))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
@@ -221,7 +221,7 @@ def test_a_link_put_in_the_place_of_a_video_is_not_followed(site: Site) -> None:
 
 
 def test_it_listens_on_the_loopback_interface_alone() -> None:
-    listening = _bind(0)
+    listening = bind(0)
     try:
         assert listening.getsockname()[0] == "127.0.0.1"
     finally:

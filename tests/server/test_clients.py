@@ -19,7 +19,7 @@ from stepscore.errors import RunError
 from stepscore.judges import get_judge
 from stepscore.runs import score
 from stepscore.server import LivePage, make_app
-from stepscore.server.app import _bind
+from stepscore.server.serving import bind
 from tests.media import write_video
 
 TEMPLATE = '<script type="application/json" id="stepscore-data">__STEPSCORE_DATA__</script><script>1</script>'
@@ -52,7 +52,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     run = score(open_episodes(tmp_path / "in"), get_judge("linear-time"), tmp_path / "run").path
     live = LivePage([run], template=TEMPLATE)
     live.page()
-    listening = _bind(0)
+    listening = bind(0)
     server = uvicorn.Server(uvicorn.Config(make_app(live), log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
@@ -76,6 +76,13 @@ def times_open(path: Path) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the open files of a process")
+def is_closed_soon(video: Path) -> bool:
+    deadline = time.monotonic() + 30
+    while times_open(video) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return times_open(video) == 0
+
+
 def test_clients_that_hang_up_leave_no_file_open(site: Site) -> None:
     gc.disable()  # files must be closed, not found by chance among the garbage
     try:
@@ -84,15 +91,12 @@ def test_clients_that_hang_up_leave_no_file_open(site: Site) -> None:
             if number % 3:  # in the middle of the body; the others before it begins
                 assert connection.recv(1 << 12)
             connection.close()
-        deadline = time.monotonic() + 30
-        while times_open(site.video) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert times_open(site.video) == 0
+        assert is_closed_soon(site.video)
     finally:
         gc.enable()
     status, body = site.ask("/media/0")
     assert (status, body) == (200, site.video.read_bytes())
-    assert times_open(site.video) == 0
+    assert is_closed_soon(site.video)  # the client has the last byte before the server closes the file
 
 
 def test_a_pipe_put_in_the_place_of_a_video_holds_nobody_up(site: Site) -> None:

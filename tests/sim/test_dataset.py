@@ -16,6 +16,7 @@ from stepscore.episodes import open_episodes
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.sim import VIEWS, RenderOptions, plan_rollouts, simulate
 from stepscore.sim.policies import POLICIES
+from stepscore.training.embedded import tasks
 
 app = typer.Typer()
 app.command()(sim)
@@ -38,6 +39,14 @@ def made(simulator: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     result = CliRunner().invoke(app, given, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return root, json.loads(result.stdout)
+
+
+def test_its_defaults_are_what_the_embedded_judge_was_trained_on() -> None:
+    options = {option.name: option for option in typer.main.get_command(app).params}
+    trained = {"views": tasks.VIEW, "size": tasks.SIZE, "fps": tasks.FPS}
+    assert {name: options[name].default for name in trained} == trained
+    assert RenderOptions() == RenderOptions((tasks.VIEW,), tasks.SIZE, tasks.FPS)
+    assert "labels depend on it" in str(getattr(options["fps"], "help", None))
 
 
 def test_the_help_names_every_view_and_policy() -> None:
@@ -69,6 +78,13 @@ def test_the_dataset_is_read_back_with_policy_pair_labels_and_subgoals(made: tup
         assert episode.labels.stages[-1].end_s == pytest.approx(episode.info.duration_s)
         assert (progress[-1] == 1.0) == episode.labels.success
     assert episodes[0].labels.success is True
+
+
+def test_without_its_labels_file_success_counts_as_with_it(made: tuple[Path, object]) -> None:
+    root, _ = made
+    for bare, joined in zip(open_episodes(root), open_episodes(root, root / "labels.parquet"), strict=True):
+        assert bare.labels.success_mode == joined.labels.success_mode == "holds"
+        assert bare.labels.success == joined.labels.success
 
 
 def test_every_step_has_the_positions_of_the_objects(made: tuple[Path, object]) -> None:

@@ -169,3 +169,24 @@ def test_truth_needs_no_frames() -> None:
     assert rollout.frames == {}
     assert rollout.success[-1]
     assert np.diff(rollout.stages).max() == 1
+
+
+def test_variation_changes_how_a_rollout_looks_and_nothing_else() -> None:
+    plans = plan_rollouts(["drawer-open"], ["expert", "undo"], 2)
+    views = ("close", "gripper")
+    plain = list(simulate(plans, RenderOptions(views, 32)))
+    varied = list(simulate(plans, RenderOptions(views, 32, variation=1.0)))
+    for rollout, other in zip(plain, varied, strict=True):
+        assert (rollout.potential == other.potential).all()
+        assert (rollout.states == other.states).all()
+        assert all((rollout.frames[view][0] != other.frames[view][0]).mean() > 0.5 for view in views)
+    # Policies meet the same scene, each in its own light and under its own camera.
+    assert (varied[0].frames["close"][0] != varied[1].frames["close"][0]).mean() > 0.5
+    # What one rollout changes in the model, the next one does not see.
+    (alone,) = simulate(plans[1:], RenderOptions(views, 32, variation=1.0))
+    assert same(varied[1], alone)
+
+
+def test_variation_outside_of_0_to_1_is_refused() -> None:
+    with pytest.raises(OptionError, match="variation"):
+        RenderOptions(variation=1.5)

@@ -107,7 +107,7 @@ def test_a_judge_without_curves_shows_whose_curve_is_drawn(
         del record["judgement"]["curve"]
 
     runs = [
-        write_run(tmp_path / "verdicts", 4, steps=STEPS, options={"a": 1}, change=no_curve),
+        write_run(tmp_path / "verdicts", 4, steps=STEPS, judge="verdicts", change=no_curve),
         write_run(tmp_path / "curves", 4, steps=STEPS, judge="recorded"),
     ]
     page_file = tmp_path / "page.html"

@@ -66,7 +66,7 @@ def test_rates_have_the_very_interval_and_means_one_within_the_noise_of_its_draw
         if math.isnan(estimate.lo):
             assert (lo, hi) == (None, None), (key, estimate)
             continue
-        noisy = estimate.method.startswith("BCa")
+        noisy = estimate.method.startswith(("BCa", "bootstrap-t"))
         bootstrapped += noisy
         slack = 0.2 * (estimate.hi - estimate.lo) if noisy else 1e-9
         assert [lo, hi] == pytest.approx([estimate.lo, estimate.hi], abs=slack), (key, estimate)

@@ -39,6 +39,13 @@ def test_every_view_fits_its_window(
     assert seen.errors == []
 
 
+def test_all_tabs_are_seen_on_a_narrow_phone(showcase: Report, watched: Callable[..., Watched]) -> None:
+    page = watched(viewport={"width": 360, "height": 740}).goto(f"{showcase.address}#/overview")
+    assert page.locator("nav a").count() == 5
+    widths = page.locator("nav").evaluate("(nav) => [nav.scrollWidth, nav.clientWidth]")
+    assert widths[0] <= widths[1]
+
+
 def test_the_docs_show_a_screenshot_of_every_view_at_both_widths_in_both_colours() -> None:
     names = {
         f"{view}-{size}-{colours}.webp"

@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import stepscore
 from stepscore.analysis import run_findings, worst_time
+from stepscore.episodes import open_episodes
 from stepscore.report import page_data, page_text
 from stepscore.runs import Run, open_run
 from tests.analysis.findings.planted import planted
 from tests.analysis.findings.test_first_failures import with_subgoals
 from tests.report.made_runs import write_run
 from tests.web.conftest import Report, Watched, elsewhere
+from tests.web.showcase import Watcher, write_rollouts
 from tests.web.videos import served
 
 if TYPE_CHECKING:
@@ -34,6 +37,15 @@ def made(folder: Path, runs: Sequence[Run]) -> str:
     page = folder / "page.html"
     page.write_text(elsewhere(lambda: page_text(page_data(runs))), encoding="utf-8")
     return page.as_uri()
+
+
+def one_judge_twice(folder: Path) -> list[Run]:
+    """Runs of one judge with two options."""
+    episodes = open_episodes(write_rollouts(folder / "rollouts", scenes=1))
+    return [
+        stepscore.score(episodes, Watcher(noise=noise), out=folder / f"noise-{noise}")
+        for noise in (0.0, 0.08)
+    ]
 
 
 def texts(page: Page, selector: str) -> list[str]:
@@ -91,11 +103,19 @@ class TestOpening:
         run = planted(tmp_path / "run", {"a": [1] * 12, "b": [0] * 12}, labelled=False)
         page = watched().goto(made(tmp_path, [run]))
         assert "success is the judge's verdict (uncalibrated)" in page.locator(".limits").inner_text()
-        assert "is unknown: no labels to hold it against" in page.locator(".trust").inner_text()
+        assert "is unknown: no labels to compare it with" in page.locator(".trust").inner_text()
         assert page.locator("[data-answer=yes]").count() == 0
 
 
 class TestPolicies:
+    def test_where_labels_are_partial_each_dot_has_its_own_n(self, tmp_path: Path, watched: Opened) -> None:
+        outcomes: dict[str | None, list[int | None]] = {"a": [1] * 9 + [None] * 3, "b": [0] * 4 + [None] * 8}
+        page = watched().goto(made(tmp_path, [planted(tmp_path / "run", outcomes)]))
+        text = page.locator(".policies").inner_text()
+        assert "rollouts each" not in text
+        assert "9 of 12 rollouts" in text
+        assert "4 of 12 rollouts" in text
+
     def test_each_dot_has_the_interval_of_metrics_and_no_n_in_every_cell(
         self, showcase: Report, watched: Opened
     ) -> None:
@@ -285,14 +305,24 @@ def _odd_curves() -> list[np.ndarray]:
 
 
 class TestWarningsAndDetails:
-    def test_warnings_take_one_line_and_unfold(self, showcase: Report, watched: Opened) -> None:
-        page = watched().goto(showcase.address)
+    def test_warnings_take_one_line_and_unfold(self, watched: Opened, tmp_path: Path) -> None:
+        runs = elsewhere(lambda: one_judge_twice(tmp_path))
+        page = watched().goto(made(tmp_path, runs))
         box = page.locator(".warnings").bounding_box()
         assert box is not None
         assert box["height"] < 45
         assert not page.locator(".warning[data-kind=protocols]").is_visible()
         page.locator(".warnings > summary").click()
-        assert "judge.name is" in page.locator(".warning[data-kind=protocols]").inner_text()
+        assert (
+            "judge.options.noise is 0.0, not 0.08"
+            in page.locator(".warning[data-kind=protocols]").inner_text()
+        )
+
+    def test_judges_that_are_meant_to_differ_bring_no_warning(
+        self, showcase: Report, watched: Opened
+    ) -> None:
+        page = watched().goto(showcase.address)
+        assert page.locator(".warning[data-kind=protocols]").count() == 0
 
     def test_what_is_folded_has_precision_recall_and_f1_and_each_baseline_once(
         self, showcase: Report, watched: Opened
@@ -427,3 +457,26 @@ def test_an_episode_that_two_runs_hold_counts_once_in_what_the_page_computes(
     assert page.locator("table.board tbody td[data-label^=MP]").get_attribute("data-n") == str(failures)
     page = watched().goto(f"{address}#/process")
     assert "40 episodes" in page.locator(".overlay figcaption").first.inner_text()
+
+
+def test_of_a_judge_that_looks_at_no_frame_the_page_shows_labels_and_says_so(
+    tmp_path: Path, watched: Opened
+) -> None:
+    run = write_run(tmp_path / "clock", 24, steps=20, tasks=2, policies=2, judge="linear-time")
+    seen = watched()
+    page = seen.goto(made(tmp_path, [run]))
+    assert "linear-time looks at no frame" in page.locator(".headline .limits").inner_text()
+    phrases = texts(page, ".standings .phrase")
+    assert len(phrases) == 2
+    assert all(text.startswith(("fails in ", "no failure in ")) for text in phrases), phrases
+    assert set(page.locator("a.failure").evaluate_all("all => all.map((a) => a.dataset.time ?? '')")) == {""}
+    assert page.locator("a.failure .small-curve").count() == 0
+    page.get_by_role("link", name="Leaderboard").click()
+    heads = page.locator("table.board th[data-metric]").evaluate_all(
+        "all => all.map((th) => th.dataset.metric)"
+    )
+    assert heads == ["success_label", "duration_s"]
+    page.get_by_role("link", name="Process").click()
+    page.wait_for_selector("main.view-process")
+    assert "linear-time looks at no frame" in page.locator(".baseline-note").inner_text()
+    assert page.locator("main table, main canvas").count() == 0

@@ -256,6 +256,24 @@ class TestExplorer:
         page.reload()
         assert page.locator("article").get_attribute("data-frame") == "18"
 
+    def test_a_question_mark_shows_the_keys_and_escape_leaves_the_search_box(
+        self, showcase: Report, watched: Callable[..., Watched]
+    ) -> None:
+        page = watched().goto(f"{showcase.address}#/explorer/watcher/hasty%2Fred_00/0")
+        page.locator(".pane").click(position={"x": 3, "y": 3})
+        page.keyboard.press("?")
+        assert page.locator("details.keys p").is_visible()
+        page.keyboard.press("?")
+        assert not page.locator("details.keys p").is_visible()
+        page.keyboard.press("/")
+        page.keyboard.type("red?")
+        assert not page.locator("details.keys p").is_visible()
+        assert page.evaluate("() => document.activeElement.tagName") == "INPUT"
+        page.keyboard.press("Escape")
+        assert page.evaluate("() => document.activeElement.tagName") != "INPUT"
+        page.keyboard.press("?")
+        assert page.locator("details.keys p").is_visible()
+
     def test_the_keyboard_steps_plays_and_moves_between_episodes(
         self, showcase: Report, watched: Callable[..., Watched]
     ) -> None:

@@ -52,7 +52,7 @@ export function conditionedCells(
     const units = new Set(known.map((item, i) => data.scene(item.episode) ?? i)).size;
     const interval =
       mean === null || (units === values.length && group.task !== null)
-        ? meanInterval(values, mean ?? NaN, metric.kind === "rate", draws)
+        ? meanInterval(values, mean ?? NaN, metric.kind, draws)
         : none("not on the page; see stepscore metrics --show conditioned --by task,policy");
     const method = data.methodNumber(interval.method);
     return [mean, interval.lo, interval.hi, values.length, units, values.length / items.length, method];

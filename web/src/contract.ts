@@ -98,7 +98,7 @@ export interface MetricInfo {
   name: string; // key in Group.cells, Judgements.values; e.g. "success_label", "MC25", "MP", "VOC", "stage_MAE"
   label: string; // column head: "success by label", "MC@25", "MP"
   better: "higher" | "lower" | "neither"; // the good direction; "neither" has no rank
-  kind: "rate" | "mean"; // rate: yes/no per episode
+  kind: "rate" | "share" | "mean"; // rate: yes/no per episode; share: in 0..1
   percent: boolean; // show x100 with %; false for correlations (VOC, stage_CCC), in -1..1
   summary: string; // its meaning, for a tooltip
   main: boolean; // belongs in the leaderboard by default; others on demand
@@ -150,6 +150,7 @@ export interface Board {
   protocol: string;
   baseline: boolean;
   runs: number[]; // indices into runs
+  scope: string; // "on these 4 scenes" where intervals speak of few scenes that were tried repeatedly; else ""
   overall: Group[]; // --by policy; cells include the conditioned metrics
   by_task: Group[]; // --by task,policy; ranks are within the task; no conditioned metrics
   all: Group[]; // --by task: every policy pooled, plus one row with task null for everything (`pooled` true)
@@ -228,7 +229,7 @@ export interface Diagnosis {
     advice: string; // one line; "" without failures
   }[];
   z_metrics: string[]; // metrics compared among failures
-  z: (number | null)[][]; // [policy][metric], higher is better; null under three policies
+  z: (number | null)[][]; // [policy][metric]; null under three policies
 }
 
 /** A board of judges on one benchmark: board.json. Such a page has no runs. */

@@ -35,3 +35,8 @@ export function plural(n: number, noun: string): string {
 export function fixed(x: number, digits: number): string {
   return x.toFixed(digits).replace(/^-(0\.?0*)$/, "$1");
 }
+
+/** What intervals of a board speak of, after a sentence: " Intervals speak of these 4 scenes and of no others." */
+export function scopeText({ scope }: { scope: string }): string {
+  return scope ? ` Intervals speak of ${scope.replace(/^on /, "")} and of no others.` : "";
+}

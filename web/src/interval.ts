@@ -1,8 +1,11 @@
-// Intervals of a mean over independent episodes, as stepscore.metrics.stats.intervals computes them: Wilson's for a rate, a
-// BCa bootstrap for other values. The resamples are the page's own, so the ends differ from Python's by their noise.
+// Intervals of a mean over independent episodes, as stepscore.metrics.stats computes them: Wilson's for a rate, a
+// bootstrap-t for shares, a BCa bootstrap for the rest. The resamples are the page's own, so that the ends differ from
+// Python's by their noise.
+import type { MetricInfo } from "./contract";
 
 export const RESAMPLES = 1000;
 const MIN_EPISODES = 5; // as in stepscore.metrics.stats.intervals
+const MANY_UNITS = 1000; // as in stepscore.metrics.stats.large_samples
 const Z = 1.959963984540054; // 2.5 % of a normal distribution are above
 
 export interface Interval {
@@ -14,23 +17,28 @@ export interface Interval {
 export const none = (method: string): Interval => ({ lo: null, hi: null, method });
 
 /** The interval of a mean of known numbers; `draws` are shared by samples of one size. */
-export function meanInterval(values: number[], mean: number, rate: boolean, draws: Draws): Interval {
+export function meanInterval(values: number[], mean: number, kind: MetricInfo["kind"], draws: Draws): Interval {
   const n = values.length;
   if (!n) return none("no known values");
-  if (rate || values.every((value) => value === 0 || value === 1)) return wilson(mean, n);
+  if (kind === "rate" || values.every((value) => value === 0 || value === 1)) return wilson(mean, n);
   if (n < MIN_EPISODES) return none(`too few episodes (${n} < ${MIN_EPISODES})`);
   const off = values.map((value) => value - mean);
   const scale = largest(values);
   if (largest(off) <= 1e-12 * scale) return none("no variation");
-  const ends = bca(off, draws.of(n));
+  if (kind === "share" && n < MANY_UNITS && values.every((value) => value >= 0 && value <= 1)) {
+    const [lo, hi] = share(off, mean, draws.plain.of(n));
+    return { lo, hi, method: `bootstrap-t 95% (${RESAMPLES} resamples on the page) in 0..1` };
+  }
+  const ends = bca(off, draws.knife.of(n));
   if (!ends) return none("the estimate lies outside its own resamples"); // stored name
   return { lo: mean + ends[0], hi: mean + ends[1], method: `BCa bootstrap 95% (${RESAMPLES} resamples on the page)` };
 }
 
-/** Bootknife draws: one place is left out, and as many as there are are drawn from the rest. */
-export class Draws {
+class Places {
   private n = 0;
   private places = new Uint32Array();
+
+  constructor(private readonly knife: boolean) {}
 
   /** Places in a sample of n, one resample after the other; the same for every sample of this size. */
   of(n: number): Uint32Array {
@@ -39,9 +47,9 @@ export class Draws {
     this.n = n;
     this.places = new Uint32Array(RESAMPLES * n);
     for (let start = 0; start < this.places.length; start += n) {
-      const out = Math.floor(random() * n);
+      const out = this.knife ? Math.floor(random() * n) : n;
       for (let at = start; at < start + n; at += 1) {
-        const drawn = Math.floor(random() * (n - 1));
+        const drawn = Math.floor(random() * (this.knife ? n - 1 : n));
         this.places[at] = drawn < out ? drawn : drawn + 1;
       }
     }
@@ -49,15 +57,50 @@ export class Draws {
   }
 }
 
+/** Draws of one size each: plain, and by the bootknife, which leaves one place out of each resample. */
+export class Draws {
+  readonly plain = new Places(false);
+  readonly knife = new Places(true);
+}
+
 function wilson(rate: number, n: number): Interval {
-  const q = Z ** 2 / n;
+  const [lo, hi] = score(rate, n, Z);
+  return { lo, hi, method: "wilson 95%" };
+}
+
+function score(rate: number, n: number, z: number): [number, number] {
+  const q = z ** 2 / n;
   const centre = (rate + q / 2) / (1 + q);
-  const half = (Z * Math.sqrt((rate * (1 - rate) + q / 4) / n)) / (1 + q);
-  return {
-    lo: rate > 0 ? Math.max(0, centre - half) : 0,
-    hi: rate < 1 ? Math.min(1, centre + half) : 1,
-    method: "wilson 95%",
-  };
+  const half = (z * Math.sqrt((rate * (1 - rate) + q / 4) / n)) / (1 + q);
+  return [rate > 0 ? Math.max(0, centre - half) : 0, rate < 1 ? Math.min(1, centre + half) : 1];
+}
+
+/** The bootstrap-t, no wider than a rate's interval and no narrower than Wilson's form (stats/shares.py). */
+function share(off: number[], mean: number, places: Uint32Array): [number, number] {
+  const n = off.length;
+  const spread = (n / (n - 1)) * off.reduce((sum, value) => sum + value ** 2, 0);
+  const error = Math.sqrt(spread) / n;
+  const ratios = new Float64Array(RESAMPLES);
+  for (let i = 0, at = 0; i < RESAMPLES; i += 1) {
+    let total = 0;
+    let squares = 0;
+    for (const end = at + n; at < end; at += 1) {
+      const value = off[places[at]];
+      total += value;
+      squares += value ** 2;
+    }
+    const variance = (n / (n - 1)) * (squares - total ** 2 / n);
+    ratios[i] = variance > 1e-12 * spread ? total / Math.sqrt(variance) : total < 0 ? -Infinity : Infinity;
+  }
+  ratios.sort();
+  const k = Math.ceil((RESAMPLES + 1) / 40 - 1e-9) - 1;
+  const t = studentQuantile(n - 1);
+  const widest = score(mean, n, t);
+  const least = score(mean, (mean * (1 - mean)) / error ** 2, t);
+  return [
+    Math.min(least[0], Math.max(mean - error * ratios[RESAMPLES - k], widest[0])),
+    Math.max(least[1], Math.min(mean - error * ratios[k - 1], widest[1])),
+  ];
 }
 
 /** Ends around the mean of what each value is off by; null if the mean is outside its replicates. */

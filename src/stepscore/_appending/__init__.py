@@ -1,6 +1,7 @@
 """Files that grow by whole lines, and leases of the folders they are in; for all rooms."""
 
-from stepscore._appending.leases import LEASE_S, Held, Lease, find_lease, is_leased, new_file, take_lease
+from stepscore._appending.found_leases import LEASE_S, Held, LeaseObserver, find_lease, is_leased
+from stepscore._appending.leases import Lease, new_file, take_lease
 from stepscore._appending.line_files import MAX_LINE_BYTES, LineFile, whole_lines
 
 __all__ = [
@@ -8,6 +9,7 @@ __all__ = [
     "MAX_LINE_BYTES",
     "Held",
     "Lease",
+    "LeaseObserver",
     "LineFile",
     "find_lease",
     "is_leased",

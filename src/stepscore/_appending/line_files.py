@@ -36,7 +36,7 @@ class LineFile:
 
     def __init__(self, path: Path, *, check: Callable[[], None] = lambda: None, sync: bool = False) -> None:
         self.path, self._check, self._sync = path, check, sync
-        self._synced = -math.inf
+        self._synced, self._end = -math.inf, 0
         if os.path.lexists(path):
             check_regular(path, RunError)
         try:
@@ -57,7 +57,22 @@ class LineFile:
         """Cut a last line that a killed process did not finish."""
         try:
             self.file.truncate(whole_lines(self.file))
-            self.file.seek(0, os.SEEK_END)
+            self._end = self.file.seek(0, os.SEEK_END)
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def drop_cut_line(self) -> int:
+        """Return how many bytes the file has lost since it was written to; cut what is left of a line then."""
+        before, size = self._end, os.fstat(self.file.fileno()).st_size
+        if size < before:
+            self.drop_torn_line()
+        return max(0, before - size)
+
+    def clear(self) -> None:
+        """Drop every line."""
+        try:
+            self.file.truncate(0)
+            self._end = 0
         except OSError as error:
             raise self._cannot_write(error) from error
 
@@ -83,6 +98,7 @@ class LineFile:
                 f"Cannot write {shown(self.path)}: {error.strerror or error}. Finished episodes are safe: "
                 "make room, then run the same command to continue."
             ) from error
+        self._end = before + len(line)
         return before
 
     def close(self) -> None:

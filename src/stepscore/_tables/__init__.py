@@ -14,6 +14,7 @@ from stepscore._tables.cells import (
     own_n,
     percent,
     percent_cell,
+    seconds,
     text_cell,
 )
 from stepscore._tables.html import html_table
@@ -39,5 +40,6 @@ __all__ = [
     "own_n",
     "percent",
     "percent_cell",
+    "seconds",
     "text_cell",
 ]

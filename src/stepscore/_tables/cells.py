@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,21 +63,38 @@ def percent_cell(value: float, digits: int = 1, metric: str = "") -> Cell:
     return Cell(percent(value, digits), metric=metric, value=value)
 
 
-def estimate_cell(estimate: Estimate | None, n: int | None = None, metric: str = "") -> Cell:
+def percent(value: float, digits: int = 1) -> str:
+    """Return ``0.62`` as ``62.0``, without a sign where it rounds to 0; a dash where the value is unknown."""
+    return UNKNOWN if not math.isfinite(value) else f"{100 * value:z.{digits}f}"
+
+
+def seconds(value: float) -> str:
+    """Return ``2.5`` as ``2.50``; a dash where the value is unknown."""
+    return UNKNOWN if not math.isfinite(value) else f"{value:.2f}"
+
+
+def estimate_cell(
+    estimate: Estimate | None,
+    n: int | None = None,
+    metric: str = "",
+    *,
+    text: Callable[[float], str] = percent,
+) -> Cell:
     """Return a cell with an estimate in percent, and its own n and coverage where they are not the row's.
 
     Args:
         estimate: The estimate; a dash where there is none.
         n: Episodes of the row, which it states once; ``None`` where n needs no saying.
         metric: The name that ``--json`` has for it.
+        text: Writes the value and its ends, where they are no shares.
     """
     if estimate is None:
         return Cell(UNKNOWN)
     e = estimate
     known = bool(e.n) and math.isfinite(e.lo) and math.isfinite(e.hi)
     return Cell(
-        percent(e.value) if e.n else UNKNOWN,
-        (percent(e.lo), percent(e.hi)) if known else None,
+        text(e.value) if e.n else UNKNOWN,
+        (text(e.lo), text(e.hi)) if known else None,
         "" if n is None or (e.n == n and not e.coverage < 1) else own_n(e),
         metric=metric,
         value=e.value,
@@ -85,11 +102,6 @@ def estimate_cell(estimate: Estimate | None, n: int | None = None, metric: str =
         hi=e.hi,
         bare=bool(e.n) and math.isfinite(e.value) and not known,
     )
-
-
-def percent(value: float, digits: int = 1) -> str:
-    """Return ``0.62`` as ``62.0``, without a sign where it rounds to 0; a dash where the value is unknown."""
-    return UNKNOWN if not math.isfinite(value) else f"{100 * value:z.{digits}f}"
 
 
 def own_n(estimate: Estimate) -> str:

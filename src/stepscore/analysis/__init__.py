@@ -9,21 +9,16 @@ from stepscore.analysis.agreement import Agreement, JudgeAgreement, judge_agreem
 from stepscore.analysis.answers import JudgeAnswer, judge_answers
 from stepscore.analysis.baselines import BaselineResult, agreement_with_baselines, measure_baselines
 from stepscore.analysis.calibration import CalibrationResult, calibrate
-from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
-from stepscore.analysis.episode_metrics import (
-    DoneRule,
-    EpisodeMetrics,
-    curves_by_episode,
-    done_rule,
-    measure_episodes,
-    metric_columns,
-)
+from stepscore.analysis.comparison import GroupComparison, compare_groups, compared_metrics
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, metric_columns
 from stepscore.analysis.estimates import (
     MAIN_METRICS,
     Group,
     GroupEstimate,
     episode_groups,
     grouped_estimates,
+    metrics_of,
+    policy_metrics,
 )
 from stepscore.analysis.failure_modes import FailureModes, failure_modes_by_policy
 from stepscore.analysis.findings import (
@@ -44,19 +39,23 @@ from stepscore.analysis.findings import (
     worst_time,
 )
 from stepscore.analysis.pooling import (
+    DURATION_COLUMN,
     add_protocol_keys,
     check_unmixed,
     coverage_note,
     distinct_runs,
     mixed_note,
+    scope_text,
 )
 from stepscore.analysis.result_tables import ComparisonTable, EstimateTable, compare, measure
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource, subgoal_tables, verdict_rows
 from stepscore.analysis.success.calibration import SuccessCalibration, calibrate_success
+from stepscore.analysis.success.done import DoneRule, done_rule
 from stepscore.analysis.success.verdict import success_name
+from stepscore.analysis.table_rows import curves_by_episode
 
 __all__ = [
-    "COMPARED_METRICS",
+    "DURATION_COLUMN",
     "MAIN_METRICS",
     "Abstention",
     "Agreement",
@@ -92,6 +91,7 @@ __all__ = [
     "check_unmixed",
     "compare",
     "compare_groups",
+    "compared_metrics",
     "coverage_note",
     "curves_by_episode",
     "distinct_runs",
@@ -107,9 +107,12 @@ __all__ = [
     "measure_baselines",
     "measure_episodes",
     "metric_columns",
+    "metrics_of",
     "mixed_note",
     "opening_sentences",
+    "policy_metrics",
     "run_findings",
+    "scope_text",
     "subgoal_funnels",
     "subgoal_tables",
     "success_name",

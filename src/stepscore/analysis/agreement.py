@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from stepscore.analysis.against_labels import PolicyAgreement
-from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
 from stepscore.analysis.ranking import score_ranking
 from stepscore.analysis.subgoals import verdict_rows
+from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.metrics import OF_COUNTS, Confusion, balanced_accuracy, cohen_kappa, confusion, f1, mcc
 from stepscore.metrics.stats import influence_by_kind, rate_estimate, statistic_estimate
 from stepscore.runs import Run

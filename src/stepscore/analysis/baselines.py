@@ -17,15 +17,10 @@ from stepscore.analysis.agreement import (
     subgoal_questions,
     success_agreement,
 )
-from stepscore.analysis.episode_metrics import (
-    EpisodeCurve,
-    EpisodeMetrics,
-    EpisodeRow,
-    measure_episodes,
-    measure_rows,
-)
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, measure_rows
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
 from stepscore.analysis.ranking import finer_ranking
+from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow
 from stepscore.episodes import Episode
 from stepscore.errors import UnknownNameError
 from stepscore.judges import BASELINES

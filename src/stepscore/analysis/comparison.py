@@ -1,15 +1,16 @@
 """Comparisons between groups of a run, or between two runs, metric by metric.
 
-Groups of one run (policies, tasks) are paired on task and scene where both met the same scenes; two runs over
-the same episodes (two judges) are paired on the episode. p-values are corrected over all that is compared at
-once (Benjamini-Hochberg).
+Groups of one run (policies, tasks) are paired on task and scene where both met the same scenes; fewer than ten
+scenes that were tried several times are fixed, and compared within. Two runs over the same episodes (two judges)
+are paired on the episode. p-values are corrected over all that is compared at once (Benjamini-Hochberg).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -17,15 +18,34 @@ import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._watching import Watch, unwatched
-from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
+from stepscore.analysis.episode_metrics import EpisodeMetrics, scene_of, task_of
 from stepscore.analysis.estimates import Group, episode_groups
+from stepscore.analysis.pooling import fixed_in_both
 from stepscore.analysis.success.verdict import BY_PROBABILITY
+from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.errors import OptionError
-from stepscore.metrics.stats import Comparison, adjust_p_values, compare_samples
-from stepscore.types import Estimate
+from stepscore.metrics import registered_columns
+from stepscore.metrics.stats import (
+    Comparison,
+    adjust_p_values,
+    compare_samples,
+    compare_within_scenes,
+    these_scenes,
+)
+from stepscore.types import Estimate, FloatArray
 
 COMPARED_METRICS = ("success_label", "success_judge", "MC50", "MC100", "MP", "PPL", "CRA", "STR", "VOC")
-"""Metrics that :func:`stepscore.compare` and ``stepscore compare`` compare if none are named."""
+"""Built-in metrics that :func:`stepscore.compare` and ``stepscore compare`` compare if none are named."""
+
+
+def compared_metrics(metrics: EpisodeMetrics) -> list[str]:
+    """Return the metrics that are compared if none are named: main built-in ones and all registered ones."""
+    known = {column.name for column in metrics.columns}
+    return [name for name in (*COMPARED_METRICS, *registered_columns()) if name in known]
+
+
+JUDGE_KEYS = {"judge", "model", "protocol"}
+"""Groupings by which two groups may hold the same episodes."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +90,7 @@ class GroupComparison:
             "clusters": c.difference.clusters,
             "coverage": c.difference.coverage,
             "method": c.difference.method,
+            "fixed_scenes": c.scenes,
             "n_a": c.n_a,
             "n_b": c.n_b,
             "coverage_a": self.coverage_a,
@@ -114,12 +135,10 @@ def compare_groups(
             f"There is one group by {', '.join(by) or 'nothing'}; a comparison needs two.{hint}"
         )
     wanted = metrics.select_columns(names)
-    keys = pair_keys(metrics, by)
-    tasks = [task_of(row) for row in metrics.episodes]
-    scenes = [row["pair"] for row in metrics.episodes]
     pairs: list[tuple[str, Group, Group, Comparison, str, str]] = []
     two = list(combinations(groups, 2))
     for (a, in_a), (b, in_b) in watch(two, "Comparing groups", len(two)):
+        compare_two = _comparing(metrics, by, in_a, in_b)
         for column in wanted:
             values = metrics.values[column.name]
             if np.all(np.isnan(values[in_a])) or np.all(np.isnan(values[in_b])):
@@ -128,13 +147,7 @@ def compare_groups(
             if why_not:
                 pairs.append((column.name, a, b, _no_comparison(), column.better, why_not))
                 continue
-            comparison = compare_samples(
-                values[in_a],
-                values[in_b],
-                keys=(_chosen(keys, in_a), _chosen(keys, in_b)),
-                strata=(_chosen(tasks, in_a), _chosen(tasks, in_b)),
-                clusters=(_chosen(scenes, in_a), _chosen(scenes, in_b)),
-            )
+            comparison = compare_two(values[in_a], values[in_b])
             pairs.append((column.name, a, b, comparison, column.better, ""))
     corrected = adjust_p_values([pair[3].p_value for pair in pairs])
     known = {
@@ -157,6 +170,35 @@ def compare_groups(
         )
         for (name, a, b, comparison, better, why_not), q in zip(pairs, corrected, strict=True)
     ]
+
+
+def _comparing(
+    metrics: EpisodeMetrics, by: Sequence[str], in_a: np.ndarray[Any, Any], in_b: np.ndarray[Any, Any]
+) -> Callable[[FloatArray, FloatArray], Comparison]:
+    """Return what compares the values of two groups: as pairs, by arm, or within a few fixed scenes."""
+    chosen = [[metrics.episodes[i] for i in np.flatnonzero(inside).tolist()] for inside in (in_a, in_b)]
+    scenes_a, scenes_b = ([scene_of(row) for row in rows] for rows in chosen)
+    keys_a, keys_b = (pair_keys(rows, by) for rows in chosen)
+    number = fixed_in_both(metrics.scenes, scenes_a, scenes_b)
+    same_episodes = bool(set(by) & JUDGE_KEYS) and not set(keys_a).isdisjoint(keys_b)
+    if not number:
+        tasks_a, tasks_b = ([task_of(row) for row in rows] for rows in chosen)
+        clusters_a, clusters_b = ([row["pair"] for row in rows] for rows in chosen)
+        return partial(
+            compare_samples,
+            keys=(keys_a, keys_b),
+            strata=(tasks_a, tasks_b),
+            clusters=(clusters_a, clusters_b),
+        )
+    if not same_episodes:
+        return partial(compare_within_scenes, scenes=(scenes_a, scenes_b))
+
+    def compare_pairs(a: FloatArray, b: FloatArray) -> Comparison:
+        found = compare_samples(a, b, keys=(keys_a, keys_b), strata=(scenes_a, scenes_b))
+        d, where = found.difference, these_scenes(number)
+        return replace(found, difference=replace(d, method=f"{d.method} {where}"), scenes=number)
+
+    return compare_pairs
 
 
 def _why_not_success(metrics: EpisodeMetrics, in_a: np.ndarray[Any, Any], in_b: np.ndarray[Any, Any]) -> str:
@@ -184,13 +226,9 @@ def _no_comparison() -> Comparison:
     return Comparison(unknown, math.nan, "none", unknown, math.nan, 0, 0, paired=False)
 
 
-def pair_keys(metrics: EpisodeMetrics, by: Sequence[str]) -> list[Hashable]:
+def pair_keys(rows: Sequence[EpisodeRow], by: Sequence[str]) -> list[Hashable]:
     """Return what makes two episodes a pair: between judges the episode itself, else task and scene, or ``None``."""
-    if set(by) & {"judge", "model", "protocol"}:
+    if set(by) & JUDGE_KEYS:
         # Episodes of two sources may share an id.
-        return [(row["fingerprint"], row["episode_id"]) for row in metrics.episodes]
-    return [None if row["pair"] is None else (task_of(row), row["pair"]) for row in metrics.episodes]
-
-
-def _chosen(labels: Sequence[Hashable], chosen: np.ndarray[Any, Any]) -> list[Hashable]:
-    return [labels[i] for i in np.flatnonzero(chosen).tolist()]
+        return [(row["fingerprint"], row["episode_id"]) for row in rows]
+    return [scene_of(row) for row in rows]

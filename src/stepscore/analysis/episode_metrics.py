@@ -8,37 +8,51 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._watching import Watch, doing, unwatched
-from stepscore.analysis.pooling import distinct_runs, nothing_known_note, repeated_episodes
+from stepscore.analysis.pooling import (
+    check_scene_choice,
+    copied_trials,
+    copies_note,
+    distinct_runs,
+    fixed_scenes,
+    nothing_known_note,
+    repeated_episodes,
+)
+from stepscore.analysis.success.done import robust_opd
 from stepscore.analysis.success.verdict import (
     BY_PROBABILITY,
     fitted_on_note,
+    map_holds,
     map_id,
+    other_mode_note,
     success_maps,
     success_name,
     success_verdict,
     was_fitted_on,
 )
-from stepscore.analysis.table_rows import table_rows
+from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow, curves_by_episode, table_rows
 from stepscore.analysis.truth import progress_truths
 from stepscore.errors import OptionError, UnknownNameError
-from stepscore.metrics import CurveMetric, MetricColumn, metric_registry, opd_metric, truth_error
-from stepscore.metrics.opd import DONE_PROGRESS, REVISIONS
-from stepscore.metrics.stats import mean_estimate, rate_estimate
+from stepscore.metrics import (
+    CurveMetric,
+    MetricColumn,
+    metric_registry,
+    opd_metric,
+    registered_metrics,
+    truth_error,
+)
+from stepscore.metrics.opd import REVISIONS
+from stepscore.metrics.stats import estimate_within_scenes, mean_estimate, rate_estimate, share_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
-
-SUCCESS_PROBABILITY = "success_probability"
-"""Channel of the probability that the task is done, by a calibrated judge."""
 
 SUCCESS_THRESHOLD = 0.99
 """Highest progress from which a judge without a success score counts as saying success (OPD v1.5)."""
@@ -49,19 +63,20 @@ SUCCESS_COLUMNS = (
 )
 STAGE_COLUMNS = (
     MetricColumn(
-        "stage_MAE", "lower", "mean", "mean distance to true progress: labelled, else by annotated stages"
+        "stage_MAE", "lower", "share", "mean distance to true progress: labelled, else by annotated stages"
     ),
     MetricColumn("stage_CCC", "higher", "mean", "concordance with true progress"),
 )
-COVERAGE_COLUMN = MetricColumn("coverage", "higher", "mean", "share of the curve's points that are known")
+COVERAGE_COLUMN = MetricColumn("coverage", "higher", "share", "share of the curve's points that are known")
+
+ESTIMATES: Mapping[str, Callable[..., Estimate]] = {
+    "rate": rate_estimate,
+    "share": share_estimate,
+    "mean": mean_estimate,
+}
+"""How a column of each kind is estimated."""
 
 T = TypeVar("T")
-
-EpisodeRow = Mapping[str, Any]
-"""One row of ``episodes`` joined with that of ``judgements``, the model string, the run folder and the truth."""
-
-EpisodeCurve = tuple[FloatArray, FloatArray]
-"""Times in seconds, and the values of one channel."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +89,12 @@ class EpisodeMetrics:
         values: Metric name to one value per episode; NaN where unknown.
         curves: Times and values of each episode's curve; empty arrays where there is none.
         notes: Sentences that belong beside the numbers: what was not used, or counted once.
-        repeated: Run folder and id of the episodes that another run holds as well, judged alike.
+        repeated: Run folder and id of the episodes that another run holds as well, judged alike, and of trials that
+            copy another one.
         revision: The OPD revision.
         verdict_rules: The rule that gave each episode's success by judge (``success/verdict.py``).
         left_out: Episodes left out because a calibration map was fitted on them.
+        scenes: Whether estimates speak of the scenes that were tried, or of scenes like them.
     """
 
     episodes: tuple[EpisodeRow, ...]
@@ -89,6 +106,7 @@ class EpisodeMetrics:
     revision: str = DEFAULT_REVISION
     verdict_rules: tuple[str | None, ...] = ()
     left_out: int = 0
+    scenes: SceneChoice = "auto"
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -115,6 +133,10 @@ class EpisodeMetrics:
             verdict_rules=tuple(self.verdict_rules[i] for i in places) if self.verdict_rules else (),
         )
 
+    def of_the_judge(self) -> EpisodeMetrics:
+        """Return the metrics for estimates of how right the judge is: they always speak of scenes like these."""
+        return replace(self, scenes="sample")
+
     def counted_once(self) -> EpisodeMetrics:
         """Return the metrics without the repeated episodes."""
         once = [(row["run"], row["episode_id"]) not in self.repeated for row in self.episodes]
@@ -140,28 +162,58 @@ class EpisodeMetrics:
         known = [found for row in self.episodes if (found := was_fitted_on(row)) is not None]
         return sum(known) if known else None
 
-    def estimate(self, name: str, chosen: np.ndarray[Any, Any]) -> Estimate:
-        """Estimate one metric over some episodes: strata are tasks, clusters are scenes.
+    def fixed_scenes(self, chosen: np.ndarray[Any, Any]) -> int:
+        """Return the number of scenes that estimates over these episodes speak of; 0 for scenes like them.
+
+        Args:
+            chosen: A boolean per episode.
+        """
+        rows = [self.episodes[i] for i in np.flatnonzero(chosen).tolist()]
+        owners = [(row["policy"], row["protocol"]) for row in rows]
+        return fixed_scenes(self.scenes, [scene_of(row) for row in rows], owners)
+
+    def estimate(
+        self, name: str, chosen: np.ndarray[Any, Any], group: np.ndarray[Any, Any] | None = None
+    ) -> Estimate:
+        """Estimate one metric over some episodes.
+
+        Strata are tasks, clusters are scenes; a few fixed scenes are strata.
 
         Args:
             name: The metric.
             chosen: A boolean per episode.
+            group: The group of episodes that these are part of: its scenes decide what the estimate speaks of.
         """
-        make = rate_estimate if self.column(name).kind == "rate" else mean_estimate
-        return self._estimate(make, self.values[name][chosen], np.flatnonzero(chosen).tolist())
+        make = ESTIMATES[self.column(name).kind]
+        fixed = self.fixed_scenes(chosen if group is None else group) > 0
+        return self._estimate(make, self.values[name][chosen], np.flatnonzero(chosen).tolist(), fixed=fixed)
 
-    def rate(self, outcomes: FloatArray, chosen: Sequence[int]) -> Estimate:
+    def rate(
+        self, outcomes: FloatArray, chosen: Sequence[int], group: Sequence[int] | None = None
+    ) -> Estimate:
         """Estimate the rate of a yes/no outcome of your own.
 
         Args:
             outcomes: 1, 0 or NaN (unknown), one per chosen episode.
             chosen: Indices of the episodes.
+            group: Indices of the group that they are part of, as in :meth:`estimate`.
         """
-        return self._estimate(rate_estimate, outcomes, chosen)
+        inside = np.isin(np.arange(len(self)), chosen if group is None else group)
+        return self._estimate(rate_estimate, outcomes, chosen, fixed=self.fixed_scenes(inside) > 0)
 
-    def _estimate(self, make: Callable[..., Estimate], values: FloatArray, chosen: Sequence[int]) -> Estimate:
+    def _estimate(
+        self, make: Callable[..., Estimate], values: FloatArray, chosen: Sequence[int], *, fixed: bool
+    ) -> Estimate:
         rows = [self.episodes[i] for i in chosen]
+        if fixed:
+            scenes = [scene_of(row) for row in rows]
+            return estimate_within_scenes(values, scenes=scenes, shares=make is share_estimate)
         return make(values, clusters=[row["pair"] for row in rows], strata=[task_of(row) for row in rows])
+
+
+def scene_of(row: EpisodeRow) -> Hashable:
+    """Return an episode's scene within its task; ``None`` where it is not stated."""
+    return None if row["pair"] is None else (task_of(row), row["pair"])
 
 
 def task_of(row: EpisodeRow) -> str:
@@ -180,13 +232,15 @@ def measure_episodes(
     keep_repeated: bool = False,
     done_at: float | None = None,
     held_out: bool = False,
+    scenes: SceneChoice = "auto",
     only: Collection[str] | None = None,
     watch: Watch[Any] = unwatched,
 ) -> EpisodeMetrics:
     """Compute every metric of every episode.
 
     An episode that stands in several runs with the same judgement under the same protocol is returned once; with
-    another judgement it is an error.
+    another judgement it is an error. Trials of one policy in one scene that are copies of one another, as
+    deterministic simulators make them, are returned once too.
 
     Args:
         runs: One run, or several (other judges, other policies).
@@ -200,6 +254,8 @@ def measure_episodes(
         done_at: Progress that ``robust`` counts as done, whatever else the run says of it; by default see
             :func:`done_rule`.
         held_out: Leave out the episodes that a calibration map of the run was fitted on.
+        scenes: What estimates speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like them;
+            ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
         only: Ids of the episodes to measure; all if not given. What is known of their tasks is from all.
         watch: Shows how far it is.
     """
@@ -209,6 +265,7 @@ def measure_episodes(
         raise OptionError(
             f"done-at is for the OPD revision 'robust', not {revision!r}. Add --revision robust"
         )
+    check_scene_choice(scenes)
     opened = [runs] if isinstance(runs, Run) else distinct_runs(runs)
     judged = deque(pair for run in opened for pair in watch(judged_rows(run, channel), "Reading", run.count))
     n_found = len(judged)
@@ -216,8 +273,12 @@ def measure_episodes(
         judged = deque(pair for pair in judged if not was_fitted_on(pair[0]))
     left_out = n_found - len(judged)
     with doing(watch, "Looking for episodes that repeat"):
-        repeats = repeated_episodes([row for row, _ in judged], [curve for _, curve in judged])
-    repeated = frozenset((row["run"], row["episode_id"]) for row in (judged[i][0] for i in repeats))
+        rows, curves = [row for row, _ in judged], [curve for _, curve in judged]
+        repeats = repeated_episodes(rows, curves)
+        copies = copied_trials(rows, curves, repeats)
+    _check_scenes(scenes, rows)
+    repeated = frozenset((rows[i]["run"], rows[i]["episode_id"]) for i in (*repeats, *copies))
+    del rows, curves  # so that no row is kept beside the one with its truth
     with doing(watch, "Reading true progress"):
         truths = progress_truths(opened, (row for row, _ in judged), labels=labels, potential=potential)
     with_truth = (
@@ -225,15 +286,16 @@ def measure_episodes(
         for row, curve in watch(_taken(judged), "Measuring episodes", len(judged))
         if only is None or row["episode_id"] in only
     )
-    robust_opd = _robust_opd(opened, channel, done_at) if revision == "robust" else None
-    metrics = measure_rows(
-        with_truth, revision=revision, success_threshold=success_threshold, opd_of=robust_opd
-    )
-    metrics = replace(metrics, repeated=repeated, left_out=left_out)
+    opd_of = robust_opd(opened, channel, done_at) if revision == "robust" else None
+    metrics = measure_rows(with_truth, revision=revision, success_threshold=success_threshold, opd_of=opd_of)
+    metrics = replace(metrics, repeated=repeated, left_out=left_out, scenes=scenes)
     metrics = metrics if keep_repeated else metrics.counted_once()
     said = _repeated_note(len(repeats)) if repeats else ""
     unknown = nothing_known_note(metrics.values, len(metrics))
-    return replace(metrics, notes=tuple(filter(None, (unknown, truths.note, said, fitted_on_note(metrics)))))
+    dropped_map = other_mode_note(opened, metrics.episodes)
+    copied = copies_note(len(copies)) if copies else ""
+    notes = (unknown, truths.note, said, copied, dropped_map, fitted_on_note(metrics))
+    return replace(metrics, notes=tuple(filter(None, notes)))
 
 
 def measure_rows(
@@ -274,99 +336,51 @@ def _taken(judged: deque[T]) -> Iterator[T]:
         yield judged.popleft()
 
 
+def _check_scenes(choice: SceneChoice, rows: Sequence[EpisodeRow]) -> None:
+    if choice == "fixed" and rows and all(row["pair"] is None for row in rows):
+        raise OptionError(
+            "Fixed scenes need episodes whose scene is known, and no episode here states its scene. "
+            "Add it to the episodes as `pair`, e.g. in a manifest; or use --scenes sample."
+        )
+
+
 def _repeated_note(n: int) -> str:
     subject = "1 episode stands" if n == 1 else f"{n} episodes stand"
     return f"{subject} in more than one of these runs with the same judgement, and count once."
 
 
 def metric_columns(revision: str) -> tuple[MetricColumn, ...]:
-    """Return every metric of an episode under an OPD revision; each is a name that ``--metrics`` takes."""
+    """Return every metric of an episode under an OPD revision; each is a name that ``--metrics`` takes.
+
+    Raises:
+        OptionError: Two metrics have a column of the same name.
+    """
     of_curves = (column for family in _families(revision) for column in family.columns)
-    return (*SUCCESS_COLUMNS, *of_curves, *STAGE_COLUMNS, COVERAGE_COLUMN)
-
-
-def curves_by_episode(table: pa.Table, channel: str) -> Iterator[tuple[str, EpisodeCurve]]:
-    """Iterate over the episodes of a ``curves`` table, which is sorted by episode: id, times, channel's values."""
-    valid = [name for name in table.column_names if name not in ("episode_id", "time_s")]
-    if channel not in valid:
-        raise UnknownNameError("channel", channel, valid, where="this run's curves")
-    if not len(table):
-        return
-    coded = table.column("episode_id").dictionary_encode().combine_chunks()
-    codes = coded.indices.to_numpy()
-    names = coded.dictionary.to_pylist()
-    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
-    times = table.column("time_s").to_numpy()
-    values = table.column(channel).to_numpy()
-    for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
-        yield names[codes[start]], (times[start:end], values[start:end])
-
-
-@dataclass(frozen=True, slots=True)
-class DoneRule:
-    """When ``robust`` counts a sample of a run's curves as done.
-
-    Attributes:
-        channel: Channel of the success probability, which decides where an episode has known values of it.
-        at: The progress that decides elsewhere.
-    """
-
-    channel: str | None
-    at: float
-
-
-def done_rule(run: Run, done_at: float | None = None) -> DoneRule:
-    """Return a run's rule: the success probability if it has one, else the progress its calibration map states.
-
-    Args:
-        run: The run.
-        done_at: Progress instead of both.
-    """
-    if done_at is not None:
-        return DoneRule(None, done_at)
-    has_channel = SUCCESS_PROBABILITY in run.channels
-    judge = run.protocol.content["judge"]
-    calibration = judge["options"].get("calibration") if isinstance(judge, Mapping) else None
-    stated = calibration.get("done_at") if isinstance(calibration, Mapping) else None
-    # A map that states 0 says that every sample is done, which separates nothing.
-    return DoneRule(SUCCESS_PROBABILITY if has_channel else None, float(stated) if stated else DONE_PROGRESS)
-
-
-def _robust_opd(
-    runs: Sequence[Run], channel: str, done_at: float | None
-) -> Callable[[EpisodeRow], CurveMetric]:
-    """Return what gives the OPD metrics of an episode, by the rule of its run."""
-    rules = {str(run.path): done_rule(run, done_at) for run in runs}
-    probabilities = {
-        (str(run.path), name): values
-        for run in runs
-        if (by := rules[str(run.path)].channel) is not None
-        for name, (_, values) in curves_by_episode(run.curves(), by)
-        if np.any(~np.isnan(values))
-    }
-
-    def opd_of(row: EpisodeRow) -> CurveMetric:
-        at = rules[row["run"]].at if channel == "progress" or done_at is not None else None
-        probability = probabilities.get((row["run"], row["episode_id"]))
-        return opd_metric("robust", success_probability=probability, done_at=at)
-
-    return opd_of
+    columns = (*SUCCESS_COLUMNS, *of_curves, *STAGE_COLUMNS, COVERAGE_COLUMN)
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(
+                f"Two metrics have a column {name!r}. Rename that of the metric you registered."
+            )
+    return columns
 
 
 def _families(revision: str) -> list[CurveMetric]:
-    return [opd_metric(revision), *(metric for name, metric in metric_registry if name != "opd")]
+    others = (m for name, m in metric_registry if metric_registry.is_builtin(name) and name != "opd")
+    return [opd_metric(revision), *others, *registered_metrics()]
 
 
 def judged_rows(run: Run, channel: str = "progress") -> Iterator[tuple[EpisodeRow, EpisodeCurve]]:
     """Iterate over a run's episodes, each with its judgement and curve."""
     curves = dict(curves_by_episode(run.curves(), channel))
     no_curve = (np.empty(0), np.empty(0))
-    modes = {found["mode"] for found in success_maps(run)}
+    maps = success_maps(run)
     shared = {"model": run.model, "run": str(run.path), "success_map": map_id(run)}
     for row, judgement in zip(table_rows(run.episodes()), table_rows(run.judgements()), strict=True):
         joined = {**row, **judgement, **shared}
         # A map holds for the mode it was fitted on; the labels may state the mode only after the judging.
-        if row["success_mode"] is not None and modes - {row["success_mode"]}:
+        if not map_holds(row, maps):
             joined["success_calibrated"] = False
         yield joined, curves.get(row["episode_id"], no_curve)
 

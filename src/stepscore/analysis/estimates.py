@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,15 @@ import numpy as np
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import SUCCESS_COLUMNS, EpisodeMetrics
+from stepscore.analysis.pooling import (
+    DURATION_COLUMN,
+    LABEL_COLUMNS,
+    PROTOCOL_KEYS,
+    baseline_note,
+    is_baseline,
+)
 from stepscore.errors import UnknownNameError
+from stepscore.metrics import MetricColumn, registered_columns
 from stepscore.types import Estimate
 
 GROUP_KEYS = ("dataset", "robot", "task", "policy", "judge", "model", "protocol")
@@ -30,7 +38,13 @@ MAIN_METRICS = (
     "STR",
     "VOC",
 )
-"""Metrics that a table for people has as columns; the others are in ``--json``, ``--csv`` and pandas."""
+"""Built-in metrics that a table for people has as columns; the others are in ``--json``, ``--csv`` and pandas."""
+
+
+def main_metrics() -> tuple[str, ...]:
+    """Return the metrics that a table for people has as columns: the main built-in ones and all registered ones."""
+    return (*MAIN_METRICS, *registered_columns(), DURATION_COLUMN.name)
+
 
 Group = Mapping[str, str | None]
 """The fields that the episodes of a group share: ``{"policy": "pi0"}``; ``None`` where unknown."""
@@ -46,6 +60,7 @@ class GroupEstimate:
         estimate: Its value with its interval.
         revision: The OPD revision it was measured in.
         calibrated: Whether the success by judge behind it is calibrated; ``None`` where it rests on none.
+        fixed_scenes: The number of fixed scenes that it speaks of; 0 where it speaks of scenes like these.
     """
 
     group: Group
@@ -53,6 +68,7 @@ class GroupEstimate:
     estimate: Estimate
     revision: str = DEFAULT_REVISION
     calibrated: bool | None = None
+    fixed_scenes: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of ``metrics --json``."""
@@ -68,9 +84,48 @@ class GroupEstimate:
             "clusters": e.clusters,
             "coverage": e.coverage,
             "method": e.method,
+            "fixed_scenes": self.fixed_scenes,
             "revision": self.revision,
             **calibrated,
         }
+
+
+def policy_metrics(metrics: EpisodeMetrics) -> EpisodeMetrics:
+    """Return what episodes say about their policies: of those that a baseline judged, labels and durations alone.
+
+    Their other metrics are unknown, their curves are empty, and a note says so. Without such episodes the metrics are
+    returned as they are.
+
+    Args:
+        metrics: From :func:`stepscore.analysis.measure_episodes`.
+    """
+    unseen = np.array([is_baseline(row) for row in metrics.episodes], dtype=bool)
+    if not unseen.any() or DURATION_COLUMN in metrics.columns:
+        return metrics
+    seconds = [row["duration_s"] for row in metrics.episodes]
+    values = {
+        name: found if name in LABEL_COLUMNS else np.where(unseen, np.nan, found)
+        for name, found in metrics.values.items()
+    }
+    values[DURATION_COLUMN.name] = np.array(
+        [np.nan if one is None else one for one in seconds], dtype=np.float64
+    )
+    none = np.empty(0), np.empty(0)
+    return replace(
+        metrics,
+        columns=(*metrics.columns, DURATION_COLUMN),
+        values=values,
+        curves=tuple(none if here else curve for curve, here in zip(metrics.curves, unseen, strict=True)),
+        notes=(baseline_note(metrics.episodes), *metrics.notes),
+        verdict_rules=tuple(
+            None if here else rule for rule, here in zip(metrics.verdict_rules, unseen, strict=False)
+        ),
+    )
+
+
+def metrics_of(metrics: EpisodeMetrics, by: Sequence[str]) -> EpisodeMetrics:
+    """Return the metrics that a table of these groups shows: by judge it is about judges, else about policies."""
+    return metrics if set(by) & set(PROTOCOL_KEYS) else policy_metrics(metrics)
 
 
 def grouped_estimates(
@@ -92,11 +147,12 @@ def grouped_estimates(
         watch: Shows how far it is.
     """
     wanted = metrics.select_columns(names)
-    known = [column for column in wanted if np.any(~np.isnan(metrics.values[column.name]))]
     rows: list[GroupEstimate] = []
     groups = list(episode_groups(metrics, by))
     for group, chosen in watch(groups, "Estimating by group", len(groups)):
+        known = known_columns(metrics, wanted, chosen)
         calibrated = metrics.success_calibrated(chosen)
+        fixed = metrics.fixed_scenes(chosen)
         rows += [
             GroupEstimate(
                 group,
@@ -104,6 +160,7 @@ def grouped_estimates(
                 metrics.estimate(c.name, chosen),
                 metrics.revision,
                 calibrated if c.name == "success_judge" else None,
+                fixed,
             )
             for c in known
         ]
@@ -116,14 +173,33 @@ def grouped_estimates(
                     GroupEstimate(
                         group,
                         f"{c.name}|{word}:{source}",
-                        metrics.estimate(c.name, chosen & subset),
+                        metrics.estimate(c.name, chosen & subset, chosen),
                         metrics.revision,
                         calibrated if source == "judge" else None,
+                        fixed,
                     )
                     for c in known
                     if c not in SUCCESS_COLUMNS
                 ]
     return rows
+
+
+def known_columns(
+    metrics: EpisodeMetrics, columns: Sequence[MetricColumn], chosen: np.ndarray[Any, Any]
+) -> list[MetricColumn]:
+    """Return the columns of which a group's table has a cell: those known of some episode, in any group.
+
+    Of a group that only baselines judged, those known in the group itself: it has no unknown value of the others, and
+    does not lower their coverage.
+    """
+    unseen = all(is_baseline(metrics.episodes[i]) for i in np.flatnonzero(chosen).tolist())
+    known = []
+    for column in columns:
+        values = metrics.values[column.name]
+        inside = values[chosen] if unseen else values
+        if np.any(~np.isnan(inside)):
+            known.append(column)
+    return known
 
 
 def check_group_keys(by: Sequence[str]) -> None:

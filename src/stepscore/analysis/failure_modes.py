@@ -14,7 +14,8 @@ import numpy as np
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
-from stepscore.analysis.estimates import GroupEstimate
+from stepscore.analysis.estimates import GroupEstimate, policy_metrics
+from stepscore.analysis.pooling import baseline_note, is_baseline
 from stepscore.metrics import (
     NO_FAILURE_MODE,
     UNKNOWN_FAILURE_MODE,
@@ -37,10 +38,12 @@ class PolicyFailureModes:
     Attributes:
         policy: Its name; ``None`` for episodes whose policy is unknown.
         failures: Number of failed episodes.
-        shares: Failure mode to its share among the failures.
+        shares: Failure mode to its share among the failures, 0 of a mode that only other policies' failures have;
+            empty where no failure has a known mode.
         stability: Similarity of these shares over its tasks, 0..1; NaN with fewer than two tasks.
         inefficient: Share of its successes that took detours.
         advice: What to look at first, for its most common failure mode; empty without a failure.
+        successes: Number of successful episodes.
     """
 
     policy: str | None
@@ -49,6 +52,7 @@ class PolicyFailureModes:
     stability: float
     inefficient: Estimate
     advice: str
+    successes: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,16 @@ class FailureModes:
         source: Where success is from, ``"label"`` or ``"judge"``.
         by_episode: One per episode, in the order of ``EpisodeMetrics.episodes``.
         policies: One per policy, unknown last.
-        z_scores: Policy to metric to z-score of its mean among failures, better upwards; NaN with fewer than
+        z_scores: Policy to metric to z-score of its mean among failures; NaN with fewer than
             three policies.
+        unseen: Why no mode is known, where the judge looked at no frame; else empty.
     """
 
     source: Literal["label", "judge"]
     by_episode: tuple[FailureMode, ...]
     policies: tuple[PolicyFailureModes, ...]
     z_scores: Mapping[str | None, Mapping[str, float]]
+    unseen: str = ""
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return rows of ``metrics --json``."""
@@ -80,7 +86,11 @@ class FailureModes:
 
 
 def failure_modes_by_policy(metrics: EpisodeMetrics, watch: Watch[Any] = unwatched) -> FailureModes:
-    """Find the failure mode of every episode, and their shares by policy; ``watch`` shows how far it is."""
+    """Find the failure mode of every episode, and their shares by policy; ``watch`` shows how far it is.
+
+    No mode is known of an episode that a baseline judged: see :func:`policy_metrics`.
+    """
+    metrics = policy_metrics(metrics)
     source: Literal["label", "judge"] = (
         "label" if np.any(~np.isnan(metrics.values["success_label"])) else "judge"
     )
@@ -95,23 +105,28 @@ def failure_modes_by_policy(metrics: EpisodeMetrics, watch: Watch[Any] = unwatch
     for i, row in enumerate(metrics.episodes):
         members[row["policy"]].append(i)
     order = sorted(members, key=lambda policy: (policy is None, policy or ""))
+    # Of all policies: a mode that only the others' failures have is a share of 0, not an unknown one.
+    names = list(summarize_failure_modes({"": [modes[i].name for i in np.flatnonzero(success == 0)]}).shares)
     policies = tuple(
-        _policy(policy, members[policy], modes, success, metrics)
+        _policy(policy, members[policy], names, modes, success, metrics)
         for policy in watch(order, "Failure modes by policy", len(order))
     )
     failed_means = {p: _failed_means(members[p], success, metrics) for p in order}
     scores = policy_z_scores({str(p): means for p, means in failed_means.items()})
-    return FailureModes(source, modes, policies, {p: scores[str(p)] for p in order})
+    unseen = baseline_note(metrics.episodes) if all(map(is_baseline, metrics.episodes)) else ""
+    return FailureModes(source, modes, policies, {p: scores[str(p)] for p in order}, unseen)
 
 
 def _policy(
     policy: str | None,
     members: list[int],
+    names: list[str],
     modes: tuple[FailureMode, ...],
     success: np.ndarray[Any, Any],
     metrics: EpisodeMetrics,
 ) -> PolicyFailureModes:
     failed = [i for i in members if success[i] == 0]
+    succeeded = [i for i in members if success[i] == 1]
     by_task: dict[str, list[str]] = defaultdict(list)
     for i in failed:
         by_task[task_of(metrics.episodes[i])].append(modes[i].name)
@@ -124,18 +139,21 @@ def _policy(
     return PolicyFailureModes(
         policy,
         len(failed),
-        {name: _share(name, failed, modes, metrics) for name in summary.shares},
+        {name: _share(name, failed, modes, metrics, members) for name in names if summary.episodes},
         summary.stability,
-        _share("inefficient success", [i for i in members if success[i] == 1], modes, metrics),
+        _share("inefficient success", succeeded, modes, metrics, members),
         failure_mode_advice(common if summary.episodes else UNKNOWN_FAILURE_MODE) if failed else "",
+        len(succeeded),
     )
 
 
-def _share(name: str, chosen: list[int], modes: tuple[FailureMode, ...], metrics: EpisodeMetrics) -> Estimate:
+def _share(
+    name: str, chosen: list[int], modes: tuple[FailureMode, ...], metrics: EpisodeMetrics, members: list[int]
+) -> Estimate:
     known = [
         np.nan if modes[i].name == UNKNOWN_FAILURE_MODE else float(modes[i].name == name) for i in chosen
     ]
-    return metrics.rate(np.array(known), chosen)
+    return metrics.rate(np.array(known), chosen, members)
 
 
 def _failed_means(

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore.analysis.episode_metrics import EpisodeRow, curves_by_episode, task_of
+from stepscore.analysis.episode_metrics import task_of
+from stepscore.analysis.table_rows import EpisodeRow, curves_by_episode
 from stepscore.analysis.truth import ProgressTruths, progress_truths
 from stepscore.errors import OptionError
 from stepscore.runs import Run

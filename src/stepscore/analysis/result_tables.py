@@ -12,19 +12,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._lazy import import_extra
 from stepscore._tables import PrintedTable, group_name, html_table, latex_table, markdown_table
 from stepscore._watching import Watch, unwatched
-from stepscore.analysis.comparison import COMPARED_METRICS, GroupComparison, compare_groups
+from stepscore.analysis.comparison import GroupComparison, compare_groups, compared_metrics
 from stepscore.analysis.episode_metrics import measure_episodes
 from stepscore.analysis.estimates import (
-    MAIN_METRICS,
     GroupEstimate,
     check_group_keys,
     grouped_estimates,
+    main_metrics,
+    metrics_of,
 )
-from stepscore.analysis.pooling import add_protocol_keys, check_unmixed, distinct_runs
+from stepscore.analysis.pooling import (
+    add_protocol_keys,
+    check_unmixed,
+    distinct_runs,
+)
 from stepscore.analysis.printed import comparison_tables, metric_table
 from stepscore.analysis.subgoals import subgoal_tables
 from stepscore.runs import Run, open_run
@@ -109,7 +114,8 @@ class EstimateTable(ResultTable[GroupEstimate]):
 
     def printed(self) -> list[PrintedTable]:
         """Return the table of ``stepscore metrics``: a row per group, a column per main metric."""
-        main = [row for row in self._rows if row.metric in MAIN_METRICS]
+        shown = main_metrics()
+        main = [row for row in self._rows if row.metric in shown]
         revision = next((row.revision for row in self._rows), DEFAULT_REVISION)
         note = "Percent with 95 % intervals; n = episodes, in a cell those known."
         if len(self) > len(main):
@@ -148,12 +154,15 @@ def measure(
     potential: str | None = None,
     done_at: float | None = None,
     held_out: bool = False,
+    scenes: SceneChoice = "auto",
 ) -> EstimateTable:
     """Estimate the metrics of runs by group: the rows of ``stepscore metrics RUN --json``.
 
     Every metric comes for all episodes of a group, then among its successes and failures
     (``PPL|failure:label``); subgoals follow by task (``reached:grasp:judge``). An episode that several runs hold with
-    the same judgement counts once. Several judges or protocols are never averaged: groups are by judge too.
+    the same judgement counts once. Several judges or protocols are never averaged: groups are by judge too. Of what a
+    baseline judged (``linear-time``, ``constant``, ``random-monotone``) only success by label and duration are given,
+    unless ``by`` names the judge.
 
     Args:
         runs: A run, a run folder, or several (other judges, other policies).
@@ -165,6 +174,8 @@ def measure(
         potential: Name of the progress labels that are the truth, where there are several.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         held_out: Leave out the episodes that a calibration map of the runs was fitted on.
+        scenes: What intervals and tests speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like
+            them; ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
     """
     opened = _open(runs)
     episodes = measure_episodes(
@@ -175,11 +186,13 @@ def measure(
         potential=potential,
         done_at=done_at,
         held_out=held_out,
+        scenes=scenes,
     )
+    episodes = metrics_of(episodes, [by] if isinstance(by, str) else by)
     keys = add_protocol_keys(episodes.episodes, [by] if isinstance(by, str) else by)
     rows = grouped_estimates(episodes, keys, names=metrics)
     if metrics is None:
-        tables = subgoal_tables(opened, keys, left_out=episodes.repeated)
+        tables = subgoal_tables(opened, keys, left_out=episodes.repeated, scenes=scenes)
         rows += [replace(row, revision=revision) for table in tables for row in table.estimates()]
     return EstimateTable(rows)
 
@@ -192,30 +205,34 @@ def compare(
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
     held_out: bool = False,
+    scenes: SceneChoice = "auto",
     watch: Watch[Any] = unwatched,
 ) -> ComparisonTable:
     """Compare groups of runs pairwise: the rows of ``stepscore compare RUN --json``.
 
-    Policies that met the same scenes are paired on task and scene, two judges on the episode; p-values are
-    corrected over all rows. An episode that several runs hold with the same judgement counts once. A group that would
-    average several judges or protocols is an error.
+    Policies that met the same scenes are paired on task and scene, or compared within a few fixed scenes; two judges
+    are paired on the episode. p-values are corrected over all rows. An episode that several runs hold with the same
+    judgement counts once. A group that would average several judges or protocols is an error. Between policies that a
+    baseline judged, only success by label is compared; a comparison by judge has all of its numbers.
 
     Args:
         runs: A run, a run folder, or several that share their episodes.
         by: What to compare: ``policy``, ``task``, ``judge`` ..., as in :func:`measure`.
-        metrics: Only these; by default success, MC50, MC100, MP, PPL, CRA, STR and VOC.
+        metrics: Only these; by default success, MC50, MC100, MP, PPL, CRA, STR, VOC and all registered metrics.
         revision: The OPD revision.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
         held_out: Leave out the episodes that a calibration map of the runs was fitted on.
+        scenes: What intervals and tests speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like
+            them; ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
         watch: Shows how far it is, as a function of items, a title and their number that returns the items.
     """
     episodes = measure_episodes(
-        _open(runs, watch), revision=revision, done_at=done_at, held_out=held_out, watch=watch
+        _open(runs, watch), revision=revision, done_at=done_at, held_out=held_out, scenes=scenes, watch=watch
     )
-    known = {column.name for column in episodes.columns}
-    names = metrics or [name for name in COMPARED_METRICS if name in known]
     keys = [by] if isinstance(by, str) else by
     check_group_keys(keys)
+    episodes = metrics_of(episodes, keys)
+    names = metrics or compared_metrics(episodes)
     notes = [*episodes.notes, check_unmixed(episodes.episodes, keys)]
     compared = compare_groups(episodes, keys, names=names, watch=watch)
     return ComparisonTable(compared, tuple(note for note in notes if note))

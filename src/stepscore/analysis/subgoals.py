@@ -12,11 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stepscore._defaults import SceneChoice
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis.estimates import GROUP_KEYS, Group, GroupEstimate
+from stepscore.analysis.pooling import fixed_scenes
 from stepscore.analysis.table_rows import table_rows
 from stepscore.metrics import conditional_success_indicator, first_failed_subgoal, order_violation_indicator
-from stepscore.metrics.stats import rate_estimate
+from stepscore.metrics.stats import estimate_within_scenes, rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
@@ -37,6 +39,7 @@ class SubgoalTable:
         given_previous: The same among episodes that reached the one before.
         fails_first: Share of episodes whose first failure it is.
         violations: Share of episodes that reached a later subgoal without an earlier one.
+        fixed_scenes: The number of fixed scenes that the rates speak of; 0 where they speak of scenes like these.
     """
 
     group: Group
@@ -47,10 +50,13 @@ class SubgoalTable:
     given_previous: tuple[Estimate, ...]
     fails_first: tuple[Estimate, ...]
     violations: Estimate
+    fixed_scenes: int = 0
 
     def estimates(self) -> list[GroupEstimate]:
         """Return every Estimate of the table, by group and metric name."""
-        rows = [GroupEstimate(self.group, f"subgoals out of order:{self.source}", self.violations)]
+        fixed = self.fixed_scenes
+        violations = f"subgoals out of order:{self.source}"
+        rows = [GroupEstimate(self.group, violations, self.violations, fixed_scenes=fixed)]
         columns = (
             ("reached", self.reached),
             ("reached given previous", self.given_previous),
@@ -58,7 +64,8 @@ class SubgoalTable:
         )
         for word, estimates in columns:
             for name, estimate in zip(self.names, estimates, strict=True):
-                rows.append(GroupEstimate(self.group, f"{word}:{name}:{self.source}", estimate))
+                metric = f"{word}:{name}:{self.source}"
+                rows.append(GroupEstimate(self.group, metric, estimate, fixed_scenes=fixed))
         return rows
 
 
@@ -67,6 +74,7 @@ def subgoal_tables(
     by: Sequence[str] = ("policy",),
     *,
     left_out: Collection[tuple[str, str]] = (),
+    scenes: SceneChoice = "auto",
     watch: Watch[Any] = unwatched,
 ) -> list[SubgoalTable]:
     """Return one table per task, group and source of verdicts; none where no verdict or label is known.
@@ -75,6 +83,7 @@ def subgoal_tables(
         runs: One run or several.
         by: What makes a group, besides the task; see :func:`stepscore.measure`.
         left_out: Run folder and id of episodes that do not count, as those of ``EpisodeMetrics.repeated``.
+        scenes: What rates speak of; see :func:`stepscore.analysis.measure_episodes`.
         watch: Shows how far it is.
     """
     keys = tuple(dict.fromkeys(("task", *by)))
@@ -89,7 +98,7 @@ def subgoal_tables(
     found = sorted(rows.items(), key=lambda item: repr(item[0]))
     for (group, names, source), members in watch(found, "Estimating subgoals", len(found)):
         if any(np.any(~np.isnan(row)) for _, row in members):
-            tables.append(_table(dict(zip(keys, group, strict=True)), source, names, members))
+            tables.append(_table(dict(zip(keys, group, strict=True)), source, names, members, scenes))
     return tables
 
 
@@ -98,11 +107,16 @@ def _table(
     source: VerdictSource,
     names: tuple[str, ...],
     members: Sequence[tuple[Mapping[str, Any], FloatArray]],
+    choice: SceneChoice,
 ) -> SubgoalTable:
     matrix = np.array([row for _, row in members])
+    scenes = [episode["pair"] for episode, _ in members]
+    fixed = fixed_scenes(choice, scenes, [(episode["policy"], episode["protocol"]) for episode, _ in members])
 
     def rate(values: FloatArray) -> Estimate:
-        return rate_estimate(values, clusters=[episode["pair"] for episode, _ in members])
+        return (
+            estimate_within_scenes(values, scenes=scenes) if fixed else rate_estimate(values, clusters=scenes)
+        )
 
     first = first_failed_subgoal(matrix)
     every = range(len(names))
@@ -115,6 +129,7 @@ def _table(
         given_previous=tuple(rate(conditional_success_indicator(matrix, k)) for k in every),
         fails_first=tuple(rate(np.where(np.isnan(first), np.nan, first == k)) for k in every),
         violations=rate(order_violation_indicator(matrix)),
+        fixed_scenes=fixed,
     )
 
 

@@ -3,20 +3,22 @@
 :func:`audit` probes a judge on episodes of one's own; ``stepscore audit`` is the command.
 """
 
-from stepscore.audit.audit import AuditOptions, audit, audit_shard, probe_result
+from stepscore.audit.audit import AuditOptions, audit, audit_shard
+from stepscore.audit.effects import effect_estimate, probe_result
 from stepscore.audit.judged import Judged, judged_episodes
-from stepscore.audit.plan import AuditPlan, make_plan
 from stepscore.audit.planned_runs import TRIVIAL_JUDGES
-from stepscore.audit.probe import MIN_EPISODES, Bound, Case, Context, Outcome, Probe
+from stepscore.audit.planning import AuditPlan, Shortfall, make_plan, scene_of
+from stepscore.audit.probe import MIN_SCENES, Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import PROBES, choose_probes
+from stepscore.audit.recorded import warnings_of
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
 from stepscore.audit.stored import StoredAudit, is_audit, read_audit
-from stepscore.audit.tables import audit_tables, headline_sentences
+from stepscore.audit.tables import audit_tables, headline_sentences, shortfall_sentences
 from stepscore.audit.texts import read_texts
 
 __all__ = [
     "HEADLINE",
-    "MIN_EPISODES",
+    "MIN_SCENES",
     "PROBES",
     "TRIVIAL_JUDGES",
     "Audit",
@@ -29,11 +31,13 @@ __all__ = [
     "Outcome",
     "Probe",
     "ProbeResult",
+    "Shortfall",
     "StoredAudit",
     "audit",
     "audit_shard",
     "audit_tables",
     "choose_probes",
+    "effect_estimate",
     "headline_sentences",
     "is_audit",
     "judged_episodes",
@@ -41,4 +45,7 @@ __all__ = [
     "probe_result",
     "read_audit",
     "read_texts",
+    "scene_of",
+    "shortfall_sentences",
+    "warnings_of",
 ]

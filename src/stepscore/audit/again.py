@@ -19,6 +19,9 @@ from stepscore.types import Judgement
 SAMPLING_OPTIONS = ("fps", "prefixes", "points", "frames")
 """Options of judges that say how densely a video is sampled; the first that a judge has is changed."""
 
+AGAIN_COST = 3.0
+"""What it costs to ask again about an episode, once with twice the frames."""
+
 
 @dataclass(frozen=True)
 class RepeatedJudge:
@@ -79,3 +82,12 @@ def resampled(judge: Judge) -> tuple[Judge, str]:
             except StepScoreError as error:
                 raise OptionError(f"{name}={value * 2:g} cannot be tried: {error}") from error
     raise OptionError(f"Judge {judge.name!r} has no option of sampling ({', '.join(SAMPLING_OPTIONS)}).")
+
+
+def again_cost(judge: Judge) -> float:
+    """Return what it costs to ask a judge again about an episode, and more densely if it can be."""
+    try:
+        resampled(judge)
+    except StepScoreError:
+        return 1.0
+    return AGAIN_COST

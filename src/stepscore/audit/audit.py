@@ -18,7 +18,6 @@ folder                 what is in it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,10 +27,10 @@ import numpy as np
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeAgreement, agreement_with_baselines
-from stepscore.audit.again import resampled
+from stepscore.audit.again import again_cost, resampled
+from stepscore.audit.effects import case_result, policy_result, probe_result
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
 from stepscore.audit.judged import Judged, judged_episodes
-from stepscore.audit.plan import AuditPlan, make_plan
 from stepscore.audit.planned_runs import (
     TRIVIAL,
     PlannedRun,
@@ -41,20 +40,18 @@ from stepscore.audit.planned_runs import (
     shards_of,
     trivial_judges,
 )
-from stepscore.audit.probe import Bound, Case, Context, Outcome, Probe
+from stepscore.audit.planning import AuditPlan, make_plan
+from stepscore.audit.probe import Bound, Case, Context, Probe
 from stepscore.audit.probes import choose_probes
 from stepscore.audit.probes.time import distance
-from stepscore.audit.results import Audit, ProbeResult, WorstCase
+from stepscore.audit.recorded import recorded_results
+from stepscore.audit.results import Audit, ProbeResult
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import StepScoreError
 from stepscore.judges import Judge
-from stepscore.metrics.stats import mean_estimate, rate_estimate
 from stepscore.runs import CallOptions, Cut, Engine, FinishedEpisode, Run, Shard, cut, score
-from stepscore.types import Estimate, FloatArray
 
 AGAIN_BOUND, DENSER_BOUND = Bound(0.05, "below"), Bound(0.15, "below")
-WORST_EPISODES = 6
-"""Episodes that the result of a probe names, at most, where it is not passed."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +89,7 @@ def audit(
     out: str | Path,
     options: AuditOptions | None = None,
     *,
+    on_plan: Callable[[AuditPlan], None] | None = None,
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
     watch: Watch[Any] = unwatched,
@@ -105,6 +103,7 @@ def audit(
         judge: The judge.
         out: The audit's folder; an existing one is gone on with.
         options: Probes, subsets, seed.
+        on_plan: Called with the plan before anything is judged.
         on_start: Called before each run with its name and number of episodes.
         on_done: Called after each judged episode.
         watch: Shows how far it is before, between and after the runs.
@@ -114,13 +113,17 @@ def audit(
     """
     options, folder = options or AuditOptions(), Path(out)
     cache = FrameCache()
-    probes, plan, planned = _prepare(episodes, judge, options, cache, watch)
+    probes, plan, planned = _prepare(episodes, judge, options, cache, on_plan, watch)
     shards = shards_of(folder)
     if shards is not None:
         check_finished(folder, list(planned.values()), shards)
     runner = _Runner(folder, options, planned, on_start, on_done, shards is not None, watch)
     results = runner.results(plan, probes, "judge")
     results += runner.asked_again(judge)
+    agreement = _agreement(runner.runs["judge"], plan, watch)
+    found = () if agreement is None else map(policy_result, agreement.policies)
+    results += [one for one in found if one is not None]
+    results += recorded_results(runner.runs["judge"], plan, agreement)
     trivial: list[ProbeResult] = []
     for name in planned:
         if name.startswith(TRIVIAL):
@@ -135,7 +138,7 @@ def audit(
         full=options.full,
         runs=runner.runs,
         decoded=cache.decoded,
-        agreement=_agreement(runner.runs["judge"], plan, watch),
+        agreement=agreement,
     )
 
 
@@ -146,6 +149,7 @@ def audit_shard(
     shard: Shard,
     options: AuditOptions | None = None,
     *,
+    on_plan: Callable[[AuditPlan], None] | None = None,
     on_part: Callable[[str, Cut], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> None:
@@ -157,11 +161,12 @@ def audit_shard(
         out: The audit's folder, which all shards share.
         shard: The shard, which has its share of the budget.
         options: Probes, subsets, seed; the same for every shard.
+        on_plan: Called with the plan before anything is judged.
         on_part: Called before each run with its name and the part of it that is judged.
         on_done: Called after each judged episode.
     """
     options, folder = options or AuditOptions(), Path(out)
-    _, _, planned = _prepare(episodes, judge, options, FrameCache())
+    _, _, planned = _prepare(episodes, judge, options, FrameCache(), on_plan)
     for run in planned.values():
         if on_part is not None:
             on_part(run.name, cut(run.episodes, shard, run.judge.models))
@@ -173,6 +178,7 @@ def _prepare(
     judge: Judge,
     options: AuditOptions,
     cache: FrameCache,
+    on_plan: Callable[[AuditPlan], None] | None,
     watch: Watch[Any] = unwatched,
 ) -> tuple[tuple[Probe, ...], AuditPlan, dict[str, PlannedRun]]:
     """Return the probes, the plan and the runs of an audit, by options, seed and episodes alone."""
@@ -184,10 +190,16 @@ def _prepare(
     context = Context(
         recorded, dict(options.counterfactuals or {}), dict(options.paraphrases or {}), options.seed
     )
-    plan = make_plan(recorded, probes, context, full=options.full, watch=watch)
+    again = (
+        again_cost(judge) if probes == choose_probes() else 0.0
+    )  # no probe by name is meant by asking again
+    plan = make_plan(
+        recorded, probes, context, full=options.full, causal=is_causal(judge), again_cost=again, watch=watch
+    )
+    if on_plan is not None:
+        on_plan(plan)
     others = trivial_judges(judge, recorded) if options.trivial else []
-    again = probes == choose_probes()  # no probe by name is meant by these
-    return probes, plan, planned_runs(plan, probes, judge, others, again=again, full=options.full)
+    return probes, plan, planned_runs(plan, probes, judge, others)
 
 
 def _score(
@@ -268,20 +280,8 @@ class _Runner:
         other = judged_episodes(self._run(name))
         cases = [Case(e, e, main[e.id], other[e.id]) for e in episodes if e.id in main and e.id in other]
         effects = np.array([distance(case) for case in cases], dtype=np.float64)
-        estimate = _estimate(effects, [case.episode for case in cases], rate=False)
-        outcome = bound.decide(estimate)
-        return ProbeResult(
-            name,
-            "again",
-            self.planned[name].judge.name,
-            estimate,
-            outcome,
-            bound,
-            expectation,
-            DISTANCE_NAME,
-            len(episodes),
-            worst=_worst(cases, effects, bound, outcome),
-        )
+        found = case_result(name, "again", self.planned[name].judge.name, cases, effects, bound)
+        return replace(found, expectation=expectation, effect_name=DISTANCE_NAME, eligible=len(episodes))
 
     def _run(self, name: str) -> Run:
         """Judge one of the runs, or merge its shards."""
@@ -298,75 +298,3 @@ class _Runner:
 AGAIN_EXPECTED = "asked once more, it answers the same"
 DENSER_EXPECTED = "sampled twice as densely, the curve is the same"
 DISTANCE_NAME = "distance of the curves"
-
-
-def probe_result(
-    probe: Probe, judge: str, plan: AuditPlan, judged: Mapping[str, Judged], *, causal: bool = False
-) -> ProbeResult:
-    """Return what one probe showed.
-
-    Args:
-        probe: The probe.
-        judge: The judge's name.
-        plan: Which episodes it takes.
-        judged: The judge's answers, by id of recorded and changed episodes.
-        causal: Whether answers on truncated videos are read off the curve.
-    """
-    if probe.name in plan.not_applicable:
-        why = plan.not_applicable[probe.name]
-        return ProbeResult.missing(probe.name, probe.family, judge, probe.bound, probe.expectation, why)
-    by_id = {episode.id: episode for episode in plan.episodes}
-    cases = []
-    for each in plan.probed:
-        if each.probe != probe.name:
-            continue
-        plain = judged.get(each.episode, Judged())
-        if causal and probe.truncates:
-            ends = float(each.changed.view(each.changed.main_view).timestamps()[-1])
-            probed = plain.up_to(ends)
-        else:
-            probed = judged.get(each.changed.id, Judged())
-        cases.append(Case(by_id[each.episode], each.changed, plain, probed))
-    effects = np.array([probe.effect(case) for case in cases], dtype=np.float64)
-    estimate = _estimate(effects, [case.episode for case in cases], rate=probe.rate)
-    outcome = probe.bound.decide(estimate)
-    return ProbeResult(
-        probe.name,
-        probe.family,
-        judge,
-        estimate,
-        outcome,
-        probe.bound,
-        probe.expectation,
-        probe.effect_name,
-        plan.eligible[probe.name],
-        worst=_worst(cases, effects, probe.bound, outcome),
-    )
-
-
-def _worst(
-    cases: Sequence[Case], effects: FloatArray, bound: Bound, outcome: Outcome
-) -> tuple[WorstCase, ...]:
-    """Return the episodes furthest on the wrong side of the bound, where a probe is not passed."""
-    if outcome not in ("fail", "warn"):
-        return ()
-    badness = effects - bound.limit if bound.good == "below" else bound.limit - effects
-    order = np.argsort(-badness, kind="stable")  # unknown ones are last
-    return tuple(
-        WorstCase(cases[i].episode.id, cases[i].changed.id, float(effects[i]))
-        for i in order[:WORST_EPISODES]
-        if badness[i] > 0
-    )
-
-
-def _estimate(effects: FloatArray, episodes: Sequence[Episode], *, rate: bool) -> Estimate:
-    make = rate_estimate if rate else mean_estimate
-    estimate = make(
-        effects,
-        clusters=[episode.pair for episode in episodes],
-        strata=[episode.task or episode.instruction for episode in episodes],
-    )
-    if not rate and estimate.n and not np.any(np.nan_to_num(effects)):
-        # Effects of 0 are no rate of 0: a level curve gains nothing, however many episodes there are.
-        estimate = replace(estimate, lo=math.nan, hi=math.nan, method="no variation")
-    return estimate

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stepscore._reading import shown
 from stepscore.audit.again import repeated, resampled
-from stepscore.audit.plan import AuditPlan, again_count
+from stepscore.audit.planning import AuditPlan
 from stepscore.audit.probe import Probe
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError, UnfinishedShardsError
@@ -58,9 +58,6 @@ def planned_runs(
     probes: Sequence[Probe],
     judge: Judge,
     trivial: Sequence[Judge],
-    *,
-    again: bool,
-    full: bool,
 ) -> dict[str, PlannedRun]:
     """Return the runs of an audit by name, in their order.
 
@@ -69,12 +66,10 @@ def planned_runs(
         probes: The probes.
         judge: The judge that is audited.
         trivial: The judges beside it.
-        again: Whether the judge is asked again, if it asks a model.
-        full: Whether it is asked again about every episode.
     """
     runs = [_probed(plan, probes, judge, "judge")]
-    if again and judge.models:
-        some = list(plan.episodes if full else plan.episodes[: again_count(len(plan.episodes))])
+    if plan.again:
+        some = list(plan.again)
         runs.append(PlannedRun("again", repeated(judge), some))
         with suppress(StepScoreError):  # the audit's result says why
             runs.append(PlannedRun("denser", resampled(judge)[0], some))

@@ -8,9 +8,11 @@ outcome    when
 =========  =======================================================================
 pass       the interval lies wholly on the good side of the bound
 fail       it lies wholly beyond it
-warn       it holds the bound: this sample does not decide
-undecided  fewer than :data:`MIN_EPISODES` episodes have a known effect, or no interval
+warn       the bound lies in the interval: this sample does not decide
+undecided  fewer than :data:`MIN_SCENES` scenes have a known effect
 =========  =======================================================================
+
+An episode without a scene is a scene of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import NormalDist
 from typing import Literal
 
 from stepscore.audit.judged import Judged
@@ -27,8 +30,11 @@ from stepscore.types import Estimate
 
 Outcome = Literal["pass", "warn", "fail", "undecided"]
 Family = Literal["no motion", "time", "instruction", "camera", "image", "again"]
-MIN_EPISODES = 8
-"""Fewest episodes with a known effect from which a probe decides."""
+MIN_SCENES = 8
+"""Fewest scenes with a known effect from which a probe decides, whatever it shows."""
+
+LEVEL = 0.95
+"""Nominal coverage of the intervals."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class Bound:
         Where all effects are equal there is no interval, and their value decides: that is how a clock or a constant
         answers.
         """
-        if estimate.n < MIN_EPISODES:
+        if estimate.clusters < MIN_SCENES:
             return "undecided"
         lo, hi = estimate.lo, estimate.hi
         if math.isnan(lo) or math.isnan(hi):
@@ -119,7 +125,7 @@ class Probe:
         effect_name: What the effect is, in words.
         successes: Whether only episodes that succeed are probed: on others the right answer is not known.
         headline: Whether it is one of the first that people look at; these get their episodes first.
-        rate: Whether the effect is 0 or 1 for each episode.
+        rate: Whether the effect of each episode is an answer: 0, 1, or one half for a tie.
         truncates: Whether it only ends the video earlier. A judge that never looks ahead (``causal``) is not asked
             again: its curve up to there is its answer.
         length: How many times as long as the recorded video the changed one is, and as expensive to judge.
@@ -137,3 +143,16 @@ class Probe:
     rate: bool = False
     truncates: bool = False
     length: float = 1.0
+
+    @property
+    def scenes_to_pass(self) -> int:
+        """Fewest scenes on which a judge that answers right on all of them passes.
+
+        On a scale these are :data:`MIN_SCENES`. A share must be held apart from its bound: Wilson's interval of ``n``
+        right answers ends at ``z^2 / (n + z^2)`` from them.
+        """
+        if not self.rate:
+            return MIN_SCENES
+        room = self.bound.limit if self.bound.good == "below" else 1.0 - self.bound.limit
+        z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+        return max(MIN_SCENES, math.ceil(z**2 * (1 - room) / room))

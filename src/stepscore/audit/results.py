@@ -15,21 +15,23 @@ from stepscore import __version__
 from stepscore._files import write_json
 from stepscore.analysis import JudgeAgreement
 from stepscore.analysis.printed import judge_records
-from stepscore.analysis.validation import Measured, Validation
-from stepscore.audit.plan import AuditPlan
+from stepscore.analysis.validation import Measured, Validation, find_validation
+from stepscore.audit.planning import AuditPlan
 from stepscore.audit.probe import Bound, Outcome
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
 
 FORMAT = 1
 HEADLINE: Mapping[str, str] = {
+    "answered": "episodes answered",
+    "agreement": "agreement with labels",
     "beyond-length": "progress beyond length",
     "other-task": "grounding",
     "round-trip": "return",
     "still-success": "false positives on still videos",
     "blank-success": "false positives on black videos",
 }
-"""The probes that people look at first, and what their effect is called."""
+"""What people look at first: of the episodes as recorded, then probes; and what each effect is called."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class Audit:
         runs: Run folders, by name.
         created: When.
         agreement: With the labels of the episodes as recorded; ``None`` where there are none.
+        audited_cameras: Cameras of the record that is known of this protocol; empty without a record.
     """
 
     judge: str
@@ -145,6 +148,7 @@ class Audit:
     runs: Mapping[str, Path] = field(default_factory=dict)
     created: str = ""
     agreement: JudgeAgreement | None = None
+    audited_cameras: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -162,7 +166,7 @@ class Audit:
         agreement: JudgeAgreement | None = None,
     ) -> Audit:
         """Return the result of the judge's run under a plan."""
-        episodes = plan.episodes
+        episodes, record = plan.episodes, find_validation(run)
         return cls(
             judge=run.judge,
             model=run.model,
@@ -181,6 +185,7 @@ class Audit:
             runs={name: one.path for name, one in runs.items()},
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             agreement=agreement,
+            audited_cameras=() if record is None else record.cameras,
         )
 
     def result(self, probe: str, judge: str | None = None) -> ProbeResult | None:
@@ -206,6 +211,7 @@ class Audit:
             "episodes": self.episodes,
             "tasks": list(self.tasks),
             "cameras": list(self.cameras),
+            "audited_cameras": list(self.audited_cameras),
             "labelled": self.labelled,
             "seed": self.seed,
             "full": self.full,

@@ -118,6 +118,7 @@ class _Audit(_Model):
     episodes: Count
     tasks: Annotated[list[Text], Field(max_length=10_000)]
     cameras: Annotated[list[Text], Field(max_length=1000)]
+    audited_cameras: Annotated[list[Text], Field(max_length=1000)] = []
     labelled: bool
     seed: int
     full: bool
@@ -169,6 +170,7 @@ def read_audit(folder: Path) -> StoredAudit:
         trivial=tuple(one.result() for one in read.trivial),
         runs={name: folder / name for name in read.runs},
         created=read.created,
+        audited_cameras=tuple(read.audited_cameras),
     )
     found = read.agreement or _Agreement(rows=[])
     return StoredAudit(

@@ -7,14 +7,24 @@ from collections.abc import Sequence
 
 from stepscore._tables import UNKNOWN, Cell, Column, PrintedTable, TableRow, count_cell, text_cell
 from stepscore.analysis.printed import agreement_tables
+from stepscore.audit.planning import AuditPlan, Shortfall
+from stepscore.audit.probe import MIN_SCENES
+from stepscore.audit.recorded import warnings_of
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
 
 SHORT = {"linear-time": "clock", "image-difference": "images", "similarity": "goal"}
 """Names of trivial judges that fit a terminal."""
 
+MOST_NAMED = 8
+"""Probes that a sentence names, at most."""
+
 OUTCOMES = (
-    "pass: the 95 % interval lies on the good side of the bound; fail: beyond it; warn: it holds the bound; "
-    "undecided: fewer than 8 episodes, or no interval."
+    "pass: the 95 % interval lies on the good side of the bound; fail: beyond it; warn: the bound lies in it; "
+    f"undecided: fewer than {MIN_SCENES} scenes with a known effect."
+)
+POLICIES = (
+    "policies-success, policies-progress: fail if the judge favours a policy beyond chance; pass if all differences "
+    "of its errors are within 0.1."
 )
 
 
@@ -22,6 +32,37 @@ def audit_tables(audit: Audit) -> list[PrintedTable]:
     """Return the headline beside the trivial judges, every probe of the judge, and its agreement with labels."""
     agreement = [] if audit.agreement is None else agreement_tables(audit.agreement)
     return [_headline(audit), _probes(audit), *agreement]
+
+
+def shortfall_sentences(plan: AuditPlan) -> list[str]:
+    """Return which probes cannot pass on the scenes they take, however good the judge is, and what would help."""
+    sentences = []
+    for needed in sorted({one.needed for one in plan.shortfalls}):
+        short = [one for one in plan.shortfalls if one.needed == needed]
+        left = [one for one in short if one.available >= needed]
+        if left:
+            sentences.append(
+                f"The budget leaves too few scenes for {_named(left)}: at least {needed} are needed to decide. "
+                "--full takes every episode."
+            )
+        few = [one for one in short if one.available < needed]
+        if few:
+            sentences.append(
+                f"These episodes are too few for a judge to pass {_named(few)}: at least {needed} scenes are needed, "
+                f"there are {_range([one.available for one in few])}."
+            )
+    return sentences
+
+
+def _named(shortfalls: Sequence[Shortfall]) -> str:
+    names = [one.probe for one in shortfalls]
+    more = len(names) - MOST_NAMED
+    *others, last = names if more <= 0 else [*names[:MOST_NAMED], f"{more} more probes"]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"{min(counts)}" if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
 
 
 def headline_sentences(audit: Audit) -> list[str]:
@@ -79,7 +120,9 @@ def _headline(audit: Audit) -> PrintedTable:
         Column("good"),
         *(Column(SHORT.get(judge, judge)) for judge in judges),
     )
-    return PrintedTable("Headline", columns, tuple(rows), ("Mean effect with its 95 % interval.",))
+    # Above the first table: below it would be a footnote.
+    title = "\n".join([*warnings_of(audit), "Headline"])
+    return PrintedTable(title, columns, tuple(rows), ("Mean effect with its 95 % interval.",))
 
 
 def _probes(audit: Audit) -> PrintedTable:
@@ -106,7 +149,9 @@ def _probes(audit: Audit) -> PrintedTable:
         Column("n"),
         *(Column(SHORT.get(judge, judge), left=True) for judge in judges),
     )
-    return PrintedTable(f"Probes of {audit.judge}", columns, tuple(rows), (OUTCOMES, *_notes(audit)))
+    policies = [POLICIES] if any(result.family == "labels" for result in audit.results) else []
+    notes = (OUTCOMES, *policies, *_notes(audit))
+    return PrintedTable(f"Probes of {audit.judge}", columns, tuple(rows), notes)
 
 
 def _trivial(audit: Audit) -> list[str]:
@@ -119,9 +164,15 @@ def _short_outcome(result: ProbeResult) -> str:
 
 def _notes(audit: Audit) -> Sequence[str]:
     notes = [f"{audit.episodes} episodes; the audit cost {audit.cost:.1f} times judging them once."]
-    few = [r for r in audit.results if not r.reason and r.effect.method.startswith("too few")]
+    undecided = [r for r in audit.results if not r.reason and r.outcome == "undecided"]
+    unanswered = [r.probe for r in undecided if r.effect.coverage < 0.5]
+    if unanswered:
+        notes.append(f"Undecided, as most answers of the judge are unknown: {', '.join(unanswered)}.")
+    few = [r for r in undecided if r.probe not in unanswered]
     if few:
-        notes.append(f"No interval on {len(few)} probes: {few[0].effect.method}. Audit more scenes.")
+        take = "Audit more scenes." if audit.full else "Audit more scenes, or every episode with --full."
+        listed = ", ".join(f"{r.probe} ({r.effect.clusters})" for r in few)
+        notes.append(f"Undecided, with the scenes that have a known effect: {listed}. {take}")
     if not audit.labelled:
         notes.append("No episode has a success label: probes of successes took all episodes.")
     without = [f"{r.probe} ({_first_sentence(r.reason)})" for r in audit.results if r.reason]

@@ -23,7 +23,7 @@ from stepscore.cli.results import compare, export, merge, metrics, plot, report,
 from stepscore.cli.streams import print_message
 from stepscore.cli.tools import cache, doctor, ls, serve_template
 from stepscore.cli.training import train, weights
-from stepscore.errors import OptionError
+from stepscore.errors import OptionError, exit_error
 
 CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -115,8 +115,15 @@ def _hide_flag_types(command: Any) -> None:
 
 def invoke(context: Any) -> int:
     """Run the command of a context; return 0. Everything else, exits included, is raised."""
-    with context:
-        context.command.invoke(context)
+    try:
+        with context:
+            context.command.invoke(context)
+    except SystemExit as error:
+        # rich answers a closed pipe by an exit of its own, and a library may exit with a message. Any other exit is
+        # that of third-party code, whose exit code would hide that nothing was done.
+        if isinstance(error.__context__, BrokenPipeError) or isinstance(error.code, str):
+            raise
+        raise exit_error(error) from error
     return 0
 
 

@@ -5,7 +5,8 @@ code  meaning
 ====  ============================================================================================
 0     All well. Also where the reader of stdout closed it early (``stepscore metrics RUN | head``).
 1     Finished, but not all of it: episodes failed or could not be read, or the budget stopped the run.
-2     Nothing was done, or not to the end: wrong usage, an input that cannot be used, a full disk.
+2     Nothing was done, or not to the end: wrong usage, an input that cannot be used, a full disk, a
+      fault in a file of the user's own.
 3     An unexpected error, which is a bug of StepScore.
 130   Interrupted by Ctrl-C; 143 by SIGTERM. A run keeps its finished episodes and can be resumed.
 ====  ============================================================================================
@@ -20,8 +21,9 @@ import traceback as tracebacks
 from collections.abc import Iterator
 from typing import Any
 
+from stepscore._local_modules import place_in_local_code
 from stepscore.cli.streams import one_line, print_message
-from stepscore.errors import StepScoreError
+from stepscore.errors import BudgetError, StepScoreError
 
 OK, PARTLY, REFUSED, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -60,6 +62,8 @@ def describe(error: BaseException) -> tuple[int, str, str]:
     if interrupt := _interrupt_in(error):
         text = str(interrupt)
         return INTERRUPTED, "Interrupted", text or "Nothing more is done."
+    if isinstance(error, BudgetError):
+        return PARTLY, "Stopped", str(error)
     if isinstance(error, StepScoreError):
         return REFUSED, "Error", str(error) or type(error).__name__
     if isinstance(error, SystemExit):
@@ -75,6 +79,8 @@ def describe(error: BaseException) -> tuple[int, str, str]:
         return REFUSED, "Error", f"Out of memory{f' ({text})' if text else ''}. Use fewer or smaller inputs."
     text = one_line(str(error), limit=500).removesuffix(".")
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if place := place_in_local_code(error):
+        return REFUSED, "Error", f"{message}{place}. `stepscore --traceback ...` prints the whole traceback."
     advice = "This is a bug: please report it; `stepscore --traceback ...` prints where it happened."
     return BUG, "Unexpected error", f"{message}. {advice}"
 

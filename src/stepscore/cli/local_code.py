@@ -1,8 +1,8 @@
-"""Judges and readers of the user's own, from a file named on the command line: ``--judge mine.py:Brightness``.
+"""Judges, readers and metrics in the user's own files, as named on the command line: ``--judge mine.py:Brightness``.
 
 The file is imported, so it runs as any script does. That happens because the command line names it and for no other
-reason: a run folder, a source or a name in a file never brings it about. The sha256 of the file is part of the
-protocol, so that results of another version of it are never mixed with these.
+reason: a run folder, a source or a name in a file never brings it about. The sha256 of a judge's or reader's file is
+part of the protocol, so that results of another version of it are never mixed with these.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from stepscore._local_modules import LOCAL_MODULE_PREFIX
-from stepscore.errors import OptionError, UnknownNameError
+from stepscore.errors import ExitError, OptionError, UnknownNameError, exits_as_errors
 
 if TYPE_CHECKING:
     from stepscore.registry import Registry
 
 JUDGE_PARTS = ("name", "version", "models", "options", "judge")
 READER_PARTS = ("matches", "read")
+EXAMPLES = "docs/reference/extending.md"
 
 
 def judge_name(text: str) -> str:
@@ -44,24 +45,40 @@ def reader_name(context: typer.Context, text: str | None) -> str | None:
     return _registered(text, "--reader", reader_registry, READER_PARTS)
 
 
+def load_metrics(texts: Sequence[str] | None) -> None:
+    """Register the metrics of ``--metric`` for this process."""
+    from stepscore.metrics import CurveMetric, metric_registry
+
+    for text in texts or ():
+        named = _file_and_name(text, "--metric", "NAME")
+        if named is None:
+            raise OptionError(
+                f"--metric must be FILE.py:NAME, got {text!r}. Metrics of installed packages are always measured; "
+                "--metrics of `stepscore compare` chooses among them."
+            )
+        path, attribute = named
+        module = _imported(path, _digest(path, f"--metric {text}"))
+        metrics = {name: value for name, value in vars(module).items() if isinstance(value, CurveMetric)}
+        if attribute not in metrics:
+            raise UnknownNameError("metric", attribute, metrics, where=str(path), hint=f"See {EXAMPLES}.")
+        found = metrics[attribute]
+        # The file may register it by itself, as a script does.
+        if not any(known is found for _, known in metric_registry):
+            metric_registry.replace(f"{path.name}:{attribute}", found)
+
+
 def _registered(text: str, flag: str, registry: Registry[Any], parts: Sequence[str]) -> str:
-    file, colon, attribute = text.rpartition(":")
-    if not colon or not file.endswith(".py"):
-        if text.endswith(".py"):
-            raise OptionError(f"{flag} {text}: name the class in it, too: {flag} {text}:CLASS")
+    named = _file_and_name(text, flag, "CLASS")
+    if named is None:
         return text
-    path = Path(file).expanduser()
-    try:
-        code = path.read_bytes()
-    except OSError as error:
-        raise OptionError(f"{flag} {text}: cannot read {path}: {error.strerror or error}.") from error
-    digest = hashlib.sha256(code).hexdigest()
+    path, attribute = named
+    digest = _digest(path, f"{flag} {text}")
     found = _class_in(_imported(path, digest), attribute, path)
     missing = [part for part in parts if not hasattr(found, part)]
     if missing:
         raise OptionError(
             f"{flag} {text}: {attribute} has no {', '.join(missing)}; a {registry.kind} has {', '.join(parts)}. "
-            "docs/reference/extending.md has an example."
+            f"{EXAMPLES} has an example."
         )
     found.local_code = {"file": path.name, "class": attribute, "sha256": digest}
     name = f"{path.name}:{attribute}"
@@ -69,21 +86,47 @@ def _registered(text: str, flag: str, registry: Registry[Any], parts: Sequence[s
     return name
 
 
+def _file_and_name(text: str, flag: str, what: str) -> tuple[Path, str] | None:
+    """Return the file of ``FILE.py:NAME`` and the name in it; ``None`` for what names no file."""
+    file, colon, attribute = text.rpartition(":")
+    if colon and file.endswith(".py"):
+        return Path(file).expanduser(), attribute
+    if text.endswith(".py"):
+        kind = "class" if what == "CLASS" else "metric"
+        raise OptionError(f"{flag} {text}: name the {kind} in it, too: {flag} {text}:{what}")
+    return None
+
+
+def _digest(path: Path, given: str) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise OptionError(f"{given}: cannot read {path}: {error.strerror or error}.") from error
+
+
 def _imported(path: Path, digest: str) -> ModuleType:
     """Import a file as a module of its own; whatever it raises is an OptionError that names the line."""
     name = f"{LOCAL_MODULE_PREFIX}{path.stem}_{digest[:8]}"
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(path):
+        return known  # one file may hold judge and reader; a second import would make its classes anew
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # of a name that ends in .py there is always one
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look it up
     try:
-        spec.loader.exec_module(module)
+        with exits_as_errors():
+            spec.loader.exec_module(module)
+    except ExitError as error:
+        del sys.modules[name]
+        raise OptionError(f"{path} cannot be imported: {error}") from error
     except Exception as error:  # it is anyone's code
         del sys.modules[name]
         line = _line_of(error, path)
         raise OptionError(
-            f"{path} cannot be imported: {type(error).__name__}{f' in line {line}' if line else ''}: {error}."
+            f"{path} cannot be imported: {type(error).__name__}{f' in line {line}' if line else ''}: "
+            f"{str(error).rstrip('.')}."
         ) from error
     return module
 
@@ -92,8 +135,9 @@ def _line_of(error: Exception, path: Path) -> int | None:
     if isinstance(error, SyntaxError):
         return error.lineno
     last, step = None, error.__traceback__
+    name = str(path.absolute())  # the loader's, also of a relative path
     while step is not None:
-        if step.tb_frame.f_code.co_filename == str(path):
+        if step.tb_frame.f_code.co_filename == name:
             last = step.tb_lineno
         step = step.tb_next
     return last

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -45,9 +47,12 @@ def run(arguments: Sequence[str]) -> int:
     Args:
         arguments: The words after ``stepscore``.
     """
-    traceback = os.environ.get("STEPSCORE_TRACEBACK", "") not in ("", "0")
+    traceback = False
     try:
+        from stepscore._tracebacks import wants_tracebacks
         from stepscore.cli import endings, streams
+
+        traceback = wants_tracebacks()
 
         streams.prepare_streams()
         try:
@@ -55,7 +60,8 @@ def run(arguments: Sequence[str]) -> int:
             app: Any = import_module("stepscore.cli.app")
             context = app.parse(arguments)
             traceback = traceback or context.params.get("traceback") is True
-            code: int = app.invoke(context)
+            with _printing_tracebacks(traceback):
+                code: int = app.invoke(context)
         except BaseException as error:
             code = endings.report(error, traceback=traceback)
         problem = streams.restore_streams()
@@ -67,3 +73,23 @@ def run(arguments: Sequence[str]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print("Interrupted.", file=sys.stderr)
         return 128 + signal.SIGINT
+
+
+@contextmanager
+def _printing_tracebacks(wanted: bool) -> Iterator[None]:
+    """Print the tracebacks of what becomes a row, too, here and in worker processes."""
+    from stepscore._tracebacks import TRACEBACK_VARIABLE, TracebackPrinter
+
+    if not wanted:
+        yield
+        return
+    before = os.environ.get(TRACEBACK_VARIABLE)
+    os.environ[TRACEBACK_VARIABLE] = "1"
+    try:
+        with TracebackPrinter():
+            yield
+    finally:
+        if before is None:
+            del os.environ[TRACEBACK_VARIABLE]
+        else:
+            os.environ[TRACEBACK_VARIABLE] = before

@@ -1,15 +1,168 @@
-"""Where a command writes: a path that cannot be written is refused before anything is read, asked or measured."""
+"""Where a command writes: a path that cannot or must not be written is refused before any work, and before any call.
+
+The rule is the same for every command: it writes to a new or an empty place, or over what it wrote there before.
+Anything else is refused with exit code 2, and ``--force`` overwrites it. A command knows its own output by the
+content: see the constants below, and docs/reference/outputs.md for users. Labels, stages and subgoals are never
+overwritten without ``--force``, because a person may have corrected them. Runs, datasets and merged labels have no
+``--force``: commands refuse what they do not resume.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stepscore._reading import shown
 from stepscore.errors import OptionError
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Overwrite what StepScore did not write, or a person may have changed."),
+]
+HEAD_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command writes.
+
+    Attributes:
+        what: Its name in messages.
+        is_own: Returns whether a file, or a folder with files in it, is such an output.
+    """
+
+    what: str
+    is_own: Callable[[Path], bool]
+
+
+def check_output(path: Path, output: Output, *, force: bool) -> None:
+    """Refuse to write over what StepScore did not write as this output, unless it is forced.
+
+    Raises:
+        OptionError: Something else is there.
+    """
+    try:
+        if force or not os.path.lexists(path) or _is_empty(path) or output.is_own(path):
+            return
+    except ValueError:  # a name that no file can have: writing it says so
+        return
+    there, anyway = ("is not empty", "write into it") if path.is_dir() else ("exists", "overwrite it")
+    raise OptionError(
+        f"{shown(path)} {there} and is not {output.what} written by StepScore. Choose another place, or {anyway} "
+        "anyway: --force"
+    )
+
+
+def check_overwrite(file: Path, *, force: bool) -> None:
+    """Refuse to overwrite a file that a person may have worked on, unless ``--force`` is given."""
+    if os.path.lexists(file) and not force:
+        raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
+
+
+def _is_empty(path: Path) -> bool:
+    """Return whether a file has no content, or no file is below a folder."""
+    if path.is_dir():
+        return not any(names for _, _, names in os.walk(path))
+    return path.is_file() and not path.stat().st_size
+
+
+def _head(path: Path, size: int = HEAD_BYTES) -> bytes:
+    """Return the beginning of a regular file; nothing of anything else, and of what cannot be read."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def _begins(pattern: str) -> Callable[[Path], bool]:
+    compiled = re.compile(pattern.encode())
+    return lambda path: compiled.match(_head(path)) is not None
+
+
+def _holds(text: str, size: int = HEAD_BYTES) -> Callable[[Path], bool]:
+    return lambda path: text.encode() in _head(path, size)
+
+
+def _lines_with(*keys: str) -> Callable[[Path], bool]:
+    """Return a check that the first line is a JSON object with these keys."""
+
+    def check(path: Path) -> bool:
+        try:
+            first = json.loads(_head(path, 1 << 22).partition(b"\n")[0])
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(first, dict) and all(key in first for key in keys)
+
+    return check
+
+
+def _has(*patterns: str, named: dict[str, Callable[[Path], bool]] | None = None) -> Callable[[Path], bool]:
+    """Return a check of a folder: it has a file of one of these names, or one of ``named`` with its content."""
+
+    def check(folder: Path) -> bool:
+        if any(next(folder.glob(pattern), None) is not None for pattern in patterns):
+            return True
+        return any(
+            is_own(one) for name, is_own in (named or {}).items() for one in sorted(folder.glob(name))[:1]
+        )
+
+    return check
+
+
+def _has_provenance(path: Path) -> bool:
+    """Return whether a file is a Parquet table with the provenance that ``weights`` writes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from stepscore.curation import METADATA
+
+    try:
+        return METADATA.encode() in (pq.read_schema(path).metadata or {}) if path.is_file() else False
+    except (OSError, pa.ArrowException, ValueError):
+        return False
+
+
+_JSON = r'\{\s*"format":\s*\d+,\s*'
+_RUN = ("run.json", "journal.jsonl", "shards.json")
+"""Files of a run folder, of which one is there as soon as it is begun."""
+PAGE = Output("a report page", _holds("stepscore-data", 1 << 22))
+MAP = Output("a calibration map", _begins(_JSON + '"judge"'))
+PAIRS = Output("pairs", _lines_with("id", "episode", "before_s", "after_s", "change"))
+TEMPLATE = Output("a chat template", _begins(r"\{%- if raw_turn is defined"))
+WEIGHTS = Output("weights", _has_provenance)
+EPISODE_LIST = Output("a list of episodes", _begins(r"\[[\d, ]*\]\s*$"))
+FIGURE = Output("a figure", _holds("StepScore", 1 << 20))
+RECORDING = Output("a recording for Rerun", _holds("stepscore"))
+ANSWERS = Output("exported answers", _lines_with("key", "model", "created"))
+AUDIT = Output(
+    "an audit",
+    _has(*(f"judge/{name}" for name in _RUN), named={"audit.json": _begins(_JSON + '"stepscore"')}),
+)
+BOARD = Output(
+    "a board of judges",
+    _has(
+        *(f"runs/*/*/{name}" for name in _RUN),
+        named={
+            name: _begins(_JSON + '"benchmark"') for name in ("board.json", "rows/*.json", "claims/*.json")
+        },
+    ),
+)
+TUNING = Output(
+    "a tuning",
+    _has(*(f"trials/*/{name}" for name in _RUN), named={"tuned.json": _begins(_JSON + '"stepscore"')}),
+)
+DEMO = Output("a demo", _has(*(f"{judge}/{name}" for judge in ("topreward", "stepeval") for name in _RUN)))
+CHECKPOINT = Output("a checkpoint", _has("training.jsonl", "training.pt"))
 
 
 def new_folder(context: typer.Context, folder: Path | None) -> Path | None:
@@ -36,10 +189,18 @@ def new_file(context: typer.Context, file: Path | None) -> Path | None:
     return file
 
 
-def check_overwrite(file: Path, *, force: bool) -> None:
-    """Refuse to overwrite a file that a person may have worked on, unless ``--force`` is given."""
-    if file.exists() and not force:
-        raise OptionError(f"{file} exists and may hold a person's work. Overwrite it with --force.")
+def new_table(context: typer.Context, file: Path | None) -> Path | None:
+    """Return the file of ``-o``, which is a Parquet table; a callback of the option.
+
+    Raises:
+        OptionError: It is named otherwise, is a folder, or would lie below a file.
+    """
+    file = new_file(context, file)
+    if file is not None and file.suffix != ".parquet" and not context.resilient_parsing:
+        raise OptionError(
+            f"-o {shown(file)}: the table is Parquet. Name the file {shown(file.with_suffix('.parquet'))}."
+        )
+    return file
 
 
 def _is_folder(path: Path) -> bool:

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -155,8 +155,15 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> Table:
-    """Return a table whose first column is text and whose others are numbers.
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    caption: str = "",
+    text_columns: Container[int] = (),
+) -> Table:
+    """Return a table whose first column is text and whose others are numbers, except ``text_columns``.
 
     Title, caption and cells are markup: what comes from others goes through :func:`rich.markup.escape` first.
     """
@@ -170,9 +177,10 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, 
     for index, name in enumerate(columns):
         # Names may fold, though not to single letters; a number that folds cannot be read.
         min_width = _first_width(columns, rows) if index == 0 else None
-        justify: JustifyMethod = "left" if index == 0 else "right"
+        is_text = index == 0 or index in text_columns
+        justify: JustifyMethod = "left" if is_text else "right"
         styled.add_column(
-            Text(safe_text(name)), justify=justify, overflow="fold", no_wrap=index > 0, min_width=min_width
+            Text(safe_text(name)), justify=justify, overflow="fold", no_wrap=not is_text, min_width=min_width
         )
     for row in rows:
         styled.add_row(*map(_text, row))

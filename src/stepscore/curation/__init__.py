@@ -17,6 +17,7 @@ PyTorch training loop.
 
 from stepscore.curation.distribution import WeightDistribution, weight_distribution
 from stepscore.curation.files import (
+    METADATA,
     read_weights,
     write_episode_list,
     write_lerobot_progress,
@@ -38,6 +39,7 @@ from stepscore.curation.weighting import (
 )
 
 __all__ = [
+    "METADATA",
     "EpisodeFrames",
     "EpisodeSelection",
     "FrameWeights",

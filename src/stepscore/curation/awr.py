@@ -1,12 +1,13 @@
 """Advantage weights after TOPReward: frames of more than average progress weigh more in training.
 
-TOPReward (arXiv 2602.19313) "convert[s] these values to advantages by subtracting the dataset mean, then fine-tune[s]
-with the AWR objective" (section 5.3), with tau = delta_max = 2. Its equations leave two things open, which are
-options here: what the mean is subtracted from, and where tau stands.
+In TOPReward (arXiv 2602.19313) A "is the advantage computed in Equation 3", the increment of progress; and it
+"convert[s] these values to advantages by subtracting the dataset mean, then fine-tune[s] with the AWR objective"
+(section 5.3), with tau = delta_max = 2. What the mean is subtracted from, and where tau stands, are options here.
+Only the increment less its mean agrees with both sentences.
 
-    advantage="progress"        A = s_i - mean of s over the dataset          (default: "these values")
-    advantage="change"          A = (s_k - s_(k-1)) - mean change             the steps of its dense reward
-    advantage="plain-change"    A = s_k - s_(k-1)                             the dense reward, nothing subtracted
+    advantage="change"          A = (s_k - s_(k-1)) - mean change             (default) both sentences
+    advantage="plain-change"    A = s_k - s_(k-1)                             equation 3 alone
+    advantage="progress"        A = s_i - mean of s over the dataset          the mean alone, of the values
 
     tau_role="inverse-temperature"    w = clip(exp(tau A), 0, delta_max)      (default: the AWR objective)
     tau_role="prefactor"              w = clip(tau exp(A), 0, delta_max)      as in the dense reward

@@ -6,6 +6,7 @@ Every file is written under a temporary name and renamed when it is complete.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from stepscore.errors import OptionError
 from stepscore.types import FloatArray, IntArray
 
 METADATA = "stepscore"
+"""The key of the provenance in a table's metadata, by which a command knows a file of its own."""
 
 
 def write_lerobot_progress(
@@ -100,7 +102,7 @@ def read_weights(path: str | Path) -> tuple[IntArray, FloatArray]:
         table = pq.read_table(path, columns=["index", "weight"])
     except FileNotFoundError as error:
         raise OptionError(
-            f"File {path} does not exist. Make it: stepscore weights RUN ... -o {path}"
+            f"File {path} does not exist. Make it: stepscore weights RUN ... -o {shlex.quote(str(path))}"
         ) from error
     except (OSError, pa.ArrowException, ValueError) as error:
         raise OptionError(

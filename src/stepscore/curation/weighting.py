@@ -87,14 +87,14 @@ def corrected_rabc(frames: RunFrames, *, chunk_size: int, **options: Any) -> Wei
 
 
 def topreward_awr(
-    frames: RunFrames, *, advantage: Advantage = "progress", chunk_size: int | None = None, **options: Any
+    frames: RunFrames, *, advantage: Advantage = "change", chunk_size: int | None = None, **options: Any
 ) -> Weighting:
     """Weigh frames by advantage after TOPReward; :mod:`stepscore.curation.awr` has the formulas.
 
     Args:
         frames: From :func:`run_frames`.
-        advantage: What becomes the advantage: ``"progress"`` less its mean over the dataset's frames, the
-            ``"change"`` of progress less its mean, or the ``"plain-change"`` with nothing subtracted.
+        advantage: What becomes the advantage: the ``"change"`` of progress less its mean over the dataset's frames,
+            the ``"plain-change"`` with nothing subtracted, or ``"progress"`` less its mean.
         chunk_size: Frames over which a change is taken; by default from one point of the judge's curve to the
             next, as in the paper. An error with ``"progress"``, which takes no change.
         options: ``tau``, ``delta_max``, ``tau_role``, as in :func:`topreward_weights`.

@@ -44,6 +44,7 @@ class Episode:
             format has nothing of the kind. See :meth:`signals`.
         metadata: Further fields of the source.
         error: Why it cannot be read, where its reader knows already; asking for its frames raises an EpisodeError.
+        inferred_instruction: Whether the source states no instruction, so that names of folders gave it.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Episode:
     signal_reader: SignalReader | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
     error: str | None = None
+    inferred_instruction: bool = False
 
     def check(self) -> None:
         """Raise EpisodeError where the episode cannot be read."""

@@ -72,6 +72,9 @@ def read_parquet(
             left -= _text_bytes(table.column(name))
             if left < 0:
                 raise error(_too_large(path, f"the texts of column {name!r}"))
+        for name in names:
+            if _holds_times(schema.field(name).type):
+                _check_times(table.column(name), f"{shown(path)}: column {shown(name)!r}", error)
         fields = [pa.field(field.name, schema.field(field.name).type) for field in table.schema]
         return table.cast(pa.schema(fields, metadata=table.schema.metadata))
 
@@ -121,6 +124,23 @@ def _is_text(kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         return _is_text(kind.value_type)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
+
+
+def _holds_times(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _holds_times(kind.value_type)
+    inside = [kind.field(number).type for number in range(kind.num_fields)]
+    return bool(pa.types.is_temporal(kind)) or any(_holds_times(one) for one in inside)
+
+
+def _check_times(column: Any, where: str, error: Error) -> None:
+    """Raise ``error`` for dates and times that Python has no value for: Arrow's may be of any year and time zone."""
+    try:
+        column.to_pylist()
+    except Exception as problem:  # OverflowError, ValueError, or of a library of time zones
+        raise error(f"{where} holds a date or time that cannot be read ({str(problem)[:200]}).") from problem
 
 
 def _text_bytes(column: Any) -> int:

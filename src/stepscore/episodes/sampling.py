@@ -48,6 +48,18 @@ def first_frame_from(timestamps: FloatArray, times: ArrayLike) -> IntArray:
     return np.asarray(before, dtype=np.int64)
 
 
+IDENTIFYING_FRAMES = 16
+"""Frames of a view of single images that are read to tell it from others: trials may begin and end alike."""
+
+
+def identifying_frames(n_frames: int) -> list[int]:
+    """Return the indices of the frames that identify a view of single images: the first, the last, some between."""
+    if not n_frames:
+        return []
+    spread = np.linspace(0, n_frames - 1, min(n_frames, IDENTIFYING_FRAMES))
+    return [int(index) for index in np.round(spread)]
+
+
 def sample_by_index(
     n_frames: int, where: str, *, count: int | None = None, indices: Sequence[int] | None = None
 ) -> IntArray:

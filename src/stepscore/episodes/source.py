@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, overload
 
+from stepscore._local_modules import place_in_local_code
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.goals.chosen_goals import ChosenGoals, EpisodesWithGoals, choose_goals
-from stepscore.episodes.labels.labels import Label, read_labels
+from stepscore.episodes.labels.joining import (
+    Additions,
+    JoinedEpisodes,
+    labels_of_another_task,
+    listed_ids,
+    no_such_episodes,
+    no_task_fits,
+    unused_files,
+)
+from stepscore.episodes.labels.labels import read_labels
 from stepscore.episodes.labels.subgoals import TaskSubgoals, find_subgoals, read_subgoals
-from stepscore.errors import MissingExtraError, OptionError, SourceError, UnknownNameError
+from stepscore.errors import OptionError, SourceError, StepScoreError, UnknownNameError, exits_as_errors
 from stepscore.registry import Registry
 
 
@@ -83,6 +94,10 @@ class Episodes(Sequence[Episode]):
     """The episodes of a source, in the order of their ids. Listing them decodes nothing.
 
     ``len(episodes)``, iteration, ``episodes[3]``, ``episodes["episode_000012"]``.
+
+    Attributes:
+        notes: What was joined to the source and what was not, such as labels that lie beside it, in sentences.
+        subgoals_file: Subgoals by task that were given; empty without.
     """
 
     def __init__(
@@ -92,11 +107,15 @@ class Episodes(Sequence[Episode]):
         listing: Listing,
         reader_code: Mapping[str, str] | None = None,
         goals: ChosenGoals | None = None,
+        notes: tuple[str, ...] = (),
+        subgoals_file: Mapping[str, TaskSubgoals] | None = None,
     ) -> None:
         self.source = source
         self.reader = reader
         self.reader_code = reader_code
         self.goals = goals
+        self.notes = notes
+        self.subgoals_file = subgoals_file or {}
         self.problems = listing.problems
         self.rules = listing.rules
         self._episodes = listing.episodes
@@ -125,7 +144,7 @@ class Episodes(Sequence[Episode]):
 
     def ids(self) -> list[str]:
         """Return all ids, in order; makes no episode where the source lists them without."""
-        return _ids(self._episodes)
+        return listed_ids(self._episodes)
 
     def select(self, ids: Sequence[str]) -> Episodes:
         """Return only these episodes; the error for an unknown id names the closest one."""
@@ -133,10 +152,14 @@ class Episodes(Sequence[Episode]):
 
     def _with(self, episodes: Sequence[Episode]) -> Episodes:
         listing = Listing(episodes, self.problems, self.rules)
-        return Episodes(self.source, self.reader, listing, self.reader_code, self.goals)
+        return Episodes(
+            self.source, self.reader, listing, self.reader_code, self.goals, self.notes, self.subgoals_file
+        )
 
     def __repr__(self) -> str:
-        return f"Episodes({len(self)} from {self.source!r}, read as {self.reader})"
+        return "\n  ".join(
+            (f"Episodes({len(self)} from {self.source!r}, read as {self.reader})", *self.notes)
+        )
 
 
 def open_episodes(
@@ -158,13 +181,15 @@ def open_episodes(
         source: A path (folder of videos, LeRobot dataset, HDF5 file ...), a LeRobot repo id ``user/name`` (of
             another revision: ``user/name@v2.0``), or the URL of a LeRobot dataset (``s3://``, ``gs://``, ``hf://``
             ...). The last two are read by range.
-        labels: A labels file (csv, jsonl, parquet) to join by episode id.
-        subgoals: A YAML file with the subgoals of each task.
+        labels: A labels file (csv, jsonl, parquet) to join by episode id. One that lies beside the data is not joined
+            unless it is given; ``notes`` of the result names it.
+        subgoals: A YAML file with the subgoals of each task; as with labels.
         task: Keep only episodes of this task.
         limit: Keep only this many, the first in the order of their ids.
         reader: Read it as this format instead of detecting it; see ``stepscore ls readers``.
         policy_from: Take the policy from the folder at this depth below the source (1 is the first).
-        instruction: The instruction of every episode, instead of the source's.
+        instruction: The instruction of every episode, instead of the source's. Labels and subgoals that the source
+            states for another one are left out.
         goal: Goal images instead of the source's: an image file, a folder with an image named by each task, or
             ``last-success``, the last frame of a labelled success of the same task in another scene (``pair``).
         goal_view: The view that an image of ``goal`` is of; by default each episode's main one.
@@ -176,19 +201,42 @@ def open_episodes(
     path = _locate(source)
     name = reader or _detect(path)
     make = reader_registry.get(name)
-    listing = make().read(path, ReadOptions(policy_from=policy_from))
+    try:
+        with exits_as_errors():
+            listing = make().read(path, ReadOptions(policy_from=policy_from))
+    except Exception as error:
+        if isinstance(error, StepScoreError | OSError) or reader_registry.is_builtin(name):
+            raise
+        raise SourceError(
+            f"Reader {name!r} cannot read {path}: {type(error).__name__}: {error}{place_in_local_code(error)}"
+        ) from error
     episodes: Sequence[Episode] = listing.episodes
     if not len(episodes):
         why = f" {listing.problems[0].where}: {listing.problems[0].why}" if listing.problems else ""
         raise SourceError(f"No episodes in {path} (read as {name}).{why}")
-    problems = listing.problems
+    problems, notes = listing.problems, []
     rows = read_labels(Path(labels)) if labels is not None else {}
     if rows:
-        unknown = sorted(set(rows) - set(_ids(episodes)))
-        problems += tuple(Problem(str(labels), f"no episode is called {name!r}") for name in unknown)
-    where = str(path) if Path(source).expanduser().exists() else str(source)
+        ids = listed_ids(episodes)
+        unknown = sorted(set(rows) - set(ids))
+        if unknown:
+            problems += (Problem(str(labels), no_such_episodes(unknown, len(rows), ids)),)
+        notes.append(
+            f"{len(rows) - len(unknown)} of {len(ids)} episodes labelled by {Path(str(labels)).name}."
+        )
+    is_local = Path(source).expanduser().exists()
+    where = str(path) if is_local else str(source)
     by_task = read_subgoals(Path(subgoals)) if subgoals is not None else {}
-    listed = episodes = _Joined(episodes, where, rows, by_task, instruction)
+    additions = Additions(where, rows, by_task, instruction)
+    notes += filter(None, [labels_of_another_task(episodes, additions)])
+    if is_local:
+        unused = unused_files(
+            Path(source).expanduser(), labels=labels is not None, subgoals=subgoals is not None
+        )
+        notes += filter(None, [unused])
+    listed = episodes = JoinedEpisodes(episodes, additions)
+    if by_task and not any(find_subgoals(by_task, one.task, one.instruction) for one in episodes):
+        warnings.warn(no_task_fits(str(subgoals), by_task, episodes[0]), stacklevel=2)
     if task is not None:
         episodes = _of_task(episodes, task)
     if limit is not None:
@@ -196,64 +244,12 @@ def open_episodes(
             raise OptionError(f"limit is {limit}; it must be at least 1.")
         episodes = episodes[:limit]
     code = getattr(make, "local_code", None)  # of a class in a file that the command line named
-    if goal is None:
-        return Episodes(where, name, Listing(episodes, problems, listing.rules), code)
-    goals = choose_goals(goal, goal_view, episodes, listed)
-    with_goals = EpisodesWithGoals(episodes, partial(_ids, episodes), goals)
-    return Episodes(where, name, Listing(with_goals, problems, listing.rules), code, goals)
-
-
-class _Joined(Sequence[Episode]):
-    """Episodes joined with the caller's labels and subgoals as each is made, so that a lazy listing stays lazy."""
-
-    def __init__(
-        self,
-        episodes: Sequence[Episode],
-        source: str,
-        labels: Mapping[str, tuple[Label, ...]],
-        subgoals: Mapping[str, TaskSubgoals],
-        instruction: str | None,
-    ) -> None:
-        self._episodes, self._source, self._labels, self._subgoals = episodes, source, labels, subgoals
-        self._instruction = instruction
-
-    def __len__(self) -> int:
-        return len(self._episodes)
-
-    def ids(self) -> list[str]:
-        return _ids(self._episodes)
-
-    @overload
-    def __getitem__(self, key: int) -> Episode: ...
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[Episode]: ...
-    def __getitem__(self, key: int | slice) -> Episode | Sequence[Episode]:
-        if isinstance(key, slice):
-            part = self._episodes[key]
-            return _Joined(part, self._source, self._labels, self._subgoals, self._instruction)
-        number = range(len(self))[key]  # past the end an IndexError, which ends an iteration; no other may
-        try:
-            episode = self._episodes[number]
-        except MissingExtraError:
-            raise
-        except Exception as error:  # a reader is anyone's code, and one bad episode must not hide the others
-            episode = Episode(self.ids()[number], instruction="", error=f"{type(error).__name__}: {error}")
-        if self._instruction is not None:
-            task = self._instruction if episode.task == episode.instruction else episode.task
-            episode = replace(episode, instruction=self._instruction, task=task)
-        entry = find_subgoals(self._subgoals, episode.task, episode.instruction)
-        return replace(
-            episode,
-            source=self._source,
-            labels=episode.labels.with_rows(self._labels.get(episode.id, ())),
-            subgoals=entry.subgoals if entry else episode.subgoals,
-            success_mode=entry.success if entry else episode.success_mode,
-        )
-
-
-def _ids(episodes: Sequence[Episode]) -> list[str]:
-    list_ids: Callable[[], list[str]] | None = getattr(episodes, "ids", None)
-    return list_ids() if list_ids is not None else [episode.id for episode in episodes]
+    goals = None
+    if goal is not None:
+        goals = choose_goals(goal, goal_view, episodes, listed)
+        episodes = EpisodesWithGoals(episodes, partial(listed_ids, episodes), goals)
+    found = Listing(episodes, problems, listing.rules)
+    return Episodes(where, name, found, code, goals, tuple(notes), by_task)
 
 
 def _of_task(episodes: Sequence[Episode], task: str) -> list[Episode]:
@@ -286,6 +282,8 @@ def _locate(source: str | Path) -> Path:
 def _detect(path: Path) -> str:
     others = [name for name in reader_registry.names() if name not in (*_ORDER, "folder")]
     for name in (*others, *_ORDER):
-        if reader_registry.get(name)().matches(path):
+        with exits_as_errors():
+            matches = reader_registry.get(name)().matches(path)
+        if matches:
             return name
     return "folder"

@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from stepscore.errors import OptionError, UnknownNameError
+from stepscore._reading import shown
+from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 from stepscore.judges.base import (
     Ask,
     Judge,
@@ -25,6 +26,7 @@ from stepscore.judges.base import (
 from stepscore.judges.baselines import BASELINES
 from stepscore.judges.common import calibration_mismatch, read_calibration
 from stepscore.judges.common.pairs import FrameComparer, PairJudge, PairPreference, prefer
+from stepscore.judges.gvl import Gvl
 from stepscore.judges.hop import Hop, HopMode
 from stepscore.judges.procvlm import ProcVlm
 from stepscore.judges.stepeval import StepEval, subgoal_prompt_text
@@ -36,6 +38,7 @@ __all__ = [
     "BASELINES",
     "Ask",
     "FrameComparer",
+    "Gvl",
     "Hop",
     "HopMode",
     "Judge",
@@ -97,6 +100,10 @@ def get_judge(name: str, **options: object) -> Judge:
     factory = judge_registry.get(name)
     if isinstance(options.get("model"), str):
         options["model"] = get_model(str(options["model"]))
+    elif options.get("model") is not None and not hasattr(options["model"], "answer"):
+        raise OptionError(
+            f"model must be a model or a model string, got {shown(repr(options['model']))}. See: stepscore ls models"
+        )
     valid = [p.name for p in inspect.signature(factory).parameters.values() if p.kind is not p.VAR_KEYWORD]
     for option in options:
         if option not in valid:
@@ -107,7 +114,8 @@ def get_judge(name: str, **options: object) -> Judge:
             "the small one in the package, for scenes of `stepscore sim`."
         )
     try:
-        return factory(**_with_defaults_of_model(name, factory, options))
+        with exits_as_errors():
+            return factory(**_with_defaults_of_model(name, factory, options))
     except TypeError as error:
         raise OptionError(f"Judge {name!r}: {error}.") from error
 
@@ -133,7 +141,7 @@ def _with_defaults_of_model(
         return dict(options)
     defaults = dict(model.judge_defaults(name))
     chosen = defaults.pop("calibration", None)
-    merged = {**defaults, **options}
+    merged = _merged(cast("Model", model), defaults, options, factory)
     if chosen is None or "calibration" in options:
         return merged
     why = calibration_mismatch(read_calibration(str(chosen)), factory(**merged), cast("Model", model))
@@ -143,4 +151,23 @@ def _with_defaults_of_model(
         f"{cast('Model', model).name}: its calibration map was fitted {why}; progress and success are uncalibrated.",
         stacklevel=3,
     )
+    return merged
+
+
+def _merged(
+    model: Model, defaults: Mapping[str, object], options: Mapping[str, object], factory: Callable[..., Judge]
+) -> dict[str, object]:
+    """Return the options with a model's defaults; without them, and a warning, where the judge refuses the two."""
+    merged = {**defaults, **options}
+    if not defaults:
+        return merged
+    try:
+        factory(**merged)
+    except OptionError as error:
+        factory(**options)  # options that are wrong by themselves raise their own error
+        unused = ", ".join(f"{key}={value}" for key, value in defaults.items() if key not in options)
+        warnings.warn(
+            f"{model.name}: its defaults for this judge ({unused}) are not used: {error}", stacklevel=4
+        )
+        return dict(options)
     return merged

@@ -27,13 +27,16 @@ class Ask(Protocol):
 
 
 class Judge(Protocol):
-    """Scores an episode. ``version`` rises when the same input may score differently.
+    """Scores an episode.
 
     A judge whose points depend on nothing that comes after them may state it: ``causal = True``.
     """
 
     name: str
-    version: int
+
+    @property
+    def version(self) -> int:
+        """Rises when the same input may score differently."""
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -57,6 +60,26 @@ class SingleModelJudge:
         return (self.model,)
 
 
+class StructuredJudge(SingleModelJudge):
+    """Mixin for a judge that asks in words and may hold the answers to a schema, by its option ``structured``."""
+
+    structured: bool | None
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether answers are held to a schema: as the option says, else where the model supports it."""
+        return self.model.capabilities.structured if self.structured is None else self.structured
+
+    @property
+    def version(self) -> int:
+        """2 with a schema, which changes the answers; 1 without, where they are as they always were."""
+        return 2 if self.is_structured else 1
+
+    def structured_options(self) -> dict[str, object]:
+        """Return the option as the protocol states it: only where it changes an answer."""
+        return {"structured": True} if self.is_structured else {}
+
+
 def prepare(judge: Judge, *, offline: bool = False) -> None:
     """Let a judge fetch what it needs before its first request, where it has a method ``prepare``.
 
@@ -76,11 +99,20 @@ def check_subgoals(judge: Judge, episodes: Sequence[Episode]) -> None:
     if not getattr(judge, "needs_subgoals", False) or any(episode.subgoals for episode in episodes):
         return
     tasks = sorted({episode.task or episode.instruction for episode in episodes if episode.error is None})
-    named = f" (tasks: {', '.join(map(repr, tasks[:3]))}{' ...' if len(tasks) > 3 else ''})" if tasks else ""
-    raise OptionError(
-        f"Judge {judge.name!r} judges subgoals, and none of the {len(episodes)} episodes has any{named}. "
-        "Give them: --subgoals FILE. Draft the file: stepscore plan SOURCE --model MODEL -o FILE"
+    named = f" (tasks: {_first_names(tasks)})" if tasks else ""
+    given = sorted(getattr(episodes, "subgoals_file", {}))
+    repair = (
+        f'The subgoals file has the tasks {_first_names(given)}: name them as the episodes do, or "*" for every task.'
+        if given
+        else "Give them: --subgoals FILE. Draft the file: stepscore plan SOURCE --model MODEL -o FILE"
     )
+    raise OptionError(
+        f"Judge {judge.name!r} judges subgoals, and none of the {len(episodes)} episodes has any{named}. {repair}"
+    )
+
+
+def _first_names(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (" ..." if len(names) > 3 else "")
 
 
 def default_model(judge: Judge) -> Model | None:

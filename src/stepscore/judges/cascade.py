@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from stepscore._reading import shown
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
 from stepscore.judges.base import Ask, Judge, default_model, only_model
 from stepscore.judges.common.option_checks import check_options, within
 from stepscore.models import Model
+from stepscore.registry import names
 from stepscore.types import Judgement
 
 
@@ -39,9 +41,9 @@ class Cascade:
         disagree: Difference of the two cheap judges that is a disagreement.
     """
 
-    first: Judge | str
-    second: Judge | str
-    also: Judge | str | None = None
+    first: Judge | str = field(metadata=names("judge"))
+    second: Judge | str = field(metadata=names("judge"))
+    also: Judge | str | None = field(default=None, metadata=names("judge"))
     unsure_from: float = 0.25
     unsure_to: float = 0.75
     disagree: float = 0.3
@@ -49,10 +51,15 @@ class Cascade:
     version = 1
 
     def __post_init__(self) -> None:
-        for field in ("first", "second", "also"):
-            value = getattr(self, field)
+        for option in ("first", "second", "also"):
+            value = getattr(self, option)
             if isinstance(value, str):
-                object.__setattr__(self, field, _judge_named(value))
+                object.__setattr__(self, option, _judge_named(value))
+            elif not (hasattr(value, "judge") or (option == "also" and value is None)):
+                raise OptionError(
+                    f"{option} must be a judge or its name, got {shown(repr(value))}. Name one: "
+                    f"{option}=linear-time, or with its model: {option}=topreward@hf/PATH"
+                )
         check_options(self, unsure_from=within(0, 1), unsure_to=within(0, 1), disagree=within(0, 1))
         if not 0.0 <= self.unsure_from <= self.unsure_to <= 1.0:
             raise OptionError(

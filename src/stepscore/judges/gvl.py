@@ -18,15 +18,17 @@ import numpy as np
 
 from stepscore.episodes import Clip, Episode, open_episodes, sample_frames
 from stepscore.errors import EpisodeError, OptionError
-from stepscore.judges.base import Ask, SingleModelJudge, episode_rng
-from stepscore.judges.common.ask_model import require
+from stepscore.judges.base import Ask, StructuredJudge, episode_rng
+from stepscore.judges.common.ask_model import least_mass, require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.digits import expected_numbers, logprobs_to_request
 from stepscore.judges.common.frame_percentages import parse_frame_percentages
 from stepscore.judges.common.option_checks import (
     boolean,
     check_options,
     image_size,
     one_of,
+    optional,
     seed,
     whole,
     within,
@@ -34,6 +36,17 @@ from stepscore.judges.common.option_checks import (
 from stepscore.judges.common.prompts import load_prompt
 from stepscore.metrics import voc
 from stepscore.models import Answer, DecodedMedia, FrameRef, Generate, Model, Part, Prompt, Turn
+from stepscore.models.schemas import (
+    Constant,
+    FreeText,
+    JsonList,
+    JsonObject,
+    Number,
+    Schema,
+    Written,
+    number_spans,
+)
+from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 PromptForm = Literal["published", "json"]
@@ -43,7 +56,7 @@ MIN_COVERAGE = 0.5
 
 
 @dataclass(frozen=True)
-class Gvl(SingleModelJudge):
+class Gvl(StructuredJudge):
     """Progress = the percentage the model states for a frame, over 100, back in order of time.
 
     One question an episode and view. Frames carry numbers, and a percentage counts only with its frame's
@@ -73,22 +86,27 @@ class Gvl(SingleModelJudge):
         temperature: Sampling temperature; 0 for the likeliest answer.
         max_tokens: Length at which the answer is cut; a number cut through is not read.
         calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
+        structured: Hold the answer to the form that the question asks for: every frame once, in the order shown, each
+            with a percentage or ``unknown``. ``None`` does so where the model supports it. Where the model returns
+            the log-probabilities of its answers, a percentage is then the expected value of the number's tokens. The
+            fact ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, where it
+            states it.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     frames: int = 15
     form: PromptForm = "published"
     anchor: bool = True
     context: int = 0
-    context_source: str | Path | None = None
+    context_source: str | Path | None = field(default=None, metadata=names("path"))
     size: int | None = 224
     seed: int = 0
     temperature: float = 0.0
     max_tokens: int = 2048
-    calibration: str | Path | None = None
+    calibration: str | Path | None = field(default=None, metadata=names("path"))
+    structured: bool | None = None
     fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "gvl"
-    version = 1
     score_is_verdict = False
 
     def __post_init__(self) -> None:
@@ -96,6 +114,7 @@ class Gvl(SingleModelJudge):
             self, frames=whole(2), form=one_of(PromptForm), anchor=boolean(), context=whole(0, 1000)
         )
         check_options(self, size=image_size(), seed=seed(), temperature=within(0, 100), max_tokens=whole(1))
+        check_options(self, structured=optional(boolean()))
         if (self.context > 0) != (self.context_source is not None):
             raise OptionError("context and context_source go together: how many episodes, and from where.")
         if self.calibration is not None:
@@ -112,6 +131,7 @@ class Gvl(SingleModelJudge):
         digest = hashlib.sha256("\n".join(sorted(examples)).encode()).hexdigest() if examples else None
         return {
             **{name: getattr(self, name) for name in names},
+            **self.structured_options(),
             "temperature": float(self.temperature),
             "context_digest": digest,
             "prompt": {
@@ -123,14 +143,17 @@ class Gvl(SingleModelJudge):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return the stated progress in order of time, and its VOC as success score."""
-        require(self.model, self.name, text=True)
+        require(self.model, self.name, text=True, structured=self.is_structured)
         sampled = sample_frames(episode, count=self.frames + self.anchor)
         first = int(self.anchor and len(sampled) > 1)
         times = sampled.times[first:]
-        stated = {}
+        stated: dict[str, FloatArray] = {}
+        answers: list[Answer] = []
         for view, indices in sampled.indices.items():
             scene = [FrameRef(view, int(index), self.size) for index in indices[:first]]
-            stated[view] = await self._ask_view(episode, view, scene, indices[first:], ask) / 100
+            percents, answer = await self._ask_view(episode, view, scene, indices[first:], ask)
+            stated[view] = percents / 100
+            answers.append(answer)
         inside = {view: np.where((raw >= 0) & (raw <= 1), raw, np.nan) for view, raw in stated.items()}
         channels = {"raw": _mean_of_known(stated)}
         if len(stated) > 1:
@@ -141,25 +164,32 @@ class Gvl(SingleModelJudge):
         judgement = Judgement(
             curve,
             success_score=order if np.isnan(order) else max(order, 0.0),
-            facts={"voc": order, "unread": unread},
+            facts={"voc": order, "unread": unread, **least_mass(answers)},
         )
         return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
 
     async def _ask_view(
         self, episode: Episode, view: str, scene: Sequence[FrameRef], indices: IntArray, ask: Ask
-    ) -> FloatArray:
-        """Return the percentage stated for each frame of a view, in order of time; NaN where none is."""
+    ) -> tuple[FloatArray, Answer]:
+        """Return the percentage of each frame of a view, in order of time, NaN where none is; and the answer."""
         rng = episode_rng(episode, self.name, self.seed, view)
         examples = await self._examples(episode, view, rng)
         order = rng.permutation(len(indices))
         frames = [FrameRef(view, int(indices[at]), self.size) for at in order]
-        answer = await ask(self._question(episode.instruction.strip(), scene, examples, frames))
+        question = self._question(episode.instruction.strip(), scene, examples, frames)
+        answer = await ask(question)
         assert isinstance(answer, Answer)
         numbers = [len(examples) + at + 1 for at in range(len(frames))]
         stated = parse_frame_percentages(answer.text, numbers, cut=answer.finish == "length")
+        if question.schema is not None and (spans := list(number_spans(question.schema, answer.text))):
+            # The schema says where the numbers are: no percentage of a description is taken for one, and 1 is 1 %.
+            pairs = zip(numbers, spans, strict=True)
+            stated = {number: float(answer.text[slice(*span)]) for number, span in pairs if span is not None}
+            expected = dict(zip(numbers, expected_numbers(answer, question.schema), strict=False))
+            stated |= {number: value for number, value in expected.items() if not np.isnan(value)}
         percents = np.full(len(indices), np.nan)
         percents[order] = [stated.get(number, np.nan) for number in numbers]
-        return percents
+        return percents, answer
 
     def _question(
         self,
@@ -180,14 +210,18 @@ class Gvl(SingleModelJudge):
         for number, (example, percent) in enumerate(examples, start=1):
             parts += [text("example", number=number), example, text("example is", percent=percent)]
         parts.append(text("ask"))
-        for number, frame in enumerate(frames, start=len(examples) + 1):
+        numbers = range(len(examples) + 1, len(examples) + len(frames) + 1)
+        for number, frame in zip(numbers, frames, strict=True):
             parts += [text("frame", number=number), frame]
+        held = self.is_structured
         return Generate(
             Prompt((Turn("user", tuple(parts)),)),
             max_tokens=self.max_tokens,
             temperature=float(self.temperature),
             seed=self.seed if self.temperature > 0 else None,
             json=self.form == "json",
+            top_logprobs=logprobs_to_request(self.model, self.max_tokens) if held else 0,
+            schema=answer_schema(self.form, numbers) if held else None,
         )
 
     @cached_property
@@ -226,6 +260,29 @@ class Gvl(SingleModelJudge):
                 frame = Clip(clip.frames[at], clip.timestamps[at], clip.indices[at])
                 examples.append((DecodedMedia(frame), round(100 * float(share[number]))))
         return examples
+
+
+def answer_schema(form: PromptForm, numbers: Sequence[int]) -> Schema:
+    """Return the form of an answer about frames of these numbers: a line, or an entry of a JSON list, for each."""
+    if form == "json":
+        entries = [
+            JsonObject(
+                (("frame", Constant(number)), ("description", FreeText()), ("percent", Number(0, 100)))
+            )
+            for number in numbers
+        ]
+        return JsonObject((("frames", JsonList(tuple(entries))),))
+    percent = Number(0, 100, unit="%")
+    parts: list[str | Schema] = []
+    for number in numbers:
+        begins = "\nFrame" if parts else "Frame"
+        parts += [
+            f"{begins} {number}: Frame Description: ",
+            FreeText(),
+            ", Task Completion Percentages:",
+            percent,
+        ]
+    return Written(tuple(parts))
 
 
 def _mean_of_known(by_view: Mapping[str, FloatArray]) -> FloatArray:

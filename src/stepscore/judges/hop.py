@@ -12,15 +12,16 @@ import asyncio
 import math
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import numpy as np
 
 from stepscore.episodes import Episode, SampledFrames, resize_image
-from stepscore.judges.base import Ask, SingleModelJudge
-from stepscore.judges.common.ask_model import ask_texts, require
+from stepscore.judges.base import Ask, StructuredJudge
+from stepscore.judges.common.ask_model import ask_answers, least_mass, require
 from stepscore.judges.common.curves import progress_curve, success_at_end
+from stepscore.judges.common.digits import expected_numbers, logprobs_to_request
 from stepscore.judges.common.framing import frame_refs, sample_after_first
 from stepscore.judges.common.option_checks import (
     at_least,
@@ -37,7 +38,9 @@ from stepscore.judges.common.option_checks import (
 from stepscore.judges.common.pairs import repeated
 from stepscore.judges.common.parsing import parse_tagged_percent
 from stepscore.judges.common.prompts import load_prompt
-from stepscore.models import FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
+from stepscore.models import Answer, FrameRef, Generate, GoalImage, Model, Part, Prompt, Turn, media_decoder
+from stepscore.models.schemas import Number, Written
+from stepscore.registry import names
 from stepscore.types import FloatArray, Frames, Judgement
 
 HopMode = Literal["incremental", "forward", "backward", "fused"]
@@ -46,6 +49,8 @@ THUMBNAIL_SIZE = 128
 """Longer side, in pixels, of the images in which goal and start are compared."""
 PIXEL_CHANGE = 25
 """Levels of 255 by which a pixel must differ to count as changed."""
+SCHEMA = Written(("<score>", Number(-100, 100, plus=True, unit="%"), "</score>"))
+"""The form of an answer, as the question asks for it."""
 GOAL = -1
 """Stands for the goal image where the number of a sampled frame is expected."""
 
@@ -66,7 +71,7 @@ class HopScene:
 
 
 @dataclass(frozen=True)
-class Hop(SingleModelJudge):
+class Hop(StructuredJudge):
     """Progress from comparisons of two frames, r being the stated hop in -1..1 (``<score>+25%</score>``).
 
     ============  ==========================  ==========================================================
@@ -109,9 +114,13 @@ class Hop(SingleModelJudge):
         eps: Of eq 9 (the paper gives no value).
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
+        structured: Hold answers to the form that the question asks for, ``<score>+25%</score>`` or
+            ``<score>unknown</score>``. ``None`` does so where the model supports it. Where the model returns the
+            log-probabilities of its answers, the hop is then the expected value of the number's tokens. The fact
+            ``schema_mass`` is the smallest probability that the model gave to the allowed tokens, where it states it.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     mode: HopMode = "incremental"
     fusion: Fusion = "mean"
     points: int = 16
@@ -124,24 +133,28 @@ class Hop(SingleModelJudge):
     eps: float = 1e-6
     success_at: float = 0.95
     max_tokens: int = 256
+    structured: bool | None = None
     name = "hop"
     uses_goals = True
-    version = 1
 
     def __post_init__(self) -> None:
         check_options(self, points=whole(1), fps=optional(frame_rate()), max_points=whole(1))
         check_options(self, mode=one_of(HopMode), fusion=one_of(Fusion), size=image_size(), clip=boolean())
         check_options(self, success_at=within(0, 1), max_tokens=whole(1))
         check_options(self, alike=below_one(), alpha=within(0, 1e6), eps=at_least(1e-9))
+        check_options(self, structured=optional(boolean()))
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, the prompt's digest included."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
-        return {**values, "prompts": {"pair": load_prompt("hop_pair").digest}}
+        left_out = ("model", "structured")
+        values = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out
+        }
+        return {**values, **self.structured_options(), "prompts": {"pair": load_prompt("hop_pair").digest}}
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return a progress curve over the judged points; the first frame is 0 by definition and not among them."""
-        require(self.model, self.name, text=True)
+        require(self.model, self.name, text=True, structured=self.is_structured)
         sampled = sample_after_first(episode, self.points, self.fps, self.max_points, "hop")
         change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
         mode, goals = self.usable_mode(episode, change)
@@ -149,7 +162,12 @@ class Hop(SingleModelJudge):
         series = await self._series(pairs, mode)
         raw = series[mode] if mode != "fused" else self._fused(series)
         curve = progress_curve(sampled.times[1:], raw, series, clip=self.clip)
-        facts = {"goal_used": float(bool(goals)), "goal_change": change, "unread": float(pairs.unread)}
+        facts = {
+            "goal_used": float(bool(goals)),
+            "goal_change": change,
+            "unread": float(pairs.unread),
+            **least_mass(pairs.answers),
+        }
         return Judgement(curve, success_score=success_at_end(curve, self.success_at), facts=facts)
 
     async def compare(
@@ -162,7 +180,7 @@ class Hop(SingleModelJudge):
         repeat: int = 0,
     ) -> FloatArray:
         """Return the stated hop of each pair of frames, whatever the mode; see :class:`FrameComparer`."""
-        require(self.model, self.name, text=True)
+        require(self.model, self.name, text=True, structured=self.is_structured)
         change = await asyncio.to_thread(goal_change, episode) if episode.goals else math.nan
         scene = HopScene(episode, sampled, self.comparison_goals(episode, change))
         return await _Pairs(self, scene, ask, repeat).hops(pairs)
@@ -216,15 +234,21 @@ class Hop(SingleModelJudge):
         values = {"instruction": scene.episode.instruction, "cameras": ", ".join(views)}
         when = [*several, "goal" if ends else "nogoal"]
         parts = load_prompt("hop_pair").parts(values, images, when=when)
-        return Generate(Prompt((Turn("user", parts),)), max_tokens=self.max_tokens)
+        prompt = Prompt((Turn("user", parts),))
+        if not self.is_structured:
+            return Generate(prompt, max_tokens=self.max_tokens)
+        logprobs = logprobs_to_request(self.model, self.max_tokens)
+        return Generate(prompt, max_tokens=self.max_tokens, top_logprobs=logprobs, schema=SCHEMA)
 
     def first_hop(self, hop: float) -> float:
         """Return progress after a hop from the first frame."""
         return progress_after_hop(0.0, hop)
 
-    def read_hop(self, text: str) -> float:
-        """Return the hop that an answer states, NaN where none is."""
-        return parse_tagged_percent(text, "score")
+    def read_hop(self, answer: Answer) -> float:
+        """Return the hop that an answer states, or the one to expect by its tokens; NaN where none is."""
+        stated = parse_tagged_percent(answer.text, "score")
+        expected = expected_numbers(answer, SCHEMA) if self.is_structured else []
+        return expected[0] / 100 if len(expected) == 1 and not math.isnan(expected[0]) else stated
 
     def _fused(self, series: Mapping[str, FloatArray]) -> FloatArray:
         incremental, forward, backward = (series[m] for m in ("incremental", "forward", "backward"))
@@ -242,12 +266,14 @@ class _Pairs:
     ask: Ask
     repeat: int = 0
     unread: int = 0
+    answers: list[Answer] = field(default_factory=list)
 
     async def hops(self, pairs: Sequence[tuple[int, int]]) -> FloatArray:
         """Return the stated hop of each pair (before, after), NaN where none in -1..1 is stated."""
         questions = [repeated(self.judge.pair_request(self.scene, *pair), self.repeat) for pair in pairs]
-        texts = await ask_texts(self.ask, questions)
-        stated = np.array([self.judge.read_hop(text) for text in texts], dtype=np.float64)
+        answers = await ask_answers(self.ask, questions)
+        self.answers.extend(answers)
+        stated = np.array([self.judge.read_hop(answer) for answer in answers], dtype=np.float64)
         hops = np.where(np.abs(stated) <= 1, stated, np.nan)
         self.unread += int(np.isnan(hops).sum())
         return hops

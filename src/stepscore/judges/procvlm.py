@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import numpy as np
@@ -18,8 +18,9 @@ import numpy as np
 from stepscore.episodes import Episode, SampledFrames, frame_at, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError
-from stepscore.judges.base import Ask, SingleModelJudge
-from stepscore.judges.common.ask_model import ask_texts, require
+from stepscore.judges.base import Ask, StructuredJudge
+from stepscore.judges.common.ask_model import ask_answers, least_mass, require
+from stepscore.judges.common.digits import expected_numbers, logprobs_to_request
 from stepscore.judges.common.framing import ViewLayout, image_parts
 from stepscore.judges.common.option_checks import (
     boolean,
@@ -34,7 +35,9 @@ from stepscore.judges.common.option_checks import (
 )
 from stepscore.judges.common.parsing import normalize_text, parse_remaining_actions, parse_tagged_percent
 from stepscore.judges.common.prompts import load_prompt
-from stepscore.models import Generate, Model, Prompt, Turn
+from stepscore.models import Answer, Generate, Model, Prompt, Turn
+from stepscore.models.schemas import UNKNOWN, Either, FreeText, Number, Schema, Steps, Written
+from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, Judgement, Verdict, VerdictAnswer
 
 PromptChoice = Literal["auto", "published", "steps"]
@@ -42,7 +45,7 @@ ProgressSource = Literal["stated", "derived"]
 
 
 @dataclass(frozen=True)
-class ProcVlm(SingleModelJudge):
+class ProcVlm(StructuredJudge):
     """Remaining actions first, then progress, over a sliding window of frames.
 
     Several views stand in one window, arranged by ``layout``. Channels of the curve: ``stated`` (the
@@ -76,9 +79,15 @@ class ProcVlm(SingleModelJudge):
         progress: Channel that is the curve's progress: ``"stated"`` or ``"derived"``.
         success_at: Progress that counts as success.
         max_tokens: Length at which an answer is cut.
+        structured: Hold answers to the form that the question asks for: a list out of the subgoals, or that none is
+            left, and a percentage; or ``unknown`` in their place. Where the prompt gives no subgoals, only the
+            percentage is held. ``None`` does so where the model supports it, but for ProcVLM's own checkpoints. Where
+            the model returns the log-probabilities of its answers, progress is then the expected value of the
+            number's tokens (channel ``expected``). The channel ``schema_mass`` is the smallest probability that the
+            model gave to the allowed tokens of an answer, where it states it.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     points: int = 16
     fps: float | None = None
     max_points: int = 128
@@ -91,18 +100,23 @@ class ProcVlm(SingleModelJudge):
     progress: ProgressSource = "stated"
     success_at: float = 0.95
     max_tokens: int = 512
+    structured: bool | None = None
     name = "procvlm"
-    version = 1
 
     def __post_init__(self) -> None:
         check_options(self, points=whole(1), fps=optional(frame_rate()), max_points=whole(1))
         check_options(self, window=whole(1, 1000), spacing_s=optional(positive()), pad=boolean())
         check_options(self, size=image_size(), layout=one_of(ViewLayout), template=one_of(PromptChoice))
         check_options(self, progress=one_of(ProgressSource), success_at=within(0, 1), max_tokens=whole(1))
+        check_options(self, structured=optional(boolean()))
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, prompt digests included."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+        left_out = ("model", "structured")
+        values = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out
+        }
+        values |= self.structured_options()
         prompts = {form: load_prompt(f"procvlm_{form}").digest for form in ("published", "steps")}
         return {**values, "prompts": prompts}
 
@@ -113,7 +127,7 @@ class ProcVlm(SingleModelJudge):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return a progress curve, and a verdict on every subgoal the episode has."""
-        require(self.model, "procvlm", text=True)
+        require(self.model, "procvlm", text=True, structured=self.is_structured)
         if not episode.subgoals and self.needs_subgoals:
             raise EpisodeError(
                 f"Episode {episode.id} has no subgoals, which template=steps and progress=derived need. "
@@ -121,18 +135,36 @@ class ProcVlm(SingleModelJudge):
             )
         count = None if self.fps is not None else self.points
         judged = sample_frames(episode, count=count, fps=self.fps, most=self.max_points)
-        texts = await ask_texts(ask, [self._request(episode, *w) for w in self._windows(episode, judged)])
-        stated = np.array([parse_tagged_percent(text, "progress") for text in texts])
-        left = [parse_remaining_actions(text) for text in texts]
+        answers = await ask_answers(ask, [self._request(episode, *w) for w in self._windows(episode, judged)])
+        stated = np.array([parse_tagged_percent(answer.text, "progress") for answer in answers])
+        left = [self._remaining(answer.text) for answer in answers]
         done = done_by_point(left, episode.subgoals)
-        curve = self._curve(judged.times, stated, left, done)
+        curve = self._curve(judged.times, stated, left, done, self._by_schema(episode, answers))
         last = curve.progress[-1]
         return Judgement(
             curve,
             verdicts_of(done, episode.subgoals, judged.times),
             success_score=math.nan if math.isnan(last) else float(last >= self.success_at),
-            facts={"unread": float(np.isnan(stated).sum())},
+            facts={"unread": float(np.isnan(stated).sum()), **least_mass(answers)},
         )
+
+    def _remaining(self, text: str) -> tuple[str, ...] | None:
+        """Return the actions that an answer says are left; ``None`` where it does not say, or says unknown."""
+        actions = parse_remaining_actions(text)
+        return None if self.is_structured and actions == (UNKNOWN,) else actions
+
+    def _by_schema(self, episode: Episode, answers: Sequence[Answer]) -> dict[str, FloatArray]:
+        """Return the channels of answers that were held to a schema, without those that no answer gives."""
+        if not self.is_structured:
+            return {}
+        schema = self._schema(self._form(episode), episode)
+        numbers = [expected_numbers(answer, schema) for answer in answers]
+        masses = [answer.schema_mass for answer in answers]
+        channels = {
+            "expected": np.array([found[0] / 100 if found else math.nan for found in numbers]),
+            "schema_mass": np.array([math.nan if mass is None else mass for mass in masses]),
+        }
+        return {name: values for name, values in channels.items() if not np.isnan(values).all()}
 
     def _windows(self, episode: Episode, judged: SampledFrames) -> list[tuple[SampledFrames, list[int]]]:
         """Return the frames to show for every judged point: sampled frames and which of them, oldest first."""
@@ -153,15 +185,35 @@ class ProcVlm(SingleModelJudge):
         return window if self.pad else sorted(set(window))
 
     def _request(self, episode: Episode, sampled: SampledFrames, window: Sequence[int]) -> Generate:
-        by_subgoals = "steps" if episode.subgoals else "published"
-        form = by_subgoals if self.template == "auto" else self.template
+        form = self._form(episode)
         # The published prompt has the images alone before its text.
         labelled = form == "steps"
         images = image_parts(sampled, self.layout, self.size, chosen=window, labelled=labelled)
         steps = "\n".join(f"- {subgoal.name}" for subgoal in episode.subgoals)
         values = {"instruction": episode.instruction, "steps": steps}
         parts = load_prompt(f"procvlm_{form}").parts(values, {"pictures": images})  # stored name
-        return Generate(Prompt((Turn("user", parts),)), max_tokens=self.max_tokens)
+        prompt = Prompt((Turn("user", parts),))
+        if not self.is_structured:
+            return Generate(prompt, max_tokens=self.max_tokens)
+        logprobs = logprobs_to_request(self.model, self.max_tokens)
+        schema = self._schema(form, episode)
+        return Generate(prompt, max_tokens=self.max_tokens, top_logprobs=logprobs, schema=schema)
+
+    def _form(self, episode: Episode) -> str:
+        """Return which prompt an episode is judged with."""
+        by_subgoals = "steps" if episode.subgoals else "published"
+        return by_subgoals if self.template == "auto" else self.template
+
+    def _schema(self, form: str, episode: Episode) -> Schema:
+        percent = Number(0, 100, decimals=2, unit="%")
+        if form == "published":
+            return Written((FreeText("<"), "<progress>", percent, "</progress>"))
+        listed = Written(
+            ("The following steps are required:\n", Steps(tuple(s.name for s in episode.subgoals)))
+        )
+        none_left = Written((FreeText("\n<"), "no further steps required."))
+        closing = "\nTherefore, the estimated progress is <progress>"
+        return Written((Either((listed, none_left)), closing, percent, "</progress>."))
 
     def _curve(
         self,
@@ -169,6 +221,7 @@ class ProcVlm(SingleModelJudge):
         stated: FloatArray,
         left: Sequence[tuple[str, ...] | None],
         done: FloatArray,
+        by_schema: Mapping[str, FloatArray],
     ) -> Curve:
         inside = np.where((stated >= 0) & (stated <= 1), stated, np.nan)
         counts = np.array([math.nan if actions is None else len(actions) for actions in left])
@@ -177,7 +230,11 @@ class ProcVlm(SingleModelJudge):
             channels["raw"] = stated
         if done.shape[1]:
             channels["derived"] = done.mean(axis=1)
-        return Curve(times, channels[self.progress], channels)
+        channels |= by_schema
+        progress = channels[self.progress]
+        if self.progress == "stated" and "expected" in by_schema:
+            progress = np.where(np.isnan(by_schema["expected"]), progress, by_schema["expected"])
+        return Curve(times, progress, channels)
 
 
 def done_by_point(left: Sequence[tuple[str, ...] | None], subgoals: Sequence[Subgoal]) -> FloatArray:

@@ -29,6 +29,7 @@ from stepscore.judges.common.option_checks import (
 )
 from stepscore.metrics import trailing_mean
 from stepscore.models import FrameRef, GoalImage, Model, ScoreSimilarity, Similarities, VideoFrames
+from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, Judgement
 
 Target = Literal["goal", "text"]
@@ -79,17 +80,17 @@ class Similarity(SingleModelJudge):
         calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     target: Target = "goal"
     form: SimilarityForm | None = None
     frames: int = 32
     fps: float | None = None
     max_frames: int = 256
-    prompt: str = "{instruction}"
-    baseline: str = "a robot arm"
+    prompt: str = field(default="{instruction}", metadata=names("text"))
+    baseline: str = field(default="a robot arm", metadata=names("text"))
     size: int | None = 224
     clip: bool = False
-    calibration: str | Path | None = None
+    calibration: str | Path | None = field(default=None, metadata=names("path"))
     fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "similarity"
     uses_goals = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +19,8 @@ from stepscore._reading import read_text
 from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.episodes.labels import Subgoal
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
-from stepscore.judges.base import Ask, SingleModelJudge
-from stepscore.judges.common.ask_model import ask_scores, ask_texts, require
+from stepscore.judges.base import Ask, StructuredJudge
+from stepscore.judges.common.ask_model import ask_answers, ask_scores, least_mass, require
 from stepscore.judges.common.framing import ViewLayout, image_parts
 from stepscore.judges.common.option_checks import (
     boolean,
@@ -38,7 +38,9 @@ from stepscore.judges.common.parsing import parse_subgoal_answer, parse_subgoal_
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names
 from stepscore.judges.common.verdicts import verdict_from_scores, verdict_from_text
 from stepscore.judges.stepeval_statements import PROMPT, WORDS, statement_scores
-from stepscore.models import Generate, Model, Part, Prompt, Score, Scores, Turn
+from stepscore.models import Answer, Generate, Model, Part, Prompt, Score, Scores, Turn
+from stepscore.models.schemas import Constant, FreeText, JsonList, JsonObject, Schema, Seconds, Word
+from stepscore.registry import names
 from stepscore.types import Judgement, Verdict
 
 Strategy = Literal["all-at-once", "per-subgoal", "sequential"]
@@ -51,7 +53,7 @@ REPEAT_TEMPERATURE = 0.7
 
 
 @dataclass(frozen=True)
-class StepEval(SingleModelJudge):
+class StepEval(StructuredJudge):
     """A verdict per subgoal: yes, no or unknown, with score, time and reason.
 
     Several views are shown in one question, arranged by ``layout``; a subgoal with a view of its own points
@@ -84,9 +86,12 @@ class StepEval(SingleModelJudge):
             file with rules of your own.
         words: With ``"tokens"``: the words for yes and no, one token each.
         max_tokens: Length at which a text answer is cut.
+        structured: Hold text answers to the JSON that the question asks for, where a verdict is yes, no or unknown.
+            ``None`` does so where the model supports it. The fact ``schema_mass`` is then the smallest probability
+            that it gave to the allowed tokens, where it states it.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     strategy: Strategy = "all-at-once"
     answer: AnswerFormat = "text"
     frames: int = 16
@@ -99,11 +104,11 @@ class StepEval(SingleModelJudge):
     repeats: int = 1
     temperature: float | None = None
     seed: int = 0
-    template: str = "default"
-    words: tuple[str, str] = ("Yes", "No")
+    template: str = field(default="default", metadata=names("path", "default", "strict", "evidence"))
+    words: tuple[str, str] = field(default=("Yes", "No"), metadata=names("text"))
     max_tokens: int = 1024
+    structured: bool | None = None
     name = "stepeval"
-    version = 1
     needs_subgoals = True
 
     def __post_init__(self) -> None:
@@ -114,6 +119,9 @@ class StepEval(SingleModelJudge):
         )
         check_options(self, reason=boolean(), when=boolean(), repeats=whole(1, 1000), seed=seed())
         check_options(self, temperature=optional(within(0, 100)), template=text(), max_tokens=whole(1))
+        check_options(self, structured=optional(boolean()))
+        if self.structured and self.answer != "text":
+            raise OptionError("structured=true holds answers in words to a schema: choose answer=text.")
         if self.answer == "statement" and self.strategy != "per-subgoal":
             raise OptionError("answer=statement scores every subgoal by itself: choose strategy=per-subgoal.")
         if self.answer == "statement" and self.template != "default":
@@ -130,12 +138,21 @@ class StepEval(SingleModelJudge):
             raise OptionError(f"words is {list(self.words)}; it must be a pair, for example ['Yes', 'No'].")
         self._rules()
 
+    @property
+    def is_structured(self) -> bool:
+        """Whether answers are held to a schema; those by tokens and statements have none."""
+        return self.answer == "text" and super().is_structured
+
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, prompt digests included."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
+        left_out = ("model", "structured")
+        values = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out
+        }
         question, rules = self._question_template(), self._rules()
         return {
             **values,
+            **self.structured_options(),
             "words": list(self.words),
             "temperature": self._temperature(),
             "template": rules.name.removeprefix(RULES_PREFIX),
@@ -148,7 +165,8 @@ class StepEval(SingleModelJudge):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return verdicts on the episode's subgoals, in their order."""
-        require(self.model, "stepeval", text=self.answer == "text", scores=self.answer != "text")
+        in_text = self.answer == "text"
+        require(self.model, "stepeval", text=in_text, scores=not in_text, structured=self.is_structured)
         if not episode.subgoals:
             raise EpisodeError(
                 f"Episode {episode.id} has no subgoals to judge. Give some: --subgoals subgoals.yaml"
@@ -163,7 +181,8 @@ class StepEval(SingleModelJudge):
         else:
             verdicts = await self._one_by_one(case, ask)
         scores = [v.score if v.answer != "unknown" else math.nan for v in verdicts]
-        return Judgement(verdicts=tuple(verdicts), success_score=float(np.min(scores)))
+        facts = least_mass(case.answers)
+        return Judgement(verdicts=tuple(verdicts), success_score=float(np.min(scores)), facts=facts)
 
     async def _statements(self, case: _Case, ask: Ask) -> list[Verdict]:
         logprobs = await statement_scores(case.episode, case.sampled, self.size, ask)
@@ -177,7 +196,7 @@ class StepEval(SingleModelJudge):
             f"{k}. {subgoal_prompt_text(s, case.views)}" for k, s in enumerate(subgoals, start=1)
         )
         prompt = self._prompt(case, {"subgoals": listed})
-        texts = await ask_texts(ask, self._repeated(prompt))
+        texts = await case.ask_texts(ask, self._repeated(prompt, self._schema(len(subgoals))))
         answers = [parse_subgoal_answers(text, [s.name for s in subgoals]) for text in texts]
         return [
             verdict_from_text(s.name, [a[k] for a in answers], case.end_s) for k, s in enumerate(subgoals)
@@ -203,7 +222,8 @@ class StepEval(SingleModelJudge):
                 verdict_from_scores(s.name, pair, self.words)
                 for s, pair in zip(subgoals, scores, strict=True)
             ]
-        texts = await ask_texts(ask, [request for prompt in prompts for request in self._repeated(prompt)])
+        schema = self._schema()
+        texts = await case.ask_texts(ask, [each for p in prompts for each in self._repeated(p, schema)])
         answers = [parse_subgoal_answer(text) for text in texts]
         return [
             verdict_from_text(s.name, answers[k * self.repeats : (k + 1) * self.repeats], case.end_s)
@@ -229,7 +249,19 @@ class StepEval(SingleModelJudge):
         parts = self._question_template().parts(filled, images, when=kept)
         return Prompt((Turn("user", parts),))
 
-    def _repeated(self, prompt: Prompt) -> list[Generate]:
+    def _schema(self, subgoals: int | None = None) -> Schema | None:
+        """Return the JSON that a question asks for, about one subgoal or this many; ``None`` for any text."""
+        if not self.is_structured:
+            return None
+        keys: list[tuple[str, Schema]] = [("why", FreeText())] if self.reason else []
+        keys.append(("answer", Word(("yes", "no"))))
+        keys += [("when", Seconds())] if self.when else []
+        if subgoals is None:
+            return JsonObject(tuple(keys))
+        entries = [JsonObject((("number", Constant(k)), *keys)) for k in range(1, subgoals + 1)]
+        return JsonObject((("subgoals", JsonList(tuple(entries))),))
+
+    def _repeated(self, prompt: Prompt, schema: Schema | None) -> list[Generate]:
         temperature = self._temperature()
         return [
             Generate(
@@ -239,6 +271,7 @@ class StepEval(SingleModelJudge):
                 seed=self.seed + repeat if temperature > 0 else None,
                 json=True,
                 repeat=repeat,
+                schema=schema,
             )
             for repeat in range(self.repeats)
         ]
@@ -273,6 +306,13 @@ class _Case:
     episode: Episode
     images: tuple[Part, ...]
     sampled: SampledFrames
+    answers: list[Answer] = field(default_factory=list)
+
+    async def ask_texts(self, ask: Ask, requests: Sequence[Generate]) -> list[str]:
+        """Return the generated texts, and keep the answers."""
+        found = await ask_answers(ask, requests)
+        self.answers.extend(found)
+        return [answer.text for answer in found]
 
     @property
     def views(self) -> tuple[str, ...]:

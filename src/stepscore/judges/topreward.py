@@ -13,19 +13,22 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from stepscore.episodes import Episode, sample_frames, sample_indices
+from stepscore.episodes import Episode, sample_frames
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
 from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
 from stepscore.judges.common.option_checks import check_options, frame_rate, image_size, one_of, text, whole
+from stepscore.judges.common.prefixes import causal_prefixes, spread_prefixes
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, video_prompt
 from stepscore.metrics import minmax, trailing_mean
 from stepscore.models import Model, PrefixScores, Prompt, ScorePrefixes, Template, VideoFrames
-from stepscore.types import Curve, FloatArray, IntArray, Judgement
+from stepscore.registry import names
+from stepscore.types import Curve, FloatArray, Judgement
 
 StatementForm = Literal["upstream", "paper", "chat"]
 Variant = Literal["token", "instruction"]
+Sampling = Literal["spread", "causal"]
 MARKUP: Mapping[StatementForm, Template] = {"upstream": "open", "paper": "none", "chat": "chat"}
 """How each form is rendered; see :class:`stepscore.models.Prompt`."""
 
@@ -55,8 +58,10 @@ class TopReward(SingleModelJudge):
     Attributes:
         model: Any model that returns token log-probabilities.
         prefixes: Points on the curve; fewer where the episode has too few frames.
-        fps: Frames shown per second: sampled once over the whole episode, from the first frame to the last,
-            so that prefixes share them. More in a short episode, to fill the prefixes; see ``choose_prefixes``.
+        sampling: ``spread``, frames evenly over the whole episode, more a second in a short one, to fill the
+            prefixes; ``causal``, at a fixed rate from the first frame on, so that nothing depends on how long the
+            video is. See ``common/prefixes.py``.
+        fps: Frames shown per second; prefixes share them.
         min_first: Frames in the first prefix. The score rises over the first eight or so images whatever they
             show, so a curve that starts with fewer begins with a rise that means nothing.
         max_frames: Most frames shown, whatever the episode's length.
@@ -72,17 +77,18 @@ class TopReward(SingleModelJudge):
         calibration: A map from ``stepscore calibrate``, fitted with the same options and model.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     prefixes: int = 16
+    sampling: Sampling = "spread"
     fps: float = 2.0
     min_first: int = 8
     max_frames: int = 128
     size: int | None = 224
     form: StatementForm = "upstream"
     variant: Variant = "token"
-    target: str = "True"
-    other: str = "False"
-    calibration: str | Path | None = None
+    target: str = field(default="True", metadata=names("text"))
+    other: str = field(default="False", metadata=names("text"))
+    calibration: str | Path | None = field(default=None, metadata=names("path"))
     fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "topreward"
     version = 1
@@ -91,6 +97,7 @@ class TopReward(SingleModelJudge):
     def __post_init__(self) -> None:
         check_options(self, prefixes=whole(1), min_first=whole(1), max_frames=whole(2), fps=frame_rate())
         check_options(self, size=image_size(), form=one_of(StatementForm), variant=one_of(Variant))
+        check_options(self, sampling=one_of(Sampling))
         check_options(self, target=text(), other=text())
         if self.variant == "instruction" and self.form == "chat":
             raise OptionError("variant=instruction scores the user's own words: use form=paper or upstream.")
@@ -106,6 +113,8 @@ class TopReward(SingleModelJudge):
         names = ("prefixes", "min_first", "max_frames", "size", "form", "variant", "target", "other")
         return {
             **{name: getattr(self, name) for name in names},
+            # Named where it changes an answer: maps that were fitted before it existed hold on.
+            **({} if self.sampling == "spread" else {"sampling": self.sampling}),
             "fps": float(self.fps),
             "prompt": "{video}" + self._template().text,
             "views": "each scored alone, log-odds averaged",
@@ -120,7 +129,8 @@ class TopReward(SingleModelJudge):
         main = episode.views[episode.main_view].timestamps()
         if not len(main):
             raise EpisodeError(f"Episode {episode.id} has no frames.")
-        frames, lengths = choose_prefixes(
+        choose = causal_prefixes if self.sampling == "causal" else spread_prefixes
+        frames, lengths = choose(
             main, prefixes=self.prefixes, fps=self.fps, min_first=self.min_first, max_frames=self.max_frames
         )
         sampled = sample_frames(episode, indices=frames.tolist())
@@ -208,32 +218,6 @@ class TopReward(SingleModelJudge):
         together = [number for number, fits in enumerate(is_one_token) if fits]
         alone = [[number] for number, fits in enumerate(is_one_token) if not fits]
         return [together, *alone] if together else alone
-
-
-def choose_prefixes(
-    timestamps: FloatArray, *, prefixes: int, fps: float, min_first: int, max_frames: int
-) -> tuple[IntArray, tuple[int, ...]]:
-    """Return the frames to show, evenly over time with the first and last among them, and each prefix's count.
-
-    As many frames as ``fps`` makes of the duration, but at least ``min_first + 2 (prefixes - 1)`` where the
-    episode has them, and never more than ``max_frames``. Counts are even, because video models read frames in
-    pairs and an odd one costs a block of its own; they are spread from ``min_first`` (at most half of the
-    frames) to all of them.
-    """
-    total, end = len(timestamps), float(timestamps[-1])
-    by_rate = int((end * fps + 1) / 2 + 0.5) * 2
-    count = min(max(by_rate, min_first + 2 * (prefixes - 1)), max_frames, total)
-    frames = np.unique(
-        sample_indices(timestamps, "", times=np.linspace(0.0, end, max(count - count % 2, 1)).tolist())
-    )
-    if len(frames) > 1 and len(frames) % 2:
-        # Uneven timestamps can choose a frame twice. The last one stays: it is the episode's end.
-        frames = np.delete(frames, -2)
-    n = len(frames)
-    first = min(max(2, min(min_first + min_first % 2, n // 2 // 2 * 2)), n)
-    spread = np.linspace(n, first, prefixes)
-    lengths = np.unique(np.where(spread == n, n, 2 * np.round(spread / 2))).astype(int)
-    return frames, tuple(lengths.tolist())
 
 
 async def _scores(request: ScorePrefixes, ask: Ask) -> FloatArray:

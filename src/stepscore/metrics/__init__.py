@@ -39,6 +39,7 @@ from stepscore.metrics.policy_failure_modes import (
     policy_z_scores,
     summarize_failure_modes,
 )
+from stepscore.metrics.registered import registered_columns, registered_metrics
 from stepscore.metrics.stages import (
     StageSpan,
     boundary_f1,
@@ -154,6 +155,8 @@ __all__ = [
     "precision",
     "procedure_order",
     "recall",
+    "registered_columns",
+    "registered_metrics",
     "reliability",
     "repeat_variance",
     "roc_auc",

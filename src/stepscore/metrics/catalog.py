@@ -1,17 +1,20 @@
 """The metrics that a run is measured with: each takes one curve and returns one or more numbers.
 
-A metric of your own is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics`` or, in a
-script, by ``metric_registry.register("mine")(CurveMetric(...))``; every table then has its columns.
+A metric of your own is a :class:`CurveMetric`, added by the entry-point group ``stepscore.metrics``, in a script by
+``metric_registry.register("mine")(CurveMetric(...))``, or by ``--metric FILE.py:NAME``. The tables of metrics and of
+comparisons, and the page, then have its columns.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from stepscore._defaults import DEFAULT_REVISION
+from stepscore.errors import OptionError
 from stepscore.metrics.opd.revisions import compute_opd
 from stepscore.metrics.order import voc
 from stepscore.registry import Registry
@@ -25,14 +28,32 @@ class MetricColumn:
     Attributes:
         name: Its name in every table.
         better: Which direction is better.
-        kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"mean"`` for the rest.
+        kind: ``"rate"`` for yes/no values, whose mean is a proportion; ``"share"`` for values in 0..1; ``"mean"`` for
+            the rest.
         summary: Its meaning, in one line.
+
+    Raises:
+        OptionError: One of them has another value.
     """
 
     name: str
     better: Literal["higher", "lower", "neither"]
-    kind: Literal["rate", "mean"]
+    kind: Literal["rate", "share", "mean"]
     summary: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch(r"[\w.:/@+-]+", self.name):
+            raise OptionError(f"name must be a word without spaces, commas or '|', got {self.name!r}.")
+        for field, allowed in (
+            ("better", ("higher", "lower", "neither")),
+            ("kind", ("rate", "share", "mean")),
+        ):
+            if (value := getattr(self, field)) not in allowed:
+                raise OptionError(
+                    f"{field} of metric column {self.name!r} must be one of {', '.join(allowed)}; got {value!r}."
+                )
+        if not isinstance(self.summary, str):
+            raise OptionError(f"summary of metric column {self.name!r} must be a text, got {self.summary!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +63,30 @@ class CurveMetric:
     columns: tuple[MetricColumn, ...]
     func: Callable[[FloatArray, FloatArray], Mapping[str, float]]
 
+    def __post_init__(self) -> None:
+        if not self.columns or not all(isinstance(column, MetricColumn) for column in self.columns):
+            raise OptionError(f"columns must be a tuple of one or more MetricColumn, got {self.columns!r}.")
+        if not callable(self.func):
+            raise OptionError(f"func must be a function of times and progress, got {self.func!r}.")
+
 
 _OPD = (
-    MetricColumn("MC", "higher", "mean", "furthest milestone reached: 0, 25, 50, 75 or 100 %"),
+    MetricColumn("MC", "higher", "share", "furthest milestone reached: 0, 25, 50, 75 or 100 %"),
     MetricColumn("MC25", "higher", "rate", "reached 25 % of progress"),
     MetricColumn("MC50", "higher", "rate", "reached half"),
     MetricColumn("MC75", "higher", "rate", "reached 75 %"),
     MetricColumn("MC100", "higher", "rate", "reached all of it, by the judge (robust: 75 % and done)"),
-    MetricColumn("MP", "higher", "mean", "highest progress"),
+    MetricColumn("MP", "higher", "share", "highest progress"),
     MetricColumn(
-        "PPL", "higher", "mean", "progress gained per progress moved: 100 % is a direct path to the end"
+        "PPL", "higher", "share", "progress gained per progress moved: 100 % is a direct path to the end"
     ),
-    MetricColumn("CRA", "lower", "mean", "mean drop below the best progress so far (robust: until done)"),
-    MetricColumn("STR", "lower", "mean", "share of steps without progress (robust: of the time until done)"),
+    MetricColumn("CRA", "lower", "share", "mean drop below the best progress so far (robust: until done)"),
+    MetricColumn("STR", "lower", "share", "share of steps without progress (robust: of the time until done)"),
 )
 _OPD_15 = (
-    MetricColumn("DRR", "higher", "mean", "share of the deepest drop that was recovered"),
-    MetricColumn("FNS", "higher", "mean", "nearness to success, failures only"),
-    MetricColumn("SQS", "higher", "mean", "quality of success, successes only"),
+    MetricColumn("DRR", "higher", "share", "share of the deepest drop that was recovered"),
+    MetricColumn("FNS", "higher", "share", "nearness to success, failures only"),
+    MetricColumn("SQS", "higher", "share", "quality of success, successes only"),
 )
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from stepscore.metrics.failure_modes import FAILURE_MODE_RULES, UNKNOWN_FAILURE_MODE
-
-LOWER_IS_BETTER = frozenset({"CRA", "STR"})
 
 
 @dataclass(frozen=True)
@@ -75,23 +73,19 @@ def failure_mode_stability(names_by_task: Mapping[str, Sequence[str]]) -> float:
 
 def policy_z_scores(
     values_by_policy: Mapping[str, Mapping[str, float]],
-    *,
-    lower_is_better: Iterable[str] = LOWER_IS_BETTER,
 ) -> dict[str, dict[str, float]]:
-    """Return how many standard deviations each policy is from the mean of the policies, better upwards.
+    """Return how many standard deviations each policy is above the mean of the policies.
 
-    z = (x - mean) / sd with the sample standard deviation (n - 1) over the policies whose value is known; the
-    sign is reversed for metrics where lower is better. After the diagnosis figure of PRM-as-a-Judge.
+    z = (x - mean) / sd with the sample standard deviation (n - 1) over the policies whose value is known. After the
+    diagnosis figure of PRM-as-a-Judge, which turns the sign where lower is better.
 
     Args:
         values_by_policy: For each policy, its value of each metric; NaN or absent where unknown.
-        lower_is_better: Names of the metrics whose sign is reversed.
 
     Returns:
         The same policies, each with every metric; NaN where the value is unknown, where fewer than three
         policies have one, or where they do not differ.
     """
-    reversed_metrics = frozenset(lower_is_better)
     metrics = list(dict.fromkeys(name for values in values_by_policy.values() for name in values))
     scores: dict[str, dict[str, float]] = {policy: {} for policy in values_by_policy}
     for metric in metrics:
@@ -100,9 +94,8 @@ def policy_z_scores(
         spread = float(np.std(known, ddof=1)) if len(known) >= 3 else 0.0
         # Equal values may differ by rounding in their mean; that is not spread.
         flat = spread <= 1e-12 * max(1.0, float(np.abs(known).max(initial=0.0)))
-        sign = -1.0 if metric in reversed_metrics else 1.0
         for policy, value in zip(values_by_policy, column, strict=True):
-            scores[policy][metric] = math.nan if flat else float(sign * (value - known.mean()) / spread)
+            scores[policy][metric] = math.nan if flat else float((value - known.mean()) / spread)
     return scores
 
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from stepscore._reading import shown
-from stepscore.errors import OptionError, UnknownNameError
+from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 from stepscore.models.base import (
     Answer,
     Capabilities,
@@ -30,10 +30,10 @@ from stepscore.models.base import (
     SyncMethods,
     TokenChoice,
     check_model_extra,
-    run_blocking,
     unknown_response,
 )
 from stepscore.models.batches import BatchModel, batch_size
+from stepscore.models.blocking import guard_tasks, guarded, run_blocking
 from stepscore.models.chatml import chatml_parts, split_at_video
 from stepscore.models.requests import (
     DecodedMedia,
@@ -101,6 +101,8 @@ __all__ = [
     "chatml_parts",
     "check_model_extra",
     "get_model",
+    "guard_tasks",
+    "guarded",
     "media_decoder",
     "media_refs",
     "model_registry",
@@ -168,7 +170,8 @@ def get_model(name: str, **options: object) -> Model:
                 f"option of the model backend {backend!r}", option, valid, hint=_torch_hint(backend, option)
             )
     try:
-        return make(**options) if backend in SINGLE_MODEL_BACKENDS else make(rest, **options)
+        with exits_as_errors():
+            return make(**options) if backend in SINGLE_MODEL_BACKENDS else make(rest, **options)
     except TypeError as error:
         raise OptionError(f"Model {shown(name)!r}: {error}.") from error
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from stepscore._extras import check_extra
+from stepscore.models.blocking import run_blocking
 from stepscore.models.requests import (
     Generate,
     PredictProgress,
@@ -25,6 +24,9 @@ from stepscore.models.requests import (
     frame_count,
 )
 from stepscore.types import FloatArray
+
+TOP_LOGPROBS = 20
+"""The most tokens at every token of an answer that a model in this process is asked about by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class Capabilities:
         prefix_sharing: Whether growing prefixes of a video can share work and give the same numbers:
             ``"exact"``, ``"vision-only"`` (only what is computed per frame) or ``"none"``.
         served: It answers over HTTP; calls may cost money, can fail, and can be made concurrently.
+        structured: Hold a generated answer to a schema (``Generate.schema``).
+        answer_logprobs: Most tokens whose log-probabilities are returned at every token of an answer
+            (``Generate.top_logprobs``), where that is known; 0 where it is not, or none are.
     """
 
     generate: bool = True
@@ -56,6 +61,8 @@ class Capabilities:
     similarity: Literal["none", "images", "texts"] = "none"
     prefix_sharing: Literal["exact", "vision-only", "none"] = "none"
     served: bool = False
+    structured: bool = False
+    answer_logprobs: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,9 @@ class Answer:
 
     A count of tokens is 0 where it is not known, here as in all responses. ``choices`` are the tokens of the text,
     without the one that ends it, where the request asks for their log-probabilities and the model returns them.
+
+    ``schema_mass`` is the smallest probability that the model gave to the tokens that the request's schema allows, at
+    any token of the answer; ``None`` where there is no schema, or the model does not state it.
     """
 
     text: str
@@ -79,6 +89,7 @@ class Answer:
     tokens_in: int = 0
     tokens_out: int = 0
     choices: tuple[TokenChoice, ...] = ()
+    schema_mass: float | None = None
 
 
 @dataclass(frozen=True)
@@ -212,7 +223,6 @@ def check_model_extra(model: Model) -> None:
         check_extra(extra, f"The model {model.name}")
 
 
-T = TypeVar("T")
 R = TypeVar(
     "R", Answer, Scores, PrefixScores, StagePredictions, ProgressPredictions, Preference, Similarities
 )
@@ -249,16 +259,6 @@ class SyncMethods:
         response = run_blocking(self.answer(request))
         assert isinstance(response, kind)
         return response
-
-
-def run_blocking(coroutine: Coroutine[object, object, T]) -> T:
-    """Return the result of a coroutine, also where the calling thread already runs a loop (a notebook)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
 
 
 def unknown_response(request: Request, text: str = "") -> Response:

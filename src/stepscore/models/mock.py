@@ -26,6 +26,7 @@ from stepscore.models.requests import (
     Score,
     ScoreSimilarity,
 )
+from stepscore.registry import names
 
 
 @dataclass
@@ -39,16 +40,18 @@ class MockModel(SyncMethods):
         served: Whether to behave like a server.
         prefix_sharing: As in :class:`Capabilities`.
         heads: Whether to have the heads of a reward model.
+        structured: Whether to state that answers are held to a schema; the script is what holds them.
         requests: Every request answered so far.
     """
 
-    text: str = ""
-    script: Callable[[Request], object] | None = None
-    scores: str = "exact"
+    text: str = field(default="", metadata=names("text"))
+    script: Callable[[Request], object] | None = field(default=None, metadata=names("code"))
+    scores: str = field(default="exact", metadata=names("text"))
     served: bool = False
-    prefix_sharing: str = "exact"
+    prefix_sharing: str = field(default="exact", metadata=names("text"))
     heads: bool = False
-    requests: list[Request] = field(default_factory=list, repr=False)
+    structured: bool = False
+    requests: list[Request] = field(default_factory=list, repr=False, metadata=names("code"))
 
     @property
     def name(self) -> str:
@@ -65,6 +68,7 @@ class MockModel(SyncMethods):
             prefix_sharing=self.prefix_sharing,  # type: ignore[arg-type]
             served=self.served,
             heads=self.heads,
+            structured=self.structured,
         )
 
     def describe(self) -> Mapping[str, object]:

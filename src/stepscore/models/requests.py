@@ -16,6 +16,7 @@ import numpy as np
 
 from stepscore.episodes import Clip, Episode, read_image, square_image, tile_images
 from stepscore.errors import EpisodeError
+from stepscore.models.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class Generate:
         seed: For servers that take one.
         json: Ask for a JSON object where the model supports it.
         repeat: Number among several equal requests; each is asked, and cached, on its own.
+        schema: The form that the answer must have, where the model supports it; ``None`` for any text.
     """
 
     prompt: Prompt
@@ -135,6 +137,7 @@ class Generate:
     repeat: int = 0
     top_k: int | None = None
     top_logprobs: int = 0
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,14 @@ stages of rollouts. :func:`label_progress` turns stages into progress labels by 
 """
 
 from stepscore.metrics import procedure_order
-from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
+from stepscore.procedures.annotate import (
+    AnnotateOptions,
+    Annotation,
+    annotate_episodes,
+    plan_question,
+    segment_question,
+)
+from stepscore.procedures.answer_schemas import MAX_STEPS
 from stepscore.procedures.labels_table import MergedLabels, merge_labels, write_labels
 from stepscore.procedures.plan import SubgoalDraft, plan_subgoals, plan_tasks, write_subgoals
 from stepscore.procedures.progress_labels import (
@@ -39,6 +46,7 @@ from stepscore.procedures.stage_progress import (
 from stepscore.procedures.stage_proportions import temporal_proportions
 
 __all__ = [
+    "MAX_STEPS",
     "SPAN_TOLERANCE_S",
     "AnnotateOptions",
     "Annotation",
@@ -57,6 +65,7 @@ __all__ = [
     "labelled_outcome",
     "linear_progress",
     "merge_labels",
+    "plan_question",
     "plan_subgoals",
     "plan_tasks",
     "procedure_order",
@@ -64,6 +73,7 @@ __all__ = [
     "robust_progress",
     "sarm_progress",
     "sarm_stage_tau",
+    "segment_question",
     "span_problems",
     "stage_spans",
     "stage_tau_progress",

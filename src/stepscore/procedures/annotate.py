@@ -15,14 +15,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from stepscore.episodes import Episode, Label, Stage, sample_frames
+from stepscore.episodes import Episode, Label, SampledFrames, Stage, sample_frames
 from stepscore.episodes.labels import TaskSubgoals
-from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError, RunError
+from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError, RunError, exits_as_errors
 from stepscore.judges import Ask
 from stepscore.judges.common import image_parts, load_prompt
 from stepscore.models import Answer, Generate, Model, Part, Prompt, Turn
 from stepscore.models.calls import Call
-from stepscore.procedures.parse_stages import parse_stages, parse_steps
+from stepscore.models.schemas import UNKNOWN, Schema
+from stepscore.procedures.answer_schemas import STEPS, is_structured, stages_schema
+from stepscore.procedures.parse_stages import known_stages, parse_stages, parse_steps
 from stepscore.procedures.progress_labels import stage_names
 from stepscore.procedures.spans import SPAN_TOLERANCE_S, TOLERATED, SpanProblem, span_problems
 from stepscore.runs import CallOptions, ModelClient, error_text, run_episodes, usage_of
@@ -44,6 +46,8 @@ class AnnotateOptions:
         size: Longer side of a frame in pixels.
         tries: Answers to one question: after one with problems the model is asked again, with the problems.
         max_tokens: Most tokens in an answer.
+        structured: Hold answers to the JSON that the question asks for, with the names of a vocabulary. ``None``
+            does so where the model supports it. A stage called unknown is then time that belongs to no stage.
     """
 
     fps: float = 2.0
@@ -51,6 +55,7 @@ class AnnotateOptions:
     size: int = 336
     tries: int = 2
     max_tokens: int = 1024
+    structured: bool | None = None
 
     def __post_init__(self) -> None:
         if self.tries < 1 or self.max_frames < 2 or self.fps <= 0:
@@ -109,14 +114,15 @@ def annotate_episodes(
     """
     if not model.capabilities.images:
         raise CapabilityError(f"{model.name} does not accept images; annotate with another model.")
-    call_options = call_options or CallOptions()
+    options, call_options = options or AnnotateOptions(), call_options or CallOptions()
+    held = is_structured(model, structured=options.structured)
     call_options.check([model])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
     client = ModelClient(folder, call_options, model)
-    annotator = _Annotator(client, options or AnnotateOptions(), vocabulary)
+    annotator = _Annotator(client, options, vocabulary, held=held)
     annotations: dict[str, Annotation] = {}
 
     async def annotate(episode: Episode) -> None:
@@ -135,9 +141,14 @@ class _Annotator:
     """Plans each task once, then segments its episodes."""
 
     def __init__(
-        self, client: ModelClient, options: AnnotateOptions, vocabulary: Mapping[str, TaskSubgoals] | None
+        self,
+        client: ModelClient,
+        options: AnnotateOptions,
+        vocabulary: Mapping[str, TaskSubgoals] | None,
+        *,
+        held: bool,
     ) -> None:
-        self._client, self._options, self._vocabulary = client, options, vocabulary
+        self._client, self._options, self._vocabulary, self._held = client, options, vocabulary, held
         self._plans: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
     async def annotate(self, episode: Episode) -> Annotation:
@@ -146,8 +157,9 @@ class _Annotator:
         ask = self._client.ask_about(episode, calls)
         plan: tuple[str, ...] = ()
         try:
-            plan = stage_names(episode, self._vocabulary) or await self._plan(episode, ask)
-            stages, problems = await self._segment(episode, plan, ask)
+            with exits_as_errors():
+                plan = stage_names(episode, self._vocabulary) or await self._plan(episode, ask)
+                stages, problems = await self._segment(episode, plan, ask)
         except Exception as error:
             # A spent budget does not end the work: later episodes may have their answers in the cache.
             text = str(error) if isinstance(error, BudgetError) else error_text(error)
@@ -165,16 +177,14 @@ class _Annotator:
         return await self._plans[task]
 
     async def _draft(self, episode: Episode, ask: Ask) -> tuple[str, ...]:
-        images = image_parts(sample_frames(episode, count=PLAN_FRAMES), "interleaved", self._options.size)
-        question = _fill_prompt("stages_plan", instruction=episode.instruction)
-        return await self._ask_until_usable(ask, (*images, question), lambda text: (parse_steps(text), ""))
+        parts = plan_question(episode, self._options)
+        return await self._ask_until_usable(ask, parts, STEPS, lambda text: (parse_steps(text), ""))
 
     async def _segment(
         self, episode: Episode, plan: Sequence[str], ask: Ask
     ) -> tuple[tuple[Stage, ...], tuple[SpanProblem, ...]]:
         """Return the stages as last stated, and the problems with them."""
-        sampled = sample_frames(episode, fps=self._options.fps, most=self._options.max_frames)
-        images = image_parts(sampled, "interleaved", self._options.size)
+        sampled = _segment_frames(episode, self._options)
         end = episode.views[episode.main_view].info().duration_s
         closed = plan if self._vocabulary is not None else None
         # Between two sampled frames a model cannot know where one stage ends and the next begins.
@@ -182,19 +192,24 @@ class _Annotator:
 
         def read(text: str) -> tuple[tuple[tuple[Stage, ...], tuple[SpanProblem, ...]], str]:
             stages = parse_stages(text)
+            if self._held and UNKNOWN not in plan:
+                stages = known_stages(stages)
+            # The question states the end in hundredths, perhaps rounded up.
+            stages = tuple(s._replace(end_s=end) if end < s.end_s <= round(end, 2) else s for s in stages)
             problems = span_problems(stages, closed, duration_s=end, gap_s=frame_gap_s)
             return (stages, problems), " ".join(p.text for p in problems if p.kind not in TOLERATED)
 
-        question = _segment_question(episode, plan, end, closed=closed is not None)
-        return await self._ask_until_usable(ask, (*images, question), read)
+        parts = segment_question(episode, plan, self._options, closed=closed is not None)
+        return await self._ask_until_usable(ask, parts, stages_schema(closed), read)
 
     async def _ask_until_usable(
-        self, ask: Ask, parts: tuple[Part, ...], read: Callable[[str], tuple[T, str]]
+        self, ask: Ask, parts: tuple[Part, ...], schema: Schema, read: Callable[[str], tuple[T, str]]
     ) -> T:
         """Return the value that ``read`` parses from the first answer without a complaint, or from the last."""
+        held = schema if self._held else None
         turns: tuple[Turn, ...] = (Turn("user", parts),)
         for left in range(self._options.tries - 1, -1, -1):
-            request = Generate(Prompt(turns), max_tokens=self._options.max_tokens, json=True)
+            request = Generate(Prompt(turns), max_tokens=self._options.max_tokens, json=True, schema=held)
             answer = await ask(request)
             assert isinstance(answer, Answer)
             try:
@@ -214,13 +229,36 @@ class _Annotator:
         raise AssertionError("there is at least one try")
 
 
-def _segment_question(episode: Episode, plan: Sequence[str], end: float, *, closed: bool) -> str:
+def plan_question(episode: Episode, options: AnnotateOptions) -> tuple[Part, ...]:
+    """Return the question for the steps of an episode's task."""
+    images = image_parts(sample_frames(episode, count=PLAN_FRAMES), "interleaved", options.size)
+    return (*images, _fill_prompt("stages_plan", instruction=episode.instruction))
+
+
+def segment_question(
+    episode: Episode, plan: Sequence[str], options: AnnotateOptions, *, closed: bool
+) -> tuple[Part, ...]:
+    """Return the question for the stages of an episode.
+
+    Args:
+        episode: The rollout.
+        plan: The steps of its task.
+        options: Frames of the request.
+        closed: Whether no other name is allowed.
+    """
+    images = image_parts(_segment_frames(episode, options), "interleaved", options.size)
+    end = episode.views[episode.main_view].info().duration_s
     only = "Use these names exactly, and no others."
     names = only if closed else "Use these names exactly; where something else happens, name it yourself."
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(plan, start=1))
-    return _fill_prompt(
+    question = _fill_prompt(
         "stages_segment", instruction=episode.instruction, steps=steps, names=names, end=f"{end:.2f}"
     )
+    return (*images, question)
+
+
+def _segment_frames(episode: Episode, options: AnnotateOptions) -> SampledFrames:
+    return sample_frames(episode, fps=options.fps, most=options.max_frames)
 
 
 def _fill_prompt(name: str, **fields: str) -> str:

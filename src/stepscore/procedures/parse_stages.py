@@ -6,7 +6,7 @@ The text of such an error is sent back to the model (``annotate.py``), so it is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stepscore.episodes import Stage
 from stepscore.errors import ModelError, first_field_error
 from stepscore.judges.common import strip_thinking
+from stepscore.models.schemas import UNKNOWN
 
 _Second = Annotated[float, Field(allow_inf_nan=False)]
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -46,6 +47,14 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
     by ``span_problems``.
     """
     return tuple(Stage(s.name, s.start, s.end) for s in _only(text, "stages", _Stages).stages)
+
+
+def known_stages(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages without those called unknown, the word for it in every schema: time of no stage."""
+    known = tuple(stage for stage in stages if stage.name != UNKNOWN)
+    if not known:
+        raise ModelError("The answer states no stage that is known.")
+    return known
 
 
 def parse_steps(text: str) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepscore._files import write_text
 from stepscore.episodes import Episode, Subgoal
-from stepscore.errors import CapabilityError, EpisodeError, ModelError, first_field_error
+from stepscore.errors import BudgetError, CapabilityError, EpisodeError, ModelError, first_field_error
 from stepscore.judges.common import load_prompt
 from stepscore.models import Answer, FrameRef, Generate, Model, Prompt, Turn, run_blocking
 from stepscore.models.calls import Call
+from stepscore.procedures.answer_schemas import SUBGOALS, is_structured
 from stepscore.runs import CallOptions, ModelClient
 from stepscore.types import SuccessMode
 
@@ -64,6 +65,7 @@ def plan_subgoals(
     *,
     episode: Episode | None = None,
     call_options: CallOptions | None = None,
+    structured: bool | None = None,
 ) -> SubgoalDraft:
     """Draft ordered subgoals for an instruction, marked as unreviewed.
 
@@ -73,6 +75,8 @@ def plan_subgoals(
         folder: Where attempts are recorded.
         episode: A rollout of the task; some of its frames are in the request.
         call_options: Budget, prices and cache.
+        structured: Hold the answer to the JSON that the question asks for. ``None`` does so where the model supports
+            it.
 
     Raises:
         ModelError: The answer does not state subgoals; nothing is made up in its place, and the answer is not
@@ -82,7 +86,9 @@ def plan_subgoals(
         raise CapabilityError(
             f"{model.name} does not accept images; plan without --video, or with another model."
         )
-    request = Generate(Prompt((Turn("user", _parts(instruction, episode)),)), max_tokens=1024, json=True)
+    schema = SUBGOALS if is_structured(model, structured=structured) else None
+    prompt = Prompt((Turn("user", _parts(instruction, episode)),))
+    request = Generate(prompt, max_tokens=1024, json=True, schema=schema)
     call_options = call_options or CallOptions()
     call_options.check([model])
     client = ModelClient(folder, call_options, model)
@@ -115,6 +121,7 @@ def plan_tasks(
     folder: Path,
     *,
     call_options: CallOptions | None = None,
+    structured: bool | None = None,
     on_done: Callable[[SubgoalDraft], None] = lambda draft: None,
 ) -> tuple[list[SubgoalDraft], dict[str, str]]:
     """Draft the subgoals of every task of a source, each from its first readable episode.
@@ -124,27 +131,40 @@ def plan_tasks(
         model: The model that drafts; where it accepts images, frames of the episode are in the request.
         folder: Where attempts are recorded.
         call_options: Budget, prices and cache.
+        structured: As in :func:`plan_subgoals`.
         on_done: Called with each draft.
 
     Returns:
         The drafts in the order of the episodes, and task to error for those that could not be drafted.
+
+    Raises:
+        BudgetError: The budget was spent before any task was drafted.
     """
     first: dict[str, Episode] = {}
     for episode in episodes:
         if episode.error is None and episode.instruction.strip():
             first.setdefault(episode.task or episode.instruction, episode)
-    drafts, failures = list[SubgoalDraft](), dict[str, str]()
+    drafts, failures, stopped = list[SubgoalDraft](), dict[str, str](), None
     for task, episode in first.items():
         shown = episode if model.capabilities.images and episode.views else None
         try:
             draft = plan_subgoals(
-                episode.instruction, model, folder, episode=shown, call_options=call_options
+                episode.instruction,
+                model,
+                folder,
+                episode=shown,
+                call_options=call_options,
+                structured=structured,
             )
-        except (ModelError, EpisodeError) as error:
+        except (ModelError, EpisodeError, BudgetError) as error:
+            # A spent budget does not end the work: later tasks may have their answers in the cache.
             failures[task] = str(error)
+            stopped = error if isinstance(error, BudgetError) else stopped
             continue
         drafts.append(replace(draft, task=task))
         on_done(drafts[-1])
+    if stopped is not None and not drafts:
+        raise stopped
     return drafts, failures
 
 

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._watching import Watch, unwatched
-from stepscore.analysis import EpisodeMetrics, add_protocol_keys, measure_episodes, subgoal_tables
+from stepscore.analysis import (
+    EpisodeMetrics,
+    add_protocol_keys,
+    measure_episodes,
+    policy_metrics,
+    subgoal_tables,
+)
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError, SourceError, UnknownNameError
 from stepscore.report.episode_data import EpisodeData, episode_data, source_episode
@@ -70,6 +77,7 @@ def plot(
     names: Sequence[str] | None = None,
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
+    scenes: SceneChoice = "auto",
     view: str | None = None,
     width: float = COLUMN_INCHES,
     source: str | None = None,
@@ -90,6 +98,7 @@ def plot(
         names: Metrics of leaderboard and differences.
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        scenes: What intervals and tests speak of; see :func:`stepscore.measure`.
         view: Camera of trace, sheet and overlay; default: the main view.
         width: Width of the figures in inches.
         source: Where the frames are, instead of where the runs say; may be on the Hub.
@@ -104,7 +113,7 @@ def plot(
     _check_width(width)
     folder, paths, left_out = Path(out), list[Path](), dict[str, str]()
     with paper_style():
-        metrics = measure_episodes(runs, revision=revision, done_at=done_at, watch=watch)
+        metrics = measure_episodes(runs, revision=revision, done_at=done_at, scenes=scenes, watch=watch)
         inputs = _inputs(runs, metrics, by, names, episode, view, width, source)
         chosen = kinds or KINDS
         for kind in watch(chosen, "Drawing figures", len(chosen)):
@@ -132,6 +141,7 @@ def draw(
     metrics: Sequence[str] | None = None,
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
+    scenes: SceneChoice = "auto",
     view: str | None = None,
     width: float = COLUMN_INCHES,
     source: str | None = None,
@@ -147,6 +157,7 @@ def draw(
         metrics: Metrics of leaderboard and differences.
         revision: The OPD revision: ``paper``, ``v1.0``, ``v1.5`` or ``robust``.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        scenes: What intervals and tests speak of; see :func:`stepscore.measure`.
         view: Camera of trace and sheet; default: the main view.
         width: Width of the figure in inches; 3.4 is a paper's column.
         source: Where the frames are, instead of where the runs say; may be on the Hub.
@@ -161,7 +172,7 @@ def draw(
     several = [runs] if isinstance(runs, Run | str | Path) else runs
     opened = [run if isinstance(run, Run) else open_run(run) for run in several]
     with paper_style():
-        measured = measure_episodes(opened, revision=revision, done_at=done_at)
+        measured = measure_episodes(opened, revision=revision, done_at=done_at, scenes=scenes)
         keys = [by] if isinstance(by, str) else by
         inputs = _inputs(opened, measured, keys, metrics, episode, view, width, source)
         drawn = [figure for figure in _DRAW[kind](inputs).values() if not isinstance(figure, _EpisodeInputs)]
@@ -213,7 +224,7 @@ class _Inputs:
         """Look up the episode and open it in its source."""
         if self.episode is None:
             first = self.metrics.episodes[0]["episode_id"] if len(self.metrics) else "ID"
-            raise OptionError(f"It shows one episode; choose it, for example: --episode {first}")
+            raise OptionError(f"It shows one episode; choose it, for example: --episode {shlex.quote(first)}")
         data = episode_data(self.runs, self.metrics, self.episode)
         return _EpisodeInputs(data, source_episode(data, self.source), self.view)
 
@@ -244,12 +255,12 @@ _Drawings = dict[str, "Figure | _EpisodeInputs"]
 
 
 def _leaderboard(inputs: _Inputs) -> _Drawings:
-    board = leaderboard(inputs.metrics, inputs.by, inputs.names, apart=inputs.apart)
+    board = leaderboard(policy_metrics(inputs.metrics), inputs.by, inputs.names, apart=inputs.apart)
     return {"leaderboard": draw_leaderboard(board, inputs.width)}
 
 
 def _differences(inputs: _Inputs) -> _Drawings:
-    found = differences(inputs.metrics, inputs.by, inputs.names, apart=inputs.apart)
+    found = differences(policy_metrics(inputs.metrics), inputs.by, inputs.names, apart=inputs.apart)
     return {"differences": draw_differences(found, inputs.width)}
 
 
@@ -258,7 +269,9 @@ def _voc(inputs: _Inputs) -> _Drawings:
 
 
 def _vectors(inputs: _Inputs) -> _Drawings:
-    tables = subgoal_tables(inputs.runs, inputs.every_key, left_out=inputs.metrics.repeated)
+    tables = subgoal_tables(
+        inputs.runs, inputs.every_key, left_out=inputs.metrics.repeated, scenes=inputs.metrics.scenes
+    )
     if not tables:
         raise OptionError(
             "No subgoal has a known verdict or label. "

@@ -26,7 +26,7 @@ from stepscore.episodes.remote import (
     is_url,
     offline_view,
 )
-from stepscore.errors import EpisodeError, SourceError, StepScoreError
+from stepscore.errors import EpisodeError, SourceError, StepScoreError, exits_as_errors
 from stepscore.runs import Run
 
 _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(?:@[\w.%-]{1,95})?", re.ASCII)
@@ -107,7 +107,8 @@ class RunSources:
             if reader is not None and self._given is None and not isinstance(reader, RemoteSignals):
                 _check_file(reader.path, source)
             try:
-                return episode.signals()
+                with exits_as_errors():
+                    return episode.signals()
             except StepScoreError:
                 raise
             except (

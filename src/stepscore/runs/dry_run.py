@@ -1,8 +1,9 @@
 """A dry run: count the calls of a run, and estimate their cost, before any is made.
 
-The judge runs over every episode with a model that answers unknown, and its requests are counted. A judge whose
-next request depends on the response may make more or fewer calls in the real run. How many tokens a model reads an
-image as is known when it has read some: the real counts of calls in the cache correct the estimate of the others.
+The judge runs over every episode with the answers that are in the cache and, where there is none, one that knows
+nothing; its requests are counted. A judge whose next request depends on such an answer may make more or fewer calls
+in the real run, and one that cannot read it at least those counted. How many tokens a model reads an image as is
+known when it has read some: the real counts of calls in the cache correct the estimate of the others.
 """
 
 from __future__ import annotations
@@ -10,30 +11,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from stepscore.episodes import Episode
-from stepscore.errors import ModelError, StepScoreError
+from stepscore.errors import ModelError
 from stepscore.judges import Judge, default_model
 from stepscore.models import (
     MediaRef,
     Model,
     PredictStages,
+    PrefixScores,
     Prompt,
     Request,
     Response,
     ScorePrefixes,
     ScoreSimilarity,
     TiledFrames,
+    guarded,
     media_refs,
     run_blocking,
     unknown_response,
 )
-from stepscore.models.api import scores_one_by_one, single_requests
-from stepscore.models.calls import Call, CallCache, Price, call_key, count_of, max_request_tokens
+from stepscore.models.api import score_one_by_one, scores_one_by_one
+from stepscore.models.calls import (
+    Call,
+    CallCache,
+    Price,
+    call_key,
+    check_response,
+    count_of,
+    max_request_tokens,
+    unpack,
+)
 from stepscore.models.profiles import without_fetching
-from stepscore.runs.engines import RUN_STOPPING_ERRORS
+from stepscore.runs.engines import error_text
 from stepscore.runs.model_client import CallOptions
 
 TOKEN_SIDE = 32
@@ -60,6 +74,8 @@ class DryRun:
         cost: Cost of the calls that are not in the cache, about; ``None`` where a price is not known.
         price: Where the price is from.
         counted: Number of calls in the cache whose real count of input tokens corrects the estimate of the others.
+        stopped: Episode id to error, for those whose judge could not read an answer that knows nothing. A real answer
+            may be read, and more calls be made.
     """
 
     episodes: int
@@ -72,6 +88,7 @@ class DryRun:
     cost: float | None
     price: str
     counted: int = 0
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> int:
@@ -101,15 +118,16 @@ def dry_run(
     for model in judge.models:
         account.known(model)
     failures: dict[str, str] = {}
+    stopped: dict[str, str] = {}
     try:
         for episode in episodes:
+            asked = _Asked(account, episode, default_model(judge))
             try:
-                selected = episode if views is None else episode.with_views(views)
-                account.add(selected, run_blocking(_requests_of(selected, judge)))
-            except RUN_STOPPING_ERRORS:
-                raise
-            except StepScoreError as error:
-                failures[episode.id] = str(error)
+                with guarded(), without_fetching():
+                    asked.episode = episode if views is None else episode.with_views(views)
+                    run_blocking(_judge(judge, asked))
+            except Exception as error:  # a judge is third-party code; what stops a run is raised again
+                (stopped if asked.stood_in else failures)[episode.id] = error_text(error)
     finally:
         account.close()
     calls, cached, images, tokens_out = account.totals.tolist()
@@ -124,6 +142,7 @@ def dry_run(
         account.cost(),
         account.price(),
         account.counted,
+        stopped,
     )
 
 
@@ -190,23 +209,25 @@ class _Account:
         block = getattr(model, "frames_per_block", 1) if described is not None else 1
         return _Calls(model, described, price, block)
 
-    def add(self, episode: Episode, requests: Sequence[tuple[Request, Model | None]]) -> None:
-        """Count the calls of one episode; none are in the cache where a model cannot be reached."""
-        for request, asked in [(call, model) for one, model in requests for call in _calls_of(one, model)]:
-            calls = self.known(asked)
-            key = call_key(episode.fingerprint, request, calls.described or {})
-            look = self._cache is not None and calls.described is not None
-            answer = self._cache.get(key) if look and self._cache is not None else None
-            side = getattr(asked, "max_image_side", None)
-            read, written = estimate_tokens(episode, request, side, calls.frames_per_block)
-            self.totals += [1, answer is not None, Call(episode.id, key, request).images, written]
-            if answer is None:
-                calls.to_send.append((read, written))
-            elif real := count_of(answer.get("tokens_in")):
-                calls.estimated, calls.real = calls.estimated + read, calls.real + real
-                self.counted += 1
-            else:
-                calls.uncounted += read
+    def add(self, episode: Episode, request: Request, asked: Model | None) -> Response | None:
+        """Count a call, and return its answer; ``None`` where it is not in the cache, or no answer to it."""
+        calls = self.known(asked)
+        key = call_key(episode.fingerprint, request, calls.described or {})
+        # Nothing is in the cache of a model that cannot be reached: what it is like is not known.
+        look = self._cache is not None and calls.described is not None
+        kept = self._cache.get(key) if look and self._cache is not None else None
+        answer = None if kept is None or asked is None else _answer_of(kept, request, asked)
+        side = getattr(asked, "max_image_side", None)
+        read, written = estimate_tokens(episode, request, side, calls.frames_per_block)
+        self.totals += [1, answer is not None, Call(episode.id, key, request).images, written]
+        if answer is None:
+            calls.to_send.append((read, written))
+        elif real := count_of((kept or {}).get("tokens_in")):
+            calls.estimated, calls.real = calls.estimated + read, calls.real + real
+            self.counted += 1
+        else:
+            calls.uncounted += read
+        return answer
 
     def tokens_in(self) -> int:
         """Return the input tokens of all calls, about."""
@@ -238,26 +259,57 @@ def _described(model: Model) -> dict[str, object] | None:
         return None
 
 
-def _calls_of(request: Request, model: Model | None) -> Sequence[Request]:
-    """Return the calls a request becomes: a server is asked for one prefix at a time."""
-    if model is not None and isinstance(request, ScorePrefixes) and scores_one_by_one(model.capabilities):
-        return single_requests(request)
-    return [request]
+def _answer_of(kept: Mapping[str, Any], request: Request, model: Model) -> Response | None:
+    """Return a cached answer as the run would take it; ``None`` for a damaged one, which it would ask for again."""
+    try:
+        return check_response(unpack(kept), request, model.name)
+    except ModelError:
+        return None
 
 
-async def _requests_of(episode: Episode, judge: Judge) -> list[tuple[Request, Model | None]]:
-    """Return a judge's requests for one episode, each with its model, when every response is unknown."""
-    requests: list[tuple[Request, Model | None]] = []
-    own = default_model(judge)
+@dataclass
+class _Asked:
+    """What a judge asks about one episode.
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
-        requests.append((request, model or own))
+    Attributes:
+        account: Where each call is counted.
+        episode: The episode.
+        own: The model of requests that name none.
+        stood_in: Whether a call was answered by an answer that knows nothing.
+    """
+
+    account: _Account
+    episode: Episode
+    own: Model | None
+    stood_in: bool = False
+
+    async def ask(self, request: Request, model: Model | None = None) -> Response:
+        """Return the cached response to a request, or one that knows nothing."""
         await asyncio.sleep(0)
-        return unknown_response(request)
+        chosen = model or self.own
+        if (
+            chosen is not None
+            and isinstance(request, ScorePrefixes)
+            and scores_one_by_one(chosen.capabilities)
+        ):
+            return await score_one_by_one(request, partial(self._prefix, chosen))
+        return self._answer(chosen, request)
 
-    with without_fetching():
-        await judge.judge(episode, ask)
-    return requests
+    async def _prefix(self, model: Model, request: ScorePrefixes) -> PrefixScores:
+        response = self._answer(model, request)
+        assert isinstance(response, PrefixScores)
+        return response
+
+    def _answer(self, model: Model | None, request: Request) -> Response:
+        answer = self.account.add(self.episode, request, model)
+        if answer is None:
+            self.stood_in = True
+            return unknown_response(request)
+        return answer
+
+
+async def _judge(judge: Judge, asked: _Asked) -> None:
+    await judge.judge(asked.episode, asked.ask)
 
 
 def estimate_tokens(

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from stepscore._appending import (
     LEASE_S,
     MAX_LINE_BYTES,
     Lease,
+    LeaseObserver,
     LineFile,
     find_lease,
     is_leased,
@@ -38,6 +40,8 @@ from stepscore.runs.record_schema import checked_record
 
 _TAIL_BYTES = 1 << 16
 _LOCK_TRIES = 5
+
+JUDGE_AGAIN = "Run the same judge command again to judge the missing episodes."
 
 LEASED_FILES = ("attempts.jsonl", "answers.jsonl")
 """Further files that grow in a leased folder; whoever takes it over gets new ones, as of the journal."""
@@ -125,9 +129,11 @@ class Journal:
         self._close()
 
     def check(self) -> None:
-        """Raise LeaseLostError where another process has taken over the folder."""
+        """Raise LeaseLostError where another process has taken over the folder; warn if one has cut the journal."""
         if self.lease is not None:
             self.lease.check()
+        if self._file is not None:
+            self._warn_if_cut(self._file)
 
     def _open(self) -> LineFile:
         # Not ``self.check``: a journal that is dropped without its end, by an interrupt, closes its file at once.
@@ -163,6 +169,12 @@ class Journal:
             self.lease.release()
             self.lease = None
 
+    def clear(self) -> None:
+        """Drop every line."""
+        assert self._file is not None, "the journal is not open"
+        self.check()
+        self._file.clear()
+
     def append(self, record: dict[str, Any]) -> None:
         """Write one line.
 
@@ -179,18 +191,33 @@ class Journal:
                 f"The record of episode {str(record.get('id'))[:200]} has {len(line)} bytes; "
                 f"a line of {shown(self.path)} has at most {MAX_LINE_BYTES}."
             )
+        self._warn_if_cut(self._file)
         self._file.append(line)
 
+    def _warn_if_cut(self, file: LineFile) -> None:
+        lost = file.drop_cut_line()
+        if lost:
+            warnings.warn(
+                f"{shown(self.path)} has lost its last {lost} bytes while this process was writing to it. "
+                f"Something else cut it. {JUDGE_AGAIN}",
+                stacklevel=3,
+            )
 
-def is_being_written(path: Path) -> bool:
-    """Return whether some process is writing to a journal now; one that was killed is not."""
+
+def is_being_written(path: Path, observer: LeaseObserver | None = None) -> bool:
+    """Return whether some process is writing to a journal now; one that was killed is not.
+
+    Args:
+        path: The journal.
+        observer: See :func:`stepscore._appending.is_leased`.
+    """
     if not path.is_file():
         return False
     try:
         with path.open("rb") as file:
-            return not try_lock(file) or is_leased(path.parent)
+            return not try_lock(file) or is_leased(path.parent, observer)
     except OSError:
-        return is_leased(path.parent)
+        return is_leased(path.parent, observer)
 
 
 def _was_leased(folder: Path) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from stepscore._appending import Lease
+from stepscore._threads import Threads
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError, TransientModelError
 from stepscore.judges import Ask
@@ -26,6 +26,7 @@ from stepscore.models import (
     Response,
     ScorePrefixes,
     check_model_extra,
+    guarded,
     media_decoder,
     resolve,
 )
@@ -45,6 +46,7 @@ from stepscore.models.calls import (
     Waits,
     call_key,
     check_amount,
+    check_prices,
     log_wait,
     price_of,
 )
@@ -64,7 +66,7 @@ class CallOptions:
     Attributes:
         budget: The most calls and money, over all starts of the run.
         price_in: Price per million input tokens; ``None`` takes it from the price table.
-        price_out: Price per million output tokens; ``None`` takes it from the price table.
+        price_out: Price per million output tokens; given with ``price_in`` or not at all.
         cache: Whether answers are cached and taken from the cache.
         cache_path: The cache file; ``None`` for the user's.
         connections: Calls in flight at a time, for served models.
@@ -87,8 +89,7 @@ class CallOptions:
     on_wait: Callable[[str], None] = log_wait
 
     def __post_init__(self) -> None:
-        check_amount(self.price_in, "price_in (--price-in)")
-        check_amount(self.price_out, "price_out (--price-out)")
+        check_prices(self.price_in, self.price_out)
         check_amount(self.patience_s, "patience_s (--patience)")
         for name, least in (("connections", 1), ("retries", 1)):
             value = getattr(self, name)
@@ -173,7 +174,7 @@ class ModelClient:
         # By identity; the model is kept with its description, so that no other can take its id.
         self._known: dict[int, tuple[Model, dict[str, object]]] = {}
         self._slots = asyncio.Semaphore(call_options.connections)
-        self._decoders = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
+        self._decoders = Threads(2, "stepscore-decode")
 
     def close(self) -> None:
         """Close files and threads."""
@@ -323,22 +324,25 @@ class Here:
     """Decodes the frames of an episode in threads, and answers in this process."""
 
     episode: Episode
-    threads: ThreadPoolExecutor
+    threads: Threads
 
     async def decode(self, request: Request) -> Request:
         """Return the request with its frames."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.threads, resolve, request, media_decoder(self.episode))
+        with guarded():
+            return await loop.run_in_executor(self.threads, resolve, request, media_decoder(self.episode))
 
     async def answer(self, decoded: Request, model: Model) -> Response:
         """Return the model's response."""
-        return await model.answer(decoded)
+        with guarded():
+            return await model.answer(decoded)
 
     async def answer_batch(
         self, asked: Sequence[tuple[object, Request]], model: BatchModel
     ) -> Sequence[Response | Exception]:
         """Return the model's response to each request, or why there is none."""
-        return await model.answer_batch([decoded for _, decoded in asked])
+        with guarded():
+            return await model.answer_batch([decoded for _, decoded in asked])
 
 
 def usage_of(calls: Sequence[Call], reported: Usage) -> Usage:

@@ -38,6 +38,12 @@ class Protocol:
         """First 16 hex digits of the sha256 of the canonical JSON."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
+    @property
+    def judge_and_model(self) -> tuple[str, str]:
+        """The names of the judge and of its model; empty where there is none."""
+        flat = _flatten(self.content)
+        return str(flat.get("judge.name", "")), str(flat.get("model.name", ""))
+
     def differences(self, other: Protocol) -> list[str]:
         """Return the differences from another protocol, each as ``judge.options.points is 16, not 32``."""
         mine, theirs = _flatten(self.content), _flatten(other.content)
@@ -45,6 +51,17 @@ class Protocol:
             f"{key} is {_value_text(mine, key)}, not {_value_text(theirs, key)}"
             for key in sorted(mine.keys() | theirs.keys())
             if mine.get(key) != theirs.get(key)
+        ]
+
+    def edited_files(self, other: Protocol) -> list[str]:
+        """Return the names of the user's own files, of judge and reader, whose content differs from the other's."""
+        mine, theirs = _flatten(self.content), _flatten(other.content)
+        codes = [f"{part}.code" for part in ("judge", "reader")]
+        return [
+            str(mine[f"{code}.file"])
+            for code in codes
+            if mine.get(f"{code}.file") == theirs.get(f"{code}.file") is not None
+            and mine[f"{code}.sha256"] != theirs[f"{code}.sha256"]
         ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stepscore.episodes import Episode, GoalFrame, Labels
-from stepscore.errors import OptionError
+from stepscore.errors import OptionError, exits_as_errors
 from stepscore.models.calls import Call
 from stepscore.runs.protocol import canonical_json
 from stepscore.types import FloatArray, Judgement, Usage
@@ -76,8 +76,9 @@ def episode_row(episode: Episode) -> Row:
     if labelled:
         row["labelled_progress"] = labelled
     try:
-        row["fingerprint"] = episode.fingerprint
-        info = episode.info
+        with exits_as_errors():
+            row["fingerprint"] = episode.fingerprint
+            info = episode.info
     except Exception:  # a view is anyone's code; the judge meets the same error and reports it
         return row
     if info is not None:

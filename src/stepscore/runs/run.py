@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from html import escape
@@ -185,7 +186,7 @@ def open_run(path: str | Path, *, watch: Watch[Any] = unwatched) -> Run:
         source, out = (shown(folder), "RUN") if _holds_something(folder) else ("SOURCE", shown(folder))
         raise RunError(
             f"{shown(folder)} is not a run folder (it has no run.json). "
-            f"Make one: stepscore judge {source} --judge J -o {out}"
+            f"Make one: stepscore judge {shlex.quote(source)} --judge J -o {shlex.quote(out)}"
         )
     if not (folder / "journal.jsonl").exists():
         raise RunError(f"{shown(folder)} has no journal.jsonl: nothing has been judged there yet.")

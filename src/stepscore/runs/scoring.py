@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import os
 import platform
 import re
+import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -35,7 +37,7 @@ from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, read_info, write_info
 from stepscore.runs.shards.division import begin_shard, read_division, write_shard_content
 from stepscore.runs.shards.shard import Shard, cut, share_of
-from stepscore.runs.stored_tables import write_tables
+from stepscore.runs.stored_tables import warn_if_cut, write_tables
 
 
 @dataclass
@@ -121,7 +123,8 @@ def score(
         folder = begin_shard(folder, shard, part, protocol, getattr(episodes, "source", ""))
         episodes, call_options = part.episodes, share_of(call_options, shard, part)
         lease_s = LEASE_S if lease_s is None else lease_s
-    info = _start(folder, protocol, episodes, chosen.workers) | {"licences": _licences(models)}
+    info, anew = _start(folder, protocol, episodes, chosen.workers)
+    info |= {"licences": _licences(models)}
     summary = Summary()
     started = time.monotonic()
 
@@ -131,10 +134,14 @@ def score(
             on_done(done)
 
     with Journal(folder / "journal.jsonl", lease_s, call_options.on_wait) as journal:
+        if anew:  # looked at once more: the process that held the folder until now may have judged some
+            _refuse_judged(folder, anew)
+            journal.clear()
         client = ModelClient(folder, call_options, default_model(judge), journal.lease)
         caches = PrefixCacheUse(models)
         try:
             write_info(folder, info)
+            warn_if_cut(folder)
             if shard is not None:
                 write_shard_content(folder, shard, part)
             todo, done = _unique(episodes), index(journal.path, watch=watch)
@@ -166,15 +173,19 @@ def score(
 
 def _start(
     folder: Path, protocol: Protocol, episodes: Episodes | Sequence[Episode], workers: int | None
-) -> dict[str, Any]:
-    """Return the content of ``run.json`` for this start; refuse a folder of another protocol or source."""
+) -> tuple[dict[str, Any], str]:
+    """Return the content of ``run.json`` for this start, and why it starts anew; empty where it does not.
+
+    A folder that holds judged episodes of another protocol or source is refused. Where none was judged (a judge of
+    the user's own failed, and its file was corrected) there is nothing to mix, and the run starts anew.
+    """
     source = episodes.source if isinstance(episodes, Episodes) else ""
     if (division := read_division(folder)) is not None:
         raise RunError(
             f"{shown(folder)} is divided into {division.shards} shards. Judge one of them: "
             f"--shard I/{division.shards}; or choose another folder: -o RUN"
         )
-    before = read_info(folder)
+    before, anew = read_info(folder), ""
     if before is None:
         if folder.exists() and not _is_new(folder):
             raise RunError(f"{folder} exists and is not a run folder. Choose a new or empty folder: -o RUN")
@@ -184,17 +195,9 @@ def _start(
             raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
     else:
         _refuse_links(folder)
-        differences = protocol.differences(Protocol(before["protocol"]))
-        if differences:
-            raise ProtocolMismatchError(
-                f"{folder} holds results of another protocol ({'; '.join(differences)}). "
-                "Results are never mixed: choose another folder (-o RUN), or remove this one."
-            )
-        if before["source"] != source:
-            raise RunError(
-                f"{folder} holds results of another source ({before['source']}, not {source}). "
-                "Choose another folder: -o RUN"
-            )
+        anew = _change_from(before, protocol, source)
+        if anew:
+            _refuse_judged(folder, anew)
     return {
         "format": FORMAT,
         "protocol": dict(protocol.content),
@@ -202,12 +205,33 @@ def _start(
         "source": source,
         "reader": episodes.reader if isinstance(episodes, Episodes) else "",
         "status": "started",
-        "created": before["created"] if before else _now(),
+        "created": before["created"] if before and not anew else _now(),
         "updated": _now(),
         "selected": len(episodes),
         "workers": workers,
         "versions": _versions(),
-    }
+    }, anew
+
+
+def _change_from(before: Mapping[str, Any], protocol: Protocol, source: str) -> str:
+    """Return how an earlier start of a run differs from this one; empty where it can be resumed."""
+    stored = Protocol(before["protocol"])
+    if differences := protocol.differences(stored):
+        edited = "".join(f": {file} was edited" for file in protocol.edited_files(stored))
+        return f"another protocol ({'; '.join(differences)}{edited})"
+    return "" if before["source"] == source else f"another source ({before['source']}, not {source})"
+
+
+def _refuse_judged(folder: Path, change: str) -> None:
+    """Refuse a folder that holds judged episodes of another protocol or source, and name a folder that is free."""
+    judged = sum(not entry.failed for entry in index(folder / "journal.jsonl").values())
+    if judged:
+        free = next(f"{folder}-{n}" for n in itertools.count(2) if not os.path.lexists(f"{folder}-{n}"))
+        kind = ProtocolMismatchError if change.startswith("another protocol") else RunError
+        raise kind(
+            f"{folder} holds {judged} judged episode{'s' * (judged > 1)} of {change}. Results are never mixed: "
+            f"judge into another folder (-o {shlex.quote(free)}), or remove this one."
+        )
 
 
 def _licences(models: Sequence[Model]) -> dict[str, dict[str, object]]:

@@ -8,6 +8,7 @@ tables anew: in the folder if they are still those of its journal, else, or wher
 
 from __future__ import annotations
 
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from stepscore._locks import NO_LOCKS, locked
 from stepscore._reading import check_regular, read_bytes, shown
 from stepscore._watching import Watch, unwatched
 from stepscore.errors import RunError
-from stepscore.runs.journal import JournalState, journal_state, state_at
+from stepscore.runs.journal import JUDGE_AGAIN, JournalState, journal_state, state_at
 from stepscore.runs.tables import TABLES, USAGE, Stamp, build_tables, digest, has_columns_of
 
 LOCK_FILE = "tables.lock"
@@ -48,6 +49,22 @@ def write_tables(folder: Path, judge: str, protocol: str, watch: Watch[Any] = un
         raise _cannot_write(folder, error) from error
 
 
+def warn_if_cut(folder: Path) -> None:
+    """Warn if the journal is shorter than when the tables were made: another process has cut it."""
+    usage = _content(folder, "usage")
+    stamp = _stamp_of(usage) if usage is not None else None
+    if usage is None or stamp is None:
+        return
+    size = journal_state(_journal(folder)).size
+    if size < stamp.journal.size:
+        episodes = pq.ParquetFile(pa.BufferReader(usage)).metadata.num_rows
+        warnings.warn(
+            f"{shown(_journal(folder))} is shorter than when its tables were made ({size} bytes, then "
+            f"{stamp.journal.size} for {episodes} episodes). Something else cut it. {JUDGE_AGAIN}",
+            stacklevel=2,
+        )
+
+
 def tables_are_current(folder: Path, protocol: str) -> bool:
     """Return whether the tables were made from the journal as it is now."""
     return _current(folder, protocol, journal_state(_journal(folder))) is not None
@@ -67,6 +84,7 @@ class StoredTables:
         self._folder, self._judge, self._protocol = folder, judge, protocol
         self._in_memory: dict[str, pa.Buffer] = {}
         asked = journal_state(_journal(folder))
+        warn_if_cut(folder)
         self._stamp = _current(folder, protocol, asked) or self._update(asked, watch)
 
     def read(self, name: str, only: pa.Array | None = None) -> pa.Table:

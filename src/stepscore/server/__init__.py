@@ -5,7 +5,8 @@ follows a run; the videos of its runs by number with byte ranges, which seeking 
 episode. Nothing else is served. It needs the ``server`` extra; importing this package imports no web framework.
 """
 
-from stepscore.server.app import make_app, serve
+from stepscore.server.app import make_app
 from stepscore.server.live_page import LivePage
+from stepscore.server.serving import serve
 
 __all__ = ["LivePage", "make_app", "serve"]

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from stepscore.errors import OptionError, StepScoreError
+from stepscore.errors import StepScoreError
 from stepscore.server.byte_ranges import ByteRange, UnsatisfiableRangeError, parse_range
 from stepscore.server.live_page import LivePage, Media
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LOOPBACK = "127.0.0.1"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _CHUNK_BYTES = 1 << 18
@@ -129,37 +126,6 @@ class _LoopbackHostOnly:
         allowed = scope["type"] != "http" or (hosts and _LOOPBACK_HOST.fullmatch(hosts[0]))
         app = self._app if allowed else _not_found()
         await app(scope, receive, send_with_headers)
-
-
-def serve(live: LivePage, port: int, on_ready: Callable[[str], None]) -> None:
-    """Serve until interrupted.
-
-    Args:
-        live: The page to serve.
-        port: Port on the loopback interface; 0 chooses a free one.
-        on_ready: Called with the page's address once the port is bound.
-    """
-    import uvicorn
-
-    app = make_app(live)
-    with closing(_bind(port)) as listening:
-        on_ready(f"http://{LOOPBACK}:{listening.getsockname()[1]}/")
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False)).run([listening])
-
-
-def _bind(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if os.name == "posix":
-        # Elsewhere the option would let two servers share the port.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((LOOPBACK, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise OptionError(
-            f"Cannot use port {port} ({error}). Choose another one, or any free one: --port 0"
-        ) from None
-    return listening
 
 
 def _open(media: Media) -> BinaryIO | None:

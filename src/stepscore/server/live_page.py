@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._appending import LeaseObserver
+from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.report.page import (
     RunSources,
@@ -72,6 +73,7 @@ class LivePage:
         folders: Run folders to show, or the folder of one audit.
         revision: The OPD revision of the tables.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        scenes: What intervals and tests speak of; see :func:`stepscore.analysis.measure_episodes`.
         videos: Whether the page shows videos.
         template: HTML that holds the data placeholder once; default: the built page.
         source: Where the videos are, instead of where the runs say.
@@ -83,12 +85,14 @@ class LivePage:
         *,
         revision: str = DEFAULT_REVISION,
         done_at: float | None = None,
+        scenes: SceneChoice = "auto",
         videos: bool = True,
         template: str | None = None,
         source: str | None = None,
     ) -> None:
         self._folders, self._kind = tuple(folders), page_kind(folders)
-        self._revision, self._done_at, self._source = revision, done_at, source
+        self._leases = [LeaseObserver(folder) for folder in self._folders]
+        self._revision, self._done_at, self._scenes, self._source = revision, done_at, scenes, source
         self._template = served_template(page_template() if template is None else template)
         self._host = ServedVideos() if videos else None
         self._traces, self._parts = ServedTraces(), ServedParts()
@@ -148,7 +152,7 @@ class LivePage:
         return self._parts.read(name)
 
     def _update(self, watch: Watch[Any] = unwatched) -> None:
-        state = tuple(_run_state(folder) for folder in self._folders)
+        state = tuple(map(_run_state, self._folders, self._leases))
         if state == self._state:
             return
         started = time.monotonic()
@@ -184,6 +188,7 @@ class LivePage:
             self._host,
             revision=self._revision,
             done_at=self._done_at,
+            scenes=self._scenes,
             live=True,
             source=self._source,
             traces=self._traces,
@@ -234,10 +239,10 @@ def content_policy(template: str) -> str:
     )
 
 
-def _run_state(folder: Path) -> _RunState:
+def _run_state(folder: Path, lease: LeaseObserver) -> _RunState:
     journal = folder / "journal.jsonl"
     infos = [_file_state(folder / name) for name in ("run.json", "audit.json", "board.json")]
-    return _RunState(_file_state(journal), tuple(infos), is_being_written(journal))
+    return _RunState(_file_state(journal), tuple(infos), is_being_written(journal, lease))
 
 
 def _file_state(path: Path) -> tuple[int, int]:

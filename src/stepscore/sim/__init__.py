@@ -8,7 +8,7 @@ this room imports no simulator.
 from stepscore.sim.dataset import LABELS_FILE, SUBGOALS_FILE, write_dataset
 from stepscore.sim.env import CONTROL_HZ, SimEnv, choose_gl_backend
 from stepscore.sim.labels import constant_intervals, rollout_labels
-from stepscore.sim.render import VIEWS
+from stepscore.sim.render import VIEWS, SceneRenderer, SimView
 from stepscore.sim.rollout import Rollout, RolloutPlan, play, seed_entropy
 from stepscore.sim.state import State
 from stepscore.sim.tasks import StageMachine, Task, all_tasks, get_task, marked_goals, object_goals
@@ -22,7 +22,9 @@ __all__ = [
     "RenderOptions",
     "Rollout",
     "RolloutPlan",
+    "SceneRenderer",
     "SimEnv",
+    "SimView",
     "StageMachine",
     "State",
     "Task",

@@ -2,8 +2,8 @@
 
 ::
 
-    DATASET/meta, data, videos     what LeRobot and ``open_episodes`` read; meta/episodes has the columns
-                                   policy, pair, sim_task, scene and seed besides LeRobot's own
+    DATASET/meta, data, videos     what LeRobot and ``open_episodes`` read; meta/episodes has the columns policy,
+                                   pair, success_mode, sim_task, scene and seed besides LeRobot's own
     DATASET/labels.parquet         success, subgoals, stages and progress: ``--labels``
     DATASET/subgoals.yaml          the subgoals in words: ``--subgoals``
 
@@ -68,7 +68,7 @@ def write_dataset(
         for number, rollout in enumerate(simulate(plans, render_options, workers)):
             task = tasks.setdefault(rollout.plan.task, get_task(rollout.plan.task))
             labels[episode_id(number)] = rollout_labels(rollout, task)
-            yield Recording(task.instruction, _frames(rollout), _episode_columns(rollout.plan))
+            yield Recording(task.instruction, _frames(rollout), _episode_columns(rollout.plan, task))
             if on_done is not None:
                 on_done(rollout)
 
@@ -78,10 +78,11 @@ def write_dataset(
     return root
 
 
-def _episode_columns(plan: RolloutPlan) -> dict[str, Any]:
+def _episode_columns(plan: RolloutPlan, task: Task) -> dict[str, Any]:
     return {
         "policy": plan.policy,
         "pair": plan.pair,
+        "success_mode": task.success,
         "sim_task": plan.task,
         "scene": plan.scene,
         "seed": plan.seed,

@@ -8,7 +8,7 @@ where a task's goal is a coordinate, it is shown by one grey ball, the same befo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -43,8 +43,74 @@ VIEWS: Mapping[str, SimView] = {
     "left": SimView(lookat=(0.0, 0.68, 0.12), distance=1.1, azimuth=40.0, elevation=-30.0),
     "front": SimView(lookat=(0.0, 0.68, 0.12), distance=1.1, azimuth=-90.0, elevation=-35.0),
     "top": SimView(lookat=(0.0, 0.68, 0.1), distance=1.15, azimuth=90.0, elevation=-89.9),
+    "high": SimView(lookat=(0.0, 0.68, 0.12), distance=1.05, azimuth=125.0, elevation=-58.0),
     "gripper": SimView(fixed="gripperPOV"),
 }
+MAX_TURN_DEG, MAX_TILT_DEG, MAX_SHIFT_M, MAX_ZOOM = 12.0, 8.0, 0.03, 0.1
+"""Largest change of a varied camera: azimuth, elevation, the point it looks at, share of its distance."""
+MAX_LIGHT, MAX_TINT = 0.4, 0.25
+"""Largest change of the light's and of a colour channel's share, in a varied scene."""
+
+
+@dataclass(frozen=True)
+class SceneVariation:
+    """A random change of how a scene looks: camera, light and colours.
+
+    Attributes:
+        turn: Degrees added to the azimuth.
+        tilt: Degrees added to the elevation.
+        zoom: Factor on the distance.
+        shift: Metres added to the point that the camera looks at.
+        light: Factor on the light.
+        tint_seed: Seed of the factors on the colours.
+        tint_range: Largest change of a colour's factor.
+    """
+
+    turn: float = 0.0
+    tilt: float = 0.0
+    zoom: float = 1.0
+    shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    light: float = 1.0
+    tint_seed: int = 0
+    tint_range: float = 0.0
+
+    def moved(self, view: SimView) -> SimView:
+        """Return the camera where it is moved to; a fixed one stays."""
+        x, y, z = view.lookat
+        dx, dy, dz = self.shift
+        return replace(
+            view,
+            lookat=(x + dx, y + dy, z + dz),
+            distance=view.distance * self.zoom,
+            azimuth=view.azimuth + self.turn,
+            elevation=view.elevation + self.tilt,
+        )
+
+    def tint(self, colours: FloatArray) -> None:
+        """Multiply red, green and blue of every row of (n, 4) by factors of their own, in place."""
+        rng = np.random.default_rng([self.tint_seed, len(colours)])
+        factors = rng.uniform(1 - self.tint_range, 1 + self.tint_range, (len(colours), 3))
+        colours[:, :3] = np.clip(colours[:, :3] * factors, 0.0, 1.0)
+
+
+UNVARIED = SceneVariation()
+
+
+def draw_variation(rng: np.random.Generator, amount: float) -> SceneVariation:
+    """Draw a variation; ``amount`` in 0..1 scales the largest changes."""
+    turn, tilt, zoom, light = amount * rng.uniform(-1, 1, 4)
+    dx, dy, dz = (amount * MAX_SHIFT_M * rng.uniform(-1, 1, 3)).tolist()
+    return SceneVariation(
+        turn=turn * MAX_TURN_DEG,
+        tilt=tilt * MAX_TILT_DEG,
+        zoom=1 + zoom * MAX_ZOOM,
+        shift=(dx, dy, dz),
+        light=1 + light * MAX_LIGHT,
+        tint_seed=int(rng.integers(2**31)),
+        tint_range=amount * MAX_TINT,
+    )
+
+
 FIELD_OF_VIEW = 45.0
 """Vertical field of view of the placed cameras, in degrees."""
 SHADOW_SIZE, SAMPLES = 512, 0
@@ -70,21 +136,26 @@ class SceneRenderer:
 
     Args:
         model: The environment's MuJoCo model.
-        views: Names of ``VIEWS``.
+        views: Names of ``VIEWS``, or other cameras by name.
         size: Width and height in pixels, even.
     """
 
-    def __init__(self, model: Any, views: Sequence[str], size: int = SIZE) -> None:
+    def __init__(self, model: Any, views: Sequence[str] | Mapping[str, SimView], size: int = SIZE) -> None:
         mujoco = import_module("mujoco")
 
-        check_views(views, size)
+        check_views(() if isinstance(views, Mapping) else views, size)
+        cameras = views if isinstance(views, Mapping) else {name: VIEWS[name] for name in views}
         # Quality is read when the renderer is made.
         model.vis.quality.offsamples, model.vis.quality.shadowsize = SAMPLES, SHADOW_SIZE
         model.vis.global_.fovy = FIELD_OF_VIEW
         self._renderer = mujoco.Renderer(model, size, size)
         self._options = mujoco.MjvOption()
         self._options.sitegroup[:] = 0
-        self._cameras = {name: _mujoco_camera(VIEWS[name]) for name in views}
+        self._views = cameras
+        self._cameras = {name: _mujoco_camera(view) for name, view in cameras.items()}
+        self._model = model
+        self._originals = [(a, a.copy()) for a in (model.light_diffuse, model.mat_rgba, model.geom_rgba)]
+        self._headlight = model.vis.headlight.diffuse.copy()
 
     def render(self, data: Any, view: str, mark: FloatArray | None = None) -> Frames:
         """Return the image of one view, uint8 of shape (size, size, 3), with the mark where there is one."""
@@ -107,6 +178,19 @@ class SceneRenderer:
             scene.ngeom += 1
         image: Frames = self._renderer.render().copy()
         return image
+
+    def vary(self, variation: SceneVariation | None) -> None:
+        """Move the placed cameras, and change light and colours, until the next call; ``None`` undoes it."""
+        model = self._model
+        changed = variation or UNVARIED
+        for name in self._cameras:
+            self._cameras[name] = _mujoco_camera(changed.moved(self._views[name]))
+        for array, original in self._originals:
+            array[:] = original
+        model.light_diffuse[:] *= changed.light
+        model.vis.headlight.diffuse[:] = np.asarray(self._headlight) * changed.light
+        changed.tint(model.mat_rgba)
+        changed.tint(model.geom_rgba)
 
     def close(self) -> None:
         """Free the rendering context."""

@@ -19,8 +19,8 @@ from stepscore.sim.render import SceneRenderer
 from stepscore.sim.tasks import StageMachine, StageStatus
 from stepscore.types import FloatArray, Frames, IntArray
 
-FPS = 20
-"""Default frames per second; a divisor of ``CONTROL_HZ``."""
+FPS = 10
+"""Default frames per second: those the embedded judge was trained at; a divisor of ``CONTROL_HZ``."""
 STEPS_AFTER_SUCCESS = (8, 32)
 """Control steps after the first frame of success: from, to. Random, so that length says little about success."""
 _TIME_FACTOR, _EXTRA_STEPS = 1.5, 40
@@ -47,6 +47,14 @@ class RolloutPlan:
     def pair(self) -> str:
         """The scene's key, which the episodes of all policies share."""
         return f"{self.task}/seed-{self.seed}/scene-{self.scene:04d}"
+
+    def scene_rng(self) -> np.random.Generator:
+        """Return the random generator of the scene; its first integer below 2**31 is the environment's seed."""
+        return np.random.default_rng(seed_entropy(self.seed, self.task, self.scene))
+
+    def look_rng(self) -> np.random.Generator:
+        """Return the random generator of the rollout's camera, light and colours, where these vary."""
+        return np.random.default_rng(seed_entropy(self.seed, self.task, self.scene, self.policy, "look"))
 
 
 @dataclass(frozen=True)
@@ -107,13 +115,13 @@ def play(
         env: The task's environment.
         plan: The episode to play.
         renderer: Renders the frames; without one there are none.
-        views: The views to render, names of ``VIEWS``.
+        views: The renderer's views to render.
         fps: Frames per second, a divisor of 80.
     """
     check_fps(fps)
     task = env.task
     rng = np.random.default_rng(seed_entropy(plan.seed, plan.task, plan.scene, plan.policy))
-    scene = np.random.default_rng(seed_entropy(plan.seed, plan.task, plan.scene))
+    scene = plan.scene_rng()
     start = env.reset(int(scene.integers(2**31)))
     machine = StageMachine([phase.milestones for phase in task.phases], start)
     actor = _Actor(env, make_disturbance(plan.policy, rng), machine.update(start), scene)

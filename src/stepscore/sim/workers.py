@@ -18,7 +18,7 @@ from stepscore._extras import check_extra
 from stepscore.errors import OptionError
 from stepscore.sim.env import SimEnv, choose_gl_backend
 from stepscore.sim.policies import check_policy
-from stepscore.sim.render import SIZE, SceneRenderer, check_views
+from stepscore.sim.render import SIZE, SceneRenderer, check_views, draw_variation
 from stepscore.sim.rollout import FPS, Rollout, RolloutPlan, check_fps, play
 from stepscore.sim.tasks import choose_tasks, get_task
 
@@ -31,15 +31,19 @@ class RenderOptions:
         views: Names of ``VIEWS``; empty for truth without frames.
         size: Width and height in pixels.
         fps: Frames per second, a divisor of 80.
+        variation: How much camera, light and colours vary from rollout to rollout, 0..1.
     """
 
     views: tuple[str, ...] = ("close",)
     size: int = SIZE
     fps: int = FPS
+    variation: float = 0.0
 
     def __post_init__(self) -> None:
         check_views(self.views, self.size)
         check_fps(self.fps)
+        if not 0.0 <= self.variation <= 1.0:
+            raise OptionError(f"variation is {self.variation}; it must be from 0 to 1.")
 
 
 def plan_rollouts(
@@ -103,7 +107,12 @@ def play_scene(plans: Sequence[RolloutPlan], render_options: RenderOptions) -> l
         SceneRenderer(env.model, render_options.views, render_options.size) if render_options.views else None
     )
     try:
-        return [play(env, plan, renderer, render_options.views, render_options.fps) for plan in plans]
+        rollouts = []
+        for plan in plans:
+            if renderer is not None and render_options.variation:
+                renderer.vary(draw_variation(plan.look_rng(), render_options.variation))
+            rollouts.append(play(env, plan, renderer, render_options.views, render_options.fps))
+        return rollouts
     finally:
         if renderer is not None:
             renderer.close()

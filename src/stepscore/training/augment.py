@@ -15,20 +15,21 @@ DARKEST, BRIGHTEST = 0.6, 1.2
 """Range of the factor on brightness."""
 
 
-def augmented(frames: Frames, rng: np.random.Generator, share: float = 0.7) -> Frames:
+def augmented(frames: Frames, rng: np.random.Generator, share: float = 0.7, zoom_out: float = ZOOM) -> Frames:
     """Return the clip shifted, zoomed, brighter or darker, or coarser, all frames alike.
 
     Args:
         frames: Frames, (n, size, size, 3) uint8.
         rng: Random generator.
         share: Probability of each kind of change; of a coarser image 0.15 of it.
+        zoom_out: Largest change of scale that makes the scene smaller.
     """
     moved, coarse = rng.random() < share, rng.random() < 0.15 * share
     pixels = torch.from_numpy(np.ascontiguousarray(frames))
     if moved or coarse:
         x = pixels.permute(0, 3, 1, 2).float()
         if moved:
-            scale = 1.0 + rng.uniform(-ZOOM, ZOOM)
+            scale = 1.0 + rng.uniform(-ZOOM, zoom_out)
             dx, dy = rng.uniform(-2 * SHIFT, 2 * SHIFT, 2)
             # A shift and a zoom take rows and columns apart: two products, several times faster than a grid.
             x = _sampling(x.shape[2], scale, dy) @ x @ _sampling(x.shape[3], scale, dx).T

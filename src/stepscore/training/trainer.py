@@ -96,17 +96,23 @@ class Trainer(ABC):
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state` returned."""
 
-    def run(self, max_minutes: float = math.inf, on_step: Callable[[int, float], None] | None = None) -> bool:
+    def run(
+        self,
+        max_minutes: float = math.inf,
+        on_step: Callable[[int, float], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """Train until the last step or until the time is up; return whether the last step was reached.
 
         Args:
             max_minutes: Stop after this long. The state is saved, and the next run resumes from it.
             on_step: Called after every step with its number and loss, once it is logged and saved.
+            stop: Asked after every step; True stops as the end of the time does.
         """
         started, before = time.monotonic(), self.seconds
         saved = started
         sums: dict[str, list[float]] = {}
-        while self.step < self.train_config.total_steps and time.monotonic() - started < 60 * max_minutes:
+        while not (self.finished or stop() or time.monotonic() - started >= 60 * max_minutes):
             loss = self._optimizer_step(sums)
             self.step += 1
             self.seconds = before + time.monotonic() - started
@@ -182,6 +188,7 @@ def resume_and_run(
     log: Callable[[str], None],
     on_step: Callable[[int, int, float], None],
     evaluate: Callable[[], Mapping[str, float]] | None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Resume a training run from its saved state, if there is one, and train.
 
@@ -192,6 +199,7 @@ def resume_and_run(
         on_step: Called after every step with its number, the number of steps in all, and its loss.
         evaluate: Returns metrics on held-out episodes; called every ``save_every`` steps and after the last, and
             written to ``checks.jsonl``. ``None`` where nothing is held out.
+        stop: Asked after every step; True stops the run.
 
     Returns:
         ``step``, ``seconds``, ``finished``, and the metrics of the last evaluation.
@@ -213,7 +221,7 @@ def resume_and_run(
             with (trainer.folder / EVAL_FILE).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(known) + "\n")
 
-    finished = trainer.run(math.inf if max_minutes is None else max_minutes, after_step)
+    finished = trainer.run(math.inf if max_minutes is None else max_minutes, after_step, stop)
     return {"step": trainer.step, "seconds": trainer.seconds, "finished": finished, **metrics}
 
 

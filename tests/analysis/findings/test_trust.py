@@ -105,8 +105,8 @@ def test_without_labels_nothing_is_known_and_the_line_says_so(tmp_path: Path) ->
     trust = judge_trust(planted(tmp_path / "run", {"a": [1] * 9, "b": [0] * 9}, labelled=False))
     assert {one.answer for one in trust.aspects} == {"unknown"}
     assert trust.text == (
-        "How far planted can be trusted here is unknown: no labels to hold it against; "
-        "no labelled progress or stages to hold its curves against."
+        "How far planted can be trusted here is unknown: no labels to compare it with; "
+        "no labelled progress or stages to compare its curves with."
     )
     assert trust.notes == (
         "Its verdict on success is uncalibrated: by its published rule, not by a map fitted on labels.",

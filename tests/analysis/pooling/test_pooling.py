@@ -67,7 +67,7 @@ class TestRepeatedEpisodes:
                 record["judgement"]["curve"]["progress"][-1] = 0.0
 
         runs = [write_run(tmp_path / "a", 6, steps=10), write_run(tmp_path / "b", 6, steps=10, change=lower)]
-        with pytest.raises(OptionError, match="00003 has two judgements of constant under one protocol"):
+        with pytest.raises(OptionError, match="00003 has two judgements of recorded under one protocol"):
             measure_episodes(runs)
         with pytest.raises(OptionError, match="give one of the runs"):
             stepscore.compare(runs)
@@ -198,6 +198,7 @@ class TestCoverage:
         assert coverage_note({"MP": {"a": 0.5, "b": math.nan}}) == ""
 
     def test_the_widest_difference_is_named(self) -> None:
+        assert "in PPL (40 % of a, 100 % of b)." in coverage_note({"PPL": {"a": 0.4, "b": 1.0}})
         found = coverage_note(
             {"MP": {"a": 1.0, "b": 0.9}, "PPL": {"a": 0.4, "b": 1.0}, "STR": {"a": 1.0, "b": 1.0}}
         )

@@ -13,7 +13,7 @@ from stepscore.analysis import measure_baselines, measure_episodes
 from stepscore.analysis.ranking import auc_estimate, finer_ranking, length_matched_scores, score_ranking
 from stepscore.analysis.ranking.auc import auc_influence, auc_within_tasks
 from stepscore.metrics import roc_auc
-from stepscore.metrics.stats import bootstrap
+from stepscore.metrics.stats import bootstrap, statistic_estimate
 from stepscore.metrics.stats.sample import draw_sample
 from tests.report.made_runs import write_run
 
@@ -64,6 +64,90 @@ class TestAuc:
         clustered = auc_estimate(scores, labels, tasks=tasks, scenes=scenes)
         assert clustered.clusters == 12
         assert clustered.hi - clustered.lo > 2 * (alone.hi - alone.lo)
+
+
+class TestTasksOfOneScene:
+    """Each task was run in one scene: a scene drawn twice is two tasks, not one with four times the pairs."""
+
+    SCORES = np.array([0.1, 0.4, 0.2, 0.3, 0.2, 0.5, 0.1, 0.2])
+    LABELS = np.array([0, 1, 0, 1, 1, 0, 0, 1.0])
+    TASKS = np.repeat([0.0, 1.0], 4)
+
+    def test_a_scene_drawn_twice_counts_as_two_tasks(self) -> None:
+        twice = np.r_[0:4, 0:8]
+        whole = np.full(8, 4.0)
+        found = auc_within_tasks(self.SCORES[twice], self.LABELS[twice], self.TASKS[twice], whole[twice])
+        apart = np.r_[np.zeros(4), np.ones(4), np.full(4, 2.0)]
+        tasks = np.r_[apart[:8], np.full(4, 2.0)]
+        assert found == naive_within(self.SCORES[twice], self.LABELS[twice], tasks.tolist())
+        assert found != auc_within_tasks(self.SCORES[twice], self.LABELS[twice], self.TASKS[twice])
+
+    def test_the_influence_is_the_derivative_by_the_weight_of_the_scene(self) -> None:
+        whole = np.full(8, 4.0)
+        found = auc_influence(self.SCORES, self.LABELS, self.TASKS, whole)
+        pairs = np.array([4.0, 4.0])
+        won = np.array([4.0, 2.0])
+        for task in (0, 1):
+            up, down = (won @ w / (pairs @ w) for w in (np.eye(2)[task] * step + 1 for step in (1e-5, -1e-5)))
+            assert found[task == self.TASKS].sum() == pytest.approx((up - down) / 2e-5, abs=1e-6)
+
+    def test_the_interval_is_as_narrow_as_its_scenes_say(self) -> None:
+        rng = np.random.default_rng(5)
+        tasks = np.repeat(np.arange(20), 6).tolist()
+        labels = (rng.uniform(size=120) < rng.beta(2, 2, 20).repeat(6)).astype(float)
+        scores = 1.5 * labels + rng.normal(size=120)
+        found = auc_estimate(scores, labels, tasks=tasks, scenes=tasks, within_tasks=True)
+        columns = (np.argsort(np.argsort(scores)) / 240, labels, np.array(tasks, dtype=float))
+        former = statistic_estimate(auc_within_tasks, columns, clusters=tasks, strata=tasks)
+        assert former.value == pytest.approx(found.value)
+        assert found.hi - found.lo < 0.8 * (former.hi - former.lo)
+
+    def test_two_scenes_a_task_are_drawn_as_one(self) -> None:
+        """Of two scenes the bootknife draws one twice, never a pair of both."""
+        rng = np.random.default_rng(7)
+        tasks = np.repeat(np.arange(12), 8)
+        scenes, labels = (np.arange(96) // 4).tolist(), (rng.random(96) < 0.5).astype(float)
+        scores = 1.5 * labels + rng.normal(size=24)[scenes] + rng.normal(size=96)
+        found = auc_estimate(scores, labels, tasks=tasks.tolist(), scenes=scenes, within_tasks=True)
+        whole = auc_estimate(scores, labels, tasks=tasks.tolist(), scenes=tasks.tolist(), within_tasks=True)
+        assert found == whole
+        assert found.clusters == 12
+        few = tasks < 5
+        none = auc_estimate(
+            scores[few], labels[few], tasks=tasks[few].tolist(), scenes=scenes[: few.sum()], within_tasks=True
+        )
+        assert none.method == "too few clusters (5 < 10)"
+
+    def test_several_scenes_a_task_or_none_are_drawn_as_ever(self) -> None:
+        rng = np.random.default_rng(6)
+        scores, labels = rng.normal(size=60), np.tile([0.0, 1.0], 30)
+        tasks, columns = np.repeat([0, 1], 30), (np.argsort(np.argsort(scores)) / 120, labels)
+        for scenes in ((np.arange(60) // 3).tolist(), [None] * 60):
+            found = auc_estimate(scores, labels, tasks=tasks.tolist(), scenes=scenes, within_tasks=True)
+            plain = (*columns, tasks.astype(float))
+            former = statistic_estimate(auc_within_tasks, plain, clusters=scenes, strata=tasks)
+            assert (found.lo, found.hi) == (former.lo, former.hi)
+
+
+class TestScoreThatDecides:
+    def test_a_calibrated_judge_is_ranked_by_its_probability_and_by_its_score(self, tmp_path: Path) -> None:
+        def calibrated(number: int, record: Record) -> None:
+            record["episode"] |= {"task": "t", "success": number % 2 == 0, "pair": None}
+            record["judgement"] |= {
+                "success_score": 0.5 + (number % 3) / 10,
+                "success_probability": 0.9 if number % 2 == 0 else 0.2,
+                "success_calibrated": True,
+            }
+
+        metrics = measure_episodes(write_run(tmp_path / "run", 12, judge="other", change=calibrated))
+        ranked = {row.metric: row.estimate.value for row in score_ranking("other", metrics, {})}
+        assert list(ranked)[:2] == ["judge:AUC of success probability", "judge:AUC of success score"]
+        assert ranked["judge:AUC of success probability"] == 1.0
+        assert ranked["judge:AUC of success score"] == 0.5
+
+    def test_an_uncalibrated_judge_has_no_probability(self, tmp_path: Path) -> None:
+        metrics = measure_episodes(write_run(tmp_path / "run", 12, judge="other"))
+        assert not any("probability" in row.metric for row in score_ranking("other", metrics, {}))
 
 
 def naive_weighted_auc(scores: Any, labels: Any, tasks: Any, weights: Any) -> float:

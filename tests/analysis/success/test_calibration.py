@@ -130,6 +130,7 @@ def test_the_figures_are_of_maps_that_have_not_seen_the_scene(run: Run) -> None:
     assert made.balanced.value > 0.8
     assert made.balanced.n == 60
     assert made.rate_error.value == pytest.approx(made.rate_judge.value - made.rate_label.value)
+    assert "Bonett-Price" in made.rate_error.method  # few errors of one sign do not show that all have it
     ends = np.array([margin_of(e) for e in labelled()])
     truth = np.array([float(bool(e.labels.success)) for e in labelled()])
     assert made.auc.value > roc_auc(ends, truth)  # tasks differ in their thresholds
@@ -235,7 +236,16 @@ class TestApplied:
         silent = [replace(e, success_mode=None) for e in labelled(4, mode="ever", seed=9)]
         run = judged(tmp_path / "run", silent, fitted)
         assert run.judgements().column("success_calibrated").to_pylist() == [True] * 4
-        assert measure_episodes(run).success_calibrated(np.ones(4, dtype=bool)) is False
+        metrics = measure_episodes(run)
+        assert metrics.success_calibrated(np.ones(4, dtype=bool)) is False
+        (why,) = [note for note in metrics.notes if "uncalibrated" in note]
+        assert "in 4 of 4 episodes" in why
+        assert "success at the end (holds), and their labels state success at some time (ever)" in why
+        assert "--labels FILE" in why
+
+    def test_labels_of_the_same_mode_bring_no_note(self, fitted: Path, tmp_path: Path) -> None:
+        run = judged(tmp_path / "run", labelled(4, seed=9), fitted)
+        assert not [note for note in measure_episodes(run).notes if "uncalibrated" in note]
 
     def test_the_episodes_it_was_fitted_on_are_counted_and_can_be_left_out(
         self, fitted: Path, tmp_path: Path

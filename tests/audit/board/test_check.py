@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stepscore.audit.board import BenchOptions, BoardRow, Entry, bench, check_row, open_entries, read_row
-from stepscore.audit.board.check import compare_curves, safe_entry
+from stepscore.audit.board.check import compare_curves
+from stepscore.audit.board.safe_row import safe_entry
 from stepscore.errors import OptionError
 from tests.audit.board.scripted import make_benchmark
 

@@ -121,3 +121,15 @@ class TestFrameFiles:
         with pytest.raises(VideoError, match="all must agree"):
             view.read([1])
         assert pickle.loads(pickle.dumps(view)) == view
+
+
+def test_trials_that_begin_and_end_alike_have_fingerprints_of_their_own(tmp_path: Path) -> None:
+    # Two trials of one scene, of as many steps: the arm starts at home and ends at the cube.
+    found = []
+    for trial, middle in enumerate((50, 90)):
+        paths = []
+        for step, grey in enumerate((10, middle, 200)):
+            paths.append(tmp_path / f"{trial}_{step}.npy")
+            np.save(paths[-1], np.full((8, 8, 3), grey, np.uint8))
+        found.append(NpyFramesView(tuple(paths), (0, 1, 2), 10.0).digest())
+    assert found[0] != found[1]

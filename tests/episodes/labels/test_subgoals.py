@@ -61,6 +61,12 @@ def test_an_entry_is_found_by_task_then_instruction_then_star(tmp_path: Path) ->
         ("tasks: {a: {subgoals: ['']}}", r"tasks\.a\.subgoals"),
         ("tasks: {a: {success: sometimes, subgoals: [x]}}", r"tasks\.a\.success"),
         ("tasks: {a: {subgoals: [x, y, x]}}", "subgoal 'x' appears twice"),
+        (
+            "tasks:\n  a: {subgoals: [x]}\n  b: {subgoals: [x]}\n  a: {subgoals: [y]}",
+            "'a' appears twice, in lines 2 and 4",
+        ),
+        ("tasks: {a: {subgoals: [{name: x, name: y}]}}", "'name' appears twice, in lines 1 and 1"),
+        ("tasks: {Open: {subgoals: [x]}, 'open ': {subgoals: [y]}}", "'Open' and 'open ' are the same task"),
         ("tusks: {}", "tusks|tasks"),
         ("", "the file"),
         ("tasks: [", "not YAML"),

@@ -60,6 +60,13 @@ def test_a_length_that_is_no_number_is_one_row(tmp_path: Path, length: object) -
     assert "expected a whole number" in error
 
 
+def test_a_missing_length_is_one_row(tmp_path: Path) -> None:
+    root = dataset(tmp_path / "d", version="v2.1", lengths=(4, 3, 5))
+    path = root / "meta" / "episodes.jsonl"
+    path.write_text(path.read_text().replace('"length": 3', '"long": 3'))
+    assert "length of episode 1 is 'None'" in check_rest(root, tmp_path)
+
+
 @pytest.mark.parametrize("tasks", [7, {"a": 1}, 0.5])
 def test_tasks_that_are_no_texts_are_one_row(tmp_path: Path, tasks: object) -> None:
     root = dataset(tmp_path / "d", version="v2.1", lengths=(4, 3, 5))

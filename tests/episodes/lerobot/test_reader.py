@@ -402,7 +402,7 @@ def test_wrong_meta_is_named(tmp_path: Path) -> None:
 def test_wrong_lines_of_v21_are_named(tmp_path: Path) -> None:
     root = dataset(tmp_path / "blocks", lengths=(3, 3), version="v2.1")
     path = root / "meta/episodes.jsonl"
-    path.write_text(path.read_text() + '{"episode_index": 2}\n')
+    path.write_text(path.read_text() + '{"length": 2}\n')
     with pytest.raises(SourceError, match=r"episodes.jsonl, line 3: .*length"):
         open_episodes(root)
     path.unlink()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,11 @@ import pytest
 from stepscore.episodes import open_episodes
 from stepscore.episodes.lerobot.writing import layout as lerobot_layout
 from stepscore.episodes.lerobot.writing.stats import Stats
+from stepscore.episodes.lerobot.writing.video_encoding import Encoding, VideoFile
 from stepscore.episodes.lerobot.writing.writer import Recording, write_lerobot
 from stepscore.errors import OptionError
 from tests.episodes.lerobot.datasets import FPS, LENGTHS, TOP, WRIST, dataset, recordings
-from tests.media import numbered, numbers_of
+from tests.media import numbered, numbers_of, write_video
 
 
 def test_v30_has_the_documented_files(tmp_path: Path) -> None:
@@ -113,6 +116,24 @@ def test_every_episode_begins_with_a_keyframe_at_its_own_second(tmp_path: Path, 
     assert [(p.pts or 0) * p.time_base * FPS for p in found] == list(range(sum(LENGTHS)))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Only Linux tells the scheduling of threads.")
+def test_writing_av1_leaves_every_thread_at_its_scheduling(tmp_path: Path) -> None:
+    # As root, which alone may be real-time, SVT-AV1 sets SCHED_FIFO 99 for its threads and the one that calls it.
+    def real_time() -> dict[str, int]:
+        policies = {thread: os.sched_getscheduler(int(thread)) for thread in os.listdir("/proc/self/task")}
+        return {thread: policy for thread, policy in policies.items() if policy != os.SCHED_OTHER}
+
+    assert real_time() == {}
+    file = VideoFile(tmp_path / "open.mp4", Encoding("av1", Fraction(10), gop=10, crf=30), 96, 64)
+    for number in range(3):
+        file.add(numbered(number))
+        assert real_time() == {}  # the encoder's own threads, too
+    file.close()
+    assert real_time() == {}
+    write_video(tmp_path / "numbered.mp4", 3, codec="av1")
+    assert real_time() == {}
+
+
 def test_statistics_are_those_of_all_frames(tmp_path: Path) -> None:
     root = dataset(tmp_path / "blocks")
     stats = json.loads((root / "meta/stats.json").read_text())
@@ -181,6 +202,7 @@ MEMORY = """
 import sys
 from pathlib import Path
 import numpy as np
+from stepscore.episodes.lerobot.writing.video_encoding import Encoding, VideoFile
 from stepscore.episodes.lerobot.writing.writer import Recording, write_lerobot
 
 def memory_mb(field):

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscore.episodes import Episode, Subgoal, TaskInstructions
-from stepscore.episodes.perturbations.cameras import blank
+from stepscore.episodes import Episode, Subgoal, TaskInstructions, perturbations
+from stepscore.episodes.perturbations.cameras import blank, swap_cameras
 from stepscore.episodes.perturbations.image_perturbations import Darker, Recompressed, Shifted, Zoomed
 from stepscore.episodes.perturbations.perturb import (
     PERTURBATIONS,
@@ -23,6 +23,7 @@ from stepscore.episodes.perturbations.perturb import (
     darken,
     freeze,
     lower_resolution,
+    opposite_instruction,
     other_instruction,
     pause,
     perturb,
@@ -33,8 +34,9 @@ from stepscore.episodes.perturbations.perturb import (
     thin,
     zoom,
 )
-from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle
+from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle, twice
 from stepscore.episodes.perturbations.retimed_view import Cut, Frozen, Paused, Reversed, Slowed
+from stepscore.episodes.perturbations.rewording import negate, paraphrase
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import EpisodeError, OptionError, UnknownNameError
 from stepscore.types import FloatArray, Frames
@@ -63,6 +65,18 @@ EVERY: dict[str, Callable[[Episode], Episode]] = {
     "repeated": repeat,
     "shuffled": shuffle,
 }
+"""Every perturbation that changes what one camera shows, or when."""
+
+OF_WORDS: dict[str, Callable[[Episode], Episode]] = {
+    "paraphrase": paraphrase,
+    "negated": negate,
+    "other-instruction": lambda e: other_instruction(e, text="pour the water"),
+    "opposite-instruction": opposite_instruction,
+}
+"""Those that change the instruction alone."""
+
+OTHERS: dict[str, Callable[[Episode], Episode]] = {"swapped-cameras": swap_cameras, "twice": twice}
+"""One that needs a second camera, and the video of ``repeated`` under another instruction."""
 
 
 @dataclass(frozen=True)
@@ -304,17 +318,28 @@ def test_an_episode_without_video_has_nothing_to_change() -> None:
             change(episode(views={}))
 
 
+def test_every_perturbation_is_tested_here_and_exported() -> None:
+    two = episode(views={"top": FakeView(), "wrist": FakeView(mark="wrist")})
+    made = [change(two) for change in (EVERY | OF_WORDS | OTHERS).values()]
+    tested = {str(note["change"]) for one in made for note in one.metadata["changed"]}  # type: ignore[attr-defined]
+    untested = sorted(set(PERTURBATIONS) - tested)
+    assert not untested, f"add to EVERY, OF_WORDS or OTHERS in {__file__}: {', '.join(untested)}"
+    functions = {change.__name__ for change in PERTURBATIONS.values()}
+    hidden = sorted(functions - set(perturbations.__all__))
+    assert not hidden, f"add to __all__ in {perturbations.__file__}: {', '.join(hidden)}"
+
+
+@pytest.mark.parametrize("name", OF_WORDS)
+def test_another_instruction_keeps_the_video_and_has_its_own_id_and_note(name: str) -> None:
+    made = OF_WORDS[name](episode())
+    assert made.views == episode().views
+    assert made.instruction != episode().instruction
+    assert made.id.startswith(f"e~{name}")
+    assert made.metadata["changed_from"] == "e"
+
+
 def test_changes_go_by_name() -> None:
     assert perturb(episode(), "shifted", dx=8).id == shift(episode(), 8).id
-    assert set(PERTURBATIONS) >= {
-        "frozen",
-        "reversed",
-        "cut",
-        "slowed",
-        "paused",
-        "zoomed",
-        "other-instruction",
-    }
     with pytest.raises(UnknownNameError, match=r"Unknown perturbation 'revers'.*Did you mean 'reversed'"):
         perturb(episode(), "revers")
     with pytest.raises(

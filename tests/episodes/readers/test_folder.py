@@ -461,3 +461,15 @@ def test_ten_thousand_files_are_listed_in_a_second(tmp_path: Path) -> None:
         assert len(open_episodes(tmp_path / "source")) == 10_000
         seconds.append(time.process_time() - started)
     assert min(seconds) < 1.0
+
+
+def test_a_name_that_no_table_can_hold_is_escaped_and_labels_find_it(tmp_path: Path) -> None:
+    for name in (b"a\nb.mp4", b"\xff\xfe.mp4"):
+        write_video(tmp_path / "v.mp4", 2)
+        os.rename(tmp_path / "v.mp4", os.fsencode(tmp_path) + b"/" + name)
+    assert read(tmp_path).ids() == ["%FF%FE", "a%0Ab"]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("episode_id,kind,name,value\n%FF%FE,success,ever,1\n")
+    episodes = read(tmp_path, labels=labels)
+    assert episodes.problems == ()
+    assert episodes["%FF%FE"].labels.success is True

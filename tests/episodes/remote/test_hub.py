@@ -19,7 +19,7 @@ from huggingface_hub import constants, hf_hub_download, snapshot_download
 import stepscore
 from stepscore.episodes import Episodes, open_episodes
 from stepscore.episodes.remote import RemoteVideo, cache_only
-from stepscore.episodes.remote.hub import HubFolder, hub_folder
+from stepscore.episodes.remote.stores.hub import HubFolder, hub_folder
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import SourceError, VideoError
 from tests.episodes.lerobot.datasets import TOP, WRIST, dataset
@@ -257,7 +257,8 @@ def test_a_server_that_lies_about_a_range_is_refused(hub: FakeHub, tmp_path: Pat
 def test_an_unreachable_hub_is_one_line(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(
-        SourceError, match=r"the Hub is not reached \(.*\)\. To use what is .*HF_HUB_OFFLINE=1"
+        SourceError,
+        match=r"the Hub is not reached: the connection was refused.*\. To use what is .*HF_HUB_OFFLINE=1",
     ):
         open_episodes(ID)
     with pytest.raises(SourceError, match=r"Cannot read dataset 'ann/b--c' from the Hub: Cannot have --"):

@@ -85,19 +85,23 @@ def test_an_address_of_a_file_is_read_as_any_other(tmp_path: Path, cache: Path) 
         assert isinstance(b.view("top"), RemoteVideo)
 
 
-def test_a_server_that_lists_no_sizes_is_refused(tmp_path: Path) -> None:
+def test_a_web_server_is_refused_without_a_request(tmp_path: Path) -> None:
     dataset(tmp_path / "local", lengths=(3, 3))
 
+    asked = []
+
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *args: object) -> None: ...
+        def log_message(self, *args: object) -> None:
+            asked.append(self.path)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}).start()
         try:
-            with pytest.raises(SourceError, match="lists files without their sizes"):
+            with pytest.raises(SourceError, match=r"web servers have no list.*Download the dataset"):
                 open_episodes(f"http://127.0.0.1:{server.server_port}/local")
         finally:
             server.shutdown()
+    assert asked == []
 
 
 def test_a_store_that_cannot_be_asked_is_not_one_without_a_dataset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,14 @@ def test_a_pipe_a_device_and_a_folder_are_never_opened(tmp_path: Path) -> None:
         for use in (VideoView.info, VideoView.digest, lambda view: view.read([0])):
             with pytest.raises(VideoError):
                 use(VideoView(tmp_path / name))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is used")
+def test_a_file_that_the_system_does_not_read_is_no_video(tmp_path: Path) -> None:
+    # As one that this user may not read, for root, too: reading it is an OSError.
+    (tmp_path / "x.mp4").symlink_to("/proc/self/mem")
+    with pytest.raises(VideoError, match=r"x\.mp4 is not a video that can be read"):
+        VideoView(tmp_path / "x.mp4").info()
 
 
 @pytest.mark.parametrize("text", PLAYLISTS.values(), ids=PLAYLISTS)

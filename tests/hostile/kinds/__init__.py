@@ -10,11 +10,16 @@ from tests.hostile.kinds import (
     added_files,
     checkpoints,
     environments,
+    leases,
     options,
+    overwriting,
+    remotes,
+    rows,
     run_folders,
     servers,
     sound,
     sources,
+    view_server,
 )
 
 EXTRAS = ("hdf5", "act")
@@ -40,6 +45,7 @@ KINDS: dict[str, Kind] = {
     "run-json": Kind(run_folders.make_json, 12),
     "validation": Kind(run_folders.make_validation, 8),
     "run-files": Kind(run_folders.make_files, 10),
+    "leases": Kind(leases.make_lease, 12),
     "no-run": Kind(run_folders.make_no_run, 8),
     "options": Kind(options.make_options, 30),
     "judge-options": Kind(options.make_judge_options, 16),
@@ -48,11 +54,15 @@ KINDS: dict[str, Kind] = {
     "server-episode": Kind(servers.make_episode, 24),
     "environment": Kind(environments.make_environment, 16),
     "output": Kind(environments.make_output, 10),
+    "rows": Kind(rows.make_row, 14),
+    "overwriting": Kind(overwriting.make_overwriting, 14),
     "disk": Kind(environments.make_disk, 10),
     "read-only": Kind(environments.make_read_only, 8),
     "cache": Kind(environments.make_cache, 10),
     "interrupt": Kind(environments.make_interrupt, 12),
+    "remote": Kind(remotes.make_remote, 16, "extras"),
     "view": Kind(run_folders.make_view, 3, "extras"),
+    "view-server": Kind(view_server.make_view_server, 8, "extras"),
     "plot": Kind(run_folders.make_plot, 6, "extras"),
     "sound": Kind(sound.make_core, 8),
     "sound-extras": Kind(sound.make_extras, 4, "extras"),
@@ -63,7 +73,9 @@ KINDS: dict[str, Kind] = {
 
 
 def undisturbed(rest: str, here: Path, good: Path) -> Case:
-    """Return the case that judges the good episodes of a source alone: ``rest`` is SOURCE.JUDGE."""
+    """Return the case that judges the good episodes of a source alone: ``rest`` is SOURCE.JUDGE, or of a store."""
+    if ":" in rest:
+        return remotes.undisturbed(rest, here, good)
     name, _, judge = rest.rpartition(".")
     copy_good(good, name, here)
     source = SOURCES[name]

@@ -104,6 +104,7 @@ def make_disk(rng: Random, here: Path, good: Path) -> Case:
             [judge_command(source, "topreward", disk / "run"), ["metrics", str(disk / "run")]],
             [["judge", str(source), *RUNS["topreward"], "-o", str(here / "run")], ["cache", "stats"]],
             [["report", run, "-o", str(disk / "page")]],
+            [["export", run, "--to", "rerun", "-o", str(disk / "a.rrd")]],
             [
                 ["weights", run, "-o", str(disk / "w.parquet"), "--method", "awr"],
                 ["calibrate", run, "-o", str(disk / "map.json")],

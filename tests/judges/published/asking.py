@@ -7,7 +7,8 @@ from collections.abc import Callable
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.models import FrameRef, Generate, GoalImage, Model, Request, Response, TiledFrames, VideoFrames
-from stepscore.models.base import Answer, run_blocking, unknown_response
+from stepscore.models.base import Answer, unknown_response
+from stepscore.models.blocking import run_blocking
 from stepscore.models.requests import MediaRef, media_refs
 from stepscore.types import Judgement
 from tests.fakes import FakeView, episode

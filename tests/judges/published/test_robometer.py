@@ -27,7 +27,7 @@ from stepscore.models import (
     media_refs,
     unknown_response,
 )
-from stepscore.models.base import run_blocking
+from stepscore.models.blocking import run_blocking
 from stepscore.models.mock import MockModel
 from stepscore.runs import CallOptions, dry_run
 from tests.fakes import FakeView, episode

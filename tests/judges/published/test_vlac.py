@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from stepscore.judges.published.digits import expected_number, expected_value
+from stepscore.judges.common.digits import expected_number, expected_value
 from stepscore.judges.published.vlac import Vlac
 from stepscore.models import Answer, Generate, TiledFrames, TokenChoice
 from stepscore.models.mock import MockModel

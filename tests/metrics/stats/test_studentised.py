@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.tables.false_alarms import paired
+from benchmarks.tables.small_samples import shifted_to
 from stepscore.metrics.stats import compare_paired, compare_unpaired, sign_flip_test
 from stepscore.metrics.stats.linear_statistic import difference_of, mean_of
 from stepscore.metrics.stats.sample import draw_sample
@@ -18,6 +19,7 @@ from stepscore.metrics.stats.studentised import (
     FALSE_ALARMS,
     T_DRAWS,
     bootstrap_t_test,
+    decided,
     false_alarm_note,
     larger_p_value,
 )
@@ -151,3 +153,29 @@ def test_no_comparison_depends_on_which_arm_is_named_first(clustered, rates):
         forward.difference.value,
         forward.p_value,
     )
+
+
+# --- draws near 0.05
+
+
+def test_a_p_value_near_5_percent_is_drawn_again_until_chance_no_longer_decides_it():
+    values = shifted_to(0.047, 24)
+    found = [compare_paired(values, np.zeros(24), seed=seed) for seed in range(6)]
+    assert all("199999 draws" in one.test and "99999 draws" in one.test for one in found)
+    assert all(one.p_value <= 0.05 for one in found)
+    assert np.ptp([one.p_value for one in found]) < 0.004
+
+
+def test_a_p_value_far_from_5_percent_and_a_large_sample_keep_their_draws():
+    values = np.random.default_rng(0).gamma(4, size=24)
+    assert "(4999 draws" in compare_paired(values, np.full(24, 4.0)).test
+    calls: list[int] = []
+
+    def test(times: int) -> Significance:
+        calls.append(times)
+        return Significance(0.051, "drawn")
+
+    decided(test, 100)
+    decided(test, 1_000)
+    decided(test, 100_000)
+    assert calls == [1, 20, 1, 4, 1]

@@ -232,7 +232,7 @@ async def chat(served: Served, body: Mapping[str, Any]) -> dict[str, Any]:
     """A chat completion, with log-probabilities where they are asked for."""
     prompt = prompt_of(body)
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 16
-    if not body.get("logprobs"):
+    if not body.get("logprobs") or limit > 1:  # a text, of whose tokens this server says nothing
         request = Generate(prompt, max_tokens=limit, json="response_format" in body)
         answer = await served.model.answer(request)
         assert isinstance(answer, Answer)

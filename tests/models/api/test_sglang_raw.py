@@ -15,7 +15,7 @@ from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError, RefusedError
 from stepscore.models import DecodedMedia, Prompt, ScorePrefixes, Turn, VideoPrefix
 from stepscore.models.api.sglang import SglangModel
-from stepscore.models.base import run_blocking
+from stepscore.models.blocking import run_blocking
 from stepscore.models.calls import PrefixCacheCounts
 from tests.models.api.generate_server import GenerateServer
 from tests.models.api.template_server import WRAPPED, Listening, naive_ids, scores

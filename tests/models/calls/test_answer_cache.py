@@ -62,6 +62,19 @@ def test_it_is_counted_pruned_and_listed(tmp_path: Path) -> None:
     assert cache.stats() == []
 
 
+def test_damaged_rows_are_listed_without_their_unknown_sizes_and_dates(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    CallCache(path).put("a", "mock/x", {"text": "a"})
+    with closing(sqlite3.connect(path)) as db:
+        (schema,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'calls'").fetchone()
+        db.executescript(f"DROP TABLE calls; {schema.replace('NOT NULL', '')}")
+        db.execute("INSERT INTO calls (key) VALUES ('a')")
+        db.commit()
+    assert [(row.model, row.calls, row.bytes, row.oldest) for row in CallCache(path).stats()] == [
+        ("", 1, 0, "")
+    ]
+
+
 def test_threads_and_processes_share_it(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     cache = CallCache(path)

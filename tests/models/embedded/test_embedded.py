@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import stepscore
+from stepscore.audit.board import Entry, open_entry
+from stepscore.audit.tune.grid import make_grid
+from stepscore.cli.options.judges import JudgeFlags
 from stepscore.episodes import Clip, Episodes, open_episodes
 from stepscore.episodes.perturbations.perturb import perturb
 from stepscore.errors import ModelError, OptionError, UnknownNameError
@@ -193,6 +196,21 @@ class TestAnswers:
                 whole = model.score_prefixes(prefixes(kind)).logprobs[:, -1]
                 np.testing.assert_allclose(result, whole, atol=1e-4)
 
+    def test_a_warm_up_loads_the_weights_and_changes_no_score(self, folder: Path) -> None:
+        model = EmbeddedModel(checkpoint=str(folder))
+        assert not model._engine.is_loaded
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "error"
+            )  # blank frames are out of distribution, and nobody asked about them
+            model.warm_up(tiny.statements()[0], tiny.CANDIDATES)
+        assert model._engine.is_loaded
+        stream = model.open_stream(tiny.statements()[0])
+        assert len(stream) == 0
+        stream.append(video("trained").clip)
+        whole = EmbeddedModel(checkpoint=str(folder)).score_prefixes(prefixes("trained")).logprobs[:, -1]
+        np.testing.assert_allclose(stream.score(tiny.statements(), tiny.CANDIDATES), whole, atol=1e-4)
+
     def test_a_missing_gate_is_an_error_and_not_an_open_door(self, folder: Path, tmp_path: Path) -> None:
         import shutil
 
@@ -350,6 +368,50 @@ class TestTheJudgeInThePackage:
         assert judge.options() == same.options()
         assert judge.options()["min_first"] == 2
         assert judge.options()["calibration"]
+
+    def test_stepeval_asks_it_by_statements_and_every_subgoal_of_the_demo_is_answered(
+        self, packaged: EmbeddedModel, demo: Episodes, tmp_path: Path
+    ) -> None:
+        judge = stepscore.get_judge("stepeval", model=packaged)
+        run = stepscore.score(list(demo)[::8], judge, out=tmp_path / "run")
+        answers = [row["answer"] for row in run.verdicts().to_pylist()]
+        assert len(answers) >= 12
+        assert "unknown" not in answers
+
+    def test_command_bench_and_tune_make_the_judge_that_python_makes(self, packaged: EmbeddedModel) -> None:
+        expected = stepscore.get_judge("stepeval", model=packaged).options()
+        assert (expected["strategy"], expected["answer"]) == ("per-subgoal", "statement")
+        of_command = JudgeFlags(model="embedded").open("stepeval")  # judge, audit
+        of_bench = open_entry(Entry("stepeval", "embedded")).judge
+        grid = make_grid(
+            lambda given: stepscore.get_judge("stepeval", model=packaged, **given), {"frames": [8]}
+        )
+        of_tune = grid.trials[0].judge
+        assert of_bench is not None
+        assert [j.options() for j in (of_command, of_bench, of_tune)] == [expected] * 3
+        assert grid.trials[1].judge.options()["answer"] == "statement"
+
+    @pytest.mark.parametrize(
+        "given",
+        [{"strategy": "all-at-once"}, {"template": "strict"}, {"repeats": 3}, {"strategy": "sequential"}],
+    )
+    def test_options_that_contradict_its_defaults_win_and_one_line_says_so(
+        self, packaged: EmbeddedModel, given: dict[str, object]
+    ) -> None:
+        with pytest.warns(
+            UserWarning, match=r"embedded: its defaults .*answer=statement.* are not used"
+        ) as said:
+            judge = stepscore.get_judge("stepeval", model=packaged, **given)
+        assert len(said) == 1
+        assert judge.options()["answer"] == "text"
+        assert {key: judge.options()[key] for key in given} == given
+
+    def test_an_option_that_is_wrong_by_itself_is_named_without_its_defaults(
+        self, packaged: EmbeddedModel, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        with pytest.raises(OptionError, match="frames"):
+            stepscore.get_judge("stepeval", model=packaged, frames=0)
+        assert not recwarn.list
 
     def test_other_options_are_uncalibrated_and_say_so_in_one_line(self, packaged: EmbeddedModel) -> None:
         with pytest.warns(UserWarning, match="fitted with min_first=2, not 8; .* uncalibrated") as said:

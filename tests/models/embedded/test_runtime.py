@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,7 @@ from stepscore.models.embedded.engine import one_blas_thread
 from stepscore.models.embedded.model import FOLDER, EmbeddedModel, torch_network, trained_side
 from stepscore.models.embedded.runtime.layers import gelu_erf, gelu_tanh
 from stepscore.models.qwen3vl.vision_features import image_features
+from stepscore.models.schemas import FreeText, Number, Word, Written
 from tests.models import tiny
 
 DEMO = Path(__file__).parents[3] / "src" / "stepscore" / "cli" / "demo_data"
@@ -172,6 +174,32 @@ class TestConversations:
         ours, torchs = (run_blocking(model.answer(request)) for model in models)
         assert isinstance(ours, Answer)
         assert ours == torchs
+
+    @pytest.mark.parametrize("temperature", [0.0, 2.0])
+    def test_an_answer_is_held_to_its_schema_here_and_in_torch(
+        self, models: tuple[EmbeddedModel, Model], temperature: float
+    ) -> None:
+        schema = Written(("[", Word(("yes", "no")), "] ", FreeText("<"), "<", Number(0, 100, unit="%"), ">"))
+        asked = Generate(self.prompt(0), 30, temperature, top_logprobs=4, schema=schema)
+        ours, torchs = (run_blocking(model.answer(asked)) for model in models)
+        for answer in (ours, torchs):
+            assert isinstance(answer, Answer)
+            assert re.fullmatch(schema.written().regex(), answer.text), answer.text
+            assert answer.finish == "stop"
+            assert answer.schema_mass is not None
+            assert 0 < answer.schema_mass < 1
+            assert "".join(choice.token for choice in answer.choices) == answer.text
+        assert isinstance(ours, Answer)
+        assert isinstance(torchs, Answer)
+        if not temperature:
+            assert ours.text == torchs.text
+            assert ours.schema_mass == pytest.approx(torchs.schema_mass, rel=1e-3)
+            for here, there in zip(ours.choices, torchs.choices, strict=True):
+                assert dict(here.top) == pytest.approx(dict(there.top), abs=NATS)
+        free = Generate(self.prompt(0), max_tokens=30, top_logprobs=4)
+        answer = models[0].generate(free)
+        assert answer.schema_mass is None
+        assert len(answer.choices) == answer.tokens_out - (answer.finish == "stop")
 
     def test_scores_of_the_next_token_are_torchs(self, models: tuple[EmbeddedModel, Model]) -> None:
         request = Score(Prompt(self.prompt(0).turns, prefill="The answer is:"), tiny.CANDIDATES)

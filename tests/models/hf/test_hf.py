@@ -264,6 +264,15 @@ def test_a_growing_video(model: HfModel) -> None:
     assert len(stream) == 4
 
 
+def test_a_warm_up_leaves_the_scores_of_a_stream_as_they_are(model: HfModel) -> None:
+    request = prefixes(4)
+    model.warm_up(request.prompts[0], request.candidates)
+    stream = model.open_stream(request.prompts[0])
+    stream.append(request.video.clip)  # type: ignore[union-attr]
+    last = model.score_prefixes(request).logprobs[:, -1]
+    assert np.max(np.abs(stream.score(request.prompts, request.candidates) - last)) < 1e-4
+
+
 def test_a_model_that_fails_the_check_is_refused_once_and_for_all(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import av
 import numpy as np
 import pytest
 
+from stepscore.cli.main import run as command
 from stepscore.episodes import Episode, open_episodes
 from stepscore.judges import Ask, get_judge
 from stepscore.report import export, page_data
@@ -276,6 +277,42 @@ def test_a_video_that_is_not_there_is_said_and_the_rest_written(tmp_path: Path) 
     assert "is not on this machine" in note
     # A slash of an id does not make another entity.
     assert any(path.startswith("/a\\ b\\/1/progress/") for path in Recording(result.path).columns)
+
+
+def without_anything(record: dict[str, Any]) -> None:
+    """Take curve and duration from an episode's record, as where neither could be read."""
+    del record["judgement"]["curve"]
+    record["episode"] |= {"duration_s": None, "fps": None, "n_frames": None, "first_frame": None}
+
+
+def test_an_episode_with_nothing_to_draw_is_one_line_and_the_others_are_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def change(number: int, record: dict[str, Any]) -> None:
+        record["id"] = f"e{number}"
+        if number == 2:
+            without_anything(record)
+
+    run = write_run(tmp_path / "run", 5, steps=5, change=change)
+    out = tmp_path / "a.rrd"
+    assert command(["export", str(run.path), "--to", "rerun", "-o", str(out)]) == 1
+    said = capfd.readouterr()
+    assert said.err.count("failed ") == 1
+    assert "failed e2: Episode e2 has neither a video nor a curve" in said.err
+    assert "4 episodes, " in said.err
+    assert said.out.strip() == str(out)
+    found = {path.split("/")[1] for path in Recording(out).columns}
+    assert {name for name in found if name.startswith("e")} == {"e0", "e1", "e3", "e4"}
+
+
+def test_where_no_episode_can_be_drawn_nothing_is_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", 2, steps=5, change=lambda number, record: without_anything(record))
+    out = tmp_path / "out" / "a.rrd"
+    assert command(["export", str(run.path), "--to", "rerun", "-o", str(out)]) == 2
+    assert "Error: None of 2 episodes can be exported." in capfd.readouterr().err
+    assert not list(out.parent.iterdir())
 
 
 def test_rerun_switched_off_is_an_error_and_no_file(

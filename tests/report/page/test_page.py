@@ -149,7 +149,7 @@ def test_ten_thousand_episodes_stay_under_fifteen_megabytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Intervals of 10,000 episodes take a minute and no bytes; any number stands for them here.
-    def quick(self: EpisodeMetrics, name: str, chosen: Any) -> Estimate:
+    def quick(self: EpisodeMetrics, name: str, chosen: Any, group: Any = None) -> Estimate:
         return Estimate(1 / 3, 1 / 7, 6 / 7, len(chosen), len(chosen), 1.0, f"BCa bootstrap 95% of {name}")
 
     monkeypatch.setattr(EpisodeMetrics, "estimate", quick)

@@ -12,6 +12,7 @@ import pytest
 
 from stepscore.episodes import open_episodes
 from stepscore.episodes.video.video_view import VideoView
+from stepscore.errors import VideoError
 from stepscore.judges import get_judge
 from stepscore.report.page.episodes import index_episodes
 from stepscore.report.page.media_probe import probe
@@ -25,8 +26,9 @@ from stepscore.report.page.video_hosting import (
 )
 from stepscore.report.page.videos import video_tables
 from stepscore.report.run_sources import RunSources
+from stepscore.report.video import write_h264
 from stepscore.runs import Run, score
-from tests.media import numbers_of, write_video
+from tests.media import numbered, numbers_of, write_video
 
 
 def judged(folder: Path, out: Path) -> Run:
@@ -77,7 +79,7 @@ def test_uneven_frame_times_and_odd_sides_survive(tmp_path: Path) -> None:
     hosted = CopiedVideos(tmp_path).add_file(path, probe(path))
     copy = VideoView(tmp_path / hosted.src)
     np.testing.assert_allclose(copy.timestamps(), np.array(ticks) / 30, atol=1e-4)
-    assert numbers_of(copy.read(range(6))) == list(range(6))
+    assert numbers_of(copy.read(range(len(ticks)))) == list(range(len(ticks)))
     assert copy.info().duration_s == pytest.approx(VideoView(path).info().duration_s)
     assert [path.name for path in copy.path.parent.iterdir()] == [copy.path.name]
 
@@ -162,3 +164,42 @@ def probe_of(kind: str) -> Any:
     from stepscore.report.page.media_probe import Probe
 
     return Probe("h264", kind, 0.0, plays=True)
+
+
+@pytest.mark.parametrize("hours", [10, 500])
+def test_a_video_with_frames_hours_apart_is_copied_as_others_are(hours: int, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    write_video(source / "a.mp4", 6)
+    ticks = [0, *(range(100, 500, 100) if hours > 10 else ()), hours * 3_600_000]
+    path = write_video(source / "b.mkv", len(ticks), ticks=ticks, time_base=Fraction(1, 1000))
+    files, videos = tables(judged(source, tmp_path / "run"), CopiedVideos(tmp_path / "out"))
+    copy = VideoView(tmp_path / "out" / unquote(files[videos["file"][1]]["src"]))
+    assert numbers_of(copy.read(range(len(ticks)))) == list(range(len(ticks)))
+    assert copy.timestamps().tolist() == VideoView(path).timestamps().tolist()
+    assert not videos["unavailable"]
+
+
+def test_frames_further_apart_than_mp4_holds_are_an_error_and_no_file(tmp_path: Path) -> None:
+    with pytest.raises(VideoError, match=r"1000 hours apart; H\.264 in mp4 holds at most 596"):
+        write_h264(
+            tmp_path / "a.mp4",
+            [numbered(0), numbered(1)],
+            np.array([0.0, 3.6e6]),
+            duration_s=3.7e6,
+            fps=1e-5,
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_video_that_cannot_be_encoded_is_its_row_and_the_others_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in"
+    for name in ("a.mp4", "b.mkv", "c.mp4"):
+        write_video(source / name, 6)
+    run = judged(source, tmp_path / "run")
+    monkeypatch.setattr("stepscore.report.video.h264.MAX_TICKS", 1)
+    files, videos = tables(run, CopiedVideos(tmp_path / "out"))
+    assert len(files) == 2
+    assert list(videos["unavailable"]) == ["1"]
+    assert "hours apart" in videos["unavailable"]["1"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import stepscore
@@ -433,7 +434,8 @@ class TestDraw:
             (path,) = plot([run], tmp_path, kinds=[kind], formats=["png"]).paths
             with paper_style():
                 figure.savefig(tmp_path / "again.png", format="png", dpi=300)
-            assert (tmp_path / "again.png").read_bytes() == path.read_bytes(), kind
+            images = [Image.open(file) for file in (tmp_path / "again.png", path)]
+            assert images[0].tobytes() == images[1].tobytes(), kind
 
     def test_a_notebook_shows_it(self, run: Run) -> None:
         figure: Any = stepscore.draw(str(run.path), "curves", by="task")
@@ -444,6 +446,13 @@ class TestDraw:
             stepscore.draw(run, "overlay")
         with pytest.raises(OptionError, match="page is 2; the figure has 1"):
             stepscore.draw(run, "vectors", page=2)
+
+
+@pytest.mark.parametrize("revision", ["robust", "v1.0"])
+def test_figures_of_opd_metrics_name_its_revision(run: Run, revision: str) -> None:
+    for kind in ("leaderboard", "differences"):
+        figure = stepscore.draw(run, kind, revision=revision)
+        assert figure.get_supxlabel().startswith(f"OPD {revision};")
 
 
 def test_groups_differ_in_more_than_colour() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -226,3 +227,27 @@ class Gathering(Asking):
                 raise EpisodeError("No further worker came.")
             await asyncio.sleep(0.05)
         return await super().judge(episode, ask)
+
+
+@dataclass
+class Exiting(Asking):
+    """It calls ``sys.exit()`` about two episodes: in a task that it starts, and in its model."""
+
+    async def judge(self, episode: Episode, ask: Ask) -> Judgement:
+        if episode.id == "task/e001":
+            await asyncio.gather(self._exit(), asyncio.sleep(0))
+        return await super().judge(episode, ask)
+
+    async def _exit(self) -> None:
+        await asyncio.sleep(0)
+        sys.exit(0)
+
+
+@dataclass
+class ExitingModel(Brightness):
+    """A model that calls ``sys.exit()`` when it is asked about one episode."""
+
+    async def answer(self, request: Request) -> Response:
+        if "task/e002" in _question(request):
+            sys.exit(0)
+        return await super().answer(request)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import EpisodeError, OptionError, ProtocolMismatchError, RunError
 from stepscore.judges import Ask, episode_rng
 from stepscore.runs import Shard, merge, open_run
+from stepscore.runs.journal import Journal
 from stepscore.runs.tables import TABLES
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import FakeView, episode
@@ -175,6 +178,23 @@ def test_a_merge_writes_into_a_new_folder_or_one_of_its_own(tmp_path: Path) -> N
     with pytest.raises(RunError, match="not a run folder"):
         merge([tmp_path / "thesis"])
     assert merge([tmp_path / "a", tmp_path / "b"], tmp_path / "a").complete
+
+
+def test_a_merge_waits_for_a_lease_with_a_time_in_the_future_and_not_for_a_journal_in_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    judge_shards(tmp_path / "many", 2)
+    merge([tmp_path / "many"])
+    lease = tmp_path / "many" / "lease.000000002.json"
+    lease.write_text('{"host": "another", "pid": 1, "term_s": 0.5}')
+    os.utime(lease, (time.time() + 86_400,) * 2)
+    assert merge([tmp_path / "many"]).complete
+    assert "is leased by process 1 on another" in caplog.text
+    with (
+        Journal(tmp_path / "many" / "journal.jsonl"),
+        pytest.raises(RunError, match="Another process is writing"),
+    ):
+        merge([tmp_path / "many"])
 
 
 def test_other_shards_of_a_folder_agree_with_its_first(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from stepscore.errors import OptionError
 from stepscore.models.embedded import load_gate
 from stepscore.training.embedded.__main__ import app
 from stepscore.training.embedded.build import STEPS, TRAINING, VALIDATION, training_job
+from stepscore.training.embedded.tasks import TRAINED
 from stepscore.training.gate.config import GateConfig
 from stepscore.training.gate.evaluation import IN_DISTRIBUTION, OUT_OF_DISTRIBUTION, evaluate_checkpoint
 from stepscore.training.gate.training import build_gate
 from tests.models import tiny
-from tests.paths import TINY_SIM
+from tests.paths import ROOT, TINY_SIM
 
 QUICK = GateConfig(
     views=("corner",),
@@ -59,3 +61,9 @@ def test_a_source_without_a_name_says_how_to_give_one(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*arguments, "--out-of-distribution", "somewhere"])
     assert isinstance(result.exception, OptionError)
     assert "NAME=SOURCE" in str(result.exception)
+
+
+def test_the_docs_name_every_trained_task() -> None:
+    page = (ROOT / "docs" / "models" / "embedded.md").read_text(encoding="utf-8")
+    listed = page.split(", of 25 tasks:")[1].split(". For")[0]
+    assert sorted(re.findall(r"`([a-z-]+)`", listed)) == sorted(TRAINED)

@@ -1,4 +1,4 @@
-"""What a seed draws is frozen: the shipped weights were trained on exactly these sentences, in this order."""
+"""What a seed draws is frozen: one command builds the embedded judge again, from exactly these sentences."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from stepscore.models import FrameRef
 from stepscore.training.vlm import setup as vlm_setup
 from stepscore.training.vlm.data.clips import sample_clip, sample_statements
 from stepscore.training.vlm.data.dataset import LabelledVideo, read_videos
-from stepscore.training.vlm.data.image_batches import to_question
-from stepscore.training.vlm.data.judge_questions import sample_examples
+from stepscore.training.vlm.data.image_batches import sample_questions, to_question
+from stepscore.training.vlm.data.variants import vary
 from tests.paths import TINY_SIM
 
 PARAPHRASES = {"open the drawer": ["pull the drawer open", "slide it"]}
@@ -32,22 +32,22 @@ def test_clips_and_statements(videos: list[LabelledVideo]) -> None:
     rows: list[object] = []
     for blocks in (1, 2, 4, 8, 12) * 8:
         video = videos[int(rng.integers(len(videos)))]
-        clip = sample_clip(video, blocks, rng, {"frozen": 0.2, "reversed": 0.2})
-        rows += [clip.playback, clip.source.tolist(), [round(t, 6) for t in clip.times.tolist()]]
+        clip = sample_clip(vary(video, rng), blocks, rng)
+        rows += [clip.is_static, clip.source.tolist(), [round(t, 6) for t in clip.times.tolist()]]
         for statement in sample_statements(clip, texts, rng, max_prefixes=6):
             rows.append((statement.blocks, statement.text, round(statement.log_odds, 6), statement.static))
-    assert digest(rows) == "0429c35d9f687371"
+    assert digest(rows) == "98f7259128901cc7"
 
 
 def test_questions_and_answers(videos: list[LabelledVideo]) -> None:
     rng = np.random.default_rng(7)
     rows: list[object] = []
-    for judge in vlm_setup.image_judges():
+    for source in vlm_setup.image_questions(videos):
         for video in videos[::4]:
-            for example in sample_examples(judge, video.episode, rng):
+            for example in sample_questions(source, video.episode, rng):
                 question = to_question(example)
                 parts = [part for turn in example.prompt.turns for part in turn.parts]
                 rows += ["".join("<image>" if part is None else part for part in question.parts)]
                 rows += [(example.question_type, example.answer, question.words, question.log_odds)]
                 rows += [(part.view, part.index) for part in parts if isinstance(part, FrameRef)]
-    assert digest(rows) == "7dd024cbd6020f8b"
+    assert digest(rows) == "8e3a8217c534a70f"

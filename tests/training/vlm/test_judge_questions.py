@@ -19,6 +19,7 @@ from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.labels.subgoals import Subgoal
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges import Judge, get_judge
+from stepscore.judges.common.frame_percentages import parse_frame_percentages
 from stepscore.models import (
     Answer,
     FrameRef,
@@ -344,8 +345,10 @@ class TestWhatIsNotLabelled:
             training_examples(judge("hop"), labelled(*rows))
 
     def test_other_judges_have_no_examples(self) -> None:
-        with pytest.raises(OptionError, match="stepeval, procvlm, hop or topreward"):
-            training_examples(judge("gvl"), labelled())
+        with pytest.raises(OptionError, match="stepeval, procvlm, hop, gvl or topreward"):
+            training_examples(get_judge("linear-time"), labelled())
+        with pytest.raises(OptionError, match="form=published"):
+            training_examples(judge("gvl", form="json"), labelled())
         with pytest.raises(OptionError, match="answer=tokens"):
             training_examples(judge("stepeval", strategy="per-subgoal", answer="statement"), labelled())
         with pytest.raises(OptionError, match="variant=token"):
@@ -412,8 +415,27 @@ class TestExamplesOfARandomFrame:
     def test_may_be_of_any_frame_each_as_likely(self) -> None:
         for name in ("stepeval", "procvlm", "hop"):
             last = Counter(frame_refs(x.prompt)[-1].index for x in drawn(judge(name), labelled(), 400))
-            assert set(last) == set(range(1 if name == "hop" else 0, 10))
+            assert set(last) == set(range(10))
             assert min(last.values()) > 15
+
+    def test_hop_is_mostly_asked_about_any_two_frames_in_both_orders(self) -> None:
+        shown = [frame_refs(example.prompt) for example in drawn(judge("hop"), labelled(), 300)]
+        assert all(start.index == 0 for start, _, _ in shown)
+        spans = Counter(after.index - before.index for _, before, after in shown)
+        assert min(spans) < -7
+        assert max(spans) > 7
+        assert abs(sum(n for span, n in spans.items() if span < 0) / len(shown) - 0.35) < 0.1
+
+    def test_gvl_shows_every_sampled_frame_once_in_an_order_of_its_own(self) -> None:
+        examples = drawn(judge("gvl", frames=6), labelled(), 40)
+        orders = [tuple(frame.index for frame in frame_refs(x.prompt)[1:]) for x in examples]
+        assert {tuple(sorted(order)) for order in orders} == {tuple(sorted(orders[0]))}
+        assert len(set(orders)) > 20
+        for example, order in zip(examples, orders, strict=True):
+            assert parse_frame_percentages(example.answer, range(1, 7)) == pytest.approx(
+                {number: round(100 * value) for number, value in enumerate(example.values, start=1)}
+            )
+            assert len(order) == 6
 
     def test_shows_frames_as_far_apart_as_the_judge_does(self) -> None:
         rows = (

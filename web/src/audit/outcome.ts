@@ -6,7 +6,7 @@ const SIGNS: Record<Outcome, string> = { pass: "✓", warn: "!", fail: "✗", un
 const TITLES: Record<Outcome, string> = {
   pass: "The 95 % interval lies on the good side of the bound",
   fail: "The 95 % interval lies wholly beyond the bound",
-  warn: "The 95 % interval holds the bound: these episodes do not decide",
+  warn: "The bound lies in the 95 % interval: these episodes do not decide",
   undecided: "Too few episodes with a known effect, or no interval",
 };
 
@@ -24,7 +24,7 @@ export function outcomeKey(): HTMLElement {
   return h(
     "p",
     { class: "muted" },
-    "pass: the 95 % interval lies on the good side of the bound · fail: wholly beyond it · warn: it holds the bound · undecided: too few episodes, or no interval.",
+    "pass: the 95 % interval lies on the good side of the bound · fail: wholly beyond it · warn: the bound lies in it · undecided: too few episodes, or no interval.",
   );
 }
 

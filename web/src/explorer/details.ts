@@ -164,8 +164,10 @@ function callBlock(call: CallRow, i: number): HTMLElement {
 /** Final metrics of each item, as in `stepscore metrics --show episodes`; `name` is the head of its column. */
 export function numbers(context: Context, items: Item[], name: (item: Item) => string): HTMLElement {
   const { data } = context;
-  const metrics = data.page.metrics.filter(({ name }) =>
-    items.some(({ run, row }) => Number.isFinite(data.runs[run].value(name, row))),
+  // The player has the duration.
+  const metrics = data.page.metrics.filter(
+    ({ name }) =>
+      name !== "duration_s" && items.some(({ run, row }) => Number.isFinite(data.runs[run].value(name, row))),
   );
   if (!metrics.length) return h("p", { class: "empty" }, "No metric has a value.");
   return h(

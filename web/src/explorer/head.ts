@@ -56,11 +56,11 @@ function tag(text: string, kind: ReturnType<typeof outcome> | "" = "", title = "
 }
 
 /** The failure mode in words; a success that no rule describes needs none. */
-function failureTag({ data }: Context, item: Item): HTMLElement | null {
+function failureTag({ data, board }: Context, item: Item): HTMLElement | null {
   const mode = data.runs[item.run].failureMode(item.row);
   const rule = data.page.failure_mode_rules.find(({ name }) => name === mode);
   const title = rule ? `${rule.name}: ${rule.when}. ${rule.advice}` : "";
-  if (mode === null) return null;
+  if (mode === null || board.baseline) return null;
   if (mode === "unknown") {
     const curve = data.runs[item.run].points(item.row) > 0;
     return failed(data, item)

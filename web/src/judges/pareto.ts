@@ -19,7 +19,11 @@ const perVideo = (total: number | null, { cost }: JudgeRow): number | null =>
   total === null ? null : total / Math.max(1, cost.videos ?? 1);
 
 /** The cost that the front was made by; where the board does not state it, tokens, else seconds. */
-function axis(board: JudgeBoard): { of: (row: JudgeRow) => number | null; what: string; shown: (cost: number) => string } {
+function axis(board: JudgeBoard): {
+  of: (row: JudgeRow) => number | null;
+  what: string;
+  shown: (cost: number) => string;
+} {
   if (board.front_cost === "money")
     return { of: (row) => perVideo(row.cost.cost, row), what: "cost of a video", shown: (cost) => cost.toPrecision(2) };
   if (board.front_cost === "images")

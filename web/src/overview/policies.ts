@@ -28,7 +28,8 @@ export function policySection(context: Context): HTMLElement | null {
   const funnels = new Map(shown.map((group) => [group.policy, funnelOf(context, group)]));
   const drawn = [...funnels.values()].find(Boolean);
   const [each] = distinct(shown.map(({ episodes }) => episodes));
-  const equal = shown.every(({ episodes }) => episodes === each);
+  const counted = (group: Group): number => group.cells[opening.metric]?.[3] ?? group.episodes;
+  const equal = shown.every((group) => group.episodes === each && counted(group) === each);
   return h(
     "section",
     { class: "policies" },
@@ -48,7 +49,7 @@ export function policySection(context: Context): HTMLElement | null {
         const row = h(
           "li",
           { "data-policy": displayName(group.policy) },
-          policyName(context, group, equal),
+          policyName(context, group, equal ? "" : ofAll(counted(group), group.episodes)),
           dot(context, group, group.cells[opening.metric]),
           bars(context, group, funnels.get(group.policy)),
           h("span", { class: "phrase" }, phrase),
@@ -87,7 +88,12 @@ function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-function policyName({ board }: Context, group: Group, equal: boolean): HTMLElement {
+/** "20 rollouts", or "9 of 20 rollouts" where the others' value is unknown. */
+function ofAll(n: number, episodes: number): string {
+  return n === episodes ? plural(n, "rollout") : `${n} of ${plural(episodes, "rollout")}`;
+}
+
+function policyName({ board }: Context, group: Group, count: string): HTMLElement {
   return h(
     "span",
     { class: "policy" },
@@ -97,7 +103,7 @@ function policyName({ board }: Context, group: Group, equal: boolean): HTMLEleme
       { href: routeHash("explorer", [], { judge: board.id, policy: packName(group.policy) }) },
       displayName(group.policy),
     ),
-    !equal && h("small", { class: "muted" }, plural(group.episodes, "rollout")),
+    count && h("small", { class: "muted" }, count),
   );
 }
 

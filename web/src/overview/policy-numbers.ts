@@ -7,7 +7,7 @@ import { metricName } from "../metric-name";
 import { displayName } from "../names";
 import { routeHash } from "../route";
 
-const METRICS = ["success_label", "success_judge", "MP", "PPL", "CRA", "STR"];
+const METRICS = ["success_label", "success_judge", "MP", "PPL", "CRA", "STR", "duration_s"];
 
 export function policyNumbers({ data, board }: Context): HTMLElement {
   const metrics = METRICS.flatMap((name) => data.metric(name) ?? []).filter(({ name }) =>

@@ -27,7 +27,7 @@ export function failureSection(context: Context): HTMLElement | null {
     h(
       "p",
       { class: "muted" },
-      `Failures by ${source === "label" ? "label" : "the judge"}, spread over policies and tasks. Each opens the explorer at that time. `,
+      `Failures by ${source === "label" ? "label" : "the judge"}, spread over policies and tasks. Each opens the explorer${board.baseline ? "" : " at that time"}. `,
       h("a", { href: routeHash("explorer", [], { judge: board.id, success: `${source}0` }) }, "All failures"),
     ),
     h(
@@ -41,7 +41,8 @@ export function failureSection(context: Context): HTMLElement | null {
 function card(context: Context, failure: Failure): HTMLElement {
   const { data, board } = context;
   const item = { run: failure.run, row: data.runs[failure.run].rowOf(failure.episode), episode: failure.episode };
-  const curve = data.runs[item.run].curve(item.row);
+  // The curve of a judge that looks at no frame shows nothing of the failure.
+  const curve = board.baseline ? undefined : data.runs[item.run].curve(item.row);
   const worst = curve && worstTime(curve.times, curve.progress);
   const policy = data.policy(item.episode);
   const policies = distinct(board.overall.map((group) => group.policy));

@@ -1,11 +1,12 @@
 // Policies by metric, each number with its interval and n, each cell a link to its episodes.
 import type { Context, View } from "../app";
+import { baselineNote } from "../baseline-note";
 import { CONDITIONS, conditionOf } from "../conditions";
 import type { Group, MetricInfo } from "../contract";
 import { choice, fill, h, searchBox, segmented } from "../dom";
 import { downloads } from "../download";
 import { estimateCell } from "../estimate";
-import { count } from "../format";
+import { count, scopeText } from "../format";
 import { RESAMPLES } from "../interval";
 import { directionText, metricName } from "../metric-name";
 import { distinct, packName, displayName } from "../names";
@@ -89,8 +90,9 @@ export function leaderboard(context: Context): View {
         { class: "muted" },
         `Judged by ${board.label}, protocol `,
         h("code", {}, board.protocol),
-        `, OPD revision ${data.page.revision}. Values in percent, except correlations; 95 % intervals below; ↑ more, ↓ less is better; ranks with “=” are tied: their intervals overlap. n is stated where it is not that of the row.`,
+        `, OPD revision ${data.page.revision}. Values in percent, except correlations; 95 % intervals below; ↑ more, ↓ less is better; ranks with “=” are tied: their intervals overlap. n is stated where it is not that of the row.${scopeText(board)}`,
       ),
+      baselineNote(board),
       controls,
       body,
     ),
@@ -132,7 +134,7 @@ function table(context: Context, state: State, set: (change: Partial<State>) => 
       h(
         "p",
         { class: "muted" },
-        `Computed on this page, means with a bootstrap of ${count(RESAMPLES)} resamples; with 2,000: stepscore metrics RUN --show conditioned --by task,policy`,
+        `Computed on this page, means with a bootstrap of ${count(RESAMPLES)} resamples; with more: stepscore metrics RUN --show conditioned --by task,policy`,
       ),
     h(
       "div",

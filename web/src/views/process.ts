@@ -5,9 +5,10 @@ import { h } from "../dom";
 import { dotRows, legend } from "../dots";
 import { estimateCell } from "../estimate";
 import { conditionedName } from "../conditions";
-import { count, decimal, fixed, known, plural } from "../format";
+import { count, decimal, fixed, known, plural, scopeText } from "../format";
 import { metricName } from "../metric-name";
 import { overlay } from "../overlay";
+import { baselineNote } from "../baseline-note";
 import { colourVariable, distinct, packName, displayName } from "../names";
 import { routeHash } from "../route";
 
@@ -15,6 +16,7 @@ const SUCCESS_METRICS = ["MP", "PPL", "CRA", "STR", "DRR", "SQS", "VOC"];
 const FAILURE_METRICS = ["MC50", "MC75", "MP", "PPL", "CRA", "STR", "DRR", "FNS"];
 
 export function processView(context: Context): View {
+  if (context.board.baseline) return nothingSeen(context);
   const curves = overlay(context);
   const { source } = context.board.diagnosis;
   return {
@@ -25,7 +27,7 @@ export function processView(context: Context): View {
       h(
         "p",
         { class: "muted" },
-        `Judged by ${context.board.label}; success by ${source === "label" ? "label" : "judge, as there are no labels"}.`,
+        `Judged by ${context.board.label}; success by ${source === "label" ? "label" : "judge, as there are no labels"}; OPD revision ${context.data.page.revision}.${scopeText(context.board)}`,
       ),
       conditioned(context, "Quality among successes", `${source}1`, SUCCESS_METRICS),
       failureModes(context),
@@ -35,6 +37,19 @@ export function processView(context: Context): View {
     ),
     repaint: curves.repaint,
     close: curves.close,
+  };
+}
+
+/** Of a judge that looks at no frame there is nothing to diagnose. */
+function nothingSeen({ board }: Context): View {
+  return {
+    element: h(
+      "div",
+      { class: "stack" },
+      h("h1", {}, "Process and diagnosis"),
+      h("p", { class: "muted" }, `Judged by ${board.label}.`),
+      baselineNote(board),
+    ),
   };
 }
 
@@ -163,7 +178,7 @@ function failureModes({ data, board }: Context): HTMLElement {
   );
 }
 
-/** A failure mode that no failure of a policy has is absent from its shares: its share is 0 of the same episodes. */
+/** A policy without failures of a known mode has no shares: all of them are unknown. */
 function noneOf(shares: Record<string, Est>): Est {
   const [, , , n, clusters, coverage] = Object.values(shares)[0] ?? [0, null, null, 0, 0, null, -1];
   return [n ? 0 : null, null, null, n, clusters, coverage, -1];
@@ -192,7 +207,11 @@ function zScores({ data, board }: Context): HTMLElement | null {
     "section",
     {},
     h("h2", {}, "Failures compared with the other policies"),
-    h("p", { class: "muted" }, "Standard deviations from the mean over policies; higher is better in every column."),
+    h(
+      "p",
+      { class: "muted" },
+      "Standard deviations above the mean over policies; ↑ more, ↓ less is better, and green is better.",
+    ),
     h(
       "div",
       { class: "scroll", tabindex: 0 },
@@ -207,7 +226,11 @@ function zScores({ data, board }: Context): HTMLElement | null {
             {},
             h("th", { scope: "col" }, "Policy"),
             diagnosis.z_metrics.map((name) =>
-              h("th", { scope: "col", class: "num" }, metricName(data.metric(name)?.label ?? name, "higher")),
+              h(
+                "th",
+                { scope: "col", class: "num" },
+                metricName(data.metric(name)?.label ?? name, data.metric(name)?.better ?? "neither"),
+              ),
             ),
           ),
         ),
@@ -215,7 +238,12 @@ function zScores({ data, board }: Context): HTMLElement | null {
           "tbody",
           {},
           diagnosis.policies.map(({ policy }, i) =>
-            h("tr", {}, h("th", { scope: "row" }, displayName(policy)), diagnosis.z[i].map(heatCell)),
+            h(
+              "tr",
+              {},
+              h("th", { scope: "row" }, displayName(policy)),
+              diagnosis.z[i].map((z, k) => heatCell(z, data.metric(diagnosis.z_metrics[k])?.better === "lower")),
+            ),
           ),
         ),
       ),
@@ -223,11 +251,11 @@ function zScores({ data, board }: Context): HTMLElement | null {
   );
 }
 
-function heatCell(z: number | null): HTMLElement {
+function heatCell(z: number | null, lowerIsBetter: boolean): HTMLElement {
   const text = known(z) ? fixed(z, 1) : "–";
   const cell = h("td", { class: "num", "data-value": z }, known(z) && Number(text) > 0 ? `+${text}` : text);
   if (known(z)) {
-    cell.classList.add(z >= 0 ? "up" : "down");
+    cell.classList.add(z >= 0 !== lowerIsBetter ? "up" : "down");
     cell.style.setProperty("--strength", `${Math.round(Math.min(1, Math.abs(z) / 2) * 45)}%`);
   }
   return cell;

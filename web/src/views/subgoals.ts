@@ -4,7 +4,7 @@ import type { Context, View } from "../app";
 import type { Est, MetricInfo, SubgoalTable } from "../contract";
 import { choice, fill, h } from "../dom";
 import { dotRows, legend } from "../dots";
-import { percent } from "../format";
+import { percent, scopeText } from "../format";
 import { metricName } from "../metric-name";
 import { colourVariable, distinct, packName, displayName, unpackName } from "../names";
 import { replaceRoute, routeHash } from "../route";
@@ -71,7 +71,7 @@ export function subgoals(context: Context): View {
       h(
         "p",
         { class: "muted" },
-        `Verdicts by ${board.label} and labels, apart from each other. Percent, 95 % intervals below; a number leads to its episodes.`,
+        `Verdicts by ${board.label} and labels, apart from each other. Percent, 95 % intervals below; a number leads to its episodes.${scopeText(board)}`,
       ),
       tasks.length > 1 &&
         h(

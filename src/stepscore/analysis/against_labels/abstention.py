@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes, task_of
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, task_of
 from stepscore.analysis.estimates import GroupEstimate
 from stepscore.analysis.success.verdict import BY_PROBABILITY, was_fitted_on
+from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.errors import OptionError
 from stepscore.metrics import balanced_ece, reliability
 from stepscore.metrics.agreement import accept_threshold, risk_coverage

@@ -22,14 +22,9 @@ import numpy as np
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis.against_labels.levels import level_estimate
-from stepscore.analysis.episode_metrics import (
-    EpisodeCurve,
-    EpisodeMetrics,
-    EpisodeRow,
-    curves_by_episode,
-    task_of,
-)
+from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.estimates import GroupEstimate, episode_groups
+from stepscore.analysis.table_rows import EpisodeCurve, EpisodeRow, curves_by_episode
 from stepscore.metrics import boundary_f1, epr, kendall_tau
 from stepscore.runs import Run
 from stepscore.types import FloatArray

@@ -7,6 +7,7 @@ policy less that of another, over the episodes that have both; likewise for prog
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -16,10 +17,11 @@ import numpy as np
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis.against_labels.levels import level_estimate
-from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, measure_episodes, task_of
+from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes, task_of
 from stepscore.analysis.estimates import Group, GroupEstimate, episode_groups
+from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.metrics.agreement import PolicyRanking, rank_policies
-from stepscore.metrics.stats import adjust_p_values, compare_samples, mean_estimate, rate_estimate
+from stepscore.metrics.stats import adjust_p_values, compare_errors, error_estimate, rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
@@ -52,8 +54,9 @@ class PolicyDifference:
         favoured: The policy that it is kinder to.
         other: The policy it is compared with.
         difference: Error of the former less error of the latter; paired on scenes where they share them.
-        p_value: Two-sided.
+        p_value: Two-sided; at most 0.05 exactly where the interval of the difference excludes 0.
         q_value: Adjusted for all pairs of policies.
+        pairs: How many pairs of policies it is adjusted for.
     """
 
     favoured: str
@@ -61,6 +64,7 @@ class PolicyDifference:
     difference: Estimate
     p_value: float
     q_value: float
+    pairs: int = 1
 
     @property
     def flagged(self) -> bool:
@@ -77,8 +81,14 @@ class PolicyDifference:
         where = {"success": "", "progress": " by its final progress"}[quantity]
         return (
             f"No policy is shown to be favoured{where}: the largest difference is {amount} ({who}), "
-            f"q {_q(self.q_value)}."
+            f"{self._chance()}."
         )
+
+    def _chance(self) -> str:
+        """Return the p-value that the interval goes with, and what it is among all pairs of policies."""
+        if math.isnan(self.p_value) or self.pairs == 1:
+            return f"p {_p(self.p_value)}"
+        return f"p {_p(self.p_value)}, adjusted for {self.pairs} pairs of policies q {_p(self.q_value)}"
 
 
 @dataclass(frozen=True)
@@ -185,7 +195,7 @@ def _agreement(
     if ranking is None:
         return None
     errors = tuple(_error(name, rows, answers, labels, quantity) for name in ranking.policies)
-    differences = _differences(ranking.policies, rows, answers - labels)
+    differences = _differences(ranking.policies, rows, answers - labels, quantity)
     return PolicyAgreement(judge, errors, differences, ranking, quantity)
 
 
@@ -237,21 +247,12 @@ def _error(
     gaps = judged - labelled
     if quantity == "progress":
         return PolicyError(policy, *(level_estimate(values, groups) for values in (judged, labelled, gaps)))
-    error = mean_estimate(gaps, **groups)
-    if not np.any(gaps):  # neither of the two errors: as wide to one side as to the other
-        error = replace(error, lo=-error.hi)
-    elif np.all(gaps <= 0):
-        # Misses alone are a rate as false alarms alone are, and get a rate's interval.
-        error = _negated(mean_estimate(-gaps, **groups))
+    error = error_estimate(gaps, **groups)
     return PolicyError(policy, rate_estimate(judged, **groups), rate_estimate(labelled, **groups), error)
 
 
-def _negated(estimate: Estimate) -> Estimate:
-    return replace(estimate, value=-estimate.value, lo=-estimate.hi, hi=-estimate.lo)
-
-
 def _differences(
-    policies: Sequence[str], rows: Sequence[EpisodeRow], gaps: FloatArray
+    policies: Sequence[str], rows: Sequence[EpisodeRow], gaps: FloatArray, quantity: Quantity
 ) -> tuple[PolicyDifference, ...]:
     places = {name: [i for i, row in enumerate(rows) if row["policy"] == name] for name in policies}
     keys = [None if row["pair"] is None else (task_of(row), row["pair"]) for row in rows]
@@ -259,18 +260,19 @@ def _differences(
     for pair in combinations(policies, 2):
         first, second = pair if gaps[places[pair[0]]].mean() >= gaps[places[pair[1]]].mean() else pair[::-1]
         a, b = places[first], places[second]
-        compared = compare_samples(
+        difference, test = compare_errors(
             gaps[a],
             gaps[b],
             keys=([keys[i] for i in a], [keys[i] for i in b]),
             strata=([task_of(rows[i]) for i in a], [task_of(rows[i]) for i in b]),
             clusters=([rows[i]["pair"] for i in a], [rows[i]["pair"] for i in b]),
+            of_answers=quantity == "success",
         )
-        found.append((first, second, compared))
-    q_values = adjust_p_values([compared.p_value for _, _, compared in found])
+        found.append((first, second, difference, test.p_value))
+    q_values = adjust_p_values([p for *_, p in found])
     differences = [
-        PolicyDifference(a, b, compared.difference, compared.p_value, float(q))
-        for (a, b, compared), q in zip(found, q_values, strict=True)
+        PolicyDifference(a, b, difference, p, float(q), len(found))
+        for (a, b, difference, p), q in zip(found, q_values, strict=True)
     ]
     return tuple(sorted(differences, key=lambda one: -np.nan_to_num(one.difference.value, nan=-2.0)))
 
@@ -300,5 +302,8 @@ def _bounds(estimate: Estimate) -> str:
     return "" if np.isnan(estimate.lo) else f" [{estimate.lo:.2f}, {estimate.hi:.2f}]"
 
 
-def _q(value: float) -> str:
-    return "unknown" if np.isnan(value) else f"{value:.2f}"
+def _p(value: float) -> str:
+    if np.isnan(value):
+        return "unknown"
+    # Rounded up to 0.05, it would contradict an interval that excludes 0; and down to it, one that does not.
+    return f"{value:.3f}" if round(value, 2) == ALPHA else f"{value:.2f}"

@@ -72,16 +72,25 @@ def first_failures(
         if succeeded == 0:
             by_policy[row["policy"]][mode.name] += 1
     return tuple(
-        _of_policy(one.policy, verdicts.get(one.policy), by_policy[one.policy], known[one.policy])
+        _of_policy(
+            one.policy,
+            verdicts.get(one.policy),
+            by_policy[one.policy],
+            known[one.policy],
+            unseen=bool(found.unseen),
+        )
         for one in found.policies
     )
 
 
 def _of_policy(
-    policy: str | None, verdicts: SubgoalRows | None, modes: Counter[str], known: int
+    policy: str | None, verdicts: SubgoalRows | None, modes: Counter[str], known: int, *, unseen: bool
 ) -> FirstFailure:
     common = modes.most_common(1)[0] if modes else ("", 0)
     lost = common[0] in LOST and 2 * common[1] > sum(modes.values())
+    if verdicts is None and unseen:
+        phrase = f"fails in {modes.total()} of {known}" if modes else _by_modes(modes, known)
+        return FirstFailure(policy, phrase, "label", known, {})
     if verdicts is None:
         return FirstFailure(policy, _by_modes(modes, known), "modes", known, dict(modes))
     counts, n, unknown = _missed(verdicts)

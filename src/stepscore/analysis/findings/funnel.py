@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._defaults import SceneChoice
 from stepscore.analysis.episode_metrics import EpisodeMetrics
+from stepscore.analysis.pooling import fixed_scenes
 from stepscore.analysis.subgoals import VerdictSource, verdict_rows
-from stepscore.metrics.stats import rate_estimate
+from stepscore.metrics.stats import estimate_within_scenes, rate_estimate
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
 
@@ -100,22 +102,30 @@ def subgoal_funnels(runs: Run | Sequence[Run], metrics: EpisodeMetrics) -> tuple
     # Of numbers that are as common, the larger: it shows more.
     length = max(lengths, key=lambda k: (lengths[k], k))
     order = sorted(by_policy, key=lambda policy: (policy is None, policy or ""))
-    funnels = [_funnel(policy, by_policy[policy], length) for policy in order]
+    funnels = [_funnel(policy, by_policy[policy], length, metrics.scenes) for policy in order]
     return tuple(funnel for funnel in funnels if funnel is not None)
 
 
-def _funnel(policy: str | None, rows: SubgoalRows, length: int) -> Funnel | None:
+def _funnel(policy: str | None, rows: SubgoalRows, length: int, choice: SceneChoice) -> Funnel | None:
     inside = [i for i, (goals, _) in enumerate(rows.rows) if len(goals) == length]
     if not inside:
         return None
     matrix = np.array([rows.rows[i][1] for i in inside])
     scenes, tasks = [rows.scenes[i] for i in inside], [rows.tasks[i] for i in inside]
+    within = [None if scene is None else (task, scene) for task, scene in zip(tasks, scenes, strict=True)]
+    fixed = fixed_scenes(choice, within)
+
+    def rate(values: FloatArray) -> Estimate:
+        if fixed:
+            return estimate_within_scenes(values, scenes=within)
+        return rate_estimate(values, clusters=scenes, strata=tasks)
+
     names = {rows.rows[i][0] for i in inside}
     return Funnel(
         policy,
         rows.source,
         names.pop() if len(names) == 1 else tuple(f"subgoal {k + 1}" for k in range(length)),
-        tuple(rate_estimate(matrix[:, k], clusters=scenes, strata=tasks) for k in range(length)),
+        tuple(rate(matrix[:, k]) for k in range(length)),
         len(set(tasks)),
         len(rows.rows) - len(inside),
     )

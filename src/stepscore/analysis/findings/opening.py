@@ -1,9 +1,9 @@
 """The sentences a report opens with: which policy is best, and whether these rollouts show it.
 
-They rest on the comparison of ``stepscore compare --by policy``: paired where policies met the same scenes,
-corrected over all pairs. A difference is stated where q < 0.05 and it would remain if every unknown outcome went
-against it. Success is by label where every policy has labels, else by the judge, else the highest progress stands
-in; each is said.
+They rest on the comparison of ``stepscore compare --by policy``: paired where policies met the same scenes, or within
+a few fixed scenes, which the first sentence then names; corrected over all pairs. A difference is stated where
+q < 0.05 and it would remain if every unknown outcome went against it. Success is by label where every policy has
+labels, else by the judge, else the highest progress stands in; each is said.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import comb
 from typing import Any
 
 import numpy as np
 
 from stepscore.analysis.comparison import GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import EpisodeMetrics
-from stepscore.analysis.estimates import episode_groups
+from stepscore.analysis.estimates import episode_groups, policy_metrics
 from stepscore.analysis.findings.ranking_words import (
     GETS_FURTHER,
     SUCCEEDS,
@@ -37,7 +36,8 @@ from stepscore.analysis.findings.wording import (
     policy_name,
     rollouts_each,
 )
-from stepscore.metrics.stats import adjust_p_values
+from stepscore.analysis.pooling import baseline_note, other_scenes_note, scope_text
+from stepscore.metrics.stats import adjust_p_values, these_scenes
 from stepscore.types import Estimate
 
 ALPHA = 0.05
@@ -81,11 +81,12 @@ def opening_sentences(metrics: EpisodeMetrics) -> Opening:
     Args:
         metrics: Of one run or several, each episode once.
     """
-    found = _opening(metrics)
+    found = _opening(policy_metrics(metrics))
+    unseen = baseline_note(metrics.episodes)
     return replace(
         found,
         sentences=tuple(begun(sentence) for sentence in found.sentences),
-        notes=tuple(begun(note) for note in found.notes),
+        notes=tuple(dict.fromkeys([*([unseen] if unseen else ()), *map(begun, found.notes)])),
     )
 
 
@@ -169,7 +170,10 @@ def _of_policies(metrics: EpisodeMetrics, metric: str) -> Opening:
     known = {policy: e for policy, e in estimates.items() if e.n}
     notes = [*_source_notes(metrics, metric, succeeded=not lead), *_coverage_notes(metrics, metric, groups)]
     if len(known) == 1:
-        sentence = _one_policy(next(iter(known)), next(iter(known.values())), metric)
+        ((policy, estimate),) = known.items()
+        number = metrics.fixed_scenes(groups[policy])
+        sentence = _one_policy(policy, estimate, metric, number)
+        notes += [other_scenes_note(number)] if number else []
         return Opening((*lead, sentence), tuple(notes), metric, (tuple(known),), estimates)
     compared = compare_groups(metrics, ("policy",), names=[metric])
     why_not = next((c.why_not for c in compared if c.why_not), "")
@@ -181,14 +185,29 @@ def _of_policies(metrics: EpisodeMetrics, metric: str) -> Opening:
     order = sorted(known, key=lambda policy: (-known[policy].value, policy is None, policy or ""))
     verb = GETS_FURTHER if metric == "MP" else SUCCEEDS
     tiers = tiers_of(order, certain)
-    sentences = _by_judge(_ranked(tiers, certain, compared, counts, metric), metric)
+    numbers = {(c.a["policy"], c.b["policy"]): c.comparison.scenes for c in compared}
+    where = scope_text(numbers.values())
+    sentences = _by_judge(_ranked(tiers, certain, compared, counts, metric, where), metric)
     notes = [*notes, *later_ties(tiers, certain, counts, verb)]
     doubtful = [pair for pair in found if pair not in certain]
     if doubtful:
         listed = "; ".join(f"{policy_name(a)} {verb.one} than {policy_name(b)}" for a, b in doubtful[:3])
         notes.append(f"Among known outcomes {listed}: unknown ones could undo that.")
     notes += _could_show(tiers[0], compared, metric)
+    notes += _other_scenes(numbers)
     return Opening((*lead, *sentences), tuple(notes), metric, tuple(tiers), estimates, tuple(compared))
+
+
+def _other_scenes(numbers: Mapping[Pair, int]) -> list[str]:
+    """Return which comparisons speak of the scenes that were tried, and what it takes to speak of others."""
+    found = {number for number in numbers.values() if number}
+    if not found:
+        return []
+    note = other_scenes_note(found.pop() if len(found) == 1 else 0)
+    if all(numbers.values()):
+        return [note]
+    pairs = [f"{policy_name(a)} and {policy_name(b)}" for (a, b), number in numbers.items() if number]
+    return [f"Compared on the scenes that both met: {'; '.join(pairs)}. {note}"]
 
 
 def _ranked(
@@ -197,15 +216,22 @@ def _ranked(
     compared: Sequence[GroupComparison],
     counts: Mapping[Policy, int],
     metric: str,
+    where: str,
 ) -> list[str]:
-    """Return the sentences about policies in tiers, or that there are too few rollouts for any."""
+    """Return the sentences about policies in tiers, or that there are too few rollouts for any.
+
+    The first states on which scenes, where those are fixed: ``where``.
+    """
+    scope = f" {where}" if where else ""
     verb = GETS_FURTHER if metric == "MP" else SUCCEEDS
     if not certain and all(_too_few(c) for c in compared):
         each = rollouts_each(list(counts.values()))
         return [
-            f"{names(tiers[0])} cannot be told apart: {each} are too few to show any difference, however large."
+            f"{names(tiers[0])} cannot be told apart{scope}: {each} are too few to show any difference, "
+            "however large."
         ]
-    return tier_sentences(tiers, certain, counts, verb)
+    first, *others = tier_sentences(tiers, certain, counts, verb)
+    return [f"{first.removesuffix('.')}{scope}.", *others]
 
 
 def _by_judge(sentences: list[str], metric: str) -> list[str]:
@@ -213,14 +239,14 @@ def _by_judge(sentences: list[str], metric: str) -> list[str]:
     return sentences if metric == "success_label" else [f"{BY_JUDGE}{sentences[0]}", *sentences[1:]]
 
 
-def _one_policy(policy: Policy, e: Estimate, metric: str) -> str:
+def _one_policy(policy: Policy, e: Estimate, metric: str, scenes: int) -> str:
+    where = f" {these_scenes(scenes)}" if scenes else ""
     if metric == "MP":
-        return (
-            f"{policy_name(policy)} reaches {percent(e.value)} of the task on average ({interval_text(e)})."
-        )
+        reached = f"{policy_name(policy)} reaches {percent(e.value)} of the task on average"
+        return f"{reached}{where} ({interval_text(e)})."
     by = "" if metric == "success_label" else ", by the judge"
     times = f"{round(e.value * e.n):,} of {plural(e.n, 'rollout')}"
-    return f"{policy_name(policy)} succeeds in {times}{by} ({interval_text(e)})."
+    return f"{policy_name(policy)} succeeds in {times}{where}{by} ({interval_text(e)})."
 
 
 def _differences(
@@ -266,10 +292,8 @@ def _worst_case(
 
 
 def _too_few(c: GroupComparison) -> bool:
-    """Return whether even the largest possible difference would not reach 5 % (sign flips, or permutations)."""
-    n_a, n_b = c.comparison.n_a, c.comparison.n_b
-    arrangements = 2**n_a if c.comparison.paired else comb(n_a + n_b, n_a)
-    return 2 / arrangements >= ALPHA
+    """Return whether even the largest possible difference would not reach 5 % by the test that is used."""
+    return c.comparison.least_p_value >= ALPHA
 
 
 def _could_show(tier: tuple[Policy, ...], compared: Sequence[GroupComparison], metric: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
+from stepscore.analysis.estimates import policy_metrics
 from stepscore.analysis.failure_modes import FailureModes
 from stepscore.analysis.findings.first_failures import FirstFailure, first_failures
 from stepscore.analysis.findings.funnel import Funnel, subgoal_funnels
@@ -55,14 +56,16 @@ def run_findings(
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
     measured = measure_episodes(opened, watch=watch) if metrics is None else metrics
+    # The judge is checked by what it gave; the policies only by what a judge that looks at frames gave.
+    known = policy_metrics(measured)
     with doing(watch, "Comparing policies"):
-        opening = opening_sentences(measured)
+        opening = opening_sentences(known)
     with doing(watch, "Looking for where policies fail first"):
-        first = first_failures(opened, measured, modes)
+        first = first_failures(opened, known, modes)
     with doing(watch, "Counting subgoals"):
-        funnels = subgoal_funnels(opened, measured)
+        funnels = subgoal_funnels(opened, known)
     with doing(watch, "Looking for the worst failures"):
-        worst = worst_failures(measured, most_failures)
+        worst = worst_failures(known, most_failures)
     with doing(watch, "Checking the judge"):
         trust = judge_trust(opened, measured)
     return Findings(opening, first, funnels, worst, trust)

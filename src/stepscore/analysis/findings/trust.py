@@ -113,7 +113,7 @@ def judge_trust(runs: Run | Sequence[Run], metrics: EpisodeMetrics | None = None
     ]
     aspects.append(subgoals_trust(opened, measured))
     if judge in BASELINES:
-        notes.append(f"{judge} looks at no frame: it is what other judges are held against.")
+        notes.append(f"{judge} looks at no frame: it is what other judges are compared with.")
     elif set(measured.verdict_rules) - {None, BY_PROBABILITY}:
         notes.append(
             "Its verdict on success is uncalibrated: by its published rule, not by a map fitted on labels."

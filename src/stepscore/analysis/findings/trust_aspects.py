@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 
 from stepscore.analysis.agreement import Agreement, agreement
-from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, task_of
+from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
 from stepscore.analysis.findings.wording import percent, plural, points
 from stepscore.analysis.ranking import finer_ranking, score_ranking
 from stepscore.analysis.subgoals import verdict_rows
+from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.metrics.stats import compare_paired
 from stepscore.runs import Run
 from stepscore.types import Estimate, FloatArray
@@ -138,13 +139,14 @@ def progress_trust(metrics: EpisodeMetrics, clock: EpisodeMetrics) -> TrustAspec
     if not any(len(values) for _, values in metrics.curves):
         return None
     if not any(row["truth"].source is not None for row in metrics.episodes):
-        return TrustAspect("progress", "unknown", "no labelled progress or stages to hold its curves against")
+        return TrustAspect("progress", "unknown", "no labelled progress or stages to compare its curves with")
     judged, clocked, rows = _side_by_side(metrics, clock, "stage_MAE")
     known = ~np.isnan(judged) & ~np.isnan(clocked)
     if known.sum() < FEWEST_OF_EACH:
         return TrustAspect(
             "progress", "unknown", f"labelled progress of {plural(int(known.sum()), 'curve')} alone"
         )
+    metrics, clock = metrics.of_the_judge(), clock.of_the_judge()
     everyone, every_clock = np.ones(len(metrics), dtype=bool), np.ones(len(clock), dtype=bool)
     estimates = {
         "stage_MAE": metrics.estimate("stage_MAE", everyone),
@@ -230,7 +232,7 @@ def _too_few(labels: FloatArray, nouns: tuple[str, str] = ("success", "failure")
     """
     yes, no = int(np.sum(labels == 1)), int(np.sum(labels == 0))
     if not yes + no:
-        return "no labels to hold it against"
+        return "no labels to compare it with"
     if min(yes, no) >= FEWEST_OF_EACH:
         return ""
     return (

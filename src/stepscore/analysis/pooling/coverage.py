@@ -33,8 +33,9 @@ def coverage_note(coverages: Mapping[str, Mapping[str, float]], *, paired: bool 
     metric, widest = max(unequal.items(), key=lambda item: max(item[1].values()) - min(item[1].values()))
     least, most = min(widest, key=widest.__getitem__), max(widest, key=widest.__getitem__)
     named = [*list(unequal)[:MOST_NAMED], *(["…"] if len(unequal) > MOST_NAMED else [])]
+    which = f"most in {metric}: " if len(unequal) > 1 else ""
     where = (
-        f"Coverage differs between groups in {', '.join(named)} (most in {metric}: {100 * widest[least]:.0f} % of "
+        f"Coverage differs between groups in {', '.join(named)} ({which}{100 * widest[least]:.0f} % of "
         f"{least}, {100 * widest[most]:.0f} % of {most}). "
     )
     if paired:

@@ -21,6 +21,7 @@ from stepscore._tables import (
 from stepscore._tables.table import ARROWS
 from stepscore.analysis.comparison import GroupComparison
 from stepscore.analysis.pooling import coverage_note
+from stepscore.analysis.printed.metric_tables import scope_of
 
 SIGNIFICANT = 0.05
 """Corrected p-value below which a difference is marked."""
@@ -57,8 +58,10 @@ def _table(a: str, b: str, rows: Sequence[GroupComparison]) -> PrintedTable:
         Column("n"),
     )
     revisions = ", ".join(sorted({row.revision for row in rows}))
-    title = f"A = {a}, B = {b} (OPD {revisions})"
-    return PrintedTable(title, columns, tuple(_row(row) for row in rows), (note,) if note else ())
+    where, scope = scope_of({f"{a}, {b}": row.comparison.scenes for row in given})
+    title = f"A = {a}, B = {b} (OPD {revisions}){where}"
+    notes = tuple(text for text in (note, scope) if text)
+    return PrintedTable(title, columns, tuple(_row(row) for row in rows), notes)
 
 
 def _row(row: GroupComparison) -> TableRow:

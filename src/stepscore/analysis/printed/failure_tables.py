@@ -15,6 +15,7 @@ from stepscore._tables import (
     percent_cell,
     text_cell,
 )
+from stepscore.analysis.episode_metrics import metric_columns
 from stepscore.analysis.estimates import Group, GroupEstimate
 from stepscore.analysis.failure_modes import FailureModes
 from stepscore.types import Estimate
@@ -27,11 +28,40 @@ def failure_mode_tables(modes: FailureModes, group: Group, revision: str) -> lis
         modes: From :func:`stepscore.analysis.failure_modes_by_policy`.
         group: What the episodes share besides the policy: the judge, where there are several.
         revision: The OPD revision.
+
+    Of what a baseline judged, only the failures are counted.
     """
-    return [_shares(modes, group), _scores(modes, group, revision)]
+    if modes.unseen:
+        return [_counts(modes, group)]
+    return [
+        _shares(modes, group, revision),
+        *([_scores(modes, group, revision)] if _comparable(modes) else []),
+    ]
 
 
-def _shares(modes: FailureModes, group: Group) -> PrintedTable:
+def _comparable(modes: FailureModes) -> bool:
+    """Return whether any policy's failures can be compared with the others: three must have some."""
+    return any(not math.isnan(score) for scores in modes.z_scores.values() for score in scores.values())
+
+
+def _counts(modes: FailureModes, group: Group) -> PrintedTable:
+    columns = (Column("policy", left=True), Column("failures"), Column("successes"))
+    rows = [
+        TableRow(
+            (text_cell(one.policy), count_cell(one.failures), count_cell(one.successes)),
+            {"policy": one.policy, **group},
+        )
+        for one in modes.policies
+    ]
+    return PrintedTable(_title(modes, group), columns, tuple(rows), (modes.unseen,))
+
+
+def _title(modes: FailureModes, group: Group) -> str:
+    judge = "".join(f", {part}" for part in group.values())
+    return f"How each policy fails (success by {modes.source}{judge})"
+
+
+def _shares(modes: FailureModes, group: Group, revision: str) -> PrintedTable:
     names = list(dict.fromkeys(name for policy in modes.policies for name in policy.shares))
     rows = []
     for policy in modes.policies:
@@ -50,7 +80,6 @@ def _shares(modes: FailureModes, group: Group) -> PrintedTable:
             ),
         )
         rows.append(TableRow(cells, {"policy": policy.policy, **group}))
-    judge = "".join(f", {part}" for part in group.values())
     columns = (
         Column("policy", left=True),
         Column("failures"),
@@ -59,10 +88,16 @@ def _shares(modes: FailureModes, group: Group) -> PrintedTable:
         Column("successes"),
         Column("of them by\ndetours", "lower"),
     )
-    notes = ["Percent of the failures, with 95 % intervals; detours: percent of the successes."]
+    notes = [
+        f"Percent of the failures, with 95 % intervals; detours: percent of the successes (OPD {revision})."
+    ]
     notes += [f"{p.policy or 'unknown'}: {p.advice}" for p in modes.policies if p.advice]
-    title = f"How each policy fails (success by {modes.source}{judge})"
-    return PrintedTable(title, columns, tuple(rows), tuple(notes))
+    failing = sum(p.failures > 0 for p in modes.policies)
+    if 1 < failing < 3:
+        notes.append(
+            f"Failures are compared across policies where three policies or more fail; here {failing} do."
+        )
+    return PrintedTable(_title(modes, group), columns, tuple(rows), tuple(notes))
 
 
 def _scores(modes: FailureModes, group: Group, revision: str) -> PrintedTable:
@@ -78,8 +113,9 @@ def _scores(modes: FailureModes, group: Group, revision: str) -> PrintedTable:
         for policy, scores in modes.z_scores.items()
     )
     title = f"Failures: standard deviations from the mean of the policies (OPD {revision})"
-    columns = (Column("policy", left=True), *(Column(name, "higher") for name in names))
-    return PrintedTable(title, columns, rows, ("The sign is turned where lower is better: + is better.",))
+    better = {column.name: column.better for column in metric_columns(revision)}
+    columns = (Column("policy", left=True), *(Column(name, better[name]) for name in names))
+    return PrintedTable(title, columns, rows)
 
 
 def failure_mode_records(modes: FailureModes, group: Group) -> list[dict[str, Any]]:

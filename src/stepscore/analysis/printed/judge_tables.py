@@ -32,6 +32,9 @@ RANKS = (
     "ROC-AUC in percent, 50 is chance: over all pairs of a success and a failure, and over pairs of one task. "
     "Length-matched: failures cut to the length of a success of their task, so that the clock has 50."
 )
+DECIDES = (
+    "The verdict of a calibrated judge is by its success probability; the success score is uncalibrated."
+)
 
 NO_LABELS = (
     "How far the judge may be believed is unknown: no episode has a label of success or of a subgoal. Add labels by "
@@ -125,7 +128,12 @@ def _ranking(ranking: Sequence[GroupEstimate]) -> PrintedTable:
     names = [name.removeprefix("judge:AUC of ") for name in metrics]
     heads = [Column(name.replace(" within", "\nwithin").replace(", ", ",\n"), "higher") for name in names]
     columns = (Column("judge", left=True), Column("n"), *heads)
-    return PrintedTable("The judge's ranking", columns, tuple(rows), _notes(RANKS, rows))
+    return PrintedTable(
+        "The judge's ranking",
+        columns,
+        tuple(rows),
+        _notes(f"{RANKS} {DECIDES}" if "success probability" in names else RANKS, rows),
+    )
 
 
 def _notes(note: str, rows: Sequence[TableRow]) -> tuple[str, ...]:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from stepscore._tables import Column, PrintedTable, TableRow, count_cell, estimate_cell, group_name, text_cell
+from stepscore._tables import (
+    Column,
+    PrintedTable,
+    TableRow,
+    count_cell,
+    estimate_cell,
+    group_name,
+    percent,
+    seconds,
+    text_cell,
+)
 from stepscore.analysis.episode_metrics import metric_columns
-from stepscore.analysis.estimates import MAIN_METRICS, GroupEstimate
-from stepscore.analysis.pooling import coverage_note
+from stepscore.analysis.estimates import GroupEstimate, main_metrics
+from stepscore.analysis.pooling import DURATION_COLUMN, coverage_note, other_scenes_note
+from stepscore.metrics.stats import these_scenes
 from stepscore.types import Estimate
 
 
 def metric_table(
     estimates: Iterable[GroupEstimate], *, revision: str, note: str, success_name: str = "success by judge"
 ) -> PrintedTable:
-    """Return the table of all episodes: the metrics of ``MAIN_METRICS`` that are known.
+    """Return the table of all episodes: the :func:`main_metrics` that are known.
 
     Args:
         estimates: From :func:`grouped_estimates`; conditioned ones are left out.
@@ -53,28 +64,58 @@ def _table(
     lines: dict[tuple[tuple[str, str | None], ...], dict[str, GroupEstimate]] = {}
     for row in estimates:
         lines.setdefault(tuple(row.group.items()), {})[row.metric.split("|")[0]] = row
-    names = [name for name in MAIN_METRICS if any(name in line for line in lines.values())]
+    names = [name for name in main_metrics() if any(name in line for line in lines.values())]
     better = {column.name: column.better for column in metric_columns(revision)}
     rows = []
     coverages: dict[str, dict[str, float]] = {name: {} for name in names}
     for key, line in lines.items():
         n, label = episodes_behind(row.estimate for row in line.values()), group_name(dict(key))
         cells = [
-            estimate_cell(line[name].estimate, n, line[name].metric) if name in line else estimate_cell(None)
+            estimate_cell(line[name].estimate, n, line[name].metric, text=_text(name))
+            if name in line
+            else estimate_cell(None)
             for name in names
         ]
         rows.append(TableRow((text_cell(label), count_cell(n), *cells), dict(key)))
         for name in names:
             coverages[name][label] = line[name].estimate.coverage if name in line else math.nan
+    scope = scope_of(
+        {group_name(row.group): row.fixed_scenes for line in lines.values() for row in line.values()}
+    )
     heads = [Column(_head(name, success_name), better.get(name, "neither")) for name in names]
-    notes = [note, no_interval_note(rows), coverage_note(coverages)]
+    notes = [note, scope[1], no_interval_note(rows), coverage_note(coverages)]
     columns = (Column("group", left=True), Column("n"), *heads)
-    return PrintedTable(title, columns, tuple(rows), tuple(text for text in notes if text))
+    return PrintedTable(f"{title}{scope[0]}", columns, tuple(rows), tuple(text for text in notes if text))
+
+
+def scope_of(fixed: Mapping[str, int]) -> tuple[str, str]:
+    """Return what a table adds to its title where it speaks of fixed scenes, and the note on that; or empty texts.
+
+    Args:
+        fixed: Group to the number of fixed scenes that its numbers speak of; 0 for scenes like them.
+    """
+    numbers = set(fixed.values())
+    if numbers <= {0}:
+        return "", ""
+    if len(numbers) == 1:
+        (number,) = numbers
+        return f" {these_scenes(number)}", other_scenes_note(number)
+    groups = ", ".join(f"{name} {these_scenes(number)}" for name, number in fixed.items() if number)
+    return "", f"{groups}: {other_scenes_note(0)}"
 
 
 def _head(name: str, success_name: str) -> str:
     by_judge = success_name.replace(" by ", "\nby ").replace(", ", ",\n")
-    return {"success_label": "success\nby label", "success_judge": by_judge}.get(name, name)
+    named = {
+        "success_label": "success\nby label",
+        "success_judge": by_judge,
+        DURATION_COLUMN.name: "duration\nin s",
+    }
+    return named.get(name, name)
+
+
+def _text(name: str) -> Callable[[float], str]:
+    return seconds if name == DURATION_COLUMN.name else percent
 
 
 def no_interval_note(rows: Iterable[TableRow]) -> str:

@@ -19,7 +19,7 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.analysis.pooling import coverage_note
-from stepscore.analysis.printed.metric_tables import episodes_behind, no_interval_note
+from stepscore.analysis.printed.metric_tables import episodes_behind, no_interval_note, scope_of
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource
 
 SOURCES: tuple[VerdictSource, ...] = ("judge", "label")
@@ -52,7 +52,9 @@ def _matrix(task: str | None, names: tuple[str, ...], tables: Sequence[SubgoalTa
     ]
     drafted = "" if all(table.reviewed for table in tables) else " (drafted; not yet reviewed by a person)"
     columns = [Column(group_name(dict(key))) for key in groups]
-    title = f"Subgoals{drafted}: {task or 'unknown task'}"
+    where, scope = scope_of({group_name(dict(_columns_key(table))): table.fixed_scenes for table in tables})
+    title = f"Subgoals{drafted}: {task or 'unknown task'}{where}"
+    notes += [scope] if scope else []
     return PrintedTable(title, (Column("subgoal", left=True), *columns), tuple(rows), tuple(notes))
 
 
@@ -107,8 +109,10 @@ def _details(subgoals: SubgoalTable) -> PrintedTable:
         for i, name in enumerate(subgoals.names)
     )
     violations = subgoals.violations
+    in_scenes, scope = scope_of({where: subgoals.fixed_scenes})
     notes = [
         f"Out of order: {percent(violations.value)} % of {violations.n} episodes.",
+        scope,
         no_interval_note(rows),
     ]
     drafted = "" if subgoals.reviewed else " (drafted; not yet reviewed by a person)"
@@ -119,7 +123,7 @@ def _details(subgoals: SubgoalTable) -> PrintedTable:
         Column("given previous", "higher"),
         Column("fails first", "lower"),
     )
-    title = f"Subgoals{drafted} by {subgoals.source}: {where}"
+    title = f"Subgoals{drafted} by {subgoals.source}: {where}{in_scenes}"
     return PrintedTable(title, heads, rows, tuple(note for note in notes if note))
 
 

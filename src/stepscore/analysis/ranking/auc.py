@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from stepscore.metrics import average_ranks
-from stepscore.metrics.stats import statistic_estimate
+from stepscore.metrics.stats import is_missing, statistic_estimate
 from stepscore.types import Estimate, FloatArray, IntArray
+
+DRAWN_APART = 3
+"""Scenes from which on those of a task are drawn apart. Of two, every resample has one twice and no pair of both."""
 
 
 def auc_estimate(
@@ -19,6 +23,7 @@ def auc_estimate(
     tasks: Sequence[Hashable],
     scenes: Sequence[Hashable],
     within_tasks: bool = False,
+    resamples: int = 2000,
 ) -> Estimate:
     """Estimate how often a success scores higher than a failure, a tie counting one half.
 
@@ -29,42 +34,82 @@ def auc_estimate(
         scenes: Scene of each, ``None`` where it shares none: clusters.
         within_tasks: Compare a success only with failures of its task. Over all pairs, a judge that knows which
             tasks are easy gains from it.
+        resamples: Bootstrap replicates.
     """
     codes = {task: code for code, task in enumerate(dict.fromkeys(tasks))}
     task_codes = np.array([codes[task] if within_tasks else 0 for task in tasks], dtype=np.float64)
-    columns = (_ranks(scores), labels, task_codes)
+    columns: tuple[FloatArray, ...] = (_ranks(scores), labels, task_codes)
+    if within_tasks:
+        scenes, whole = _tasks_drawn_whole(~np.isnan(columns[0] + labels), task_codes, scenes)
+        columns = (*columns, whole)
     return statistic_estimate(
-        auc_within_tasks, columns, clusters=scenes, strata=tasks, influence=auc_influence
+        auc_within_tasks, columns, clusters=scenes, strata=tasks, influence=auc_influence, resamples=resamples
     )
 
 
-def auc_within_tasks(scores: FloatArray, labels: FloatArray, tasks: FloatArray) -> float:
+def _tasks_drawn_whole(
+    known: np.ndarray[Any, Any], tasks: FloatArray, scenes: Sequence[Hashable]
+) -> tuple[list[Hashable], FloatArray]:
+    """Return the scenes to draw, those of a task with fewer than three as one, and the size of such a task, else 0.
+
+    Args:
+        known: Whether an episode's score and label are known.
+        tasks: The task of each as a number.
+        scenes: The scene of each, ``None`` where it shares none.
+    """
+    units = [("episode", i) if is_missing(scene) else ("scene", scene) for i, scene in enumerate(scenes)]
+    by_task: dict[float, list[Hashable]] = {}
+    for i in np.flatnonzero(known).tolist():
+        by_task.setdefault(tasks[i], []).append(units[i])
+    sizes = {task: len(found) for task, found in by_task.items() if len(set(found)) < DRAWN_APART}
+    # A scene without a name keeps none: draws must not depend on the order of episodes.
+    drawn = ["whole" if task in sizes else scene for task, scene in zip(tasks.tolist(), scenes, strict=True)]
+    return drawn, np.array([sizes.get(task, 0) for task in tasks.tolist()], dtype=np.float64)
+
+
+def auc_within_tasks(
+    scores: FloatArray, labels: FloatArray, tasks: FloatArray, whole: FloatArray | None = None
+) -> float:
     """Return the share of (success, failure) pairs of one task in which the success scores higher, ties half.
+
+    A task of one scene, or two, is drawn whole. Drawn m times it stands for m such tasks, with m times its pairs: as
+    one task it would have m^2 times its pairs, and an interval far too wide.
 
     Args:
         scores: Known scores in 0..0.5.
         labels: 1 or 0.
         tasks: The task of each as a whole number.
+        whole: Number of episodes of its task before any was drawn again if it is drawn whole, else 0.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)
-    pairs = float(np.sum(positives * (counts - positives)))
+    ranked = np.bincount(codes, weights=ranks * labels)
+    drawn = np.ones(len(counts))
+    if whole is not None:
+        once = np.zeros(len(counts))
+        once[codes] = whole
+        drawn = np.where(once > 0, counts / np.where(once > 0, once, 1.0), 1.0)
+        drawn = np.where(drawn > 0, drawn, 1.0)
+    pairs = float(np.sum(positives * (counts - positives) / drawn))
     if not pairs:
         return math.nan
-    won = float(np.sum(ranks * labels) - np.sum(positives * (positives + 1)) / 2)
-    return won / pairs
+    return float(np.sum((ranked - positives * (positives + 1) / 2) / drawn)) / pairs
 
 
-def auc_influence(scores: FloatArray, labels: FloatArray, tasks: FloatArray) -> FloatArray:
+def auc_influence(
+    scores: FloatArray, labels: FloatArray, tasks: FloatArray, whole: FloatArray | None = None
+) -> FloatArray:
     """Return how much :func:`auc_within_tasks` changes with the weight of each episode, at weight 1.
 
     ``(placement - AUC m) / pairs``: an episode's placement is the number of its m opposites in the task that it is on
-    the right side of, ties half (DeLong, DeLong and Clarke-Pearson 1988).
+    the right side of, ties half (DeLong, DeLong and Clarke-Pearson 1988). Of a task drawn whole, half of that: both
+    episodes of a pair have the weight of the task, and the pair has it once.
 
     Args:
         scores: As there.
         labels: As there; both outcomes in at least one task.
         tasks: As there.
+        whole: As there.
     """
     ranks, codes, counts = _ranks_in_tasks(scores, tasks)
     positives = np.bincount(codes, weights=labels)
@@ -76,7 +121,8 @@ def auc_influence(scores: FloatArray, labels: FloatArray, tasks: FloatArray) -> 
     placement = np.where(labels == 1, below, opposites - below)
     pairs = float(np.sum(positives * (counts - positives)))
     auc = float(np.sum(placement[labels == 1])) / pairs
-    return np.asarray((placement - auc * opposites) / pairs)
+    influence = (placement - auc * opposites) / pairs
+    return np.asarray(influence if whole is None else np.where(whole > 0, influence / 2, influence))
 
 
 def _ranks_in_tasks(scores: FloatArray, tasks: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:

@@ -12,8 +12,8 @@ from stepscore.analysis.ranking.auc import auc_estimate
 from stepscore.analysis.ranking.length_matched import length_matched_scores
 from stepscore.types import FloatArray
 
-SCORES = ("success score", "best progress", "last progress")
-"""The scores that a judge may have of a whole episode."""
+SCORES = ("success probability", "success score", "best progress", "last progress")
+"""The scores that a judge may have of a whole episode. A calibrated judge's verdict is by its success probability."""
 
 
 def score_ranking(
@@ -89,7 +89,11 @@ def _scores(metrics: EpisodeMetrics) -> Mapping[str, FloatArray]:
     """Return the judge's scores of whole episodes by name, those of which something is known."""
     last = [values[-1] if len(values) else np.nan for _, values in metrics.curves]
     given = [row["success_score"] for row in metrics.episodes]
+    calibrated = [
+        row["success_probability"] if row.get("success_calibrated") else None for row in metrics.episodes
+    ]
     scores: Mapping[str, FloatArray] = {
+        "success probability": np.array([np.nan if p is None else p for p in calibrated], dtype=np.float64),
         "success score": np.array([np.nan if score is None else score for score in given], dtype=np.float64),
         "best progress": metrics.values["MP"],
         "last progress": np.array(last, dtype=np.float64),

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from stepscore.analysis.episode_metrics import EpisodeMetrics, EpisodeRow, task_of
+from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
+from stepscore.analysis.table_rows import EpisodeRow
 from stepscore.episodes import Episode, Label, Labels, ViewInfo, match_lengths
 from stepscore.episodes.labels import LABEL_TOLERANCE_S, POTENTIAL
 from stepscore.judges import BASELINES

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.analysis.episode_metrics import curves_by_episode, task_of
+from stepscore.analysis.episode_metrics import task_of
+from stepscore.analysis.table_rows import curves_by_episode
 from stepscore.episodes.labels import Labels, read_labels
 from stepscore.errors import OptionError
 from stepscore.judges.common import FittedSuccess, final_score
@@ -28,7 +29,7 @@ from stepscore.metrics import (
     fit_success_map,
     roc_auc,
 )
-from stepscore.metrics.stats import mean_estimate, rate_estimate, statistic_estimate
+from stepscore.metrics.stats import error_estimate, rate_estimate, statistic_estimate
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate, FloatArray, SuccessMode
 
@@ -217,7 +218,7 @@ def _result(
         "balanced": statistic_estimate(balanced_accuracy, (verdicts, truth), **groups),
         "rate_judge": rate_estimate(verdicts, **groups),
         "rate_label": rate_estimate(truth, **groups),
-        "rate_error": mean_estimate(verdicts - truth, **groups),
+        "rate_error": error_estimate(verdicts - truth, **groups),
         "auc": statistic_estimate(roc_auc, (probability, truth), **groups),
         "brier": balanced_brier(probability, truth),
         "ece": balanced_ece(probability, truth),
@@ -255,7 +256,7 @@ def _by_task(
                 int(np.sum(truth[mine] == 0)),
                 task in fitted.task_terms,
                 statistic_estimate(balanced_accuracy, (verdicts[mine], truth[mine]), clusters=clusters),
-                mean_estimate((verdicts - truth)[mine], clusters=clusters),
+                error_estimate((verdicts - truth)[mine], clusters=clusters),
             )
         )
     return tuple(found)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -95,6 +95,28 @@ def success_name(rules: set[str | None]) -> str:
     if known == {BY_PROGRESS}:
         return "success by judge, by progress"
     return "success by judge, " + ("partly " if BY_PROBABILITY in known else "") + "uncalibrated"
+
+
+def map_holds(row: Mapping[str, Any], maps: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether success maps are for the mode in which an episode's success counts, where that is known."""
+    return row["success_mode"] is None or {found["mode"] for found in maps} <= {row["success_mode"]}
+
+
+def other_mode_note(runs: Iterable[Run], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return for how many episodes no success map is used since their success counts otherwise; empty for none."""
+    maps = {str(run.path): found for run in runs if (found := success_maps(run))}
+    dropped = [row for row in rows if not map_holds(row, maps.get(row["run"], ()))]
+    if not dropped:
+        return ""
+    mode = dropped[0]["success_mode"]
+    other = "holds" if mode == "ever" else "ever"
+    words = {"ever": "at some time (ever)", "holds": "at the end (holds)"}
+    return (
+        f"Success by judge is uncalibrated in {len(dropped)} of {len(rows)} episodes: the judge's success map is for "
+        f"success {words[other]}, and their labels state success {words[mode]}. Judge them into another folder with "
+        f"labels of the mode {other} (--labels FILE; answers come from the cache), or fit a map for {mode}: "
+        f"stepscore calibrate RUN --success-mode {mode} -o map.json"
+    )
 
 
 def was_fitted_on(row: Mapping[str, Any]) -> bool | None:

@@ -248,6 +248,7 @@ class _Runner:
         left = Budget(
             None if budget.max_calls is None else max(0, budget.max_calls - calls),
             None if budget.max_cost is None else max(0.0, budget.max_cost - money),
+            given=budget,
         )
         return replace(options, budget=left)
 

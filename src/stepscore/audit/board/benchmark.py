@@ -21,7 +21,7 @@ from stepscore._reading import read_json, shown
 from stepscore.audit.board.questions import Question, question_videos, read_questions
 from stepscore.audit.pairs import Pair, pair_videos, read_pairs
 from stepscore.episodes import Episode, Episodes, open_episodes
-from stepscore.errors import ManifestError, OptionError, first_field_error
+from stepscore.errors import ManifestError, OptionError, exits_as_errors, first_field_error
 
 FORMAT = 1
 FILE = "benchmark.json"
@@ -218,7 +218,7 @@ def open_benchmark(
     if not any(episode.labels.rows for episode in episodes):
         raise OptionError(
             f"No episode of {shown(parts.source)} has a label, and a board shows how far judges agree with labels. "
-            "Join some: --labels FILE"
+            f"Join some: --labels FILE{''.join(f' {note}' for note in episodes.notes)}"
         )
     ids = set(episodes.ids())
     pairs: Sequence[Pair] = read_pairs(parts.pairs) if parts.pairs is not None else ()
@@ -241,7 +241,8 @@ def open_benchmark(
 def _content(episode: Episode) -> list[Any]:
     """Return all of an episode that numbers depend on."""
     try:
-        video = episode.fingerprint
+        with exits_as_errors():
+            video = episode.fingerprint
     except Exception:  # judging it says why
         video = ""
     labels = [

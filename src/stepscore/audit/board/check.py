@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,14 @@ from stepscore.audit.board.bench import BenchOptions, measure_row, open_entry
 from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.entry import Entry
 from stepscore.audit.board.rows.row import BoardRow, Points
+from stepscore.audit.board.safe_row import safe_entry
 from stepscore.errors import OptionError
-from stepscore.judges import judge_registry
 from stepscore.runs import FinishedEpisode
 
 CURVE_TOLERANCE = 1e-4
 """Largest difference of two curves that counts as none; other processors and libraries round otherwise."""
 VALUE_TOLERANCE = 1e-3
 """Largest difference of two estimates that counts as none."""
-REFUSED_OPTIONS = ("base_url", "api_key", "headers", "trust_remote_code")
-"""Options of a model that no row may bring: they decide where a key is sent, and whose code is run."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,14 @@ def check_row(
     options: BenchOptions,
     *,
     models: Mapping[str, Mapping[str, Any]] | None = None,
+    judges: Sequence[Entry] = (),
     on_start: Callable[[str, int], None] | None = None,
     on_done: Callable[[FinishedEpisode], None] | None = None,
 ) -> RowCheck:
     """Measure a row again and compare the two.
 
-    The judge and its options are those of the row, which may come from anybody: it names no file of code, and a model
-    other than ``embedded`` is asked only where the caller names it too.
+    The judge and its options are those of the row, which may come from anybody: no model but ``embedded`` is asked,
+    no file opened and no code of other packages run unless the caller names it too; see ``safe_row.py``.
 
     Args:
         row: The row.
@@ -85,6 +84,7 @@ def check_row(
         out: Folder of the new runs.
         options: Budget, views; the cache is not used.
         models: Models that may be asked, with options of the caller's own.
+        judges: Judges that the caller names, with the options that name models or files; a row may have the same.
         on_start: As in :func:`bench`.
         on_done: As in :func:`bench`.
 
@@ -97,7 +97,7 @@ def check_row(
             f"Row {shown(row.label)} was measured on other data ({shown(row.benchmark['name'])}, fingerprint "
             f"{row.benchmark['fingerprint']}; here: {benchmark.fingerprint}). Give the data that it was measured on."
         )
-    entry = safe_entry(row, models or {})
+    entry = safe_entry(row, models or {}, judges)
     fresh = replace(options, call_options=replace(options.call_options, cache=False))
     opened = open_entry(entry, options.base_url)
     again = measure_row(benchmark, opened, out, fresh, on_start=on_start, on_done=on_done)
@@ -114,31 +114,6 @@ def check_row(
         if not _same(row.value(name), again.value(name))
     ]
     return RowCheck(row, again, distance, apart, tuple(problems))
-
-
-def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]]) -> Entry:
-    """Return what a row measured, where it may be run.
-
-    Raises:
-        OptionError: It names a judge that is not built in or installed, a model that the caller does not name, or an
-            option that no file may set.
-    """
-    if row.judge not in judge_registry.names():
-        raise OptionError(
-            f"Row {shown(row.label)} names the judge {shown(row.judge)!r}, which is not installed."
-        )
-    refused = sorted(set(row.model_options) & set(REFUSED_OPTIONS))
-    if refused:
-        raise OptionError(f"Row {shown(row.label)} sets the model's {refused[0]}, which no row may.")
-    asked = [row.model, *(text.partition("@")[2] for text in row.options.values() if isinstance(text, str))]
-    for model in filter(None, asked):
-        if model != "embedded" and model not in models:
-            raise OptionError(
-                f"Row {shown(row.label)} asks the model {shown(model)}. To have it asked, name it too: "
-                f"--models {shown(model)}"
-            )
-    own = models.get(row.model or "", {})
-    return Entry(row.judge, row.model, row.options, {**row.model_options, **own}, row.label)
 
 
 def compare_curves(claimed: Mapping[str, Points], again: Mapping[str, Points]) -> tuple[float, int]:

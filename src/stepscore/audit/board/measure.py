@@ -182,13 +182,13 @@ def runs_cost(runs: Sequence[Run], prices: Sequence[Price | None]) -> Cost:
         prices: The price of each model that it asks; ``None`` where it is not known.
     """
     rows = [row for run in runs for row in run.usage().to_pylist()]
-    uncached = [row["seconds"] for row in rows if not row["cached"]]
+    uncached = [row["seconds"] for row in rows if not row["cached"] and row["seconds"] is not None]
     return Cost(
         videos=len(rows),
-        calls=sum(row["calls"] for row in rows),
-        images=sum(row["images"] for row in rows),
-        tokens_in=sum(row["tokens_in"] for row in rows),
-        tokens_out=sum(row["tokens_out"] for row in rows),
+        calls=sum(row["calls"] or 0 for row in rows),
+        images=sum(row["images"] or 0 for row in rows),
+        tokens_in=sum(row["tokens_in"] or 0 for row in rows),
+        tokens_out=sum(row["tokens_out"] or 0 for row in rows),
         cost=_money(runs, prices),
         seconds_per_episode=round(float(np.mean(uncached)), 4) if uncached else None,
     )

@@ -195,7 +195,8 @@ def _measure(run: Run) -> _Measured:
     """Return a run by the score that its paper ranks by."""
     names = run.curves().column_names
     channel = next((name for name in ("logp_true", "raw") if name in names), "progress")
-    metrics = measure_episodes(run, channel=channel)
+    # Only VOC and the last value are read; `robust` is undefined outside 0..1, where log-probabilities are.
+    metrics = measure_episodes(run, channel=channel, revision="v1.0")
     facts = [json.loads(row["facts"]) if row["facts"] else {} for row in metrics.episodes]
     if any("logp_success" in fact for fact in facts):
         scores = [fact.get("logp_success") for fact in facts]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from stepscore.audit.pairs.pair import Pair
 from stepscore.episodes import Episode, choose_frames, sample_frames
-from stepscore.errors import OptionError
+from stepscore.errors import OptionError, exits_as_errors
 from stepscore.judges import Ask, FrameComparer, Judge, judge_registry, prepare
 from stepscore.models import Model
 from stepscore.runs import Run
@@ -125,7 +125,8 @@ def _clip(pair: Pair, video: Episode) -> Episode:
     if video.error is not None:
         return video_of_error(pair.id, video.error)
     try:
-        last_s = float(video.view(video.main_view).timestamps()[-1])
+        with exits_as_errors():
+            last_s = float(video.view(video.main_view).timestamps()[-1])
     except Exception as error:  # a view is anyone's code
         return video_of_error(pair.id, str(error))
     start_s, end_s = (0.0, last_s) if pair.played == "forwards" else (last_s, 0.0)

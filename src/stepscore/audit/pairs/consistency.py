@@ -97,7 +97,7 @@ def _left(options: CallOptions, runs: Sequence[Run]) -> CallOptions:
         calls = max(0, calls - sum(int(one.get("attempts") or 0) for one in spent))
     if money is not None:
         money = max(0.0, money - sum(float(one.get("cost") or 0.0) for one in spent))
-    return replace(options, budget=Budget(calls, money))
+    return replace(options, budget=Budget(calls, money, given=options.budget))
 
 
 def measure_consistency(

@@ -62,6 +62,7 @@ def _grounding(name: str, change: object, expectation: str, *, headline: bool = 
         effect_name="share in which the right instruction wins",
         successes=True,
         headline=headline,
+        rate=True,
     )
 
 

@@ -54,11 +54,11 @@ def trial_cost(run: Run, judge: Judge, options: CallOptions, only: Collection[st
     for call in run.calls().to_pylist():
         calls.setdefault(call["episode_id"], []).append(call)
     costs = [_cost(row, calls.get(row["episode_id"], []), price) for row in rows]
-    fresh = [row["seconds"] for row in rows if not row["cached"]]
+    fresh = [row["seconds"] for row in rows if not row["cached"] and row["seconds"] is not None]
     return TrialCost(
-        sum(row["calls"] for row in rows) / n,
-        sum(row["images"] for row in rows) / n,
-        sum(row["tokens_in"] + row["tokens_out"] for row in rows) / n,
+        sum(row["calls"] or 0 for row in rows) / n,
+        sum(row["images"] or 0 for row in rows) / n,
+        sum((row["tokens_in"] or 0) + (row["tokens_out"] or 0) for row in rows) / n,
         sum(costs) / n,
         sum(fresh) / len(fresh) if fresh else math.nan,
     )
@@ -113,5 +113,6 @@ def left_for(options: CallOptions, others: Spent, held_back: tuple[int, float] =
         budget=Budget(
             None if calls is None else max(0, calls - others.attempts - held_back[0]),
             None if cost is None else max(0.0, cost - (others.cost or 0.0) - held_back[1]),
+            given=budget,
         ),
     )

@@ -13,7 +13,7 @@ from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, MAX_SIZE_PX, between
-from stepscore.cli.outputs import Force, check_overwrite, new_file
+from stepscore.cli.outputs import Force, check_overwrite, new_table
 from stepscore.cli.tables import err, out, print_result
 from stepscore.cli.waiting import with_bar
 
@@ -33,7 +33,7 @@ def annotate(
     file: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_file, metavar="FILE", help="The labels file (Parquet) to write."
+            "--out", "-o", callback=new_table, metavar="FILE", help="The labels file (Parquet) to write."
         ),
     ],
     vocabulary: Annotated[
@@ -83,6 +83,7 @@ def annotate(
             "--max-tokens", callback=between(1, 1_000_000), metavar="N", help="Tokens in an answer, at most."
         ),
     ] = 1024,
+    structured: options.Structured = None,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,
     views: Annotated[
@@ -135,7 +136,7 @@ def annotate(
         chosen,
         file.with_name(f"{file.stem}.attempts"),
         vocabulary=read_subgoals(vocabulary) if vocabulary is not None else None,
-        options=AnnotateOptions(fps, max_frames, size, tries, max_tokens),
+        options=AnnotateOptions(fps, max_frames, size, tries, max_tokens, structured),
         call_options=call_options,
         on_done=lambda done: err().print(f"{done.episode_id}: {_summary(done)}", markup=False),
     )

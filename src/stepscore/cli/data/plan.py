@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
+@options.with_groups
 def plan(
     subject: Annotated[
         str,
@@ -49,9 +50,11 @@ def plan(
             help="With an INSTRUCTION: a rollout of the task, whose frames are sent too.",
         ),
     ] = None,
+    structured: options.Structured = None,
     model_options: options.ModelOptions = [],  # noqa: B006 - typer copies it
     base_url: options.BaseUrl = None,
-    no_cache: options.NoCache = False,
+    *,
+    budget_flags: options.BudgetFlags,
     force: Force = False,
 ) -> None:
     """Draft ordered subgoals with visible criteria, marked as unreviewed until a person has read them.
@@ -59,7 +62,6 @@ def plan(
     Of a SOURCE every task is drafted into one file, with frames of its first episode where the model accepts images.
     """
     from stepscore.procedures import write_subgoals
-    from stepscore.runs import CallOptions
 
     check_overwrite(out, force=force)
     chosen = options.open_model(model, model_options, base_url)
@@ -68,14 +70,15 @@ def plan(
             "The embedded judge was trained to judge, not to plan. Choose a larger model: --model hf/PATH-OR-ID, "
             "vllm/... or openai-api/...; or write the file by hand, as docs/judges/stepeval.md shows."
         )
-    call_options = CallOptions(cache=not no_cache)
+    call_options = budget_flags.options()
     call_options.check([chosen])
     if _is_source(subject):
         if video is not None:
             raise OptionError(f"--video goes with an instruction; {subject} has videos of its own.")
-        drafts, failures = _plan_source(subject, chosen, call_options)
+        drafts, failures = _plan_source(subject, chosen, call_options, structured=structured)
     else:
-        drafts, failures = [_plan_instruction(subject, chosen, video, call_options)], {}
+        draft = _plan_instruction(subject, chosen, video, call_options, structured=structured)
+        drafts, failures = [draft], {}
     write_subgoals(drafts, out)
     err().print(f"Wrote {out}. Review it, correct it, and set reviewed: true.")
     for task, error in failures.items():
@@ -93,20 +96,27 @@ def _is_source(subject: str) -> bool:
 
 
 def _plan_instruction(
-    instruction: str, model: Model, video: str | None, call_options: CallOptions
+    instruction: str, model: Model, video: str | None, call_options: CallOptions, *, structured: bool | None
 ) -> SubgoalDraft:
     from stepscore.episodes import open_episodes
     from stepscore.procedures import plan_subgoals
 
     episode = open_episodes(video)[0] if video is not None else None
     with tempfile.TemporaryDirectory() as folder:
-        draft = plan_subgoals(instruction, model, Path(folder), episode=episode, call_options=call_options)
+        draft = plan_subgoals(
+            instruction,
+            model,
+            Path(folder),
+            episode=episode,
+            call_options=call_options,
+            structured=structured,
+        )
     _print_draft(draft)
     return draft
 
 
 def _plan_source(
-    source: str, model: Model, call_options: CallOptions
+    source: str, model: Model, call_options: CallOptions, *, structured: bool | None
 ) -> tuple[list[SubgoalDraft], dict[str, str]]:
     """Draft all tasks of a source; an error where not one could be drafted."""
     from stepscore.episodes import open_episodes
@@ -115,7 +125,12 @@ def _plan_source(
     episodes = with_bar(open_episodes, "Listing episodes")(source)
     with tempfile.TemporaryDirectory() as folder:
         drafts, failures = plan_tasks(
-            episodes, model, Path(folder), call_options=call_options, on_done=_print_draft
+            episodes,
+            model,
+            Path(folder),
+            call_options=call_options,
+            structured=structured,
+            on_done=_print_draft,
         )
     if not drafts:
         why = list(dict.fromkeys(failures.values())) or ["no episode has an instruction"]

@@ -14,7 +14,7 @@ from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_FPS, between
-from stepscore.cli.outputs import Force, check_overwrite, new_file
+from stepscore.cli.outputs import Force, check_overwrite, new_table
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.waiting import with_bar
 
@@ -41,7 +41,7 @@ def progress_labels(
     file: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", callback=new_file, metavar="FILE", help="The labels file (Parquet) to write."
+            "--out", "-o", callback=new_table, metavar="FILE", help="The labels file (Parquet) to write."
         ),
     ],
     fps: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,7 +56,7 @@ def sim(
         typer.Option(
             "--views",
             metavar="A,B",
-            help="Cameras: close (that of the embedded judge), corner, left, front, top, gripper.",
+            help="Cameras: close (that of the embedded judge), corner, left, front, top, high, gripper.",
         ),
     ] = "close",
     size: Annotated[
@@ -70,9 +71,12 @@ def sim(
     fps: Annotated[
         int,
         typer.Option(
-            "--fps", callback=between(1, 80), metavar="N", help="Frames per second; a divisor of 80."
+            "--fps",
+            callback=between(1, 80),
+            metavar="N",
+            help="Frames per second, a divisor of 80; only frames are labelled, so labels depend on it.",
         ),
-    ] = 20,
+    ] = 10,
     seed: Annotated[
         int,
         typer.Option(
@@ -130,9 +134,10 @@ def sim(
 
         write_dataset(root, plans, render, workers=workers, codec=codec, crf=crf, on_done=note)  # type: ignore[arg-type]
     _print(outcomes, chosen)
+    added = ("--labels", str(root / "labels.parquet"), "--subgoals", str(root / "subgoals.yaml"))
+    following = ["stepscore", "inspect", str(root), *added]
     err().print(
-        f"Dataset: {root}\nNext: stepscore inspect {root} --labels {root / 'labels.parquet'} "
-        f"--subgoals {root / 'subgoals.yaml'}",
+        f"Dataset: {root}\nNext: {shlex.join(following)}",
         soft_wrap=True,
     )
 

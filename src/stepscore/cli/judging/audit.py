@@ -14,13 +14,14 @@ from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.judging.shards import print_shard
 from stepscore.cli.numbers import MAX_SEED, between
+from stepscore.cli.outputs import AUDIT, PAGE, Force, check_output, new_folder
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from stepscore.audit import AuditOptions
+    from stepscore.audit import AuditOptions, AuditPlan
     from stepscore.episodes import Episodes
     from stepscore.judges import Judge
     from stepscore.runs import Cut, Shard
@@ -58,7 +59,13 @@ def audit(
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="AUDIT", help="Folder of the audit; an existing one goes on."),
+        typer.Option(
+            "--out",
+            "-o",
+            callback=new_folder,
+            metavar="AUDIT",
+            help="Folder of the audit; an existing one goes on.",
+        ),
     ],
     *,
     judge_flags: options.JudgeFlags,
@@ -96,12 +103,14 @@ def audit(
         int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed of the subsets.")
     ] = 0,
     source_flags: options.SourceFlags,
+    episode_ids: options.EpisodeIds = None,
     engine_flags: options.EngineFlags,
     call_flags: options.CallFlags,
     shard_name: AuditShard = None,
     page: Annotated[
         bool, typer.Option("--page/--no-page", help="Write the result as a page too: AUDIT/report.html.")
     ] = True,
+    force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -119,13 +128,16 @@ def audit(
 
     shard = None if shard_name is None else parse_shard(shard_name)
     chosen_form = chosen_format(output_format, json=json, csv=csv)
+    check_output(out, AUDIT, force=force)
+    if page:
+        check_output(out / "report.html", PAGE, force=force)
     names = options.split_names(probes)
     choose_probes(names)
     chosen = judge_flags.open(name)
     engine = engine_flags.open(call_flags.connections)
     call_options = call_flags.options()
     call_options.check(chosen.models)
-    episodes = source_flags.open(source)
+    episodes = options.select_episodes(source_flags.open(source), episode_ids)
     check_subgoals(chosen, episodes)
     audit_options = AuditOptions(
         probes=names,
@@ -149,6 +161,7 @@ def audit(
                 chosen,
                 out,
                 audit_options,
+                on_plan=_print_shortfalls,
                 on_start=bars.start,
                 on_done=bars.advance,
                 watch=bars.watch,
@@ -157,6 +170,12 @@ def audit(
         err().print(f"[yellow]Unfinished:[/yellow] {escape(str(error))}", soft_wrap=True, markup=True)
         raise typer.Exit(1) from None
     written = result.write(out, measured_by)
+    if page:  # before anything is printed: what reads the output may have left, as head does
+        from stepscore.report import write_audit_report
+
+        with watched() as watch:
+            for path in watch((out / "report.html",), "Writing the page", 1):
+                write_audit_report(out, path, replace=force)
     stored = result.to_dict()
     found = (*stored["results"], *stored["trivial"])
     probed = [{name: value for name, value in row.items() if name != "worst"} for row in found]
@@ -165,11 +184,6 @@ def audit(
     counts = ", ".join(f"{count} {outcome}" for outcome, count in result.counts().items())
     err().print(f"{counts}; protocol {result.protocol}\nAudit: {written}", soft_wrap=True)
     if page:
-        from stepscore.report import write_audit_report
-
-        with watched() as watch:
-            for path in watch((out / "report.html",), "Writing the page", 1):
-                write_audit_report(out, path)
         err().print(f"Page: {out / 'report.html'}", soft_wrap=True)
 
 
@@ -213,8 +227,25 @@ def _judge_shard(
             budget = CallOptions() if name.startswith("trivial/") else whole
             print_shard(part, shard, budget, f"episodes of {out / name}")
 
-        audit_shard(episodes, judge, out, shard, audit_options, on_part=start, on_done=bars.advance)
+        audit_shard(
+            episodes,
+            judge,
+            out,
+            shard,
+            audit_options,
+            on_plan=_print_shortfalls,
+            on_part=start,
+            on_done=bars.advance,
+        )
     err().print("When all shards are finished: the same command without --shard", soft_wrap=True)
+
+
+def _print_shortfalls(plan: AuditPlan) -> None:
+    """Print which probes cannot decide on these episodes, before anything is judged."""
+    from stepscore.audit import shortfall_sentences
+
+    for sentence in shortfall_sentences(plan):
+        err().print(f"[yellow]{sentence}[/yellow]", soft_wrap=True, markup=True)
 
 
 def _texts(path: Path | None) -> Mapping[str, Sequence[str]] | None:

@@ -15,7 +15,7 @@ from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.key_values import read_pairs
 from stepscore.cli.local_code import judge_name
-from stepscore.cli.outputs import new_folder
+from stepscore.cli.outputs import BOARD, Force, check_output, new_folder
 from stepscore.cli.tables import err, print_result
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def bench(
     workers: options.Workers = None,
     *,
     call_flags: options.CallFlags,
+    force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -139,6 +140,8 @@ def bench(
 
     form = chosen_format(output_format, json=json, csv=csv)
     front_metric(front)
+    if out is not None:
+        check_output(out, BOARD, force=force)
     given = _models(models)
     chosen = [*_preset(preset, given), *_entries(judges, given, entries)]
     if out is None and check is None:
@@ -163,10 +166,10 @@ def bench(
         measured_by=measured_by,
         further=further,
     )
-    _print_unused_labels(parts)
     benchmark = open_benchmark(parts, shown_as=source, task=task, limit=limit, reader=reader)
+    options.print_notes(benchmark.episodes)
     if check is not None or out is None:
-        _check(check or Path(), benchmark, how, dict(given), form)
+        _check(check or Path(), benchmark, how, dict(given), chosen, form)
         return
     add_claims(rows, benchmark, out)
     with RunBars() as bars:
@@ -253,20 +256,6 @@ def _with_given(
     )
 
 
-def _print_unused_labels(parts: BenchmarkParts) -> None:
-    """Print that labels lie beside a dataset, as `stepscore sim` writes them, and how to measure against them."""
-    beside = Path(parts.source) / "labels.parquet"
-    try:
-        unused = parts.labels is None and beside.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return
-    if unused:
-        err().print(
-            f"Labels beside the dataset are not used. To measure against them: --labels {beside}",
-            soft_wrap=True,
-        )
-
-
 def _further(**given: object) -> list[str]:
     return [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
 
@@ -276,6 +265,7 @@ def _check(
     benchmark: Benchmark,
     how: BenchOptions,
     models: Mapping[str, Mapping[str, Any]],
+    judges: Sequence[Entry],
     form: Format,
 ) -> None:
     """Measure a row again; exit with 1 where it does not reproduce."""
@@ -284,7 +274,14 @@ def _check(
     row = read_row(file)
     with tempfile.TemporaryDirectory() as folder, RunBars() as bars:
         result = check_row(
-            row, benchmark, Path(folder), how, models=models, on_start=bars.start, on_done=bars.advance
+            row,
+            benchmark,
+            Path(folder),
+            how,
+            models=models,
+            judges=judges,
+            on_start=bars.start,
+            on_done=bars.advance,
         )
     stored = result.to_dict()
     print_result(form, [check_table(result)], stored, csv_rows=stored["values"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +23,7 @@ from stepscore._tables import (
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.numbers import MAX_SEED, between
-from stepscore.cli.outputs import new_file
+from stepscore.cli.outputs import MAP, Force, check_output, new_file
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.waiting import with_bar
 
@@ -70,6 +71,7 @@ def calibrate(
             "--success-mode", help="Labels to fit success to, where some are `ever` and some `holds`."
         ),
     ] = None,
+    force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -83,6 +85,7 @@ def calibrate(
     from stepscore.runs import open_run
 
     chosen = chosen_format(output_format, json=json, csv=csv)
+    check_output(out, MAP, force=force)
     result = with_bar(fit, "Fitting the maps")(
         with_bar(open_run, "Opening the run")(run),
         labels=labels,
@@ -99,7 +102,10 @@ def calibrate(
     print_result(chosen, tables, _rows(result))
     if result.success is None:
         err().print("No success map: it needs labelled successes and labelled failures.")
-    err().print(f"Map: {out}\nApply it: stepscore judge SOURCE ... --calibration {out}", soft_wrap=True)
+    err().print(
+        f"Map: {out}\nApply it: stepscore judge SOURCE ... --calibration {shlex.quote(str(out))}",
+        soft_wrap=True,
+    )
 
 
 def _rows(result: CalibrationResult) -> dict[str, Any]:

@@ -8,6 +8,7 @@ The rollouts were made by::
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ import typer
 
 from stepscore.cli.judging.progress_bar import EpisodesBar
 from stepscore.cli.judging.story import print_next_steps, print_story
-from stepscore.cli.outputs import new_folder
+from stepscore.cli.outputs import DEMO, PAGE, Force, check_output, new_folder
 from stepscore.cli.tables import err
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ POLICIES = {
 }
 """What each policy does. The judge does not know it."""
 VIEW, SIZE, FPS = "close", 448, 40
-REVISION = "robust"
-"""OPD revision of its tables and page: the task counts as done where it is, and what follows does not count."""
 LIMITS = (
     "(A clock takes time for progress: the baseline that a judge has to beat.) Both ask one model, which was trained "
     "on other scenes of these tasks and 21 more of this simulator, and answers unknown on videos of anything else "
@@ -63,6 +62,8 @@ def demo(
             "--out", "-o", callback=new_folder, metavar="DIR", help="Folder for the runs and the report."
         ),
     ] = Path("demo"),
+    *,
+    force: Force = False,
 ) -> None:
     """Score every step of 32 bundled rollouts with the embedded judge, and compare their four policies."""
     from stepscore.analysis import judge_trust, measure_episodes, run_findings
@@ -70,6 +71,8 @@ def demo(
     from stepscore.report import write_report
     from stepscore.runs import score
 
+    check_output(folder, DEMO, force=force)
+    check_output(folder / "report" / "index.html", PAGE, force=force)
     labels, subgoals = ROLLOUTS / "labels.parquet", ROLLOUTS / "subgoals.yaml"
     episodes = open_episodes(ROLLOUTS, labels=labels, subgoals=subgoals)
     err().print(
@@ -82,15 +85,15 @@ def demo(
         with EpisodesBar(len(episodes), f"{judge.name} ({asks})") as bar:
             runs.append(score(episodes, judge, folder / judge.name, on_done=bar.advance))
     progress, by_subgoal = runs
-    metrics = measure_episodes(progress, revision=REVISION)
-    page = write_report(runs, folder / "report", revision=REVISION)
+    metrics = measure_episodes(progress)
+    page = write_report(runs, folder / "report")
     print_story(metrics, run_findings(progress, metrics), judge_trust(by_subgoal), POLICIES, page, LIMITS)
     print_next_steps(OWN_VIDEOS)
     err().print(
         f"\nReport:      {page}\n"
         f"Run folders: {progress.path} and {by_subgoal.path}\n"
-        f"All metrics: stepscore metrics {progress.path} --revision {REVISION}\n"
-        f"Subgoals:    stepscore metrics {by_subgoal.path} --show subgoals\n"
+        f"All metrics: stepscore metrics {shlex.quote(str(progress.path))}\n"
+        f"Subgoals:    stepscore metrics {shlex.quote(str(by_subgoal.path))} --show subgoals\n"
         f"Rollouts:    {ROLLOUTS}",
         soft_wrap=True,
     )
@@ -106,7 +109,4 @@ def demo_judges() -> list[Judge]:
     from stepscore.models import get_model
 
     model = get_model("embedded")
-    return [
-        get_judge("topreward", model=model),
-        get_judge("stepeval", model=model, strategy="per-subgoal", answer="statement"),
-    ]
+    return [get_judge("topreward", model=model), get_judge("stepeval", model=model)]

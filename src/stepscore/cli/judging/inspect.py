@@ -96,6 +96,7 @@ def survey(episodes: Episodes, watch: Watch) -> dict[str, Any]:
         if seconds
         else None,
         "labels": labels,
+        "notes": list(episodes.notes),
         "problems": problems,
     }
 
@@ -160,7 +161,7 @@ def _print(contents: dict[str, Any]) -> None:
         [escape(row["task"]), escape(", ".join(f"{p} ({n})" for p, n in row["policies"].items()))]
         for row in contents["tasks"]
     ]
-    console.print(table("Tasks", ["task", "episodes by policy"], tasks[:20]))
+    console.print(table("Tasks", ["task", "episodes by policy"], tasks[:20], text_columns={1}))
     if len(tasks) > 20:
         console.print(f"… and {len(tasks) - 20} more tasks (--json lists all)")
     cameras = [[escape(c["name"]), c["size"], c["fps"], str(c["episodes"])] for c in contents["cameras"]]
@@ -172,6 +173,8 @@ def _print(contents: dict[str, Any]) -> None:
             f"{lengths['total']:.0f} s in total"
         )
     console.print("Labels: " + ", ".join(f"{n} {name}" for name, n in contents["labels"].items()))
+    for note in contents["notes"]:
+        console.print(note, soft_wrap=True, markup=False)
     for problem in contents["problems"][:20]:
         where, why = escape(problem["where"]), escape(problem["why"])
         console.print(f"[red]Could not read[/red] {where}: {why}", soft_wrap=True, markup=True)

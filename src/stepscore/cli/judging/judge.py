@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,13 +47,7 @@ def judge(
     *,
     judge_flags: options.JudgeFlags,
     source_flags: options.SourceFlags,
-    episode_ids: Annotated[
-        str | None,
-        typer.Option(
-            "--episodes", metavar="IDS", help="Only these episodes: ids, numbers, ranges (0,3,7-9)."
-        ),
-        options.After("limit"),
-    ] = None,
+    episode_ids: options.EpisodeIds = None,
     engine_flags: options.EngineFlags,
     call_flags: options.CallFlags,
     patience: Annotated[
@@ -90,8 +85,8 @@ def judge(
     if not dry_run:  # which sends nothing, and asks for nothing that is not installed
         call_options.check(chosen.models)
     cameras = source_flags.cameras
-    episodes = options.select_episodes(source_flags.open(source), episode_ids)
-    everything = episodes
+    listed = source_flags.open(source)
+    episodes = everything = options.select_episodes(listed, episode_ids)
     if shard is not None:
         part = cut(episodes, shard, chosen.models)
         print_shard(part, shard, call_options)
@@ -133,11 +128,18 @@ def judge(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"finished episodes are kept in {out}; the same command resumes.") from None
     selected = set(episodes.ids())
-    failed = summarise(run, problems=len(episodes.problems), selected=selected)
+    failed = summarise(run, selected=selected)
+    if episodes.problems:
+        err().print(
+            f"Problems with the source: {len(episodes.problems)}. List them: {source_flags.inspect_command(source)}",
+            soft_wrap=True,
+        )
+    if source_flags.task is None and source_flags.limit is None:  # else not all of the source is listed
+        _print_removed(run, set(listed.ids()))
     if source_flags.limit is None and episode_ids is None:  # else all that was selected could be listed
         failed += len(episodes.problems)
     if shard is not None:
-        err().print(f"When all shards are finished: stepscore merge {out}", soft_wrap=True)
+        err().print(f"When all shards are finished: stepscore merge {shlex.quote(str(out))}", soft_wrap=True)
     if stopped is not None:
         err().print(f"[yellow]Stopped:[/yellow] {escape(str(stopped))}", soft_wrap=True, markup=True)
     if failed or stopped is not None:
@@ -167,6 +169,14 @@ def print_dry_run(
         f"at most {counted.tokens_out} out\n"
         f"Cost: {cost} (price: {counted.price})"
     )
+    if counted.stopped:
+        first = next(iter(counted.stopped.values()))
+        out().print(
+            f"In {len(counted.stopped)} of the {what} the judge could not read the empty answer that stands in for "
+            f"the model's ({first}): a real run may make more calls.",
+            soft_wrap=True,
+            markup=False,
+        )
     print_failures(counted.failures)
     if counted.failed and counted.failed == counted.episodes:
         raise typer.Exit(1)
@@ -182,12 +192,24 @@ def _print_licences(chosen: Judge) -> None:
         err().print(f"Licence of {escape(model.name)}: {escape(licence.name)}{forbids}", soft_wrap=True)
 
 
-def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None = None) -> int:
+def _print_removed(run: Run, listed: Collection[str]) -> None:
+    """Print which episodes of a resumed run its source no longer has."""
+    removed = [name for name in run.judgements()["episode_id"].to_pylist() if name not in listed]
+    if removed:
+        more = f" and {len(removed) - 1} more" if len(removed) > 1 else ""
+        err().print(
+            f"No longer in the source, but still in the run and in its metrics: {removed[0]}{more}. To leave "
+            "removed episodes out, judge into a new folder; answers in the cache are not asked for again.",
+            soft_wrap=True,
+            markup=False,
+        )
+
+
+def summarise(run: Run, *, selected: Collection[str] | None = None) -> int:
     """Print a summary of a run.
 
     Args:
         run: The run.
-        problems: Number of items of the source that could not be listed.
         selected: Ids of the episodes that this start was about; ``None`` for all of the run.
 
     Returns:
@@ -212,10 +234,6 @@ def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None =
     print_failures(failures, f"; all are in the error column of {run.path / 'judgements.parquet'}")
     if others := len(all_failures) - len(failures):
         console.print(f"Of the run's other episodes, which were not selected now, {others} failed before.")
-    if problems:
-        console.print(
-            f"{problems} items of the source could not be read; list them: stepscore inspect {run.info['source']}"
-        )
     console.print(
         f"Run: {run.path}\n{_next_step(run, len(rows) - len(all_failures), coverage)}", soft_wrap=True
     )
@@ -227,10 +245,10 @@ def summarise(run: Run, *, problems: int = 0, selected: Collection[str] | None =
 def _next_step(run: Run, judged: int, coverage: Sequence[float]) -> str:
     """Return what to do next; a run of which nothing is known has no metrics to look at."""
     if not judged:
-        return "Next: mend the cause; the same command judges them again."
+        return "Next: fix the cause, then rerun this command."
     if coverage and not any(coverage):
         return "Nothing is known of these episodes. Next: judge them by another judge or model, into another folder."
-    return f"Next: stepscore metrics {run.path}"
+    return f"Next: stepscore metrics {shlex.quote(str(run.path))}"
 
 
 def print_failures(failures: Mapping[str, str], where: str = "", *, limit: int = 5) -> None:

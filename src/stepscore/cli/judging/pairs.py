@@ -12,7 +12,7 @@ from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.judging.judge import print_dry_run, print_failures
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.numbers import MANY, MAX_SEED, between
-from stepscore.cli.outputs import new_folder
+from stepscore.cli.outputs import PAIRS, Force, check_output, new_file, new_folder
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.waiting import with_bar
 
@@ -31,7 +31,10 @@ app = typer.Typer(
 def make(
     source: options.Source,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The pairs (JSON lines) to write.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_file, metavar="FILE", help="The pairs (JSON lines) to write."
+        ),
     ],
     per_span: Annotated[
         int,
@@ -43,14 +46,17 @@ def make(
     task: options.Task = None,
     limit: options.Limit = None,
     reader: options.ReaderName = None,
+    force: Force = False,
 ) -> None:
     """Draw pairs of timestamps from episodes with labelled progress: small, medium and large, half of them falls."""
     from stepscore.audit.pairs import SPANS, make_progress_pairs, write_pairs
     from stepscore.episodes import open_episodes
 
+    check_output(out, PAIRS, force=force)
     episodes = with_bar(open_episodes, "Listing episodes")(
         source, labels=labels, task=task, limit=limit, reader=reader
     )
+    options.print_notes(episodes)
     pairs = make_progress_pairs(episodes, per_span=per_span, seed=seed, potential=potential)
     write_pairs(out, pairs)
     counts = ", ".join(f"{sum(pair.span == span for pair in pairs)} {span}" for span in SPANS)
@@ -181,6 +187,7 @@ def score_command(
         listed = with_bar(open_episodes, "Listing episodes")(
             str(source), labels=labels, reader=reader, goal=goal, goal_view=view
         )
+        options.print_notes(listed)
         asked = pairs_of_source(pairs, listed)
     plan = None
     if consistency:

@@ -157,7 +157,7 @@ def _table(metrics: EpisodeMetrics, policies: Sequence[str]) -> Table:
         "",
         ["policy", *COLUMNS.values()],
         rows,
-        caption=f"percent, 95 % intervals below; {each} rollouts each; ↑ more, ↓ less is better",
+        caption=f"OPD {metrics.revision}, percent, 95 % intervals; {each} rollouts each; ↑ more, ↓ less is better",
     )
 
 

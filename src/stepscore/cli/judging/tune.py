@@ -13,7 +13,7 @@ from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
 from stepscore.cli.judging.progress_bar import RunBars
 from stepscore.cli.key_values import read_over
 from stepscore.cli.numbers import MANY, MAX_SEED, between
-from stepscore.cli.outputs import new_folder
+from stepscore.cli.outputs import TUNING, Force, check_output, new_folder
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.tables import out as console
 
@@ -102,6 +102,7 @@ def tune(
             rich_help_panel=options.COST,
         ),
     ] = False,
+    force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -117,6 +118,7 @@ def tune(
     from stepscore.judges import get_judge, judge_registry
 
     form = chosen_format(output_format, json=json, csv=csv)
+    check_output(out, TUNING, force=force)
     name, given = judge_flags.read(name)
     source, values = read_over([source, *more], over, judge_registry.get(name))
 
@@ -143,6 +145,8 @@ def tune(
         plan = plan_tuning(episodes, make, values, chosen)
         console().print(_planned(plan, planned_calls(plan, call_options)), soft_wrap=True)
         return
+    if force:
+        (out / "trials").mkdir(parents=True, exist_ok=True)  # makes it the folder of a tuning
     try:
         with RunBars() as bars:
             tuned = run_tuning(

@@ -16,12 +16,12 @@ def print_usage(run: Run) -> None:
     import numpy as np
 
     rows = run.usage().to_pylist()
-    calls = sum(row["calls"] for row in rows)
+    calls = sum(row["calls"] or 0 for row in rows)
     spent = run.info.get("spent", {})
     now, total = spent.get("this_start"), spent.get("total")
     if not calls and not (total and total["attempts"]):
         return
-    cached, images = (sum(row[name] for row in rows) for name in ("cached", "images"))
+    cached, images = (sum(row[name] or 0 for row in rows) for name in ("cached", "images"))
     read, written = (sum(row[name] or 0 for row in rows) for name in ("tokens_in", "tokens_out"))
     latencies = np.array([seconds for row in rows for seconds in row["latencies_s"]])
     latency = (

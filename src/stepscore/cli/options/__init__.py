@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepscore.cli.options.calls import COST, CallFlags, DryRun, NoCache
+from stepscore.cli.options.calls import COST, BudgetFlags, CallFlags, DryRun
 from stepscore.cli.options.groups import After, with_groups
-from stepscore.cli.options.judges import BaseUrl, JudgeFlags, ModelOptions, open_model
+from stepscore.cli.options.judges import BaseUrl, JudgeFlags, ModelOptions, Structured, open_model
 from stepscore.cli.options.machines import (
     SHARDS,
     EngineFlags,
@@ -19,17 +19,20 @@ from stepscore.cli.options.results import (
     GroupBy,
     HeldOut,
     Json,
+    MetricFiles,
     Potential,
     Revision,
     RunFolder,
     RunFolders,
     RunSource,
+    Scenes,
     TruthFile,
     ValidationFile,
     keep_validation,
     published_revision_command,
 )
 from stepscore.cli.options.sources import (
+    EpisodeIds,
     Goal,
     Instruction,
     LabelsFile,
@@ -42,6 +45,7 @@ from stepscore.cli.options.sources import (
     Task,
     Views,
     chosen_ids,
+    print_notes,
     select_episodes,
     split_names,
 )
@@ -51,11 +55,13 @@ __all__ = [
     "SHARDS",
     "After",
     "BaseUrl",
+    "BudgetFlags",
     "CallFlags",
     "DoneAt",
     "DryRun",
     "EngineFlags",
     "EngineName",
+    "EpisodeIds",
     "Goal",
     "GroupBy",
     "HeldOut",
@@ -66,8 +72,8 @@ __all__ = [
     "LabelsShardName",
     "LeaseSeconds",
     "Limit",
+    "MetricFiles",
     "ModelOptions",
-    "NoCache",
     "PolicyFrom",
     "Potential",
     "ReaderName",
@@ -75,9 +81,11 @@ __all__ = [
     "RunFolder",
     "RunFolders",
     "RunSource",
+    "Scenes",
     "ShardName",
     "Source",
     "SourceFlags",
+    "Structured",
     "SubgoalsFile",
     "Task",
     "TruthFile",
@@ -87,6 +95,7 @@ __all__ = [
     "chosen_ids",
     "keep_validation",
     "open_model",
+    "print_notes",
     "published_revision_command",
     "select_episodes",
     "split_names",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -79,14 +79,13 @@ DryRun = Annotated[
 
 
 @dataclass(frozen=True)
-class CallFlags:
-    """Budget, prices, connections and cache of a command's calls."""
+class BudgetFlags:
+    """Budget, prices and cache of a command that makes one call after the other."""
 
     max_calls: MaxCalls = None
     max_cost: MaxCost = None
     price_in: PriceIn = None
     price_out: PriceOut = None
-    connections: Connections = 8
     no_cache: NoCache = False
 
     def options(self) -> CallOptions:
@@ -99,9 +98,19 @@ class CallFlags:
             self.price_in,
             self.price_out,
             cache=not self.no_cache,
-            connections=self.connections,
             on_wait=_print_wait,
         )
+
+
+@dataclass(frozen=True)
+class CallFlags(BudgetFlags):
+    """Budget, prices, connections and cache of a command's calls."""
+
+    connections: Connections = 8
+
+    def options(self) -> CallOptions:
+        """Return them as a run takes them; a call that waits prints a line."""
+        return replace(super().options(), connections=self.connections)
 
 
 def _print_wait(line: str) -> None:

@@ -35,6 +35,14 @@ CalibrationFile = Annotated[
 ModelOptions = Annotated[
     list[str], typer.Option("-M", metavar="KEY=VALUE", help="An option of the model; may be repeated.")
 ]
+Structured = Annotated[
+    bool | None,
+    typer.Option(
+        "--structured/--no-structured",
+        help="Hold answers to the JSON asked for; default: where the model supports it.",
+        show_default=False,
+    ),
+]
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="URL of a served model's API.")
 ]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore.cli.numbers import between
 
 if TYPE_CHECKING:
     from stepscore.runs import Run
+
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")]
@@ -25,7 +27,10 @@ RunSource = Annotated[
     ),
 ]
 Revision = Annotated[
-    str, typer.Option("--revision", metavar="NAME", help="OPD revision: paper, v1.0, v1.5 or robust.")
+    str,
+    typer.Option(
+        "--revision", metavar="NAME", help="OPD revision: robust, or as published: paper, v1.0, v1.5."
+    ),
 ]
 DoneAt = Annotated[
     float | None,
@@ -59,12 +64,29 @@ HeldOut = Annotated[
     bool,
     typer.Option("--held-out", help="Leave out episodes that a calibration map of the run was fitted on."),
 ]
+Scenes = Annotated[
+    SceneChoice,
+    typer.Option(
+        "--scenes",
+        metavar="NAME",
+        help="fixed: speak of the scenes that were tried; sample: of scenes like them; auto: fixed where fewer than "
+        "ten were tried repeatedly.",
+    ),
+]
 ValidationFile = Annotated[
     Path | None,
     typer.Option(
         "--validation",
         metavar="FILE",
         help="validation.json of an audit of this judge; it is kept in the run and quoted below its scores.",
+    ),
+]
+MetricFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="FILE.py:NAME",
+        help="A metric of yours, a CurveMetric in a file, to measure as well; may be repeated.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -85,4 +107,4 @@ def published_revision_command(runs: Sequence[Run], revision: str = DEFAULT_REVI
     """Return the command that measures rollouts in PRM-as-a-Judge's layout as published; ``None`` for others."""
     if revision in _PUBLISHED or not any(run.info.get("reader") == "prm" for run in runs):
         return None
-    return f"stepscore metrics {' '.join(str(run.path) for run in runs)} --revision v1.0"
+    return f"stepscore metrics {shlex.join(str(run.path) for run in runs)} --revision v1.0"

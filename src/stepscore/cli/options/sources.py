@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import typer
 
 from stepscore.cli.local_code import reader_name
 from stepscore.cli.numbers import MANY, between
+from stepscore.cli.options.groups import After
+from stepscore.cli.tables import err
 from stepscore.cli.waiting import with_bar
 from stepscore.errors import OptionError
 
@@ -35,6 +38,11 @@ Task = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only e
 Limit = Annotated[
     int | None,
     typer.Option("--limit", callback=between(1, MANY), metavar="N", help="Only the first N episodes."),
+]
+EpisodeIds = Annotated[
+    str | None,
+    typer.Option("--episodes", metavar="IDS", help="Only these episodes: ids, numbers, ranges (0,3,7-9)."),
+    After("limit"),
 ]
 ReaderName = Annotated[
     str | None,
@@ -96,7 +104,7 @@ class SourceFlags:
         """Return the episodes; goal images are of the first camera."""
         from stepscore.episodes import open_episodes
 
-        return with_bar(open_episodes, "Listing episodes")(
+        episodes = with_bar(open_episodes, "Listing episodes")(
             source,
             labels=self.labels,
             subgoals=self.subgoals,
@@ -108,6 +116,20 @@ class SourceFlags:
             goal=self.goal,
             goal_view=self.cameras[0] if self.cameras else None,
         )
+        print_notes(episodes)
+        return episodes
+
+    def inspect_command(self, source: str) -> str:
+        """Return the command that lists what is wrong with a source and the files joined to it."""
+        flags = {"--labels": self.labels, "--subgoals": self.subgoals, "--reader": self.reader}
+        words = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
+        return shlex.join(["stepscore", "inspect", source, *words])
+
+
+def print_notes(episodes: Episodes) -> None:
+    """Print what was joined to a source, and what lies beside it and was not."""
+    for note in episodes.notes:
+        err().print(note, soft_wrap=True, markup=False)
 
 
 def split_names(text: str | None) -> list[str] | None:

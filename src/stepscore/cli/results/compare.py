@@ -11,6 +11,7 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore._tables import group_name
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.local_code import load_metrics
 from stepscore.cli.tables import print_notes, print_result
 from stepscore.cli.waiting import watched
 
@@ -25,9 +26,11 @@ def compare(
         str | None,
         typer.Option("--metrics", metavar="A,B", help="Only these metrics; see `stepscore ls metrics`."),
     ] = None,
+    metric_files: options.MetricFiles = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
     held_out: options.HeldOut = False,
+    scenes: options.Scenes = "auto",
     validation: options.ValidationFile = None,
     output_format: FormatName = None,
     json: Json = False,
@@ -35,19 +38,28 @@ def compare(
 ) -> None:
     """Print differences between groups with intervals and tests, corrected for many comparisons.
 
-    Policies that were run on the same scenes are paired on task and scene; two judges are paired on the episode.
+    Policies that were run on the same scenes are paired on task and scene; fewer than ten scenes that were tried
+    repeatedly are compared within, and the result speaks of these scenes. Two judges are paired on the episode.
     """
     from stepscore.analysis import compare as compare_runs
     from stepscore.analysis.printed import comparison_tables
     from stepscore.analysis.validation import validation_notes
     from stepscore.runs import open_run
 
+    load_metrics(metric_files)
     chosen = chosen_format(output_format, json=json, csv=csv)
     names = options.split_names(metric)
     keys = options.split_names(by) or []
     with watched("Comparing") as watch:
         compared = compare_runs(
-            runs, keys, metrics=names, revision=revision, done_at=done_at, held_out=held_out, watch=watch
+            runs,
+            keys,
+            metrics=names,
+            revision=revision,
+            done_at=done_at,
+            held_out=held_out,
+            scenes=scenes,
+            watch=watch,
         )
         opened = [open_run(path) for path in runs]
         options.keep_validation(opened, validation)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stepscore.cli import options
+from stepscore.cli.outputs import RECORDING, Force, check_output, new_file
 from stepscore.cli.tables import err
 from stepscore.cli.waiting import watched
 
@@ -15,7 +17,10 @@ from stepscore.cli.waiting import watched
 def export(
     runs: options.RunFolders,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The file; for rerun it ends in .rrd.")
+        Path,
+        typer.Option(
+            "--out", "-o", callback=new_file, metavar="FILE", help="The file; for rerun it ends in .rrd."
+        ),
     ],
     to: Annotated[str, typer.Option("--to", metavar="TOOL", help="The tool that opens it: rerun.")],
     episodes: Annotated[
@@ -33,6 +38,7 @@ def export(
         ),
     ] = "encoded",
     source: options.RunSource = None,
+    force: Force = False,
 ) -> None:
     """Write episodes for another tool: their videos, curves, labels and verdicts on one clock.
 
@@ -43,6 +49,7 @@ def export(
     from stepscore.runs import open_run
 
     path = check_target(to, out)
+    check_output(path, RECORDING, force=force)
     with watched("Opening runs") as watch:
         opened = [open_run(folder, watch=watch) for folder in runs]
         ids = None
@@ -55,12 +62,16 @@ def export(
             listed = dict.fromkeys((row["episode_id"], row["source_index"]) for row in rows)
             ids = options.chosen_ids(list(listed), episodes)
         result = write(opened, path, to=to, episodes=ids, videos=videos, source=source, watch=watch)
+    for name, why in result.failed.items():
+        err().print(f"failed {name}: {why}", soft_wrap=True, markup=False)
     for note in result.notes:
         err().print(note, soft_wrap=True, markup=False)
     err().print(
         f"{result.episodes} episodes, {result.frames} frames, {result.points} points, "
-        f"{result.path.stat().st_size / 1e6:.1f} MB; open it: {TARGETS[to].command} {result.path}",
+        f"{result.path.stat().st_size / 1e6:.1f} MB; open it: {TARGETS[to].command} {shlex.quote(str(result.path))}",
         soft_wrap=True,
         markup=False,
     )
     typer.echo(result.path)
+    if result.failed:
+        raise typer.Exit(1)

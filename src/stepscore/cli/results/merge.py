@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,7 +89,9 @@ def _print(merged: Merged) -> None:
             soft_wrap=True,
         )
         return
-    err().print(f"Run: {merged.run.path}\nNext: stepscore metrics {merged.run.path}", soft_wrap=True)
+    err().print(
+        f"Run: {merged.run.path}\nNext: stepscore metrics {shlex.quote(str(merged.run.path))}", soft_wrap=True
+    )
 
 
 def _print_lines(title: str, lines: Sequence[str]) -> None:

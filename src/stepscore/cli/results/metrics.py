@@ -12,6 +12,7 @@ import typer
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.local_code import load_metrics
 from stepscore.cli.numbers import between
 from stepscore.cli.tables import err, out, print_result, print_table
 from stepscore.cli.waiting import Watch, watched
@@ -58,6 +59,7 @@ def metrics(
     show: Annotated[
         Show, typer.Option("--show", metavar="NAME", help=f"Tables to print: {', '.join(Show)}.")
     ] = Show.MAIN,
+    metric_files: options.MetricFiles = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
     channel: Annotated[
@@ -71,6 +73,7 @@ def metrics(
     labels: options.TruthFile = None,
     potential: options.Potential = None,
     held_out: options.HeldOut = False,
+    scenes: options.Scenes = "auto",
     max_error: Annotated[
         float,
         typer.Option(
@@ -90,10 +93,17 @@ def metrics(
     --format json and csv print every row of the chosen tables with method, clusters and coverage; markdown and latex
     the cells of the tables.
     """
-    from stepscore.analysis import add_protocol_keys, distinct_runs, measure_episodes, mixed_note
+    from stepscore.analysis import (
+        add_protocol_keys,
+        distinct_runs,
+        measure_episodes,
+        metrics_of,
+        mixed_note,
+    )
     from stepscore.analysis.validation import validation_notes
     from stepscore.runs import open_run
 
+    load_metrics(metric_files)
     chosen = chosen_format(output_format, json=json, csv=csv)
     given = options.split_names(by) if by is not None else None
     asked = ["policy"] if by is None else given or []
@@ -108,23 +118,25 @@ def metrics(
             potential=potential,
             done_at=done_at,
             held_out=held_out,
+            scenes=scenes,
             watch=watch,
         )
+        known = metrics_of(episodes, asked)
         keys = add_protocol_keys(episodes.episodes, asked)
         apart = [key for key in keys if key not in asked]
         if show is not Show.EPISODES:
-            usual = (revision, channel, labels, potential, done_at) == _USUAL
+            usual = (revision, channel, labels, potential, done_at, scenes) == _USUAL
             settings = _Settings(held_out, max_error, watch, as_usual=usual and len(opened) == 1)
-            results = _results(show, opened, episodes, keys, apart, given or [], settings)
+            results = _results(show, opened, episodes, known, keys, apart, given or [], settings)
     if show is Show.EPISODES:
-        _print_episodes(episodes, apart, chosen)
+        _print_episodes(known, apart, chosen)
         return
     note = f"OPD {revision} on {channel}; percent with 95 % intervals; n = episodes, in a cell those known."
     records = [{**row, "revision": revision} for row in results.records(show)]
-    notes = [*episodes.notes, mixed_note(asked, keys), *validation_notes(opened)]
+    notes = [*known.notes, mixed_note(asked, keys), *validation_notes(opened)]
     print_result(
         chosen,
-        results.tables(show, episodes, note, tuple(text for text in notes if text)),
+        results.tables(show, known, note, tuple(text for text in notes if text)),
         records,
     )
     if chosen is Format.TABLE:
@@ -209,13 +221,14 @@ class _Settings:
     as_usual: bool
 
 
-_USUAL = (DEFAULT_REVISION, "progress", None, None, None)
+_USUAL = (DEFAULT_REVISION, "progress", None, None, None, "auto")
 
 
 def _results(
     show: Show,
     runs: Sequence[Run],
     episodes: EpisodeMetrics,
+    known: EpisodeMetrics,
     keys: Sequence[str],
     apart: Sequence[str],
     judge_keys: Sequence[str],
@@ -239,11 +252,13 @@ def _results(
     found: dict[str, Any] = {}
     for step in steps:
         if step == "estimates" and wanted(Show.MAIN, Show.CONDITIONED):
-            found[step] = grouped_estimates(episodes, keys, watch=settings.watch)
+            found[step] = grouped_estimates(known, keys, watch=settings.watch)
         elif step == "subgoals" and wanted(Show.MAIN, Show.SUBGOALS, Show.SUBGOAL_MATRIX):
-            found[step] = subgoal_tables(runs, keys, left_out=episodes.repeated, watch=settings.watch)
+            found[step] = subgoal_tables(
+                runs, keys, left_out=episodes.repeated, scenes=episodes.scenes, watch=settings.watch
+            )
         elif step == "modes" and wanted(Show.FAILURE_MODES):
-            found[step] = policy_failure_modes(episodes, apart, settings.watch)
+            found[step] = policy_failure_modes(known, apart, settings.watch)
         elif step == "judge" and wanted(Show.JUDGE):
             found[step] = judged()
         elif step == "abstention" and wanted(Show.ABSTENTION):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
 from stepscore.cli.numbers import between
-from stepscore.cli.outputs import new_folder
+from stepscore.cli.outputs import FIGURE, Force, check_output, new_folder
 from stepscore.cli.tables import err
 from stepscore.cli.waiting import watched
 
@@ -44,6 +45,7 @@ def plot(
     ] = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
+    scenes: options.Scenes = "auto",
     view: Annotated[
         str | None,
         typer.Option(
@@ -60,17 +62,21 @@ def plot(
         ),
     ] = 3.4,
     source: options.RunSource = None,
+    force: Force = False,
 ) -> None:
     """Draw figures for a paper: leaderboard, differences, subgoals, curves, VOC; of an episode a trace and a video.
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
     """
     from stepscore._extras import check_extra
+    from stepscore.report import KINDS
     from stepscore.report import plot as draw
     from stepscore.runs import open_run
 
     check_extra("plot", "Drawing figures")
     kinds = options.split_names(kind) or ["all"]
+    for there in _figures_in(out, [name for name in KINDS if "all" in kinds or name in kinds]):
+        check_output(there, FIGURE, force=force)
     with watched("Opening runs") as watch:
         result = draw(
             [open_run(path, watch=watch) for path in runs],
@@ -82,6 +88,7 @@ def plot(
             names=options.split_names(metric),
             revision=revision,
             done_at=done_at,
+            scenes=scenes,
             view=view,
             width=width,
             source=source,
@@ -91,3 +98,13 @@ def plot(
         typer.echo(path)
     for name, reason in result.left_out.items():
         err().print(f"No {name}: {reason}", soft_wrap=True, markup=False)
+
+
+def _figures_in(folder: Path, kinds: list[str]) -> list[Path]:
+    """Return the files of a folder that figures of these kinds may replace; a name may have an episode or a page."""
+    names = "|".join(
+        f"{kind}_.*" if kind in ("trace", "sheet", "overlay") else rf"{kind}(-\d+)?" for kind in kinds
+    )
+    return sorted(
+        path for path in folder.glob("*.*") if re.fullmatch(rf"({names})\.(svg|png|mp4)", path.name)
+    )

@@ -9,7 +9,8 @@ import typer
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.cli import options
-from stepscore.cli.outputs import new_folder
+from stepscore.cli.local_code import load_metrics
+from stepscore.cli.outputs import PAGE, Force, check_output, new_folder
 from stepscore.cli.tables import err
 from stepscore.cli.waiting import watched, with_bar
 from stepscore.errors import OptionError
@@ -29,9 +30,12 @@ def report(
     ] = False,
     no_videos: Annotated[bool, typer.Option("--no-videos", help="Write a page without videos.")] = False,
     source: options.RunSource = None,
+    metric_files: options.MetricFiles = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
+    scenes: options.Scenes = "auto",
     validation: options.ValidationFile = None,
+    force: Force = False,
 ) -> None:
     """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
 
@@ -45,9 +49,11 @@ def report(
         raise OptionError("--copy-videos and --no-videos cannot be combined; use one of them.")
     if source is not None and no_videos:
         raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
+    load_metrics(metric_files)
+    check_output(out / "index.html", PAGE, force=force)
     kind = page_kind(runs)
     if kind == "board":
-        _name(write_board_report(runs[0], out / "index.html"))
+        _name(write_board_report(runs[0], out / "index.html", replace=force))
         return
     if kind == "audit":
         if validation is not None:
@@ -60,6 +66,7 @@ def report(
             revision=revision,
             done_at=done_at,
             source=source,
+            replace=force,
         )
         _name(page)
         return
@@ -74,7 +81,9 @@ def report(
             copy_videos=copy_videos,
             revision=revision,
             done_at=done_at,
+            scenes=scenes,
             source=source,
+            replace=force,
             watch=watch,
         )
     _name(page)

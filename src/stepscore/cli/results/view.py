@@ -26,6 +26,7 @@ def view(
     source: options.RunSource = None,
     revision: options.Revision = DEFAULT_REVISION,
     done_at: options.DoneAt = None,
+    scenes: options.Scenes = "auto",
 ) -> None:
     """Serve the report page of runs until Ctrl+C; an open page follows a run that is still being judged.
 
@@ -35,7 +36,9 @@ def view(
 
     if source is not None and no_videos:
         raise OptionError("--source names where the videos are, and --no-videos shows none; use one of them.")
-    live = LivePage(runs, revision=revision, done_at=done_at, videos=not no_videos, source=source)
+    live = LivePage(
+        runs, revision=revision, done_at=done_at, scenes=scenes, videos=not no_videos, source=source
+    )
     err().print("Measuring …")
     with watched("Opening runs") as watch:
         live.page(watch)

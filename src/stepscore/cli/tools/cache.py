@@ -12,6 +12,7 @@ import typer
 from stepscore._files import atomic_path
 from stepscore._tables import Cell, Column, PrintedTable, TableRow, count_cell, text_cell
 from stepscore.cli.formats import Csv, FormatName, Json, chosen_format
+from stepscore.cli.outputs import ANSWERS, Force, check_output
 from stepscore.cli.tables import err, print_result
 
 app = typer.Typer(
@@ -148,10 +149,12 @@ def _time_of(day: str) -> float:
 def export(
     target: Annotated[Path, typer.Argument(metavar="FILE", help="The file (JSON lines) to write.")],
     path: CachePath = None,
+    force: Force = False,
 ) -> None:
     """Write every cached answer with its key, model and date, one JSON object per line."""
     from stepscore.models.calls import CallCache
 
+    check_output(target, ANSWERS, force=force)
     cache, count = CallCache(path), 0
     with atomic_path(target) as temporary, temporary.open("w", encoding="utf-8", errors="replace") as file:
         for row in cache.rows():

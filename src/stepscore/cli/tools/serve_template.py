@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stepscore._files import write_text
-from stepscore.cli.outputs import new_file
+from stepscore.cli.outputs import TEMPLATE, Force, check_output, new_file
 from stepscore.cli.tables import err
 
 
@@ -24,6 +24,7 @@ def serve_template(
             "--out", "-o", callback=new_file, metavar="FILE", help="The template file to write (.jinja)."
         ),
     ],
+    force: Force = False,
 ) -> None:
     """Write a chat template for `vllm serve`: the model's own, and a branch that writes a prompt as it is.
 
@@ -33,6 +34,7 @@ def serve_template(
     from stepscore.models.api import template_with_raw_turn
     from stepscore.models.checkpoints import chat_template_of
 
+    check_output(out, TEMPLATE, force=force)
     name = model.removeprefix("hf/")
     write_text(out, template_with_raw_turn(chat_template_of(name)))
     served, file = shlex.quote(name), shlex.quote(str(out))

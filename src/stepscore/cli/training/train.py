@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +13,10 @@ import typer
 from stepscore._extras import check_extra
 from stepscore.cli import options
 from stepscore.cli.numbers import MANY, MAX_SEED, between
-from stepscore.cli.outputs import new_folder
+from stepscore.cli.outputs import CHECKPOINT, Force, check_output, new_folder
 from stepscore.cli.tables import err, out, print_json
 from stepscore.cli.training import sarm_options
+from stepscore.training import default_threads
 from stepscore.training.sarm import SarmJob, SarmTrainConfig
 from stepscore.training.vlm import VlmJob
 
@@ -41,7 +45,16 @@ MaxMinutes = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", callback=between(0, MAX_SEED), help="Random seed.")]
-Threads = Annotated[int, typer.Option("--threads", callback=between(1, 1024), help="CPU threads.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        callback=between(1, 1024),
+        help="CPU threads; by default 1 on up to 4 CPUs, else half of them.",
+    ),
+]
+PRINT_EVERY_S = 10.0
+"""Seconds between two lines about the steps, where there is no terminal for a bar."""
 
 
 @app.command("vlm")
@@ -137,7 +150,8 @@ def vlm(
             "--frames-dir", metavar="DIR", help="Cache of decoded frames; else in the checkpoint's folder."
         ),
     ] = None,
-    threads: Threads = 2,
+    threads: Threads = None,
+    force: Force = False,
     json: options.Json = False,
 ) -> None:
     """Train a vision-language model to judge from video how far a task is done.
@@ -146,6 +160,7 @@ def vlm(
     videos) and on the questions of stepeval, procvlm and hop, with their right answers from the labels. Stop it at
     any time: the same command resumes. `--model hf/CHECKPOINT` judges with the result.
     """
+    check_output(folder, CHECKPOINT, force=force)
     job = VlmJob(
         tuple(datasets),
         folder,
@@ -162,9 +177,9 @@ def vlm(
         eval_datasets=tuple(eval_datasets or ()),
         paraphrases=paraphrases,
         frames_dir=frames_dir,
-        threads=threads,
+        threads=threads or default_threads(),
     )
-    _train(job, max_minutes, json, f"--judge topreward --model hf/{folder}")
+    _train(job, max_minutes, json, f"--judge topreward --model {shlex.quote(f'hf/{folder}')}")
 
 
 @app.command("sarm")
@@ -195,7 +210,8 @@ def sarm(
     features_dir: sarm_options.FeaturesDir = None,
     max_minutes: MaxMinutes = None,
     seed: Seed = SarmTrainConfig.seed,
-    threads: Threads = SarmJob.threads,
+    threads: Threads = None,
+    force: Force = False,
     json: options.Json = False,
 ) -> None:
     """Train a stage-aware reward model (SARM) that predicts stage and progress from video.
@@ -203,6 +219,7 @@ def sarm(
     Every frame is encoded once by a frozen encoder; two small transformers are trained on the features. Stop it at
     any time: the same command resumes. `--judge sarm --model sarm/CHECKPOINT` judges with the result.
     """
+    check_output(folder, CHECKPOINT, force=force)
     job = SarmJob(
         tuple(datasets),
         folder,
@@ -231,14 +248,14 @@ def sarm(
         eval_datasets=tuple(eval_datasets or ()),
         val_fraction=val_fraction,
         features_dir=features_dir,
-        threads=threads,
+        threads=threads or default_threads(),
     )
-    _train(job, max_minutes, json, f"--judge sarm --model sarm/{folder}")
+    _train(job, max_minutes, json, f"--judge sarm --model {shlex.quote(f'sarm/{folder}')}")
 
 
 def _train(job: VlmJob | SarmJob, max_minutes: float | None, json: bool, judge: str) -> None:
     """Train with a progress bar in a terminal, else a line now and then, and print the result."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     check_extra(job.extra, "Training")
     console = err()
@@ -247,17 +264,21 @@ def _train(job: VlmJob | SarmJob, max_minutes: float | None, json: bool, judge: 
         MofNCompleteColumn(),
         BarColumn(),
         TextColumn("loss {task.fields[loss]:.4f}"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[speed]}"),
         console=console,
         disable=not console.is_terminal,
     )
     with bar:
-        row = bar.add_task("", total=None, loss=float("nan"))
+        row = bar.add_task("", total=None, loss=float("nan"), speed="")
+        pace, printed = Pace(), time.monotonic()
 
         def show_step(step: int, total: int, loss: float) -> None:
-            bar.update(row, completed=step, total=total, loss=loss)
-            if bar.disable and (step % 50 == 0 or step == total):
-                console.print(f"step {step} of {total}, loss {loss:.4f}")
+            nonlocal printed
+            speed = pace.after(step, total)
+            bar.update(row, completed=step, total=total, loss=loss, speed=speed)
+            if bar.disable and (time.monotonic() - printed > PRINT_EVERY_S or step == total):
+                console.print(f"step {step} of {total}, loss {loss:.4f}, {speed}")
+                printed = time.monotonic()
 
         result = job.run(max_minutes, log=lambda text: console.print(text), on_step=show_step)
     if json:
@@ -267,3 +288,22 @@ def _train(job: VlmJob | SarmJob, max_minutes: float | None, json: bool, judge: 
     out().print(f"{state} at step {result['step']}, after {result['seconds'] / 60:.1f} minutes.")
     if result["finished"]:
         out().print(f"Next: stepscore judge SOURCE {judge} -o RUN")
+
+
+class Pace:
+    """Steps a minute since training began or resumed, and how long the rest takes at that rate."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._first: tuple[int, float] | None = None
+
+    def after(self, step: int, total: int) -> str:
+        """Return the rate and the time left after a step; the first step, which loads things, is left out."""
+        now = self._clock()
+        if self._first is None:
+            self._first = step, now
+        steps, minutes = step - self._first[0], (now - self._first[1]) / 60
+        if not steps or not minutes:
+            return "rate not known yet"
+        rate = steps / minutes
+        return f"{rate:.3g} steps/min, {(total - step) / rate:.0f} min left"

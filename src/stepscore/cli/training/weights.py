@@ -11,6 +11,7 @@ from stepscore._extras import check_extra
 from stepscore._watching import doing
 from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
+from stepscore.cli.outputs import EPISODE_LIST, FIGURE, WEIGHTS, Force, check_output
 from stepscore.cli.tables import err, print_result
 from stepscore.cli.training import weights_options as flags
 from stepscore.cli.training.weights_options import Failures, Method, SuccessBy
@@ -71,6 +72,7 @@ def weights(
     policy_type: flags.PolicyType = "smolvla",
     static: flags.Static = None,
     plot: flags.Plot = None,
+    force: Force = False,
     output_format: FormatName = None,
     json: Json = False,
     csv: Csv = False,
@@ -103,6 +105,9 @@ def weights(
     }
     form_options = _form_options(form, given)
     _check_files(form, dense, plot)
+    for file, kind in ((out, WEIGHTS), (_episode_list(out), EPISODE_LIST), (static, WEIGHTS), (plot, FIGURE)):
+        if file is not None:
+            check_output(file, kind, force=force)
     with watched("Opening the run") as watch:
         opened = open_run(run, watch=watch)
         chosen = _choose(
@@ -140,7 +145,7 @@ def weights(
         print_weights(weighting, distribution, chosen)
     else:
         record = as_row(weighting, distribution, chosen, files, command)
-        print_result(output, weight_tables(weighting, distribution), record)
+        print_result(output, weight_tables(weighting, distribution, chosen), record)
     if form == "filter" and not (chosen.dropped or stall or top is not None or failures is Failures.DROP):
         err().print(
             "Warning: nothing is filtered: every frame has weight 1. Choose episodes by --top SHARE --by METRIC or "
@@ -289,9 +294,13 @@ def _write(
         write_weights(out, weighting, provenance=provenance)
     if not weighting.frames.numbered:
         return [out]
-    episodes = out.with_name(f"{out.stem}.episodes.json")
+    episodes = _episode_list(out)
     write_episode_list(episodes, weighting.frames)
     return [out, episodes]
+
+
+def _episode_list(out: Path) -> Path:
+    return out.with_name(f"{out.stem}.episodes.json")
 
 
 def _command(run: Run, weighting: Weighting, policy_type: str, out: Path) -> str | None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stepscore.cli.numbers import MANY, between
-from stepscore.cli.outputs import new_file
+from stepscore.cli.outputs import new_table
 
 
 class Method(StrEnum):
@@ -37,7 +37,7 @@ class SuccessBy(StrEnum):
 Out = Annotated[
     Path,
     typer.Option(
-        "--out", "-o", callback=new_file, metavar="FILE", help="Parquet: progress for LeRobot, or weights."
+        "--out", "-o", callback=new_table, metavar="FILE", help="Parquet: progress for LeRobot, or weights."
     ),
 ]
 Static = Annotated[
@@ -115,7 +115,7 @@ AdvantageOption = Annotated[
     str | None,
     typer.Option(
         "--advantage",
-        help="topreward: progress or change less the dataset's mean, or plain-change (progress).",
+        help="topreward: progress or change less the dataset's mean, or plain-change (change).",
     ),
 ]
 TauRole = Annotated[

@@ -66,7 +66,7 @@ def print_weights(weighting: Weighting, distribution: WeightDistribution, chosen
     console = out()
     frames = weighting.frames
     name_and_form = " ".join(dict.fromkeys((weighting.method, weighting.form)))
-    stated = [f"{name} {value}" for name, value in weighting.options.items() if value is not None]
+    stated = [f"{name} {_stated(value)}" for name, value in weighting.options.items() if value is not None]
     options_text = f" ({', '.join(stated)})" if stated else ""
     console.print(
         f"{name_and_form} on {frames.channel}{options_text}: {distribution.n} frames of "
@@ -75,13 +75,34 @@ def print_weights(weighting: Weighting, distribution: WeightDistribution, chosen
         soft_wrap=True,
         markup=False,
     )
-    for printed in weight_tables(weighting, distribution):
+    for printed in weight_tables(weighting, distribution, chosen):
         print_table(printed)
 
 
-def weight_tables(weighting: Weighting, distribution: WeightDistribution) -> list[PrintedTable]:
-    """Return the histogram, the shares with the weighting's own figures, and the episodes at both ends."""
-    return [_histogram(distribution), _shares(weighting, distribution), *_episodes(distribution)]
+def weight_tables(
+    weighting: Weighting, distribution: WeightDistribution, chosen: EpisodeSelection
+) -> list[PrintedTable]:
+    """Return the histogram, the shares with the weighting's own figures, the ends and what is dropped."""
+    episodes = [*_episodes(distribution), *_dropped(chosen)]
+    return [_histogram(distribution), _shares(weighting, distribution), *episodes]
+
+
+def _stated(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {part}" for name, part in value.items())
+    return str(value)
+
+
+def _dropped(chosen: EpisodeSelection) -> list[PrintedTable]:
+    if not chosen.dropped:
+        return []
+    first = list(chosen.dropped.items())[: 2 * EPISODES_PER_END]
+    rows = tuple(TableRow((text_cell(name), text_cell(reason))) for name, reason in first)
+    more = len(chosen.dropped) - len(first)
+    notes = (f"and {more} more; --json lists all of them",) if more else ()
+    return [
+        PrintedTable("Dropped", (Column("episode", left=True), Column("because", left=True)), rows, notes)
+    ]
 
 
 def _histogram(distribution: WeightDistribution) -> PrintedTable:
@@ -113,13 +134,15 @@ def _shares(weighting: Weighting, distribution: WeightDistribution) -> PrintedTa
         "effective sample size": distribution.effective,
     }
     rows = tuple(TableRow((text_cell(name), percent_cell(value))) for name, value in figures.items())
-    facts = (f"{name} {value:.4g}" for name, value in weighting.facts.items())
-    notes = (f"mean weight {distribution.mean:.3f}", *facts)
+    facts = (f"{name}: {value:.4g}" for name, value in weighting.facts.items())
+    notes = (f"mean weight: {distribution.mean:.3f}", *facts)
     return PrintedTable("Shares", (Column("of the frames", left=True), Column("%")), rows, notes)
 
 
 def _episodes(distribution: WeightDistribution) -> list[PrintedTable]:
     known = [episode for episode in distribution.episodes if episode.mean == episode.mean]
+    if len({round(episode.mean, 3) for episode in known}) == 1:
+        return []  # No end is up: a filter gives every episode that it keeps the same weight.
     rows = tuple(
         TableRow(
             (

@@ -129,10 +129,12 @@ def _episodes(log: Path, prefix: str, problems: list[Problem]) -> Iterator[Episo
         if not views[_safe(trial)]:
             missing += 1
             continue
-        instruction = _text(sample.get("instruction")) or _text(spec.get("task")) or "unknown"
+        stated = _text(sample.get("instruction"))
+        instruction = stated or _text(spec.get("task")) or "unknown"
         yield Episode(
             id=safe_name(f"{prefix}{trial}"),
             instruction=instruction,
+            inferred_instruction=not stated,
             task=instruction,
             policy=_text(spec.get("policy")),
             robot=_text(spec.get("embodiment")),

@@ -13,7 +13,7 @@ import numpy as np
 from stepscore._reading import read_bytes, shown
 from stepscore.episodes.image_ops import fit_size, resize_image
 from stepscore.episodes.limits import MAX_IMAGE_BYTES, check_fps, check_frame_count, check_pixels, check_read
-from stepscore.episodes.sampling import check_indices
+from stepscore.episodes.sampling import check_indices, identifying_frames
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import OptionError, VideoError
 from stepscore.types import FloatArray, Frames
@@ -69,10 +69,11 @@ class NpyFramesView:
         return frames
 
     def digest(self) -> bytes:
-        """Return the sha256 of steps, rate, and the first and last frame."""
+        """Return the sha256 of steps, rate, and some of the frames, the first and last included."""
         digest = hashlib.sha256(repr((self.steps, float(self.fps))).encode())
-        for path in (self.paths[0], self.paths[-1]) if self.paths else ():
-            digest.update(hashlib.sha256(read_bytes(path, VideoError, max_bytes=MAX_IMAGE_BYTES)).digest())
+        for index in identifying_frames(len(self.paths)):
+            content = read_bytes(self.paths[index], VideoError, max_bytes=MAX_IMAGE_BYTES)
+            digest.update(hashlib.sha256(content).digest())
         return digest.digest()
 
     def location(self) -> str:

@@ -94,6 +94,14 @@ def read_subgoals(path: Path) -> Mapping[str, TaskSubgoals]:
         file = _File.model_validate(content)
     except ValidationError as error:
         raise ManifestError(f"{path}: {_first(error)}") from None
+    names: dict[str, str] = {}
+    for task in file.tasks:
+        other = names.setdefault(_key(task), task)
+        if other != task:
+            raise ManifestError(
+                f"{path}: {other!r} and {task!r} are the same task, since upper case and spaces around a name do not "
+                "count. Keep one of them."
+            )
     return {
         task: TaskSubgoals(_subgoals(entry, f"{path}, task {task!r}"), entry.success)
         for task, entry in file.tasks.items()
@@ -104,11 +112,15 @@ def find_subgoals(
     table: Mapping[str, TaskSubgoals], task: str | None, instruction: str
 ) -> TaskSubgoals | None:
     """Return the entry for an episode: by task, else by instruction, else ``"*"``; ``None`` where none fits."""
-    by_name = {name.strip().lower(): entry for name, entry in table.items()}
+    by_name = {_key(name): entry for name, entry in table.items()}
     for key in (task, instruction, "*"):
-        if key is not None and key.strip().lower() in by_name:
-            return by_name[key.strip().lower()]
+        if key is not None and _key(key) in by_name:
+            return by_name[_key(key)]
     return None
+
+
+def _key(task: str) -> str:
+    return task.strip().lower()
 
 
 def _subgoals(entry: _TaskEntry, where: str) -> tuple[Subgoal, ...]:

@@ -29,12 +29,14 @@ class LabelColumns(NamedTuple):
 
     Attributes:
         success: Whether ``next.success`` was true in some frame; NaN where it was never stated.
+        success_at_end: Whether it was true in the last frame that states it.
         subtasks: Rows of ``language_persistent`` with style ``subtask``: (start second, text), NaN and
             empty where the row has none.
     """
 
     success: float = math.nan
     subtasks: tuple[tuple[float, str], ...] = ()
+    success_at_end: float = math.nan
 
 
 def read_label_columns(path: Path, columns: Sequence[str]) -> Mapping[int, LabelColumns]:
@@ -45,6 +47,7 @@ def read_label_columns(path: Path, columns: Sequence[str]) -> Mapping[int, Label
 @lru_cache(maxsize=8)
 def _label_columns(path: Path, _mtime_ns: int, columns: tuple[str, ...]) -> Mapping[int, LabelColumns]:
     success: dict[int, float] = {}
+    at_end: dict[int, float] = {}
     subtasks: dict[int, tuple[tuple[float, str], ...]] = {}
     with open_parquet(path, EpisodeError) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=["episode_index", *columns]):
@@ -56,11 +59,15 @@ def _label_columns(path: Path, _mtime_ns: int, columns: tuple[str, ...]) -> Mapp
                     stated = stated[~np.isnan(stated)]
                     best = float(stated.max() > 0) if len(stated) else math.nan
                     success[episode] = np.fmax(success.get(episode, math.nan), best)
+                    if len(stated):  # rows are in the order of the frames
+                        at_end[episode] = float(stated[-1] > 0)
                 if LANGUAGE in columns and episode not in subtasks:
                     # The column is the same in every frame of an episode.
                     subtasks[episode] = tuple(_subtasks(batch.column(LANGUAGE)[first].as_py() or ()))
     return {
-        episode: LabelColumns(float(success.get(episode, math.nan)), subtasks.get(episode, ()))
+        episode: LabelColumns(
+            float(success.get(episode, math.nan)), subtasks.get(episode, ()), at_end.get(episode, math.nan)
+        )
         for episode in {**success, **subtasks}
     }
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -28,6 +28,7 @@ from stepscore.episodes.parquet_files import MAX_TABLE_BYTES, open_parquet, read
 from stepscore.episodes.signals import MAX_DIMENSIONS
 from stepscore.episodes.video.video_view import FileSpan
 from stepscore.errors import EpisodeError, SourceError, first_field_error
+from stepscore.types import SuccessMode
 
 MAX_INDEX = 10**12
 """Highest ``episode_index``, and longest episode that is added up."""
@@ -42,6 +43,8 @@ SUBTASKS = tuple(
 )
 POLICY_AND_PAIR = ("policy", "pair")
 """Our own columns in meta/: the policy that acted, and the scene it shares with other policies."""
+SUCCESS_MODE = "success_mode"
+"""Another of ours: whether ``next.success`` counts at some time (``ever``) or at the end (``holds``)."""
 NUMBERS = (
     "bool",
     "float16",
@@ -51,7 +54,7 @@ NUMBERS = (
 )
 INDEXES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Columns that every dataset has to find its frames by."""
-_OPTIONAL = (*SUBTASKS, *POLICY_AND_PAIR)
+_OPTIONAL = (*SUBTASKS, *POLICY_AND_PAIR, SUCCESS_MODE)
 
 
 class _Feature(BaseModel):
@@ -150,9 +153,22 @@ class Meta:
         return tuple(str(task) for task in ([tasks] if isinstance(tasks, str) else tasks or ()))
 
     def text(self, row: int, name: str) -> str | None:
-        """Return the text of a column of ``POLICY_AND_PAIR``; ``None`` where it is missing or empty."""
+        """Return the text of one of our own columns; ``None`` where it is missing or empty."""
         value = self.columns[name][row] if name in self.columns else None
         return str(value) if value not in (None, "") else None
+
+    def success_mode(self, row: int) -> SuccessMode | None:
+        """Return when the success of an episode counts; ``None`` where the dataset does not state it."""
+        value = self.text(row, SUCCESS_MODE)
+        if value is None:
+            return None
+        for mode in get_args(SuccessMode):
+            if value == mode:
+                return cast("SuccessMode", mode)
+        raise EpisodeError(
+            f"{self.root / 'meta'}: {SUCCESS_MODE} of episode {self.index(row)} is {value[:40]!r}; "
+            "expected ever or holds."
+        )
 
     def data_file(self, row: int) -> Path:
         """Return the parquet file with the columns of an episode's frames."""
@@ -266,9 +282,9 @@ def _read_v2(root: Path) -> Mapping[str, Sequence[Any]]:
     path = root / "meta" / "episodes.jsonl"
     rows: list[dict[str, Any]] = []
     for line, text in enumerate(read_text(path, SourceError).splitlines(), start=1):
-        # A number that no 64 bits hold is one episode's fault; those that are used are checked for each of them.
+        # A missing length or a number that no 64 bits hold is one episode's fault: they are checked for each of them.
         row = parse_json(text or "{}", f"{path}, line {line}", SourceError, huge_integers=True)
-        if row and not (isinstance(row, dict) and _is_index(row.get("episode_index")) and "length" in row):
+        if row and not (isinstance(row, dict) and _is_index(row.get("episode_index"))):
             raise SourceError(
                 f"{path}, line {line}: expected an object with episode_index, length and tasks, "
                 f"got {text.strip()[:80]!r}."

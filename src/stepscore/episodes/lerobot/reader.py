@@ -22,7 +22,7 @@ from stepscore.episodes.lerobot.data_files import (
     ParquetImages,
     read_label_columns,
 )
-from stepscore.episodes.lerobot.meta import POLICY_AND_PAIR, Meta, read_meta
+from stepscore.episodes.lerobot.meta import POLICY_AND_PAIR, SUCCESS_MODE, Meta, read_meta
 from stepscore.episodes.lerobot.signals import DataFileSignals, signal_columns
 from stepscore.episodes.naming import policy_from
 from stepscore.episodes.remote import (
@@ -180,7 +180,9 @@ def _labels(meta: Meta, row: int, metadata: dict[str, object], remote: RemoteDat
             path = fetch_columns(_remote_file(remote, path), ["episode_index", *columns])
         data = read_label_columns(path, columns).get(meta.index(row), LabelColumns())
         if not math.isnan(data.success):
-            rows.append(Label("success", "ever", value=data.success, author=SUCCESS))
+            mode = meta.success_mode(row) or "ever"
+            value = data.success_at_end if mode == "holds" else data.success
+            rows.append(Label("success", mode, value=value, author=SUCCESS))
         rows += _language_stages(data.subtasks, meta.length(row) / meta.info.fps)
     except (EpisodeError, ManifestError) as error:
         metadata["labels_error"] = str(error)
@@ -248,11 +250,14 @@ def _language_stages(subtasks: Sequence[tuple[float, str]], duration_s: float) -
 
 def _problems(meta: Meta) -> Iterator[Problem]:
     remote = remote_dataset(meta.root)
+    for name, why in () if remote is None else remote.problems():
+        yield Problem(name, why)
     exists: dict[Path, bool] = {}
     for row in range(len(meta)):
         where = episode_id(meta.index(row))
         try:
             meta.length(row)
+            meta.success_mode(row)
             if not meta.tasks(row):
                 yield Problem(where, "it has no task text, so no instruction")
             for _, stages in _annotated_stages(meta, row):
@@ -287,7 +292,10 @@ def _rules(meta: Meta) -> Iterator[str]:
     if signals:
         yield f"Signals: {', '.join(signals[:6])}{' ...' if len(signals) > 6 else ''} of the data files."
     if SUCCESS in meta.info.features:
-        yield f"Success: {SUCCESS} true in some frame."
+        stated_mode = (
+            f", or in the last where {SUCCESS_MODE} in meta/ is holds" if SUCCESS_MODE in meta.columns else ""
+        )
+        yield f"Success: {SUCCESS} true in some frame{stated_mode}."
     schemes = [scheme for scheme, prefix in _SCHEMES.items() if f"{prefix}names" in meta.columns]
     if schemes:
         yield f"Stages: the {schemes[0]} subtasks in meta/; other schemes are kept in the episode's metadata."

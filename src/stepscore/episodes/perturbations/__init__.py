@@ -25,8 +25,8 @@ from stepscore.episodes.perturbations.perturb import (
     thin,
     zoom,
 )
-from stepscore.episodes.perturbations.replay import repeat, retry, round_trip, shuffle, twice
-from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView
+from stepscore.episodes.perturbations.replay import reordered, repeat, retry, round_trip, shuffle, twice
+from stepscore.episodes.perturbations.retimed_view import Cut, RetimedView, Scheduled
 from stepscore.episodes.perturbations.rewording import negate, paraphrase
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "ImagePerturbation",
     "Recompressed",
     "RetimedView",
+    "Scheduled",
     "Shifted",
     "Zoomed",
     "add_noise",
@@ -50,6 +51,7 @@ __all__ = [
     "paraphrase",
     "pause",
     "recompress",
+    "reordered",
     "repeat",
     "retry",
     "reverse",

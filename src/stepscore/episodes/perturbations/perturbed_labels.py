@@ -48,11 +48,12 @@ class EpisodeLabels:
 
 
 class PerturbedTruth(NamedTuple):
-    """Success or one subgoal after a perturbation: when it is true, and the verdicts of both modes."""
+    """Success or one subgoal after a perturbation: when it is true, the verdicts of both modes, when it is false."""
 
     spans: list[Interval]
     ever: bool | None
     holds: bool | None
+    false: tuple[Interval, ...] = ()
 
 
 def final_verdict(labels: Labels) -> Label | None:
@@ -152,7 +153,9 @@ def replayed_labels(given: EpisodeLabels, recorded: FloatArray, shown: FloatArra
                 elif true:
                     moved.append((start, end))
         ever = True if True in held else (None if None in held else False)
-        return PerturbedTruth(moved, ever, held[-1])
+        # Without a span in which it is true, no other row states that it is false at every frame.
+        never = ((0.0, float(shown[-1]) + frame_s),) if ever is False else ()
+        return PerturbedTruth(moved, ever, held[-1], never)
 
     rows = _verdict_rows(given, perturbed)
     for name in given.labels.potentials:
@@ -238,6 +241,8 @@ def _rows(own: Sequence[Label], truth: PerturbedTruth, mode: Callable[[str], Suc
     for name in by_last_row:
         verdict = truth.ever if mode(name) == "ever" else truth.holds
         value = math.nan if verdict is None else float(verdict)
+        if last_of[name].kind == "subgoal" and mode(name) == "holds":
+            rows += [replace(last_of[name], start_s=a, end_s=b, value=0.0) for a, b in truth.false]
         rows.append(replace(last_of[name], start_s=math.nan, end_s=math.nan, value=value))
     return rows
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from stepscore.episodes.episode import Episode
+from stepscore.episodes.labels.labels import Labels
 from stepscore.episodes.perturbations import perturbed_labels as relabel
 from stepscore.episodes.perturbations.changed_episode import (
     episode_labels,
@@ -19,7 +21,7 @@ from stepscore.episodes.perturbations.changed_episode import (
     with_instruction,
     with_timing,
 )
-from stepscore.episodes.perturbations.retimed_view import Replayed
+from stepscore.episodes.perturbations.retimed_view import Replayed, RetimedView, TimePerturbation
 from stepscore.episodes.perturbations.rewording import inside_a_sentence
 from stepscore.errors import OptionError
 
@@ -79,16 +81,27 @@ def shuffle(episode: Episode, blocks: int = 8, *, seed: int = 0) -> Episode:
     return _replayed(episode, segments, "shuffled", options, f"{blocks}" + (f"-{seed}" if seed else ""))
 
 
+def reordered(episode: Episode, perturbation: TimePerturbation) -> Episode:
+    """Show frames in another order: what is true of a frame stays true of it whenever it is shown.
+
+    The id stays, so that this is for training data; what is judged is made by :func:`perturb`.
+    """
+    views = {name: RetimedView(view, perturbation) for name, view in episode.views.items()}
+    return replace(episode, views=views, labels=_labels(episode, perturbation), signal_reader=None)
+
+
+def _labels(episode: Episode, perturbation: TimePerturbation) -> Labels:
+    if not episode.labels.rows:
+        return episode.labels
+    main = main_view_of(episode)
+    times, frame_s = main.timestamps(), 1.0 / main.info().fps
+    schedule = perturbation.schedule(times, frame_s)
+    shown_s = perturbation.frame_s(frame_s)
+    return relabel.replayed_labels(episode_labels(episode), times[schedule.frames], schedule.times, shown_s)
+
+
 def _replayed(
     episode: Episode, segments: Segments, name: str, options: Mapping[str, object], suffix: str
 ) -> Episode:
     perturbation = Replayed(segments)
-    main = main_view_of(episode)
-    labels = episode.labels
-    if labels.rows:
-        times, info = main.timestamps(), main.info()
-        schedule = perturbation.schedule(times, 1.0 / info.fps)
-        labels = relabel.replayed_labels(
-            episode_labels(episode), times[schedule.frames], schedule.times, 1.0 / info.fps
-        )
-    return with_timing(episode, perturbation, labels, name, options, suffix)
+    return with_timing(episode, perturbation, _labels(episode, perturbation), name, options, suffix)

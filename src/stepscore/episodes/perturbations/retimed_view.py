@@ -154,6 +154,27 @@ class Replayed(_SameRate):
 
 
 @dataclass(frozen=True)
+class Scheduled:
+    """Given frames at given times, whatever was recorded when.
+
+    Attributes:
+        frames: Index of each frame shown.
+        shown: The time of each in seconds, increasing from 0.
+    """
+
+    frames: tuple[int, ...]
+    shown: tuple[float, ...]
+
+    def schedule(self, times: FloatArray, frame_s: float) -> Schedule:
+        """Return the frames at their times."""
+        return Schedule(np.array(self.frames, dtype=np.int64), np.array(self.shown, dtype=np.float64))
+
+    def frame_s(self, frame_s: float) -> float:
+        """Return the mean time between two frames shown."""
+        return self.shown[-1] / (len(self.shown) - 1) if len(self.shown) > 1 else frame_s
+
+
+@dataclass(frozen=True)
 class RetimedView:
     """A view under a time perturbation. Holds no frames and opens nothing until it is read.
 

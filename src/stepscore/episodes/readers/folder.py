@@ -136,7 +136,8 @@ class _EpisodeBuilder:
         folder = found.folder
         if folder.parts not in self._goals:
             self._goals[folder.parts] = sidecar.goals_by_name(folder.path, folder.files)
-        instruction, *others = self._instruction(found)
+        stated = self._stated_instruction(found)
+        instruction, *others = stated or (self._inferred_instruction(found),)
         return Episode(
             id=found.id,
             instruction=instruction,
@@ -148,10 +149,11 @@ class _EpisodeBuilder:
             labels=Labels(tuple(self._labels(found))),
             recorded=found.recorded,
             metadata={"paraphrases": tuple(others)} if others else {},
+            inferred_instruction=not stated,
         )
 
-    def _instruction(self, found: EpisodeFiles) -> tuple[str, ...]:
-        """Return the instruction and its paraphrases, from a file where there is one, else from folder names."""
+    def _stated_instruction(self, found: EpisodeFiles) -> tuple[str, ...]:
+        """Return the instruction and its paraphrases from a file; empty without one."""
         folder = found.folder
         above = folder.parts[:-1] if folder.parts else ("..",)
         for place in (folder.parts, above) if sidecar.INSTRUCTIONS in folder.files else (above,):
@@ -160,9 +162,13 @@ class _EpisodeBuilder:
                 self._instructions[place] = self._paraphrases(home / sidecar.INSTRUCTIONS, found.id)
             if self._instructions[place]:
                 return self._instructions[place]
+        return ()
+
+    def _inferred_instruction(self, found: EpisodeFiles) -> str:
+        """Return the instruction by the names of folders."""
         depth = self.options.policy_from
         policy = None if depth is None else len(found.above) - len(found.parts) + depth - 1
-        return (instruction_from([name for number, name in enumerate(found.above) if number != policy]),)
+        return instruction_from([name for number, name in enumerate(found.above) if number != policy])
 
     def _paraphrases(self, file: Path, where: str) -> tuple[str, ...]:
         return self._try(where, sidecar.read_instructions, file) if os.path.isfile(file) else ()

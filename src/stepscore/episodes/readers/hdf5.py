@@ -37,7 +37,7 @@ from stepscore.episodes.cameras import main_first
 from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.limits import MAX_FPS, MAX_FRAMES, MIN_FPS
-from stepscore.episodes.naming import instruction_from, policy_from, policy_rule
+from stepscore.episodes.naming import instruction_from, policy_from, policy_rule, safe_name
 from stepscore.episodes.readers.hdf5_signals import Hdf5Signals
 from stepscore.episodes.readers.scan import Folder, first_file, scan
 from stepscore.episodes.source import Listing, Problem, ReadOptions
@@ -170,7 +170,7 @@ def _robomimic(file: Any, path: Path, prefix: str) -> Iterator[Episode]:
         metadata={"env_name": env["env_name"]} if "env_name" in env else {},
     )
     for key in data:
-        episode = replace(defaults, id=f"{prefix}{key}")
+        episode = replace(defaults, id=safe_name(f"{prefix}{key}"))
         try:
             demo = member(data, key)
             if not is_group(demo):
@@ -224,6 +224,7 @@ def _act(file: Any, path: Path, folder: Folder) -> Episode:
     return Episode(
         id=folder.id_of(path.stem),
         instruction=instruction,
+        inferred_instruction=not text,
         task=instruction,
         views=views,
         signal_reader=Hdf5Signals(path, "observations", "action", fps),

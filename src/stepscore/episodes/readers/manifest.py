@@ -32,6 +32,7 @@ from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels, Stage, check_stages
 from stepscore.episodes.labels.subgoals import Subgoal, parse_subgoals
 from stepscore.episodes.limits import MAX_FPS, MIN_FPS
+from stepscore.episodes.naming import safe_name
 from stepscore.episodes.readers.folder_names import SEQUENCE_FPS, image_sequence
 from stepscore.episodes.readers.manifest_rows import Row, read_rows
 from stepscore.episodes.readers.sidecar_files import STEP_METRICS, curve_stem, looks_like_curve, read_success
@@ -233,7 +234,7 @@ def _short(value: object) -> str:
 
 def _episode(entry: Entry, row: Row, manifest: Path, problems: list[Problem]) -> Episode:
     base, videos = manifest.parent, entry.videos()
-    episode_id = entry.id or _default_id(next(iter(videos.values()), entry.curve or ""))
+    episode_id = safe_name(entry.id or _default_id(next(iter(videos.values()), entry.curve or "")))
     named = {**{f"views.{view}": text for view, text in videos.items()}, "curve": entry.curve}
     goals = entry.goal if isinstance(entry.goal, dict) else {}
     if isinstance(entry.goal, str):

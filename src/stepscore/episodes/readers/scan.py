@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscore._reading import kind_of_file
+from stepscore.episodes.naming import safe_name
 from stepscore.episodes.source import Problem
 
 
@@ -28,8 +29,8 @@ class Folder:
     files: tuple[str, ...]
 
     def id_of(self, name: str) -> str:
-        """Return the POSIX path of ``name`` in this folder, relative to the source."""
-        return "/".join((*self.parts, name))
+        """Return the POSIX path of ``name`` in this folder, relative to the source, in safe characters."""
+        return safe_name("/".join((*self.parts, name)))
 
 
 def scan(root: Path, wanted: Sequence[str], *, deep: bool = True) -> tuple[list[Folder], list[Problem]]:

@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from stepscore._files import user_cache_folder, write_json
-from stepscore._reading import read_json
+from stepscore._reading import read_json, shown
+from stepscore._threads import Threads
 from stepscore.episodes.remote.cache_only import is_cache_only
-from stepscore.episodes.remote.filesystem import checked_url, open_filesystem, reason
-from stepscore.episodes.remote.hub import (
-    ATTEMPTS,
-    hub_folder,
-    is_offline,
-    pinned,
-    refusal,
-    wait_before_retry,
-)
 from stepscore.episodes.remote.hub_cache import cached_snapshot
+from stepscore.episodes.remote.listing import LISTING, PINNED, list_files, why_no_place
 from stepscore.episodes.remote.ranges import RemoteFile, remote_folder
+from stepscore.episodes.remote.stores import limits
+from stepscore.episodes.remote.stores.filesystem import checked_url
+from stepscore.episodes.remote.stores.hub import hub_folder, is_offline
+from stepscore.episodes.remote.stores.hub_api import pinned
 from stepscore.errors import SourceError, StepScoreError
-
-MAX_FILES = 2_000_000
-"""Most files of a dataset."""
-
-LISTING = ".files.json"
-"""The file list, kept in the dataset's folder on this machine."""
-
-PINNED = ".pinned.json"
-"""For a branch or tag of the Hub: the URL at the commit that was read last."""
-
-_TAGS = (
-    "ETag",
-    "etag",
-    "md5Hash",
-    "blob_id",
-    "xet_hash",
-    "checksum",
-    "LastModified",
-    "updated",
-    "mtime",
-    "created",
-)
-"""What stores call the version of a file, the most exact first."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +40,24 @@ class RemoteDataset:
         hub = hub_folder(self.url)
         return PurePosixPath(self.url).name if hub is None else hub.name
 
+    def described(self) -> list[RemoteFile]:
+        """Return the files that listing reads, which have a place on this machine."""
+        files = (RemoteFile(self.url, name, *found) for name, found in self.files.items())
+        return [
+            file for file in files if file.describes_dataset() and not why_no_place(file.name, self.files)
+        ]
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the files that are left out, each with the reason."""
+        for name in self.files:
+            if why := why_no_place(name, self.files):
+                yield shown(name), f"the file is left out: {why}"
+
     def file(self, path: Path) -> RemoteFile | None:
-        """Return the file whose place on this machine is ``path``; ``None`` where the dataset has no such file."""
+        """Return the file whose place on this machine is ``path``; ``None`` where there is none."""
         name = self.relative(path)
         found = self.files.get(name)
-        return None if found is None else RemoteFile(self.url, name, *found)
+        return None if found is None or why_no_place(name, self.files) else RemoteFile(self.url, name, *found)
 
     def relative(self, path: Path) -> str:
         """Return the name in the dataset of a place on this machine."""
@@ -101,17 +86,16 @@ def dataset_folder(source: str) -> Path:
     if hub is not None:  # what is in a commit never changes
         with suppress(SourceError, KeyError, TypeError, ValueError):  # a damaged list is made anew
             known = remote_dataset(folder)
-    files = _list_files(at) if known is None else known.files
-    small = [
-        file for name, found in files.items() if (file := RemoteFile(at, name, *found)).describes_dataset()
-    ]
-    with ThreadPoolExecutor(8, thread_name_prefix="stepscore-fetch") as threads:
+    dataset = RemoteDataset(at, list_files(at)) if known is None else known
+    small = dataset.described()
+    _check_meta(url, small)
+    with Threads(8, "stepscore-fetch") as threads:
         try:
             list(threads.map(RemoteFile.fetch_all, small))
         except StepScoreError as error:
             raise SourceError(f"Cannot read the dataset {url}: {error}") from error
     if known is None:
-        write_json(folder / LISTING, {"url": at, "files": files}, indent=None)
+        write_json(folder / LISTING, {"url": at, "files": dataset.files}, indent=None)
     if at != url:
         write_json(remote_folder(url) / PINNED, {"url": at}, make_folder=True)
     _forget_removed(folder, {file.name for file in small})
@@ -152,54 +136,21 @@ def _read_listing(path: Path, _mtime_ns: int) -> RemoteDataset:
     )
 
 
-def _list_files(url: str) -> dict[str, tuple[int, str]]:
-    hub = hub_folder(url)
-    # On the Hub a new one: those that are kept may still be of another endpoint, and keep what they list.
-    filesystem, root = open_filesystem(url, new=hub is not None)
-    root = root.rstrip("/")
-    import stamina
-
-    retried = () if hub is None else wait_before_retry  # others repeat by themselves
-    try:
-        for attempt in stamina.retry_context(on=retried, attempts=ATTEMPTS, timeout=None):
-            with attempt:
-                filesystem.invalidate_cache()
-                if hub is None:
-                    # First of all, since a folder that is none may be a bucket of millions of files.
-                    filesystem.info(f"{root}/meta/info.json")
-                listed: dict[str, dict[str, Any]] = filesystem.find(root, detail=True)
-                if hub is not None and f"{root}/meta/info.json" not in listed:
-                    raise FileNotFoundError
-    except FileNotFoundError:
+def _check_meta(url: str, described: Sequence[RemoteFile]) -> None:
+    """Refuse a dataset whose own description is too large, before any of it is fetched."""
+    for file in described:
+        if file.size > limits.META_FILE_BYTES:
+            raise SourceError(
+                f"{shown(file.url)} is listed with {file.size:,} bytes; at most {limits.META_FILE_BYTES:,} are "
+                "fetched of a file of meta/. If it is that large, download the dataset and pass its folder."
+            )
+    size = sum(file.size for file in described)
+    if len(described) > limits.META_FILES or size > limits.META_BYTES:
         raise SourceError(
-            f"There is no meta/info.json in {url}. At a URL, LeRobot datasets are read; copy other recordings "
-            "to this machine."
-        ) from None
-    except Exception as error:  # file systems share no base of their errors
-        if hub is not None:
-            raise refusal(hub, error) from error
-        raise SourceError(f"Cannot list {url}: {reason(error)}.") from error
-    if len(listed) > MAX_FILES:
-        raise SourceError(f"{url} has {len(listed)} files; at most {MAX_FILES} are listed.")
-    files: dict[str, tuple[int, str]] = {}
-    for path, entry in listed.items():
-        name = path.removeprefix(root).lstrip("/")
-        size = entry.get("size")
-        # A store may hold any name; only one that stays inside of the folder has a place on this machine.
-        inside = (
-            name and not PurePosixPath(name).is_absolute() and ".." not in name.replace("\\", "/").split("/")
+            f"meta/ of {url} is listed with {len(described):,} files and {size:,} bytes; at most "
+            f"{limits.META_FILES:,} files and {limits.META_BYTES:,} bytes are fetched. If it is that large, download "
+            "the dataset and pass its folder."
         )
-        if inside and isinstance(size, int) and size >= 0:
-            files[name] = (size, _tag(entry))
-    if "meta/info.json" not in files:
-        raise SourceError(
-            f"{url} can be read, but its server lists files without their sizes, which are needed to read by range."
-        )
-    return files
-
-
-def _tag(entry: Mapping[str, Any]) -> str:
-    return next((str(entry[key]) for key in _TAGS if entry.get(key)), "")
 
 
 def _forget_removed(folder: Path, present: set[str]) -> None:

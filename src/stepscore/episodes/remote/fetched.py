@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from stepscore._reading import read_json
 from stepscore.episodes.remote.cache_limit import KeptFile, cache_limit
-from stepscore.episodes.remote.dataset import LISTING
+from stepscore.episodes.remote.listing import LISTING
 from stepscore.errors import SourceError
 
 

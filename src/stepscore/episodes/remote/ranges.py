@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,10 +21,13 @@ from stepscore._files import user_cache_folder, write_json
 from stepscore._locks import locked
 from stepscore.episodes.remote.cache_limit import cache_limit
 from stepscore.episodes.remote.cache_only import is_cache_only
-from stepscore.episodes.remote.filesystem import open_filesystem, reason
-from stepscore.episodes.remote.hub import hub_folder
 from stepscore.episodes.remote.hub_cache import hub_copy
-from stepscore.episodes.remote.hub_ranges import read_hub_ranges
+from stepscore.episodes.remote.stores import limits
+from stepscore.episodes.remote.stores.filesystem import open_filesystem
+from stepscore.episodes.remote.stores.hub import hub_folder
+from stepscore.episodes.remote.stores.hub_ranges import read_hub_ranges
+from stepscore.episodes.remote.stores.reasons import reason
+from stepscore.episodes.remote.stores.waiting import wait_for_store
 from stepscore.errors import SourceError, StepScoreError, VideoError
 
 Range = tuple[int, int]
@@ -155,10 +159,22 @@ class RemoteFile:
                 return fetched
             if self.offline or is_cache_only():
                 raise VideoError(f"{self.url} has not been fetched as far as it is needed.")
+            self._check_room(sum(end - start for start, end in missing))
             for parts in _requests(missing):
                 self._write(parts, self._download(parts))
             fetched += sum(end - start for start, end in missing)
         return fetched
+
+    def _check_room(self, size: int) -> None:
+        """Refuse to fetch more than the disk has room for: a store lists files of any size."""
+        folder = user_cache_folder()
+        free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+        room = max(0, free - limits.KEPT_FREE_BYTES)
+        if size > max(room, REQUEST_BYTES):
+            raise VideoError(
+                f"{self.url} is listed with {self.size:,} bytes, of which {size:,} are needed here; the disk of the "
+                f"cache folder has room for {room:,}. Set STEPSCORE_CACHE to a folder on a larger disk."
+            )
 
     def _download(self, parts: Sequence[Range]) -> list[bytes]:
         starts, ends = ([part[side] for part in parts] for side in (0, 1))
@@ -168,7 +184,12 @@ class RemoteFile:
                 contents = read_hub_ranges(hub, self.name, self.size, parts)
             else:
                 filesystem, path = open_filesystem(self.url)
-                contents = filesystem.cat_ranges([path] * len(parts), starts, ends, on_error="raise")
+                size = sum(ends) - sum(starts)
+                contents = wait_for_store(
+                    *(filesystem, "cat_ranges", [path] * len(parts), starts, ends),
+                    seconds=limits.time_for(size),
+                    on_error="raise",
+                )
         except StepScoreError:
             raise
         except Exception as error:  # file systems share no base of their errors

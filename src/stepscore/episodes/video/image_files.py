@@ -20,7 +20,7 @@ from stepscore.episodes.limits import (
     check_frame_count,
     check_read,
 )
-from stepscore.episodes.sampling import check_indices
+from stepscore.episodes.sampling import check_indices, identifying_frames
 from stepscore.episodes.view import ViewInfo
 from stepscore.errors import OptionError, VideoError
 from stepscore.types import FloatArray, Frames
@@ -63,10 +63,10 @@ class ImageFiles:
         return contents
 
     def digest(self) -> bytes:
-        """Return the sha256 of the number of files and the first and last of them."""
+        """Return the sha256 of the number of files and of some of them, the first and last included."""
         digest = hashlib.sha256(str(len(self)).encode())
-        for content in self.load([0, -1] if self.paths else []):
-            digest.update(hashlib.sha256(content).digest())
+        for index in identifying_frames(len(self)):
+            digest.update(hashlib.sha256(self.load([index])[0]).digest())
         return digest.digest()
 
     def location(self) -> str:

@@ -65,9 +65,12 @@ def open_video(path: Path, *, parse: bool = True) -> av.container.InputContainer
         # With the protocol in front, no name is taken for an address (http:, concat:, data:).
         return av.open(f"file:{os.path.abspath(path)}", options=options)
     except (av.FFmpegError, OSError, ValueError) as error:
-        raise VideoError(
-            f"{path} is not a video that can be read ({reason(error)}). Readable: {FORMATS}."
-        ) from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> VideoError:
+    """Return the error of a file that the system or libav does not open."""
+    return VideoError(f"{path} is not a video that can be read ({reason(error)}). Readable: {FORMATS}.")
 
 
 def video_stream(container: av.container.InputContainer, path: Path) -> av.video.stream.VideoStream:

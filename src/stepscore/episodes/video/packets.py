@@ -45,6 +45,7 @@ from stepscore.episodes.video.opening import (
     open_video,
     packets,
     reason,
+    unreadable,
     video_stream,
 )
 from stepscore.episodes.video.rotation import Rotation, may_be_rotated, read_rotation
@@ -115,7 +116,10 @@ def index_video(path: Path, *, parse: bool = True) -> PacketIndex:
         parse: As in :func:`open_video`.
     """
     check_video_file(path)
-    header = read_mp4_header(path)
+    try:
+        header = read_mp4_header(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
     with open_video(path, parse=parse) as container:
         stream = video_stream(container, path)
         check_pixels(stream.codec_context.width, stream.codec_context.height, str(path))

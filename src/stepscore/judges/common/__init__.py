@@ -8,17 +8,20 @@ from stepscore.judges.common.calibration import (
     read_calibration,
     write_calibration,
 )
-from stepscore.judges.common.framing import image_parts
+from stepscore.judges.common.framing import STATED_TIME, image_parts
 from stepscore.judges.common.parsing import json_values, strip_thinking
+from stepscore.judges.common.prefixes import causal_prefixes, spread_prefixes
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, prompt_names, video_prompt
 from stepscore.judges.common.success_map import PROBABILITY_CHANNEL, FittedSuccess, final_score
 
 __all__ = [
     "PROBABILITY_CHANNEL",
+    "STATED_TIME",
     "FittedMap",
     "FittedSuccess",
     "PromptTemplate",
     "calibration_mismatch",
+    "causal_prefixes",
     "check_calibration",
     "final_score",
     "image_parts",
@@ -27,6 +30,7 @@ __all__ = [
     "model_identity",
     "prompt_names",
     "read_calibration",
+    "spread_prefixes",
     "strip_thinking",
     "video_prompt",
     "write_calibration",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from stepscore.errors import CapabilityError, ModelError
@@ -34,6 +34,7 @@ def require(
     scores: bool = False,
     stages: bool = False,
     heads: bool = False,
+    structured: bool = False,
 ) -> None:
     """Raise CapabilityError where the model cannot answer as the judge needs.
 
@@ -44,6 +45,7 @@ def require(
         scores: It must return log-probabilities of chosen tokens.
         stages: It must predict stages.
         heads: It must have the heads of a reward model.
+        structured: It must hold a generated answer to a schema.
     """
     can = model.capabilities
     if stages and not can.stages:
@@ -54,6 +56,11 @@ def require(
         raise CapabilityError(
             f"{judge} reads the heads of a Robometer checkpoint, which {model.name} has not: "
             "--model hf/robometer/Robometer-4B, or hf/FOLDER"
+        )
+    if structured and not can.structured:
+        raise CapabilityError(
+            f"{judge}: structured=true needs a model that can be held to a schema, which {model.name} cannot. "
+            "Leave the option out, or choose embedded, hf/, vllm/, sglang/ or openai-api/."
         )
     if not can.images:
         raise CapabilityError(f"{judge} shows images; {model.name} reads none. Choose a vision model.")
@@ -77,6 +84,12 @@ async def ask_texts(ask: Ask, requests: Sequence[Generate]) -> list[str]:
 async def ask_answers(ask: Ask, requests: Sequence[Generate]) -> list[Answer]:
     """Return the answers, in the order of the requests."""
     return await _ask_all(ask, requests, Answer)
+
+
+def least_mass(answers: Iterable[Answer]) -> dict[str, float]:
+    """Return the fact ``schema_mass`` of several answers: the smallest; nothing where no model stated it."""
+    known = [answer.schema_mass for answer in answers if answer.schema_mass is not None]
+    return {"schema_mass": min(known)} if known else {}
 
 
 async def ask_scores(ask: Ask, requests: Sequence[Score]) -> list[Scores]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -120,7 +121,10 @@ class Calibratable(Protocol):
     """A judge that a map is checked against: its name, version and options."""
 
     name: str
-    version: int
+
+    @property
+    def version(self) -> int:
+        """Rises when the same input may score differently."""
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, as JSON values."""
@@ -182,7 +186,9 @@ def read_calibration(path: str | Path) -> FittedMap:
     file = Path(path)
     if not os.path.exists(file):
         name = shown(file)
-        raise OptionError(f"No calibration map at {name}. Make one: stepscore calibrate RUN -o {name}")
+        raise OptionError(
+            f"No calibration map at {name}. Make one: stepscore calibrate RUN -o {shlex.quote(name)}"
+        )
     text = read_text(file, OptionError, max_bytes=MAX_FILE_BYTES)
     value = parse_json(text, f"{shown(file)} is not a calibration map: it", OptionError)
     try:

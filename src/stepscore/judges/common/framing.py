@@ -13,6 +13,7 @@ With one camera all three are the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
@@ -23,6 +24,8 @@ from stepscore.errors import EpisodeError, UnknownNameError
 from stepscore.models import FrameRef, Part, TiledFrames
 
 ViewLayout = Literal["separate", "interleaved", "tiled"]
+STATED_TIME = re.compile(r", (\d+\.\d\d) s(?=[:,])")
+"""The timestamp of a frame in the text before an image, as ``_label`` writes it."""
 
 
 def sample_after_first(

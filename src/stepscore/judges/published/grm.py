@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from stepscore.episodes import Episode
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.common.option_checks import check_options, one_of, seed, text
 from stepscore.judges.hop import GOAL, Hop, HopMode, HopScene, goal_views
-from stepscore.judges.published.prompting import PUBLISHED
+from stepscore.judges.published.prompting import OWN, PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
-from stepscore.models import FrameRef, Generate, GoalImage, Part
+from stepscore.models import Answer, FrameRef, Generate, GoalImage, Part
 from stepscore.models.profiles import Slot
+from stepscore.registry import names
 
 ReferenceEnd = Literal["goal", "last"]
 
@@ -47,10 +48,11 @@ class Grm(PublishedJudge, Hop):
 
     size: int | None = None
     max_tokens: int = 1024
-    profile: str | None = None
-    prompt: str = PUBLISHED
+    profile: str | None = field(default=None, metadata=names("text"))
+    prompt: str = field(default=PUBLISHED, metadata=names("path", PUBLISHED, OWN))
     end: ReferenceEnd = "goal"
     sampling_seed: int = 0
+    structured: bool | None = field(default=False, init=False)
     name = "grm"
     version = 1
 
@@ -102,9 +104,9 @@ class Grm(PublishedJudge, Hop):
         values = {"instruction": scene.episode.instruction}
         return self.request("pair", images, values, max_tokens=self.max_tokens, seed=self.sampling_seed)
 
-    def read_hop(self, text: str) -> float:
+    def read_hop(self, answer: Answer) -> float:
         """Return the hop that an answer states in the published form, NaN where none is."""
-        return self.read_number("pair", text)
+        return self.read_number("pair", answer.text)
 
     def _image(self, scene: HopScene, slot: Slot, before: int, after: int) -> Part:
         view = self.view_names(scene.episode)[slot.view - 1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -28,9 +28,10 @@ from stepscore.judges.common.option_checks import (
     whole,
     within,
 )
-from stepscore.judges.published.prompting import PUBLISHED
+from stepscore.judges.published.prompting import OWN, PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import DecodedMedia, Generate, Model, Part, Prompt, Turn
+from stepscore.registry import names
 from stepscore.types import Judgement
 
 _DECLINED = re.compile(r"<score>\s*n/?a\s*</score>", re.IGNORECASE)
@@ -59,15 +60,15 @@ class ProgressLm(PublishedJudge):
         max_tokens: Length at which an answer is cut.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     points: int = 16
     fps: float | None = None
     max_points: int = 128
-    demo: str | None = None
+    demo: str | None = field(default=None, metadata=names("path"))
     demo_frames: int = 5
     success_at: float = 0.95
-    profile: str | None = None
-    prompt: str = PUBLISHED
+    profile: str | None = field(default=None, metadata=names("text"))
+    prompt: str = field(default=PUBLISHED, metadata=names("path", PUBLISHED, OWN))
     sampling_seed: int = 0
     max_tokens: int = 4096
     name = "progresslm"

@@ -74,7 +74,7 @@ class PublishedJudge(SingleModelJudge):
 
     def published_options(self) -> dict[str, object]:
         """Return all that can change a number: options, the profile's rules, and the digests of the texts."""
-        values = {field.name: getattr(self, field.name) for field in fields(cast("Any", self))}
+        values = {field.name: getattr(self, field.name) for field in fields(cast("Any", self)) if field.init}
         del values["model"]
         rules = self.rules
         used = {name: rules.questions[name] for name in self.questions}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from stepscore.judges.common.option_checks import (
     whole,
 )
 from stepscore.judges.common.pairs import PairPreference
-from stepscore.judges.published.prompting import PUBLISHED, fill_text, question_texts, text_digests
+from stepscore.judges.published.prompting import OWN, PUBLISHED, fill_text, question_texts, text_digests
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import (
     DecodedMedia,
@@ -40,6 +40,7 @@ from stepscore.models import (
     VideoFrames,
 )
 from stepscore.models.profiles import fetch_texts
+from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 PAIR_OPTIONS = ("both_orders", "pair_progress", "pair_prompt")
@@ -73,7 +74,7 @@ class Robometer(PublishedJudge):
         prompt: ``"published"``, ``"own"``, or a path to a text or to the published file.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     frames: int = 8
     fps: float | None = None
     points: int | None = None
@@ -81,9 +82,9 @@ class Robometer(PublishedJudge):
     size: int | None = None
     both_orders: bool = False
     pair_progress: bool | None = None
-    pair_prompt: str = PUBLISHED
-    profile: str | None = "robometer"
-    prompt: str = PUBLISHED
+    pair_prompt: str = field(default=PUBLISHED, metadata=names("path", PUBLISHED, OWN))
+    profile: str | None = field(default="robometer", metadata=names("text"))
+    prompt: str = field(default=PUBLISHED, metadata=names("path", PUBLISHED, OWN))
     name = "robometer"
     version = 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_texts, require
 from stepscore.judges.common.curves import progress_curve, success_at_end
 from stepscore.judges.common.option_checks import check_options, text, whole, within
-from stepscore.judges.published.prompting import PUBLISHED
+from stepscore.judges.published.prompting import OWN, PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import Generate, Model, VideoFrames
 from stepscore.models.profiles import VideoRule
+from stepscore.registry import names
 from stepscore.types import Judgement
 
 
@@ -38,11 +39,11 @@ class RoboReward(PublishedJudge):
         max_tokens: Length at which an answer is cut.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     points: int = 8
     success_at: float = 1.0
-    profile: str | None = None
-    prompt: str = PUBLISHED
+    profile: str | None = field(default=None, metadata=names("text"))
+    prompt: str = field(default=PUBLISHED, metadata=names("path", PUBLISHED, OWN))
     max_tokens: int = 128
     name = "roboreward"
     version = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -25,9 +25,10 @@ from stepscore.judges.common.option_checks import (
     whole,
     within,
 )
-from stepscore.judges.published.prompting import PUBLISHED
+from stepscore.judges.published.prompting import OWN, PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import FrameRef, Generate, Model, TiledFrames
+from stepscore.registry import names
 from stepscore.types import Judgement
 
 SingleCamera = Literal["external", "wrist"]
@@ -59,15 +60,15 @@ class SoleR1(PublishedJudge):
         max_tokens: Length at which an answer is cut.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     points: int = 16
     fps: float | None = None
     max_points: int = 128
     single: SingleCamera = "external"
     clip: bool = False
     success_at: float = 0.95
-    profile: str | None = None
-    prompt: str = PUBLISHED
+    profile: str | None = field(default=None, metadata=names("text"))
+    prompt: str = field(default=PUBLISHED, metadata=names("path", PUBLISHED, OWN))
     sampling_seed: int = 0
     max_tokens: int = 200
     name = "sole-r1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
 from stepscore.judges.common.ask_model import ask_answers, require
 from stepscore.judges.common.curves import progress_curve
+from stepscore.judges.common.digits import TOP, expected_number
 from stepscore.judges.common.framing import sample_after_first
 from stepscore.judges.common.option_checks import (
     boolean,
@@ -25,10 +26,10 @@ from stepscore.judges.common.option_checks import (
 )
 from stepscore.judges.common.pairs import repeated
 from stepscore.judges.hop import progress_by_hops
-from stepscore.judges.published.digits import TOP, expected_number
-from stepscore.judges.published.prompting import PUBLISHED
+from stepscore.judges.published.prompting import OWN, PUBLISHED
 from stepscore.judges.published.published_judge import PublishedJudge
 from stepscore.models import Answer, Generate, Model
+from stepscore.registry import names
 from stepscore.types import FloatArray, Judgement
 
 Digits = Literal["plain", "expected"]
@@ -59,15 +60,15 @@ class Vlac(PublishedJudge):
         max_tokens: Length at which an answer is cut.
     """
 
-    model: Model
+    model: Model = field(metadata=names("model"))
     points: int = 16
     fps: float | None = None
     max_points: int = 128
     digits: Digits = "plain"
     done: DoneAt = "last"
     clip: bool = False
-    profile: str | None = None
-    prompt: str = PUBLISHED
+    profile: str | None = field(default=None, metadata=names("text"))
+    prompt: str = field(default=PUBLISHED, metadata=names("path", PUBLISHED, OWN))
     max_tokens: int = 64
     name = "vlac"
     version = 1

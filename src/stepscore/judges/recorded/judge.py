@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from stepscore.judges.base import Ask
 from stepscore.judges.common.option_checks import check_options, optional, positive, whole
 from stepscore.judges.recorded.formats import RecordedCurve, parse_pred_vllm, parse_rows
 from stepscore.judges.recorded.timestamps import check_within, place_rows
+from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, Judgement
 
 CURVE_SUFFIXES = (*SUFFIXES, ".json")
@@ -44,9 +45,9 @@ class Recorded:
         clip: Whether values outside 0..1 become 0 or 1 in ``progress`` instead of unknown.
     """
 
-    path: str | None = None
+    path: str | None = field(default=None, metadata=names("path"))
     interval: int | None = None
-    column: str | None = None
+    column: str | None = field(default=None, metadata=names("text"))
     scale: float = 1.0
     clip: bool = False
     name = "recorded"

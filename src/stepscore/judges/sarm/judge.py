@@ -24,6 +24,7 @@ from stepscore.judges.common.option_checks import at_least, check_options, frame
 from stepscore.judges.sarm.session import SarmSession, stage_curve
 from stepscore.models import PredictStages, StagePredictions, VideoFrames
 from stepscore.models.sarm import DIGITS, Decode, SarmModel
+from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
 Head = Literal["sparse", "dense"]
@@ -51,13 +52,13 @@ class Sarm(SingleModelJudge):
         calibration: A map from ``stepscore calibrate``, fitted with the same options and checkpoint.
     """
 
-    model: SarmModel
+    model: SarmModel = field(metadata=names("model"))
     head: Head | None = None
     decode: Decode = "argmax"
     fps: float | None = None
     max_frames: int = 3000
     smooth_s: float = 0.0
-    calibration: str | Path | None = None
+    calibration: str | Path | None = field(default=None, metadata=names("path"))
     fitted: FittedMap | None = field(init=False, repr=False, default=None)
     name = "sarm"
     version = 1

@@ -162,7 +162,7 @@ def _in_range(curve: FloatArray) -> FloatArray:
         at = tuple(int(i) for i in wrong[0])
         raise OptionError(
             f"Progress {curve[at]:g} at sample {at[-1]} is outside 0..1, where revision 'robust' is defined. "
-            "Clip the curve, mark the sample unknown (NaN), or use revision 'v1.0' on raw values."
+            "Clip the curve, mark the sample unknown (NaN), or measure raw values with --revision v1.0."
         )
     return curve
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from stepscore.metrics.stats.bootstrap import RESAMPLES
 from stepscore.metrics.stats.intervals import linear_bca_interval, robust_score_interval, robust_t_interval
 from stepscore.metrics.stats.linear_statistic import LinearStatistic
 from stepscore.metrics.stats.rate_intervals import NO_INTERVAL, percent_of, score_interval
@@ -31,10 +30,13 @@ class Comparison:
         caution: How far the test's level may be off on so few units, as measured; empty where it is not.
         probability_of_improvement: P(A > B) + P(A = B) / 2, of a pair, or of two episodes of one stratum.
         smallest_detectable_difference: The true difference that a sample like this one would detect with
-            probability 0.8, at ``alpha = 1 - level``; NaN where the spread is unknown.
+            probability 0.8, at ``alpha = 1 - level``; NaN where the spread is unknown, and where no outcome of
+            such a sample would be significant.
         n_a: Known episodes of A; pairs when paired.
         n_b: Known episodes of B; pairs when paired.
         paired: Whether episodes were compared as pairs.
+        scenes: The number of fixed scenes that it speaks of; 0 where it speaks of scenes like these.
+        least_p_value: The smallest p-value that any outcome of such a sample could have; NaN where it is not known.
     """
 
     difference: Estimate
@@ -46,6 +48,8 @@ class Comparison:
     n_b: int
     paired: bool
     caution: str = ""
+    scenes: int = 0
+    least_p_value: float = math.nan
 
     def swapped(self) -> Comparison:
         """Return the comparison of B with A."""
@@ -65,10 +69,12 @@ def build_comparison(
     interval: Interval,
     *,
     significance: Significance,
-    improvement: LinearStatistic,
+    improvement: LinearStatistic | tuple[float, Interval],
     detectable: float,
     withheld: str,
     level: float,
+    scenes: int = 0,
+    least_p_value: float = math.nan,
 ) -> Comparison:
     """Build a :class:`Comparison` from its parts.
 
@@ -77,26 +83,34 @@ def build_comparison(
         difference: Mean of A minus mean of B.
         interval: Interval of the difference.
         significance: Test of the difference.
-        improvement: The probability of improvement, a mean of values in 0..1 over the units.
+        improvement: The probability of improvement, a mean over the units; or its value and interval.
         detectable: The smallest detectable difference.
         withheld: Why the sample is too small for the interval of an improvement; empty when it is not.
         level: Nominal coverage.
+        scenes: The number of fixed scenes; 0 where scenes are a sample.
+        least_p_value: The smallest p-value that any outcome could have.
     """
     n, total = sum(sample.n for sample in samples), sum(sample.total for sample in samples)
     clusters, coverage = sum(sample.units for sample in samples), n / total if total else math.nan
-    least = min(sample.units for sample in samples)
-    ends = NO_INTERVAL if withheld else robust_score_interval(improvement, least, level)
-    note = withheld or f"robust t {percent_of(level)} (wilson score)"
+    if isinstance(improvement, tuple):
+        chance, (ends, note) = improvement
+    else:
+        chance, least = improvement.value, min(sample.units for sample in samples)
+        ends = NO_INTERVAL if withheld else robust_score_interval(improvement, least, level)
+        note = withheld or f"robust t {percent_of(level)} (wilson score)"
     return Comparison(
         difference=Estimate(difference, *interval[0], n, clusters, coverage, interval[1]),
         p_value=significance.p_value,
         test=significance.test,
-        probability_of_improvement=Estimate(improvement.value, *ends, n, clusters, coverage, note),
-        smallest_detectable_difference=detectable,
+        probability_of_improvement=Estimate(chance, *ends, n, clusters, coverage, note),
+        # No difference, however large, is detected where no outcome could reach the level.
+        smallest_detectable_difference=math.nan if least_p_value >= round(1 - level, 12) else detectable,
         n_a=samples[0].n,
         n_b=samples[-1].n,
         paired=len(samples) == 1,
         caution=significance.caution,
+        scenes=scenes,
+        least_p_value=least_p_value,
     )
 
 
@@ -154,7 +168,7 @@ def difference_interval(
         return NO_INTERVAL, "no variation"
     if clustered:
         return robust_t_interval(statistic, level), f"cluster-robust t {percent_of(level)}"
-    return linear_bca_interval(statistic, level, RESAMPLES, seed)
+    return linear_bca_interval(statistic, level, None, seed)
 
 
 def detectable_difference(error: float, df: float, level: float) -> float:

@@ -105,7 +105,7 @@ def mean_estimate(
     clusters: GroupLabels | None = None,
     strata: GroupLabels | None = None,
     level: float = 0.95,
-    resamples: int = bootstrap.RESAMPLES,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> Estimate:
     """Estimate the mean over episodes.
@@ -116,7 +116,7 @@ def mean_estimate(
         clusters: A label per episode; see :func:`rate_estimate`.
         strata: A label per episode, e.g. its task; differences between strata are then no part of the error.
         level: Nominal coverage.
-        resamples: Bootstrap replicates, for independent episodes.
+        resamples: Bootstrap replicates, for independent episodes; 9,999 by default, fewer of more than 100 units.
         seed: Seed of the bootstrap; the same values in any order and the same seed give the same interval.
 
     Returns:
@@ -276,9 +276,10 @@ def robust_score_interval(statistic: LinearStatistic, least: float, level: float
 
 
 def linear_bca_interval(
-    statistic: LinearStatistic, level: float, resamples: int, seed: int
+    statistic: LinearStatistic, level: float, resamples: int | None, seed: int
 ) -> tuple[tuple[float, float], str]:
     """Return the BCa interval of a mean or difference of means that varies, and its method."""
+    resamples = resamples or bootstrap.resamples_of_mean(len(statistic.contributions))
     if linear_is_large(statistic):
         return cornish_fisher_bca(
             statistic, level

@@ -67,7 +67,9 @@ class Stratum:
     weight: float
 
 
-def sign_flip_test(totals: FloatArray, *, episodes: int | None = None, seed: int = 0) -> Significance:
+def sign_flip_test(
+    totals: FloatArray, *, episodes: int | None = None, seed: int = 0, draws: int = N_DRAWS
+) -> Significance:
     """Test whether paired differences are symmetric about 0: each unit's sign is then as likely either way.
 
     The statistic is the absolute sum of differences; dividing it by its standard error would change no
@@ -79,6 +81,7 @@ def sign_flip_test(totals: FloatArray, *, episodes: int | None = None, seed: int
         totals: The difference of each unit.
         episodes: Pairs in all of them; by default one each.
         seed: Seed of the drawn signs.
+        draws: Sign patterns drawn where there are too many to enumerate.
     """
     if len(totals) == 0:
         return Significance(math.nan, "sign-flip (no pairs)")
@@ -95,10 +98,10 @@ def sign_flip_test(totals: FloatArray, *, episodes: int | None = None, seed: int
         return Significance(flipped_signs_p_value(moving, 1 / (N_DRAWS + 1)), "sign-flip (limit)")
     rng = np.random.default_rng(seed)
     reached = 0
-    for size in batches(N_DRAWS, len(moving)):
+    for size in batches(draws, len(moving)):
         signs = rng.integers(0, 2, size=(size, len(moving)), dtype=np.int8) * 2 - 1
         reached += int(np.sum(np.abs(signs @ moving) >= threshold))
-    return Significance((reached + 1) / (N_DRAWS + 1), f"sign-flip ({N_DRAWS} draws, seed {seed})")
+    return Significance((reached + 1) / (draws + 1), f"sign-flip ({draws} draws, seed {seed})")
 
 
 def mcnemar_test(wins: int, losses: int) -> Significance:
@@ -112,7 +115,9 @@ def mcnemar_test(wins: int, losses: int) -> Significance:
     return Significance(min(1.0, 2 * float(bdtr(min(wins, losses), n, 0.5))) if n else 1.0, "McNemar exact")
 
 
-def permutation_test(strata: list[Stratum], *, studentised: bool = True, seed: int = 0) -> Significance:
+def permutation_test(
+    strata: list[Stratum], *, studentised: bool = True, seed: int = 0, draws: int = N_DRAWS
+) -> Significance:
     """Test whether two arms share one distribution, or one mean, within every stratum.
 
     Units (episodes, or clusters as a whole) are reassigned to the arms within their stratum, keeping the
@@ -125,19 +130,19 @@ def permutation_test(strata: list[Stratum], *, studentised: bool = True, seed: i
         strata: The units of both arms.
         studentised: Whether to divide by the standard error; rates need not, as equal rates are equal distributions.
         seed: Seed of the drawn arrangements.
+        draws: Arrangements drawn where there are too many to enumerate.
     """
     name = "studentised permutation" if studentised else "permutation"
     if not strata or any(not 0 < stratum.first < len(stratum.totals) for stratum in strata):
         return Significance(math.nan, f"{name} (nothing to compare)")
     name += " within strata" if len(strata) > 1 else ""
     prepared = [_Prepared.of(stratum) for stratum in strata]
-    splits = math.prod(math.comb(len(stratum.totals), stratum.first) for stratum in strata)
     observed = float(
         _statistic(prepared, [np.arange(s.first)[None] for s in strata], studentised=studentised)[0]
     )
     threshold = observed * (1 - 1e-9) - 1e-9 * (1.0 if studentised else sum(s.scale for s in prepared))
-    if splits <= _MAX_EXACT_SPLITS:
-        found = _statistic(prepared, _every_arrangement(strata), studentised=studentised)
+    if are_enumerable(strata):
+        found = _statistic(prepared, every_arrangement(strata), studentised=studentised)
         return Significance(float(np.mean(found >= threshold)), f"{name} (exact)")
     parts, sizes = [stratum.totals for stratum in prepared], [stratum.sizes for stratum in prepared]
     if permutation_is_large(parts, sizes, [stratum.first for stratum in strata], studentised=studentised):
@@ -145,14 +150,14 @@ def permutation_test(strata: list[Stratum], *, studentised: bool = True, seed: i
     rng = np.random.default_rng(seed)
     reached = 0
     if not studentised and _counts_suffice(strata):
-        found = _drawn_differences(strata, rng)
+        found = _drawn_differences(strata, draws, rng)
         return Significance(
-            (int(np.sum(found >= threshold)) + 1) / (N_DRAWS + 1), f"{name} ({N_DRAWS} draws, seed {seed})"
+            (int(np.sum(found >= threshold)) + 1) / (draws + 1), f"{name} ({draws} draws, seed {seed})"
         )
-    for size in batches(N_DRAWS, sum(len(stratum.totals) for stratum in strata)):
-        chosen = [_drawn_arrangements(stratum, size, rng) for stratum in strata]
+    for size in batches(draws, sum(len(stratum.totals) for stratum in strata)):
+        chosen = [drawn_arrangements(stratum, size, rng) for stratum in strata]
         reached += int(np.sum(_statistic(prepared, chosen, studentised=studentised) >= threshold))
-    return Significance((reached + 1) / (N_DRAWS + 1), f"{name} ({N_DRAWS} draws, seed {seed})")
+    return Significance((reached + 1) / (draws + 1), f"{name} ({draws} draws, seed {seed})")
 
 
 @dataclass(frozen=True)
@@ -228,8 +233,17 @@ def _statistic(strata: list[_Prepared], chosen: list[IntArray], *, studentised: 
         return np.where(size <= negligible, 0.0, size / error)
 
 
-def _every_arrangement(strata: list[Stratum]) -> list[IntArray]:
-    """Return the units of the first arm in all joint arrangements, one array per stratum, rows aligned."""
+def are_enumerable(strata: list[Stratum]) -> bool:
+    """Return whether all joint arrangements are few enough to look at each."""
+    splits = math.prod(math.comb(len(stratum.totals), stratum.first) for stratum in strata)
+    return splits <= _MAX_EXACT_SPLITS
+
+
+def every_arrangement(strata: list[Stratum]) -> list[IntArray]:
+    """Return the units of the first arm in all joint arrangements, one array per stratum, rows aligned.
+
+    The first row is the arrangement that was observed.
+    """
     choices = [
         np.array(list(itertools.combinations(range(len(stratum.totals)), stratum.first)))
         for stratum in strata
@@ -238,7 +252,8 @@ def _every_arrangement(strata: list[Stratum]) -> list[IntArray]:
     return [choice[row] for choice, row in zip(choices, rows, strict=True)]
 
 
-def _drawn_arrangements(stratum: Stratum, size: int, rng: np.random.Generator) -> IntArray:
+def drawn_arrangements(stratum: Stratum, size: int, rng: np.random.Generator) -> IntArray:
+    """Draw the units of the first arm ``size`` times, a row each."""
     everyone = np.tile(np.arange(len(stratum.totals)), (size, 1))
     return rng.permuted(everyone, axis=1)[:, : stratum.first]
 
@@ -250,15 +265,15 @@ def _counts_suffice(strata: list[Stratum]) -> bool:
     return single and two and sum(len(stratum.totals) for stratum in strata) > _MANY_UNITS
 
 
-def _drawn_differences(strata: list[Stratum], rng: np.random.Generator) -> FloatArray:
+def _drawn_differences(strata: list[Stratum], draws: int, rng: np.random.Generator) -> FloatArray:
     """Return the absolute weighted difference of rates in drawn arrangements, by the successes in the first arm.
 
     These are hypergeometric, which is what dealing out every episode amounts to, without dealing them out.
     """
-    total = np.zeros(N_DRAWS)
+    total = np.zeros(draws)
     for stratum in strata:
         n, successes = len(stratum.totals), int(stratum.totals.sum())
-        first = rng.hypergeometric(successes, n - successes, stratum.first, size=N_DRAWS)
+        first = rng.hypergeometric(successes, n - successes, stratum.first, size=draws)
         total += stratum.weight * (first / stratum.first - (successes - first) / (n - stratum.first))
     return np.abs(total)
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -43,8 +44,8 @@ from stepscore.models.base import (
     Response,
     Scores,
     SyncMethods,
-    run_blocking,
 )
+from stepscore.models.blocking import run_blocking
 from stepscore.models.requests import (
     Generate,
     HeadRequest,
@@ -55,6 +56,8 @@ from stepscore.models.requests import (
     ScorePrefixes,
     ScoreSimilarity,
 )
+from stepscore.models.schemas import Schema, from_object, object_schema
+from stepscore.registry import names
 
 PROVIDERS = {
     "openai": "https://api.openai.com/v1",
@@ -65,8 +68,19 @@ EFFORTS = ("none", "minimal", "low", "medium", "high")
 MAX_TOP_LOGPROBS = 20
 """The most tokens for which OpenAI, and vLLM by default, return log-probabilities."""
 
+REFUSED_SCHEMA = re.compile(
+    r"schema|structured|response_format|guided|grammar|regex|pattern|extra_forbidden|unknown field",
+    re.IGNORECASE,
+)
+"""What a server's message mentions when it refuses a schema, and not the question."""
+
 MAX_LISTED = 1000
 """Most models of a server's list that an error compares a wrong name with."""
+
+
+def json_schema_format(schema: dict[str, object]) -> dict[str, object]:
+    """Return the ``response_format`` of a JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
 def _name(value: object) -> str | None:
@@ -93,15 +107,16 @@ class OpenAIModel(SyncMethods):
         timeout_s: Seconds for one response, its last byte included.
         top_logprobs: Number of most likely tokens to request when scoring, 1..20; 0 for a server that returns
             none, and the model then does not score.
-        json_mode: Whether ``response_format`` may be sent; ``False`` for servers that refuse it.
+        json_mode: Whether ``response_format``, or another form of a schema, may be sent; ``False`` for servers that
+            refuse it.
         limit_field: The server's name for the limit of output tokens; OpenAI's newer models take only
             ``"max_completion_tokens"``.
         reasoning_effort: How much a reasoning model thinks before it answers, where the server takes it; thoughts
             count as output tokens, so that a score of the first one needs ``"none"``. ``None`` sends nothing.
     """
 
-    model: str
-    base_url: str | None = None
+    model: str = field(metadata=names("text"))
+    base_url: str | None = field(default=None, metadata=names("server"))
     image_format: Literal["png", "jpeg"] = "png"
     image_quality: int = 95
     max_image_side: int | None = None
@@ -178,7 +193,8 @@ class OpenAIModel(SyncMethods):
     @property
     def capabilities(self) -> Capabilities:
         """Text, images, and log-probabilities of the most likely tokens (unless ``top_logprobs`` is 0)."""
-        return Capabilities(scores="top" if self.top_logprobs else "none", videos=True, served=True)
+        scores: Literal["top", "none"] = "top" if self.top_logprobs else "none"
+        return Capabilities(scores=scores, videos=True, served=True, structured=self.json_mode)
 
     def describe(self) -> Mapping[str, object]:
         """Return name, the revision the server reports, and the encoding of images; not the server's address."""
@@ -246,9 +262,45 @@ class OpenAIModel(SyncMethods):
             body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
         if request.seed is not None:
             body["seed"] = request.seed
+        if request.schema is not None and self.json_mode and not self._schema_refused:
+            return await self._generate_by_schema(request.prompt, request.schema, body)
         if request.json and self.json_mode:
             body["response_format"] = {"type": "json_object"}
         return read_answer(await self._chat(request.prompt, body), self.name)
+
+    async def _generate_by_schema(self, prompt: Prompt, schema: Schema, body: dict[str, Any]) -> Answer:
+        """Return an answer that the server holds to a schema; one that refuses it is asked without from now on.
+
+        Raises:
+            RefusedError: The server refused the schema; the next attempt is made without it.
+        """
+        try:
+            answer = read_answer(await self._chat(prompt, body | self._schema_fields(schema)), self.name)
+        except StatusError as error:
+            if error.status not in (400, 422) or not REFUSED_SCHEMA.search(str(error)):
+                raise
+            if not self._schema_refused:
+                self._schema_refused.append(str(error))
+                warnings.warn(
+                    f"{self.name}: the server refuses to hold answers to a schema, so it is asked without one "
+                    f"(-J structured=false does that from the beginning). {error}",
+                    stacklevel=2,
+                )
+            raise RefusedError(f"{error} Asking without a schema instead.", 0.0) from None
+        return replace(answer, text=self._read_by_schema(schema, answer.text))
+
+    def _schema_fields(self, schema: Schema) -> dict[str, Any]:
+        """Return the fields of a request that hold its answer to a schema; OpenAI's answers are JSON objects."""
+        return {"response_format": json_schema_format(object_schema(schema))}
+
+    def _read_by_schema(self, schema: Schema, text: str) -> str:
+        """Return an answer in the schema's own form."""
+        return from_object(schema, text)
+
+    @cached_property
+    def _schema_refused(self) -> list[str]:
+        """What the server said when it refused a schema; empty while it did not."""
+        return []
 
     async def _score(self, prompt: Prompt, candidates: tuple[str, ...]) -> Scores:
         body = {

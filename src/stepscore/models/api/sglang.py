@@ -18,13 +18,14 @@ import asyncio
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from stepscore.errors import ModelError, OptionError, RefusedError, TransientModelError
 from stepscore.models.api.chat import expand_videos, read_usage, scores_of
 from stepscore.models.api.frame_pairs import ENCODING, GEOMETRY, FramePair, frame_pairs
+from stepscore.models.api.openai import json_schema_format
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.raw_turn import BARE, WRAPPED, expected_ids, target_ids
 from stepscore.models.api.self_hosted import SelfHostedModel
@@ -32,6 +33,8 @@ from stepscore.models.base import Capabilities, PrefixScores, Scores
 from stepscore.models.calls.response_checks import logprob_of
 from stepscore.models.chatml import chatml_parts, split_at_video
 from stepscore.models.requests import DecodedMedia, Part, Prompt, ScorePrefixes, VideoPrefix
+from stepscore.models.schemas import Schema
+from stepscore.registry import names
 
 Question = Literal["auto", "raw", "frames"]
 VIDEO_UNIT = 28
@@ -55,7 +58,7 @@ class SglangModel(SelfHostedModel):
             ``"auto"``, by frames, with a warning that this is another question.
     """
 
-    image_token: str = "<|vision_start|><|image_pad|><|vision_end|>"
+    image_token: str = field(default="<|vision_start|><|image_pad|><|vision_end|>", metadata=names("text"))
     question: Question = "auto"
 
     backend: ClassVar[str] = "sglang"
@@ -69,7 +72,13 @@ class SglangModel(SelfHostedModel):
     @property
     def capabilities(self) -> Capabilities:
         """Exact scores of any token."""
-        return Capabilities(scores="exact", videos=True, served=True)
+        return Capabilities(
+            scores="exact",
+            videos=True,
+            served=True,
+            structured=self.json_mode,
+            answer_logprobs=self.top_logprobs,
+        )
 
     def describe(self) -> dict[str, object]:
         """Return those of :class:`OpenAIModel`, the text that stands for an image, and the question."""
@@ -202,6 +211,14 @@ class SglangModel(SelfHostedModel):
                 text += self.image_token
                 images.append(self.codec.data_url(part))
         return text, images
+
+    def _schema_fields(self, schema: Schema) -> dict[str, Any]:
+        if schema.is_json:
+            return {"response_format": json_schema_format(schema.json_schema())}
+        return {"regex": schema.written().regex()}
+
+    def _read_by_schema(self, schema: Schema, text: str) -> str:
+        return text
 
     def _continuing(self, prompt: Prompt) -> dict[str, Any]:
         return {"continue_final_message": True} if prompt.prefill else {}

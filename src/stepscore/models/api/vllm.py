@@ -33,9 +33,11 @@ from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.raw_turn import Way, expected_ids, probe, raw_message, target_ids, ways
 from stepscore.models.api.self_hosted import SelfHostedModel
 from stepscore.models.api.sent_pairs import SentPairs
-from stepscore.models.base import Capabilities, PrefixScores, Scores, run_blocking
+from stepscore.models.base import Capabilities, PrefixScores, Scores
+from stepscore.models.blocking import run_blocking
 from stepscore.models.chatml import split_at_video
 from stepscore.models.requests import DecodedMedia, Prompt, ScorePrefixes
+from stepscore.models.schemas import Schema
 
 FIELD = "logprob_token_ids"
 _ID = "token_id:"
@@ -77,7 +79,13 @@ class VllmModel(SelfHostedModel):
         A server without a schema is assumed to have it; a score that shows otherwise comes back censored, never
         wrong, and from then on the scores are those of the most likely tokens.
         """
-        return Capabilities(scores=self._scores(exact=self._requests_ids), videos=True, served=True)
+        return Capabilities(
+            scores=self._scores(exact=self._requests_ids),
+            videos=True,
+            served=True,
+            structured=self.json_mode,
+            answer_logprobs=self.top_logprobs,
+        )
 
     def _scores(self, *, exact: bool) -> Literal["exact", "top", "none"]:
         return "exact" if exact else "top" if self.top_logprobs else "none"
@@ -250,6 +258,18 @@ class VllmModel(SelfHostedModel):
             self._observed["no ids"] = True
             message = f"{self.name} does not name tokens by id; requesting the most likely tokens instead."
             raise TransientModelError(message, 0.0) from None
+
+    def _schema_fields(self, schema: Schema) -> dict[str, Any]:
+        if schema.is_json:
+            form: dict[str, Any] = {"json": schema.json_schema()}
+        elif schema.choices:
+            form = {"choice": list(schema.choices)}
+        else:
+            form = {"regex": schema.written().regex()}
+        return {"structured_outputs": form}
+
+    def _read_by_schema(self, schema: Schema, text: str) -> str:
+        return text
 
     def _continuing(self, prompt: Prompt) -> dict[str, Any]:
         if not prompt.prefill:

@@ -149,8 +149,9 @@ class CallCache:
     def stats(self) -> list[ModelCalls]:
         """Return what is cached, by model."""
         rows, _ = self._run(
-            "SELECT CAST(model AS TEXT), COUNT(*), SUM(LENGTH(value)), CAST(MIN(created) AS TEXT), "
-            "CAST(MAX(created) AS TEXT) FROM calls GROUP BY 1"
+            "SELECT COALESCE(CAST(model AS TEXT), ''), COUNT(*), COALESCE(SUM(LENGTH(value)), 0), "
+            "COALESCE(CAST(MIN(created) AS TEXT), ''), COALESCE(CAST(MAX(created) AS TEXT), '') "
+            "FROM calls GROUP BY 1"
         )
         return [ModelCalls(*row) for row in rows]
 

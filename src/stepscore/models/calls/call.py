@@ -109,7 +109,16 @@ def pack(response: Response | None) -> dict[str, Any]:
     if isinstance(response, Answer):
         fields = dataclasses.asdict(response)
         choices = [[choice.token, choice.top] for choice in response.choices]
-        return {"kind": "answer", **fields, "choices": choices} if choices else _plain_answer(fields)
+        later = {"choices": choices or None, "schema_mass": response.schema_mass}
+        # What an answer does not have is left out, as in all answers that were stored at first.
+        return {
+            "kind": "answer",
+            **{
+                name: item
+                for name, item in {**fields, **later}.items()
+                if name not in later or item is not None
+            },
+        }
     if isinstance(response, Scores):
         values = [_packed(value) for value in response.logprobs]
         return {"kind": "scores", **_without_zero(dataclasses.asdict(response)), "logprobs": values}
@@ -171,11 +180,6 @@ def _unpacked_response(value: Mapping[str, Any]) -> Response:
         frames, references = (_unpacked_rows(fields[name]) for name in ("frames", "references"))
         return Similarities(frames, references, fields["tokens_in"])
     raise ModelError(f"The call cache holds an answer of an unknown kind {str(value['kind'])[:40]!r}.")
-
-
-def _plain_answer(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer without the log-probabilities that it does not have."""
-    return {"kind": "answer", **{name: item for name, item in fields.items() if name != "choices"}}
 
 
 def _without_zero(fields: dict[str, Any]) -> dict[str, Any]:

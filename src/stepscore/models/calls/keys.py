@@ -29,6 +29,19 @@ from stepscore.models.requests import (
     VideoFrames,
     VideoPrefix,
 )
+from stepscore.models.schemas import (
+    Constant,
+    Either,
+    FreeText,
+    JsonItems,
+    JsonList,
+    JsonObject,
+    Number,
+    Seconds,
+    Steps,
+    Word,
+    Written,
+)
 
 KEY_VERSION = 2
 
@@ -60,13 +73,24 @@ TAGS: Mapping[type, Tag] = {
     Prompt: _same("prompt", "turns", "prefill", "template"),
     Generate: _same(
         "generate", "prompt", "max_tokens", "temperature", "top_p", "seed", "json", "repeat"
-    )._replace(later={"top_k": None, "top_logprobs": 0}),
+    )._replace(later={"top_k": None, "top_logprobs": 0, "schema": None}),
     Score: _same("score", "prompt", "candidates", "repeat"),
     ScorePrefixes: _same("score-prefixes", "video", "lengths", "prompts", "candidates", "repeat"),
     PredictStages: _same("predict-stages", "videos", "instruction", "task", "frames", "decode", "state"),
     PredictProgress: _same("predict-progress", "prompt"),
     PreferVideo: _same("prefer-video", "prompt"),
     ScoreSimilarity: _same("score-similarity", "video", "images", "texts"),
+    Word: _same("word", "words"),
+    Number: _same("number", "low", "high", "decimals", "plus", "unit"),
+    Seconds: _same("seconds"),
+    Constant: _same("constant", "value"),
+    FreeText: _same("free-text", "but"),
+    Steps: _same("steps", "steps"),
+    Written: _same("written", "parts"),
+    Either: _same("either", "forms"),
+    JsonObject: _same("json-object", "fields"),
+    JsonList: _same("json-list", "items"),
+    JsonItems: _same("json-items", "item", "most"),
 }
 
 
@@ -96,7 +120,9 @@ def plain(value: object) -> Any:
     if (known := TAGS.get(type(value))) is not None:
         fields = {stored: plain(getattr(value, name)) for name, stored in known.fields.items()}
         later = {
-            name: getattr(value, name) for name, usual in known.later.items() if getattr(value, name) != usual
+            name: plain(getattr(value, name))
+            for name, usual in known.later.items()
+            if getattr(value, name) != usual
         }
         return {"is": known.tag, **fields, **later}
     return value

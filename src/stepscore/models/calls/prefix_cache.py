@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from stepscore.models.base import Model, run_blocking
+from stepscore.models.base import Model
+from stepscore.models.blocking import run_blocking
 
 LOOKED_UP, FOUND = 0, 1
 COUNTERS = {

@@ -7,6 +7,7 @@ process is billed by nobody. Any other has no price, and its cost is unknown.
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from stepscore.models.requests import (
     ScoreSimilarity,
     VideoFrames,
 )
+from stepscore.models.schemas import object_schema
 
 if TYPE_CHECKING:
     from stepscore.models.calls.call import Call
@@ -85,10 +87,30 @@ def check_amount(value: float | None, name: str) -> None:
         raise OptionError(f"{name} is {value}; it must be a number, 0 or more.")
 
 
+def check_prices(tokens_in: float | None, tokens_out: float | None) -> None:
+    """Raise OptionError for a price that is no amount, and for one of the two without the other.
+
+    A missing price is not a price of 0: a limit in money would then hold for half of the tokens only.
+    """
+    check_amount(tokens_in, "price_in (--price-in)")
+    check_amount(tokens_out, "price_out (--price-out)")
+    if (tokens_in is None) != (tokens_out is None):
+        given, missing = ("in", "out") if tokens_out is None else ("out", "in")
+        raise OptionError(
+            f"price_{given} (--price-{given}) is given without price_{missing}. Give both. If these tokens are free: "
+            f"--price-{missing} 0"
+        )
+
+
 def price_of(model: str, tokens_in: float | None = None, tokens_out: float | None = None) -> Price | None:
-    """Return the price of a model: the user's, else the provider's list price, else ``None``."""
-    if tokens_in is not None or tokens_out is not None:
-        return Price(tokens_in or 0.0, tokens_out or 0.0, "given by the user")
+    """Return the price of a model: the user's, else the provider's list price, else ``None``.
+
+    Raises:
+        OptionError: One price of the two is given.
+    """
+    check_prices(tokens_in, tokens_out)
+    if tokens_in is not None and tokens_out is not None:
+        return Price(tokens_in, tokens_out, "given by the user")
     backend, _, name = model.partition("/")
     if backend in IN_PROCESS_BACKENDS:
         return Price(0.0, 0.0, "no charge: computed in this process")
@@ -144,7 +166,10 @@ def max_request_tokens(request: Request) -> tuple[int, int]:
         _frames(part) for turn in request.prompt.turns for part in turn.parts if not isinstance(part, str)
     )
     tokens_out = request.max_tokens if isinstance(request, Generate) else int(isinstance(request, Score))
-    return _text_tokens(request.prompt) + images * MAX_TOKENS_PER_IMAGE, tokens_out
+    schema = request.schema if isinstance(request, Generate) else None
+    # A hosted API bills a schema as part of the prompt.
+    stated = 0 if schema is None else len(json.dumps(object_schema(schema)))
+    return _text_tokens(request.prompt) + stated + images * MAX_TOKENS_PER_IMAGE, tokens_out
 
 
 def _text_tokens(prompt: Prompt) -> int:

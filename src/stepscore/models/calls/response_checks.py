@@ -171,7 +171,14 @@ def _checked_answer(response: Answer, request: Generate) -> Answer | None:
         return None
     finish = response.finish if isinstance(response.finish, str) else "stop"
     counts = count_of(response.tokens_in), count_of(response.tokens_out)
-    return Answer(response.text, finish[:40], *counts, choices=_checked_choices(response, request))
+    mass = response.schema_mass
+    return Answer(
+        response.text,
+        finish[:40],
+        *counts,
+        choices=_checked_choices(response, request),
+        schema_mass=mass if request.schema is not None and mass is not None and 0 <= mass <= 1 else None,
+    )
 
 
 def _checked_choices(response: Answer, request: Generate) -> tuple[TokenChoice, ...]:

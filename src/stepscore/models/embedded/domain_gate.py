@@ -9,7 +9,8 @@ the scene, and the largest cosine between the image's hidden layer and those of 
 second catches images unlike any that the classifier was trained on.
 
 The instruction says which scenes are in question: those that have words in common with it. An image passes if it
-fits one of these. A text that names none leaves all of them.
+fits one of these. A text that names none leaves all of them. With a camera check it fits only scenes of the camera
+that took it (``camera_check.py``).
 ``python -m stepscore.training.embedded gate`` trains a gate.
 """
 
@@ -31,6 +32,13 @@ from stepscore.errors import ModelError, RunError
 from stepscore.models.checkpoints.digests import file_digest
 from stepscore.models.checkpoints.folder import checked_file, has_file
 from stepscore.models.checkpoints.safetensors_header import read_header
+from stepscore.models.embedded.camera_check import (
+    CameraCheck,
+    check_cameras,
+    class_log_odds,
+    gelu,
+    read_camera_check,
+)
 from stepscore.types import FloatArray
 
 GATE_FILE = "gate.safetensors"
@@ -64,6 +72,7 @@ class DomainGate:
         thresholds: Fit from which on an image is of the scene, (scenes,).
         words: Scenes that each word refers to.
         facts: How it was trained: counts, seeds, shares refused.
+        cameras: Recognizes the cameras of the scenes; ``None`` for a gate that does not look at the camera.
     """
 
     token_mean: Float32
@@ -80,6 +89,7 @@ class DomainGate:
     usual: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 1.0)
     words: Mapping[str, Sequence[int]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    cameras: CameraCheck | None = None
 
     def __len__(self) -> int:
         """Return the number of scenes it knows."""
@@ -100,24 +110,28 @@ class DomainGate:
 
     def hidden(self, components: Float32) -> Float32:
         """Return the network's hidden layer, shape (n, hidden)."""
-        x = components @ self.first + self.first_bias
-        return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), np.float32)
+        return gelu(components @ self.first + self.first_bias)
 
     def measures(self, features: Float32) -> tuple[FloatArray, FloatArray]:
         """Return the log-odds of each scene, and the largest cosine with its images; both (n, scenes)."""
         hidden = self.hidden(self.components(features))
-        logits = (hidden @ self.last + self.last_bias).astype(np.float64)
-        odds = np.stack([logits[:, s] - _logsumexp(np.delete(logits, s, 1)) for s in range(len(self))], 1)
+        odds = class_log_odds((hidden @ self.last + self.last_bias).astype(np.float64))
         length = np.linalg.norm(hidden, axis=1, keepdims=True)
         cosines = (hidden / np.maximum(length, 1e-9)) @ self.bank.T
         near = np.stack([cosines[:, self.scenes == s].max(axis=1) for s in range(len(self))], axis=1)
         return odds, near.astype(np.float64)
 
     def fits(self, features: Float32) -> FloatArray:
-        """Return how well each image fits each scene, about 0 for a training image and its own, shape (n, scenes)."""
+        """Return how well each image fits each scene, about 0 for a training image and its own, shape (n, scenes).
+
+        Minus infinity for the scenes of a camera that did not take it.
+        """
         odds, near = self.measures(features)
         odds_mean, odds_sd, near_mean, near_sd = self.usual
-        return ((odds - odds_mean) / odds_sd + (near - near_mean) / near_sd) / 2
+        fits = ((odds - odds_mean) / odds_sd + (near - near_mean) / near_sd) / 2
+        if self.cameras is None:
+            return fits
+        return np.where(self.cameras.scenes_seen(self.components(features)), fits, -np.inf)
 
     def named_scenes(self, text: str) -> Flags:
         """Return the scenes that a text may be about, shape (scenes,); all of them where its words name none.
@@ -147,13 +161,16 @@ def save_gate(gate: DomainGate, path: Path) -> None:
 
     arrays = {name: getattr(gate, name).astype(np.float16) for name in ARRAYS}
     arrays["scenes"] = gate.scenes.astype(np.int16)
-    metadata = {
+    metadata: dict[str, Any] = {
         "format": FORMAT,
         "usual": list(gate.usual),
         "thresholds": gate.thresholds.tolist(),
         "words": {word: list(scenes) for word, scenes in gate.words.items()},
         "facts": dict(gate.facts),
     }
+    if gate.cameras is not None:
+        arrays |= gate.cameras.tensors()
+        metadata["cameras"] = gate.cameras.metadata()
     content = {"gate": json.dumps(metadata, sort_keys=True)}
     with atomic_path(path) as temporary:
         try:
@@ -191,14 +208,16 @@ def load_gate(path: Path) -> DomainGate:
         raise ModelError(f"{where}: it lacks {', '.join(absent)}. Make it again: {make}")
     try:
         with safe_open(path, "numpy") as file:
-            arrays = {name: file.get_tensor(name).astype(np.float32) for name in ARRAYS}
+            tensors = {name: file.get_tensor(name).astype(np.float32) for name in header.tensors}
+            cameras = metadata.get("cameras")
             gate = DomainGate(
-                **arrays,
+                **{name: tensors[name] for name in ARRAYS},
                 scenes=file.get_tensor("scenes").astype(np.int64),
                 thresholds=np.array(metadata["thresholds"], dtype=np.float64),
                 usual=tuple(float(value) for value in metadata["usual"]),  # type: ignore[arg-type]
                 words=metadata["words"],
                 facts=metadata["facts"],
+                cameras=None if cameras is None else read_camera_check(tensors, cameras),
             )
         check_gate(gate)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -244,14 +263,10 @@ def check_gate(gate: DomainGate) -> None:
     for word, scenes in gate.words.items():
         if not isinstance(scenes, list) or not all(type(s) is int and 0 <= s < classes - 1 for s in scenes):
             raise ValueError(f"the word {shown(word)} refers to scenes it does not have")
+    if gate.cameras is not None:
+        check_cameras(gate.cameras, components, classes - 1)
 
 
 def gate_digest(folder: Path) -> str | None:
     """Return the sha256 of a checkpoint's gate; ``None`` where it has none."""
     return file_digest(checked_file(folder, GATE_FILE)) if has_file(folder, GATE_FILE) else None
-
-
-def _logsumexp(values: FloatArray) -> FloatArray:
-    """Return the logarithm of the sum of exponentials along the last axis."""
-    most = values.max(axis=-1)
-    return np.asarray(most + np.log(np.exp(values - most[..., None]).sum(axis=-1)))

@@ -20,7 +20,14 @@ import numpy as np
 from stepscore._reading import shown
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.base import Capabilities, Response, SyncMethods, is_unknown, unknown_response
+from stepscore.models.base import (
+    TOP_LOGPROBS,
+    Capabilities,
+    Response,
+    SyncMethods,
+    is_unknown,
+    unknown_response,
+)
 from stepscore.models.checkpoints.folder import brief, has_file, named_folder, whole_number
 from stepscore.models.embedded.domain_check import DomainCheck, prompt_texts
 from stepscore.models.embedded.domain_gate import gate_digest
@@ -29,6 +36,8 @@ from stepscore.models.embedded.runtime.network import FAMILY
 from stepscore.models.hf.files import read_json
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
+from stepscore.models.warm_up import score_blank
+from stepscore.registry import names
 from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
@@ -39,8 +48,12 @@ FOLDER = Path(__file__).parent / "checkpoint"
 CALIBRATION = FOLDER / "calibration.json"
 """The maps from its topreward margin to the progress potential and to the probability of success."""
 
-TOPREWARD_DEFAULTS: Mapping[str, object] = {"min_first": 2}
-"""Its own defaults of topreward: it was trained to judge from the first pair of frames on."""
+JUDGE_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "topreward": {"min_first": 2},
+    "stepeval": {"strategy": "per-subgoal", "answer": "statement"},
+}
+"""Its own defaults of judges: it was trained to judge from the first pair of frames on, and by statements; most of
+its answers in words cannot be read."""
 
 MAX_SIDE = 4096
 REFUSAL = (
@@ -70,7 +83,7 @@ class EmbeddedModel(SyncMethods):
             trained on it. Without the gate it answers on anything, and its answers on other scenes mean nothing.
     """
 
-    checkpoint: str = str(FOLDER)
+    checkpoint: str = field(default=str(FOLDER), metadata=names("path"))
     gate: bool = True
     _engine: EmbeddedEngine = field(init=False, repr=False, compare=False)
     _check: DomainCheck | None = field(init=False, repr=False, compare=False, default=None)
@@ -104,14 +117,22 @@ class EmbeddedModel(SyncMethods):
 
     def judge_defaults(self, judge: str) -> Mapping[str, object]:
         """Return the options that a judge has by default on this model, its calibration map included."""
-        if judge != "topreward":
-            return {}
-        return {**TOPREWARD_DEFAULTS, **({"calibration": str(CALIBRATION)} if CALIBRATION.is_file() else {})}
+        defaults = JUDGE_DEFAULTS.get(judge, {})
+        if judge != "topreward" or not CALIBRATION.is_file():
+            return defaults
+        return {**defaults, "calibration": str(CALIBRATION)}
 
     @property
     def capabilities(self) -> Capabilities:
         """Its capabilities."""
-        return Capabilities(scores="exact", videos=True, similarity="images", prefix_sharing="exact")
+        return Capabilities(
+            scores="exact",
+            videos=True,
+            similarity="images",
+            prefix_sharing="exact",
+            structured=True,
+            answer_logprobs=TOP_LOGPROBS,
+        )
 
     def describe(self) -> Mapping[str, object]:
         """Return all that can change a number, the gate included."""
@@ -150,6 +171,10 @@ class EmbeddedModel(SyncMethods):
         if self._check is None:
             return EmbeddedStream(self._engine, prompt)
         return _GatedStream(self._check, self._engine, prompt)
+
+    def warm_up(self, prompt: Prompt, candidates: Sequence[str]) -> None:
+        """Load the weights and compute once, before the first frame of a live video comes."""
+        score_blank(EmbeddedStream(self._engine, prompt), prompt, candidates)
 
 
 class _GatedStream(EmbeddedStream):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from transformers import LogitsProcessor, LogitsProcessorList
 
 from stepscore.errors import ModelError
 from stepscore.models.base import Answer, Scores, TokenChoice
@@ -20,6 +23,12 @@ from stepscore.models.qwen3vl.full_forward import next_logprobs
 from stepscore.models.qwen3vl.prefix_plan import target_ids
 from stepscore.models.qwen3vl.prompts import QwenInputs
 from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score
+from stepscore.models.schemas.token_mask import AnswerTokens, Vocabulary, token_bytes
+
+THINKS = (
+    "The checkpoint's chat template begins every answer with thoughts, which no schema describes, so its answers are "
+    "not held to one. (-J structured=false asks without it from the beginning.)"
+)
 
 
 class Chat(Protocol):
@@ -98,7 +107,7 @@ def _mark(part: object) -> str:
 @torch.inference_mode()
 def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answer:
     """Generate text. With a temperature, it is sampled with the request's seed (0 if none) and repeat number."""
-    inputs, _ = chat.inputs(request.prompt)
+    inputs, last = chat.inputs(request.prompt)
     moved = {name: value.to(model.device) for name, value in inputs.items()}
     stops = stop_tokens(model, tokenizer)
     sampled = request.temperature > 0
@@ -109,15 +118,22 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
         "top_k": request.top_k or 0,
     }
     devices = range(torch.cuda.device_count()) if model.device.type == "cuda" else []
+    answer = None
+    if request.schema is not None and last.rstrip().endswith("<think>"):
+        warnings.warn(THINKS, stacklevel=2)
+    elif request.schema is not None:
+        vocabulary = vocabulary_of(tokenizer, tuple(stops))
+        answer = AnswerTokens(vocabulary, request.schema, request.max_tokens, request.top_logprobs)
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(1_000_003 * (request.seed or 0) + request.repeat)
         out = model.generate(
             **moved,
             max_new_tokens=request.max_tokens,
+            **({} if answer is None else {"logits_processor": LogitsProcessorList([SchemaMask(answer)])}),
             eos_token_id=stops or None,
             pad_token_id=stops[0] if stops else 0,
             return_dict_in_generate=True,
-            output_logits=bool(request.top_logprobs),
+            output_logits=bool(request.top_logprobs) and answer is None,
             **(
                 sampling
                 if sampled
@@ -127,6 +143,11 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
     read = moved["input_ids"].shape[1]
     written = out.sequences[0, read:].tolist()
     finish = "stop" if written and written[-1] in stops else "length"
+    if answer is not None:
+        if written:
+            answer.take(written[-1])
+        finish = "stop" if answer.is_complete else finish
+        return Answer(answer.text, finish, read, len(written), answer.choices, answer.mass)
     text = tokenizer.decode(written, skip_special_tokens=True)
     answered = [token for token in written if token not in stops]
     logits = out.logits[: len(answered)] if request.top_logprobs else ()
@@ -135,6 +156,35 @@ def generate(model: Any, tokenizer: Any, chat: Chat, request: Generate) -> Answe
         for token, values in zip(answered, logits, strict=False)
     )
     return Answer(text, finish, tokens_in=read, tokens_out=len(written), choices=choices)
+
+
+class SchemaMask(LogitsProcessor):
+    """Leaves the allowed tokens of an answer; follows it by the tokens that were generated."""
+
+    def __init__(self, answer: AnswerTokens) -> None:
+        self._answer = answer
+        self._begun = False
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return the logits of the next token, minus infinity for those that are not allowed."""
+        if self._begun:
+            self._answer.take(int(input_ids[0, -1]))
+        self._begun = True
+        allowed = self._answer.allowed(scores[0].float().cpu().numpy())
+        return scores.masked_fill(~torch.from_numpy(allowed).to(scores.device), -torch.inf)
+
+
+@lru_cache(maxsize=4)
+def vocabulary_of(tokenizer: Any, stops: tuple[int, ...]) -> Vocabulary:
+    """Return the bytes of every token of a tokenizer, for answers that are held to a schema.
+
+    Raises:
+        ModelError: It has no tokens for single bytes.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError("The tokenizer is not one of the tokenizers library. Use -J structured=false.")
+    return Vocabulary(token_bytes(backend), stops)
 
 
 def _token_choice(tokenizer: Any, token: int, logits: Tensor, n: int) -> TokenChoice:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepscore.errors import ModelError
-from stepscore.models.base import Capabilities, Response, SyncMethods
+from stepscore.models.base import TOP_LOGPROBS, Capabilities, Response, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
 from stepscore.models.hf.families import ENCODER_FAMILIES, PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.options import HfOptions
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Prompt, Request
+from stepscore.models.warm_up import score_blank
 
 if TYPE_CHECKING:
     from stepscore.models.qwen3vl.network import Qwen3VLNetwork
@@ -61,6 +62,8 @@ class HfModel(HfOptions, SyncMethods):
             videos=True,
             similarity="images" if self._engine.family in PREFIX_SHARING_FAMILIES else "none",
             prefix_sharing="exact" if shares else "none",
+            structured=True,
+            answer_logprobs=TOP_LOGPROBS,
         )
 
     def describe(self) -> Mapping[str, object]:
@@ -112,3 +115,7 @@ class HfModel(HfOptions, SyncMethods):
                 video.
         """
         return HfStream(self._engine, prompt)
+
+    def warm_up(self, prompt: Prompt, candidates: Sequence[str]) -> None:
+        """Load the weights and compute once, before the first frame of a live video comes."""
+        score_blank(HfStream(self._engine, prompt), prompt, candidates)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from stepscore._reading import shown
-from stepscore.errors import ModelError, StepScoreError
+from stepscore.errors import ModelError, StepScoreError, exits_as_errors
 from stepscore.models.checkpoints.folder import check_files, whole_number
 from stepscore.models.checkpoints.network_size import (
     bounded_network,
@@ -113,7 +113,8 @@ def library_errors(doing: str, needed: int | None = None) -> Iterator[None]:
         needed: Bytes of the weights, for a message about memory.
     """
     try:
-        yield
+        with exits_as_errors():  # a checkpoint may bring code
+            yield
     except StepScoreError:
         raise
     except ImportError as error:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from stepscore.errors import OptionError
+from stepscore.registry import names
 
 DTYPES = ("float32", "bfloat16", "float16")
 ATTENTIONS = ("sdpa", "eager", "flash_attention_2")
@@ -44,17 +45,17 @@ class HfOptions:
         self_check: Refuse a model for which sharing is not exact, before its first shared score.
     """
 
-    checkpoint: str
-    dtype: str = "float32"
-    device: str = "auto"
-    attention: str = "sdpa"
-    trust_remote_code: bool = False
-    scoring: str = "shared"
+    checkpoint: str = field(metadata=names("path"))
+    dtype: str = field(default="float32", metadata=names("text"))
+    device: str = field(default="auto", metadata=names("text"))
+    attention: str = field(default="sdpa", metadata=names("text"))
+    trust_remote_code: bool = field(default=False, metadata=names("code"))
+    scoring: str = field(default="shared", metadata=names("text"))
     batch: int = 1
     memory_limit_mb: int = 1024
     max_pixels: int | None = None
     self_check: bool = True
-    tokenizer: str | None = None
+    tokenizer: str | None = field(default=None, metadata=names("path"))
     extra: ClassVar[str] = "local"
 
     def __post_init__(self) -> None:

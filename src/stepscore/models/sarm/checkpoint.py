@@ -7,6 +7,7 @@ encoder's description, and the means and deviations that inputs are scaled by. T
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def read_config(folder: Path) -> SarmConfig:
     if not has_file(folder, CONFIG_FILE) or not has_file(folder, WEIGHTS_FILE):
         raise ModelError(
             f"sarm/{shown(folder)}: the folder has no {CONFIG_FILE} and {WEIGHTS_FILE}, so it is not a SARM "
-            f"checkpoint. Make one: stepscore train sarm DATASET -o {shown(folder)}"
+            f"checkpoint. Make one: stepscore train sarm DATASET -o {shlex.quote(shown(folder))}"
         )
     content = read_object(folder, CONFIG_FILE)
     if content.pop("format", None) != FORMAT:

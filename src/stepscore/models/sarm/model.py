@@ -24,6 +24,7 @@ from stepscore.models.hf.options import check_device
 from stepscore.models.requests import DecodedMedia, PredictStages, Request
 from stepscore.models.sarm.checkpoint import checkpoint_digest, load_network, read_config
 from stepscore.models.sarm.config import Decode, SarmConfig
+from stepscore.registry import names
 from stepscore.types import FloatArray, Frames, IntArray
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class SarmModel(SyncMethods):
         device: ``"auto"``, ``"cpu"``, ``"cuda"``.
     """
 
-    checkpoint: str
-    encoder: str | None = None
-    device: str = "auto"
+    checkpoint: str = field(metadata=names("path"))
+    encoder: str | None = field(default=None, metadata=names("model"))
+    device: str = field(default="auto", metadata=names("text"))
     extra: ClassVar[str] = "local"
     _lock: threading.Lock = field(init=False, repr=False, compare=False, default_factory=threading.Lock)
     _texts: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)

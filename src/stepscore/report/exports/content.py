@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from stepscore.analysis import EpisodeMetrics, curves_by_episode, measure_episodes
 from stepscore.analysis.findings import WorstTime, worst_failures, worst_time
 from stepscore.episodes import View
+from stepscore.errors import EpisodeError
 from stepscore.report.episode_data import EpisodeData, episode_data
 from stepscore.report.run_sources import RunSources
 from stepscore.report.truth_curve import TRUTH_NAMES, truth_curve
@@ -58,7 +59,11 @@ def worst_first(runs: Sequence[Run]) -> str | None:
 
 
 def episode_contents(
-    runs: Sequence[Run], metrics: EpisodeMetrics, ids: Sequence[str], source: str | None
+    runs: Sequence[Run],
+    metrics: EpisodeMetrics,
+    ids: Sequence[str],
+    source: str | None,
+    on_failed: Callable[[str, str], None],
 ) -> Iterator[EpisodeContent]:
     """Yield the episodes one by one, so that one at a time is in memory.
 
@@ -67,11 +72,21 @@ def episode_contents(
         metrics: Their episodes.
         ids: Which episodes.
         source: Where the recordings are, instead of where the runs say.
+        on_failed: Called with the id of an episode that cannot be exported, and why; the others are yielded.
+
+    Raises:
+        EpisodeError: None can be exported.
     """
+    failed = list[str]()
     sources = RunSources(runs, source)
     channels = {run.path: _channels(run) for run in runs}
     for name in ids:
-        data = episode_data(runs, metrics, name)
+        try:
+            data = episode_data(runs, metrics, name)
+        except EpisodeError as error:
+            failed.append(str(error))
+            on_failed(name, str(error))
+            continue
         curve = truth_curve(data.row)
         yield EpisodeContent(
             data,
@@ -80,6 +95,8 @@ def episode_contents(
             sources.views(data.row),
             _worst(data),
         )
+    if ids and len(failed) == len(ids):
+        raise EpisodeError(f"None of {len(ids)} episodes can be exported. The first: {failed[0]}")
 
 
 def _channels(run: Run) -> dict[str, list[Series]]:

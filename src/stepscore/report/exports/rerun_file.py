@@ -26,6 +26,7 @@ import numpy as np
 from stepscore.errors import OptionError
 from stepscore.report.episode_data import EpisodeData, EpisodeJudgement
 from stepscore.report.exports.content import EpisodeContent, Series
+from stepscore.report.exports.pump import pumped
 from stepscore.report.exports.rerun_layout import blueprint, entity_path
 from stepscore.report.exports.rerun_text import description, verdict_states, verdict_values
 from stepscore.report.exports.rerun_video import log_video
@@ -63,16 +64,9 @@ def write_rerun(
     import rerun as rr
 
     shown, frames, points, notes = list[EpisodeContent](), 0, 0, Counter[str]()
-    with _strict(rr):
-        recording = rr.RecordingStream(APPLICATION, send_properties=False)
-        if not rr.is_enabled(recording):
-            raise OptionError("Rerun is switched off by the environment variable RERUN. Unset it.")
-        # Of the writing, not of the episode: a second clock would only confuse.
-        recording.set_log_time_enabled(False)
-        recording.set_log_tick_enabled(False)
-        path.touch()  # so that a place that cannot be written is an OSError, as everywhere
-        recording.save(path)
+    with _strict(rr), pumped(path) as (target, check), _recording(rr, target) as recording:
         for content in contents:
+            check()
             shown.append(content)
             points += _log_episode(recording, content)
             for name, view in content.views.items() if videos != "none" else ():
@@ -84,12 +78,24 @@ def write_rerun(
             ", ".join(dict.fromkeys(j.judge for c in shown for j in c.data.judgements))
         )
         recording.send_blueprint(blueprint(shown, first, TIMELINE, with_videos=videos != "none"))
-        try:  # Rerun writes in the background
-            recording.flush()
-            recording.disconnect()
-        except RuntimeError as error:
-            raise OSError(f"{error}; the disk may be full") from error
     return frames, points, [f"{count} times {note}" if count > 1 else note for note, count in notes.items()]
+
+
+@contextmanager
+def _recording(rr: Any, target: Path) -> Iterator[rr.RecordingStream]:
+    """Yield a recording that is written to a file, and end it, so that the file is closed."""
+    recording = rr.RecordingStream(APPLICATION, send_properties=False)
+    if not rr.is_enabled(recording):
+        raise OptionError("Rerun is switched off by the environment variable RERUN. Unset it.")
+    # Of the writing, not of the episode: a second clock would only confuse.
+    recording.set_log_time_enabled(False)
+    recording.set_log_tick_enabled(False)
+    recording.save(target)
+    try:
+        yield recording
+        recording.flush()
+    finally:
+        recording.disconnect()
 
 
 @contextmanager

@@ -31,6 +31,7 @@ class ExportResult:
         frames: Frames of all cameras in it.
         points: Points of all curves in it.
         notes: Sentences on what is not in it, or not as it was recorded.
+        failed: Id of each episode that is not in it, and why.
     """
 
     path: Path
@@ -38,6 +39,7 @@ class ExportResult:
     frames: int
     points: int
     notes: tuple[str, ...]
+    failed: Mapping[str, str]
 
 
 class Target(NamedTuple):
@@ -86,8 +88,11 @@ def export(
         source: Where the recordings are, instead of where the runs say; may be on the Hub.
         watch: Shows how far it is, as a function of items, a title and their number that returns the items.
 
+    An episode that cannot be exported is left out and listed in the result.
+
     Raises:
         MissingExtraError: What writes the file is not installed.
+        EpisodeError: No episode can be exported.
     """
     path, target = check_target(to, out), TARGETS[to]
     mode = next((mode for mode in VIDEO_MODES if mode == videos), None)
@@ -102,10 +107,12 @@ def export(
             raise UnknownNameError("episode", name, known)
     with doing(watch, "Looking for the worst failure"):
         first = worst_first(several) if episodes is None else ids[0]
-    contents = watch(episode_contents(several, metrics, ids, source), "Writing episodes", len(ids))
+    failed: dict[str, str] = {}
+    episodes_of = episode_contents(several, metrics, ids, source, failed.__setitem__)
+    contents = watch(episodes_of, "Writing episodes", len(ids))
     with atomic_path(path, make_folder=True) as temporary:
         frames, points, notes = target.write(contents, temporary, mode, first)
-    return ExportResult(path, len(ids), frames, points, tuple(notes))
+    return ExportResult(path, len(ids) - len(failed), frames, points, tuple(notes), failed)
 
 
 def check_target(to: str, out: str | Path) -> Path:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stepscore import __version__
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
@@ -46,6 +46,7 @@ def page_data(
     *,
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
+    scenes: SceneChoice = "auto",
     live: bool = False,
     source: str | None = None,
     traces: ServedTraces | None = None,
@@ -59,6 +60,7 @@ def page_data(
         host: Where the page loads videos from; ``None`` for a page without them.
         revision: The OPD revision of the tables.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        scenes: What intervals and tests speak of; see :func:`stepscore.analysis.measure_episodes`.
         live: Whether the page is served by ``stepscore view``.
         source: Where the videos are, instead of where the runs say; see :mod:`stepscore.report.run_sources`.
         traces: Hands out state and action of an episode on demand; ``None`` for a page that holds them.
@@ -69,7 +71,7 @@ def page_data(
     if not runs:
         raise OptionError("A report needs at least one run folder.")
     runs = distinct_runs(runs)
-    boards = open_boards(runs, revision, done_at, watch)
+    boards = open_boards(runs, revision, done_at, watch, scenes)
     with doing(watch, "Sorting episodes"):
         index = board_index(boards)
     labels = board_labels(boards)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from stepscore._defaults import DEFAULT_REVISION
+from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._files import write_text
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import RunError
@@ -65,8 +65,10 @@ def write_report(
     copy_videos: bool = False,
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
+    scenes: SceneChoice = "auto",
     template: str | None = None,
     source: str | None = None,
+    replace: bool = False,
     watch: Watch[Any] = unwatched,
 ) -> Path:
     """Write ``folder``/index.html for some runs and return its path.
@@ -82,14 +84,19 @@ def write_report(
             page links to the original files.
         revision: The OPD revision of the tables.
         done_at: Progress that ``robust`` counts as done; see :func:`stepscore.analysis.measure_episodes`.
+        scenes: What intervals and tests speak of: ``fixed``, the scenes that were tried; ``sample``, scenes like
+            them; ``auto``, the scenes that were tried where they are fewer than ten with repeated trials.
         template: See :func:`page_text`.
         source: Where the videos are, instead of where the runs say; may be on the Hub.
+        replace: Replace an index.html that StepScore did not write, too.
         watch: As in :func:`stepscore.report.page_data`.
     """
-    page = _checked(Path(folder) / "index.html")
+    page = _checked(Path(folder) / "index.html", replace=replace)
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
     parts = FileParts(parts_folder(page))
-    data = page_data(runs, host, revision=revision, done_at=done_at, source=source, parts=parts, watch=watch)
+    data = page_data(
+        runs, host, revision=revision, done_at=done_at, scenes=scenes, source=source, parts=parts, watch=watch
+    )
     with doing(watch, "Writing the page"):
         text = page_text(data | {"parts": parts_folder(page).name if data["paged"] else None}, template)
         if data["paged"]:
@@ -107,6 +114,7 @@ def write_audit_report(
     revision: str = DEFAULT_REVISION,
     done_at: float | None = None,
     source: str | None = None,
+    replace: bool = False,
 ) -> Path:
     """Write the page of an audit to a file and return its path.
 
@@ -118,21 +126,23 @@ def write_audit_report(
         revision: As in :func:`write_report`.
         done_at: As in :func:`write_report`.
         source: As in :func:`write_report`.
+        replace: As in :func:`write_report`.
     """
-    page = _checked(Path(page))
+    page = _checked(Path(page), replace=replace)
     host = _host(page.parent, videos=videos, copy_videos=copy_videos)
     data = audit_page_data(Path(audit), host, revision=revision, done_at=done_at, source=source)
     return _write(page, page_text(data))
 
 
-def write_board_report(board: str | Path, page: str | Path) -> Path:
+def write_board_report(board: str | Path, page: str | Path, *, replace: bool = False) -> Path:
     """Write the page of a board of judges to a file and return its path.
 
     Args:
         board: The board's folder, as ``stepscore bench`` writes it.
         page: The file; a page written there before is replaced, any other file is not.
+        replace: As in :func:`write_report`.
     """
-    page = _checked(Path(page))
+    page = _checked(Path(page), replace=replace)
     return _write(page, page_text(board_page_data(Path(board))))
 
 
@@ -150,7 +160,11 @@ def _write(page: Path, text: str) -> Path:
     return page
 
 
-def _checked(page: Path) -> Path:
-    if page.is_file() and _DATA_ELEMENT_ID not in page.read_text(encoding="utf-8", errors="replace"):
+def _checked(page: Path, *, replace: bool) -> Path:
+    if (
+        not replace
+        and page.is_file()
+        and _DATA_ELEMENT_ID not in page.read_text(encoding="utf-8", errors="replace")
+    ):
         raise RunError(f"{page} exists and was not written by StepScore. Choose another folder: -o DIR")
     return page

@@ -88,7 +88,7 @@ def judgement_tables(
 
 def run_bytes(board: Board) -> float:
     """Return about how many bytes a board's runs take on a page that holds everything."""
-    points = sum(len(times) for times, _ in board.metrics.curves)
+    points = sum(len(times) for times, _ in board.judged.curves)
     channels = max(len(run.curves().column_names) - 3 for run in board.runs)
     return data_bytes(points, channels, len(board.metrics), len(board.metrics.columns))
 
@@ -135,7 +135,7 @@ def _judgements(
             "verdicts": verdict_table([row["row"] for row in verdicts], verdicts),
             "paged": None,
         }
-    curves = board.metrics.curves[rows]
+    curves = board.judged.curves[rows]
     ids = [row["episode_id"] for row in ordered]
     run_rows = RunRows(
         f"run-{board.numbers[board.runs.index(run)]}",

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from stepscore.analysis import DURATION_COLUMN
 from stepscore.judges import BASELINES
-from stepscore.metrics import MetricColumn
+from stepscore.metrics import MetricColumn, registered_columns
 from stepscore.report.page.boards import Board, Pack
 from stepscore.runs import Run, finite_or_none
 
@@ -25,6 +26,7 @@ METRIC_LABELS = {
     "MC100": "MC@100",
     "stage_MAE": "stage MAE",
     "stage_CCC": "stage CCC",
+    "duration_s": "duration in s",
 }
 MAIN_METRICS = (*list(METRIC_LABELS)[:6], "MP", "PPL", "CRA", "STR")
 CORRELATIONS = ("VOC", "stage_CCC")
@@ -39,9 +41,10 @@ def metric_infos(boards: Sequence[Board]) -> list[dict[str, Any]]:
 
     Where boards differ in their rules, each board's own label states its own.
     """
-    names = {board.metrics.success_name for board in boards}
+    names = {board.judged.success_name for board in boards}
     labels = {**METRIC_LABELS, **({"success_judge": names.pop()} if len(names) == 1 else {})}
-    return [_metric_info(column, labels) for board in boards[:1] for column in board.metrics.columns]
+    columns = dict.fromkeys(column for board in boards for column in board.metrics.columns)
+    return [_metric_info(column, labels) for column in columns]
 
 
 def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -50,9 +53,9 @@ def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> dict[str, A
         "label": labels.get(column.name, column.name),
         "better": column.better,
         "kind": column.kind,
-        "percent": column.name not in CORRELATIONS,
+        "percent": column.name not in (*CORRELATIONS, DURATION_COLUMN.name),
         "summary": column.summary,
-        "main": column.name in MAIN_METRICS,
+        "main": column.name in (*MAIN_METRICS, *registered_columns(), DURATION_COLUMN.name),
     }
 
 
@@ -62,10 +65,10 @@ def board_labels(boards: Sequence[Board]) -> list[str]:
     How success by judge was decided is added where the boards differ in it.
     """
     names = [" ".join(filter(None, (b.runs[0].judge, b.runs[0].model))) for b in boards]
-    differ = len({board.metrics.success_name for board in boards}) > 1
+    differ = len({board.judged.success_name for board in boards}) > 1
     labels = []
     for name, board in zip(names, boards, strict=True):
-        rule = board.metrics.success_name.partition(", ")[2] if differ else ""
+        rule = board.judged.success_name.partition(", ")[2] if differ else ""
         facts = [board.runs[0].protocol.hash[:6]] * (names.count(name) > 1) + [f"success {rule}"] * bool(rule)
         labels.append(f"{name} ({', '.join(facts)})" if facts else name)
     return labels
@@ -76,11 +79,11 @@ def run_rows(boards: Sequence[Board], pack: Pack) -> list[dict[str, Any]]:
     rows: dict[int, dict[str, Any]] = {}
     for place, board in enumerate(boards):
         for run, index, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
-            inside = np.zeros(len(board.metrics), dtype=bool)
+            inside = np.zeros(len(board.judged), dtype=bool)
             inside[chosen] = True
             rows[index] = _run(run) | {
                 "board": place,
-                "coverage": pack(board.metrics.estimate("coverage", inside)),
+                "coverage": pack(board.judged.estimate("coverage", inside)),
             }
     ordered = [rows[index] for index in sorted(rows)]
     for row, unique in zip(ordered, unique_ids([row["name"] for row in ordered]), strict=True):
@@ -134,7 +137,7 @@ def _usage(run: Run) -> dict[str, Any]:
     p50, p95 = np.quantile(latencies, [0.5, 0.95]) if latencies else (np.nan, np.nan)
     summed = ("seconds", "calls", "attempts", "cached", "images", "tokens_in", "tokens_out")
     return {
-        **{name: sum(row[name] for row in rows) for name in summed},
+        **{name: sum(row[name] or 0 for row in rows) for name in summed},
         "wall_s": run.info.get("last", {}).get("seconds"),
         "cost": None if None in costs or not costs else sum(costs),
         "p50_s": finite_or_none(p50),
@@ -173,17 +176,24 @@ def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[d
 
 
 def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[Any]:
-    """Warn if there are several protocols, with the fields in which they differ."""
-    if len(boards) < 2:
-        return []
+    """Warn if one judge on one model has several protocols, with the fields in which they differ.
+
+    Different judges are meant to differ: their tables have their names.
+    """
     details = []
+    judges = set()
     for (a, name_a), (b, name_b) in combinations(zip(boards, labels, strict=True), 2):
-        differences = _summarised(a.runs[0].protocol.differences(b.runs[0].protocol))
+        mine, other = a.runs[0].protocol, b.runs[0].protocol
+        if mine.judge_and_model != other.judge_and_model:
+            continue
+        judges.add(mine.judge_and_model[0])
         pair = f"{name_a} and {name_b}: " if len(boards) > 2 else ""
-        details += [f"{pair}{difference}" for difference in differences]
+        details += [f"{pair}{difference}" for difference in _summarised(mine.differences(other))]
+    if not judges:
+        return []
     text = (
-        f"The runs follow {len(boards)} protocols. Each has a table of its own; a difference between tables "
-        "may come from the protocol, not from the policies."
+        f"Runs of {' and '.join(sorted(judges))} follow different protocols. Each has a table of its own; a "
+        "difference between tables may come from the protocol, not from the policies."
     )
     return [warning("protocols", text, details)]
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import (
-    COMPARED_METRICS,
     EpisodeMetrics,
     GroupComparison,
     compare_groups,
+    compared_metrics,
     episode_groups,
+    scope_text,
 )
 from stepscore.report.plots.leaderboard import METRIC_TITLES, bare_rows
 from stepscore.report.plots.style import (
@@ -66,8 +68,7 @@ def differences(
         names: Metrics; default: those of ``stepscore compare``.
         apart: What is compared by itself: the judge, where there are several.
     """
-    known = {column.name for column in metrics.columns}
-    wanted = list(names) if names is not None else [name for name in COMPARED_METRICS if name in known]
+    wanted = list(names) if names is not None else compared_metrics(metrics)
     cells = {}
     for section, chosen in episode_groups(metrics, apart):
         prefix = f"{group_name(section)}: " if apart else ""
@@ -100,9 +101,12 @@ def draw_differences(found: Differences, width: float = COLUMN_INCHES) -> Figure
         else:
             axes.set_axis_off()
     panels[0, 0].set_ylim(len(labels) - 0.5, -0.5)
+    revision = next((row.revision for row in found.cells.values()), DEFAULT_REVISION)
+    scope = scope_text(row.comparison.scenes for row in found.cells.values())
+    where = f" {scope}" if scope else ""
     figure.supxlabel(
-        f"A − B in percent points, with 95 % interval; blue: A is better;\nfilled: q < {SIGNIFICANT}, corrected over "
-        "all comparisons (Benjamini-Hochberg)",
+        f"OPD {revision}; A − B{where} in percent points, with 95 % interval; blue: A is better;\nfilled: "
+        f"q < {SIGNIFICANT}, corrected over all comparisons (Benjamini-Hochberg)",
         fontsize=SMALL,
         color=GREY,
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepscore.analysis import EpisodeMetrics, episode_groups
+from stepscore._defaults import DEFAULT_REVISION
+from stepscore.analysis import EpisodeMetrics, episode_groups, scope_text
 from stepscore.errors import OptionError
 from stepscore.metrics import MetricColumn
 from stepscore.report.plots.style import (
@@ -60,11 +61,15 @@ class Leaderboard:
         columns: The metrics that have a known value.
         rows: One per group, by section, sorted by the first metric: best first, unknown last.
         success_name: How success by judge is called, by the rules that gave it.
+        revision: The OPD revision.
+        scope: What the intervals speak of where scenes are fixed: ``"on these 4 scenes"``; else empty.
     """
 
     columns: tuple[MetricColumn, ...]
     rows: tuple[LeaderboardRow, ...]
     success_name: str = "success by judge"
+    revision: str = DEFAULT_REVISION
+    scope: str = ""
 
 
 def leaderboard(
@@ -104,7 +109,9 @@ def leaderboard(
         value = row.estimates[0].value
         return row.section, math.isnan(value), value if columns[0].better == "lower" else -value, row.number
 
-    return Leaderboard(columns, tuple(sorted(rows, key=place)), metrics.success_name)
+    scope = scope_text(metrics.fixed_scenes(chosen) for _, chosen in episode_groups(metrics, (*by, *apart)))
+    ordered = tuple(sorted(rows, key=place))
+    return Leaderboard(columns, ordered, metrics.success_name, metrics.revision, scope)
 
 
 def draw_leaderboard(board: Leaderboard, width: float = COLUMN_INCHES) -> Figure:
@@ -133,9 +140,10 @@ def draw_leaderboard(board: Leaderboard, width: float = COLUMN_INCHES) -> Figure
         else:
             axes.set_axis_off()
     panels[0, 0].set_ylim(len(names) - 0.5, -0.5)
-    text = "percent, with 95 % interval; in brackets: episodes"
+    text = f"OPD {board.revision}; percent, with 95 % interval; in brackets: episodes"
     if any(column.name == "success_judge" for column in board.columns) and "," in board.success_name:
         text += f"; {board.success_name}"
+    text += f"; {board.scope}" if board.scope else ""
     figure.supxlabel(fit_lines(text, width - 0.2, most=3), fontsize=SMALL, color=GREY)
     return figure
 

@@ -116,7 +116,8 @@ def save_figure(figure: Figure, folder: Path, name: str, formats: Sequence[str])
     paths = []
     for kind in formats:
         path = folder / f"{name}.{kind}"
-        metadata = {"Date": None} if kind == "svg" else None
+        # Who made it, by which `plot` knows a figure of its own; no date, so that the same data give the same bytes.
+        metadata = {"Date": None, "Creator": "StepScore"} if kind == "svg" else {"Software": "StepScore"}
         with atomic_path(path, make_folder=True) as temporary:
             figure.savefig(temporary, format=kind, dpi=300, metadata=metadata)
         paths.append(path)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepscore._files import atomic_path
 from stepscore.episodes import View
+from stepscore.errors import VideoError
 from stepscore.types import FloatArray, Frames
 
 if TYPE_CHECKING:
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 TIME_BASE = 90_000
 """Ticks per second: a frame of every usual frame rate lasts a whole number of them."""
+
+COARSE_TIME_BASE = 1_000
+"""Ticks per second where frames are hours apart."""
+
+MAX_TICKS = 2**31 - 1
+"""Most ticks that mp4 holds between two frames."""
 
 MAX_DECODED_BYTES = 48 * 2**20
 """Size of the decoded frames held at a time."""
@@ -60,11 +67,21 @@ def write_h264(
         duration_s: End of the last frame in seconds.
         fps: Nominal frame rate, stored in the file.
         keyframe_s: Seconds between keyframes: a seek decodes no more than this.
+
+    Raises:
+        VideoError: The frames cannot be encoded.
     """
-    rate = Fraction(fps).limit_denominator(1001)
+    import av
+
+    rate = max(Fraction(fps).limit_denominator(1001), Fraction(1, 1001))
     options = {**_OPTIONS, "g": str(max(1, round(fps * keyframe_s)))}
     with atomic_path(path, make_folder=True) as temporary:
-        _encode(temporary, frames, times, duration_s, rate, options)
+        try:
+            _encode(temporary, frames, times, duration_s, rate, options)
+        except av.FFmpegError as error:
+            if isinstance(error, OSError):  # of the disk, not of the video
+                raise
+            raise VideoError(f"{path.name} cannot be encoded as H.264: {error.strerror}.") from error
     return path
 
 
@@ -78,11 +95,15 @@ def _encode(
 ) -> None:
     import av
 
-    ticks = [round(float(t) * TIME_BASE) for t in (*times, duration_s)]
+    time_base = _time_base(np.diff((*times, duration_s)))
+    ticks = [round(float(t) * time_base) for t in (*times, duration_s)]
     durations = dict(zip(ticks[:-1], np.diff(ticks).tolist(), strict=True))
-    with av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"}) as container:
+    # Left to itself, mp4 counts in finer ticks, of which fewer hours fit between two frames.
+    container_options = {"movflags": "+faststart", "video_track_timescale": str(time_base)}
+    with av.open(str(path), "w", format="mp4", options=container_options) as container:
+        container.metadata["comment"] = "StepScore"  # by which `plot` knows a video of its own
         stream = container.add_stream("libx264", rate=rate, options=options)
-        stream.codec_context.time_base = Fraction(1, TIME_BASE)
+        stream.codec_context.time_base = Fraction(1, time_base)
         stream.pix_fmt = "yuv420p"
 
         def mux(frame: av.VideoFrame | None) -> None:
@@ -95,9 +116,20 @@ def _encode(
             if tick == ticks[0]:
                 stream.height, stream.width = image.shape[:2]
             frame = av.VideoFrame.from_ndarray(image, format="rgb24")
-            frame.pts, frame.time_base = tick, Fraction(1, TIME_BASE)
+            frame.pts, frame.time_base = tick, Fraction(1, time_base)
             mux(frame)
         mux(None)
+
+
+def _time_base(gaps: FloatArray) -> int:
+    longest = float(np.max(gaps))
+    for ticks in (TIME_BASE, COARSE_TIME_BASE):
+        if longest * ticks <= MAX_TICKS:
+            return ticks
+    raise VideoError(
+        f"Two frames are {longest / 3600:.0f} hours apart; H.264 in mp4 holds at most "
+        f"{MAX_TICKS // COARSE_TIME_BASE // 3600}."
+    )
 
 
 def _even(image: Frames) -> Frames:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stepscore.episodes import Episode
+from stepscore.errors import exits_as_errors
 from stepscore.judges import Ask, Judge
 from stepscore.models import BatchModel, Model, Request, Response, batch_size
 from stepscore.models.calls import Call
@@ -184,7 +185,8 @@ async def _answer_pass(batch: Sequence[_Waiting]) -> None:
     answers: Sequence[Response | Exception]
     try:
         asked = [(waiting.elsewhere, waiting.decoded) for waiting in batch]
-        answers = await batch[0].elsewhere.answer_batch(asked, batch[0].model)
+        with exits_as_errors():
+            answers = await batch[0].elsewhere.answer_batch(asked, batch[0].model)
     except asyncio.CancelledError:
         for waiting in batch:
             waiting.future.cancel()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from stepscore.episodes import Episode
-from stepscore.errors import BudgetError, RunError
+from stepscore.errors import BudgetError, RunError, exits_as_errors
 from stepscore.models import Model, run_blocking
 from stepscore.models.calls import Call
 from stepscore.runs.engines.base import Work
@@ -264,14 +264,15 @@ class Driver:
         """Answer a request of a worker: from the cache, or by the model, which may be elsewhere."""
         client = self._work.client
         try:
-            models = self._work.judge.models
-            model = models[ask.model or 0] if models else None
-            elsewhere = None if model is None else link.elsewhere(ask, model)
-            if elsewhere is None:
-                elsewhere = client.here(await self._selected(given.episode))
-            asked = _Asked(ask.episode_id, ask.fingerprint)
-            answer = given.group.ask(client, asked, given.calls, elsewhere, in_group)
-            link.send(Answered(ask.ask, await answer(ask.request, model)))
+            with exits_as_errors():
+                models = self._work.judge.models
+                model = models[ask.model or 0] if models else None
+                elsewhere = None if model is None else link.elsewhere(ask, model)
+                if elsewhere is None:
+                    elsewhere = client.here(await self._selected(given.episode))
+                asked = _Asked(ask.episode_id, ask.fingerprint)
+                answer = given.group.ask(client, asked, given.calls, elsewhere, in_group)
+                link.send(Answered(ask.ask, await answer(ask.request, model)))
         except Exception as error:  # a model is anyone's code; the judge handles it
             link.send(Answered(ask.ask, sendable(error)))
         finally:
@@ -325,7 +326,8 @@ def pickled(message: ToWorker) -> bytes:
         RunError: An episode cannot be pickled.
     """
     try:
-        return pickle.dumps(message)
+        with exits_as_errors():
+            return pickle.dumps(message)
     except Exception as error:  # a view is anyone's code
         if not isinstance(message, Give):
             raise

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from stepscore._local_modules import place_in_local_code
+from stepscore._tracebacks import log_traceback
 from stepscore.episodes import Episode
-from stepscore.errors import CapabilityError, MissingExtraError, RunError, StepScoreError
+from stepscore.errors import CapabilityError, MissingExtraError, RunError, StepScoreError, exits_as_errors
 from stepscore.judges import Ask, Judge
+from stepscore.models import guarded
 from stepscore.models.calls import Call
 from stepscore.runs.engines.base import FinishedEpisode
 from stepscore.runs.journal import Entry, Journal, description_hash
@@ -22,10 +24,16 @@ RUN_STOPPING_ERRORS = (RunError, CapabilityError, MissingExtraError)
 
 
 def error_text(error: Exception) -> str:
-    """Return what an episode's row keeps of an error; one of ``RUN_STOPPING_ERRORS`` is raised again."""
+    """Return what an episode's row keeps of an error; one of ``RUN_STOPPING_ERRORS`` is raised again.
+
+    Where a judge or reader in a user's own file failed, the innermost line there is in it; the whole is logged.
+    """
     if isinstance(error, RUN_STOPPING_ERRORS):
         raise error
-    return str(error) if isinstance(error, StepScoreError) else f"{type(error).__name__}: {error}"
+    log_traceback(error)
+    if isinstance(error, StepScoreError):
+        return str(error)
+    return f"{type(error).__name__}: {error}{place_in_local_code(error)}"
 
 
 class Described(NamedTuple):
@@ -52,11 +60,13 @@ def describe(episode: Episode, views: Sequence[str] | None) -> tuple[Episode, De
     """Return the episode with only these views, and its description; what goes wrong with it is kept as text."""
     why = episode.error
     try:
-        selected = episode if why or views is None else episode.with_views(views)
+        with guarded():
+            selected = episode if why or views is None else episode.with_views(views)
     except Exception as error:  # as below
         selected, why = episode, error_text(error)
     try:
-        row = episode_row(selected)
+        with guarded():
+            row = episode_row(selected)
         return selected, Described(episode.id, row, input_key(row), why)
     except Exception as error:  # a reader and its views are anyone's code
         return episode, bare(episode.id, episode.source, episode.source_index, why or error_text(error))
@@ -71,25 +81,13 @@ def bare(name: str, source: str, source_index: int | None, error: str | None = N
 async def judged(judge: Judge, episode: Episode, ask: Ask) -> Judgement:
     """Return the judgement, or one that holds the error: a bad episode never stops a run."""
     try:
-        judgement = await judge.judge(episode, ask)
+        with guarded():
+            judgement = await judge.judge(episode, ask)
         if not isinstance(judgement, Judgement):
             raise TypeError(f"{judge.name} returned {type(judgement).__name__}, not a Judgement")
         return judgement
     except Exception as error:  # a judge is anyone's code
-        return Judgement(error=error_text(error) + _place_in_local_code(judge, error))
-
-
-def _place_in_local_code(judge: Judge, error: Exception) -> str:
-    """Return where a judge in a user's own file failed, `` (mine.py, line 7)``; empty for other judges."""
-    code = getattr(judge, "local_code", None)
-    if code is None or isinstance(error, StepScoreError):
-        return ""
-    steps = [
-        line
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_globals.get("__name__") == type(judge).__module__
-    ]
-    return f" ({code['file']}, line {steps[-1]})" if steps else ""
+        return Judgement(error=error_text(error))
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,8 @@ class EpisodeWriter:
         usage = usage_of(calls, judgement.usage)
         spent = usage_row(usage, calls, seconds)
         try:
-            self._write(described, judgement, calls, spent)
+            with exits_as_errors():
+                self._write(described, judgement, calls, spent)
         except Exception as error:  # a judge's channels and an episode's texts are anyone's
             judgement = Judgement(error=error_text(error))
             row = described.row

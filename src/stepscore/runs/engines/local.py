@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from stepscore._threads import Threads
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError
 from stepscore.judges import Ask
@@ -37,7 +37,7 @@ class LocalEngine:
 
     def run(self, work: Work) -> None:
         """Judge what the journal does not hold yet; see :class:`Engine`."""
-        with ThreadPoolExecutor(max(self.workers, 1), thread_name_prefix="stepscore") as threads:
+        with Threads(max(self.workers, 1), "stepscore") as threads:
             groups = episode_groups(work.episodes, work.judge)
             run_episodes(groups, _LocalRun(work, threads).work, self.workers)
 
@@ -77,8 +77,9 @@ async def _run_workers(episodes: Iterator[T], work: Callable[[T], Awaitable[None
                 return
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(workers):
-            group.create_task(take_turns())
+        turns = [group.create_task(take_turns()) for _ in range(workers)]
+    for turn in turns:
+        turn.result()  # a cancelled one would end the run with episodes that nobody has judged
     if spent is not None:
         raise spent
 
@@ -95,7 +96,7 @@ class _Judged(NamedTuple):
 @dataclass
 class _LocalRun:
     run: Work
-    threads: ThreadPoolExecutor
+    threads: Threads
 
     def __post_init__(self) -> None:
         self.writer = EpisodeWriter(self.run.journal, self.run.entries, self.run.on_done)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from stepscore._local_modules import local_modules
-from stepscore.errors import OptionError, RunError
+from stepscore.errors import OptionError, RunError, exits_as_errors
 from stepscore.judges import Judge
 from stepscore.models import BatchModel, Model, Request, Response
 from stepscore.runs.engines.base import IN_FLIGHT, MAX_WORKERS, Work
@@ -69,7 +69,8 @@ def packed_judge(
         RunError: The judge cannot be pickled.
     """
     try:
-        return [pickle.dumps(local_modules()), dumps((judge, views))]
+        with exits_as_errors():
+            return [pickle.dumps(local_modules()), dumps((judge, views))]
     except Exception as error:  # pickle raises anything
         raise RunError(
             f"The judge {judge.name!r} cannot be sent to another process ({type(error).__name__}: {error}). "
@@ -215,7 +216,8 @@ class ProcessLink:
         with stream, suppress(RuntimeError):  # the loop has ended, and nobody waits for messages
             while True:
                 try:
-                    message = pickle.load(stream)
+                    with exits_as_errors():
+                        message = pickle.load(stream)
                 except Exception:  # it ended, perhaps in the middle of a message
                     message = None
                 self._loop.call_soon_threadsafe(self._received.put_nowait, message)

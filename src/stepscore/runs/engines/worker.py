@@ -13,15 +13,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from stepscore._threads import Threads
 from stepscore.episodes import Episode
-from stepscore.errors import ModelError, OptionError, StepScoreError
+from stepscore.errors import ModelError, OptionError, StepScoreError, exits_as_errors
 from stepscore.judges import Ask as AskFunction
 from stepscore.judges import Judge
-from stepscore.models import BatchModel, Model, Request, Response, media_decoder, resolve
+from stepscore.models import (
+    BatchModel,
+    Model,
+    Request,
+    Response,
+    guard_tasks,
+    guarded,
+    media_decoder,
+    resolve,
+)
 from stepscore.runs.engines.episode_work import RUN_STOPPING_ERRORS, bare, describe, error_text, judged
 from stepscore.runs.engines.messages import (
     Alive,
@@ -71,10 +80,11 @@ class EpisodeWorker:
         self._to_ask: list[Ask] = []
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="stepscore-decode")
+        self._threads = Threads(2, "stepscore-decode")
 
     def start(self) -> None:
         """Say that the judge is here, and go on saying that this worker is alive."""
+        guard_tasks(asyncio.get_running_loop())
         self._say(Ready())
         # A thread of its own: a judge that computes for long leaves the event loop no time.
         threading.Thread(target=self._beat, name="stepscore-heartbeat", daemon=True).start()
@@ -109,7 +119,8 @@ class EpisodeWorker:
     async def _judge_group(self, group: Give) -> None:
         outcomes = await asyncio.gather(*(self._judge_of_group(task, group) for task in group.tasks))
         try:
-            self._say(Finished(group.number, tuple(outcomes)))
+            with exits_as_errors():
+                self._say(Finished(group.number, tuple(outcomes)))
         except Exception as error:  # a judge's channels are anyone's, and cannot always be pickled
             failed = Judgement(error=error_text(error))
             self._say(Finished(group.number, tuple(replace(one, judgement=failed) for one in outcomes)))
@@ -198,7 +209,8 @@ class EpisodeWorker:
 
     async def _decoded(self, ask: int, request: Request) -> Request | Exception:
         try:
-            return await self.decode_asked(ask, request)
+            with guarded():
+                return await self.decode_asked(ask, request)
         except Exception as error:  # a view is anyone's code
             return error
 
@@ -231,10 +243,11 @@ async def answers(model: Model, requests: Sequence[Request]) -> list[Response | 
     """Return the model's answer to each request, or why there is none; several are answered in one pass."""
     results: Sequence[Response | Exception]
     try:
-        if len(requests) > 1 and isinstance(model, BatchModel):
-            results = await model.answer_batch(requests)
-        else:
-            results = [await model.answer(request) for request in requests]
+        with guarded():
+            if len(requests) > 1 and isinstance(model, BatchModel):
+                results = await model.answer_batch(requests)
+            else:
+                results = [await model.answer(request) for request in requests]
     except Exception as error:  # a model is anyone's code
         results = [error] * len(requests)
     return [sendable(one) if isinstance(one, Exception) else one for one in results]
@@ -243,7 +256,8 @@ async def answers(model: Model, requests: Sequence[Request]) -> list[Response | 
 def sendable(error: Exception) -> Exception:
     """Return an error that can be pickled; of one that cannot, its text."""
     try:
-        pickle.loads(pickle.dumps(error))
+        with exits_as_errors():
+            pickle.loads(pickle.dumps(error))
     except Exception:  # anyone's exception class
         return StepScoreError(f"{type(error).__name__}: {error}")
     return error

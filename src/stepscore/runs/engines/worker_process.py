@@ -7,9 +7,12 @@ import os
 import pickle
 import sys
 import threading
+from contextlib import nullcontext
 from typing import IO
 
 from stepscore._local_modules import import_local_modules
+from stepscore._tracebacks import TracebackPrinter, wants_tracebacks
+from stepscore.errors import exits_as_errors
 from stepscore.runs.engines.messages import Unable
 from stepscore.runs.engines.worker import EpisodeWorker
 
@@ -22,7 +25,8 @@ def main() -> None:
     os.dup2(2, 1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    asyncio.run(_work(incoming, outgoing))
+    with TracebackPrinter() if wants_tracebacks() else nullcontext():
+        asyncio.run(_work(incoming, outgoing))
 
 
 async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
@@ -34,10 +38,11 @@ async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
             outgoing.flush()
 
     try:
-        at_a_time = pickle.load(incoming)
-        import_local_modules(pickle.load(incoming))
-        judge, views = pickle.load(incoming)
-        worker = EpisodeWorker(judge, views, at_a_time, post)
+        with exits_as_errors():
+            at_a_time = pickle.load(incoming)
+            import_local_modules(pickle.load(incoming))
+            judge, views = pickle.load(incoming)
+            worker = EpisodeWorker(judge, views, at_a_time, post)
     except EOFError:
         return
     except Exception as error:  # a judge is anyone's code
@@ -49,7 +54,7 @@ async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
         while True:
             try:
                 message = pickle.load(incoming)
-            except Exception:  # the driver has ended
+            except (Exception, SystemExit):  # the driver has ended
                 os._exit(0)
             loop.call_soon_threadsafe(worker.deliver, message)
 

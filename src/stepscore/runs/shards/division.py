@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -157,7 +158,7 @@ def unmerged_sentence(run: Path) -> str | None:
     finished = sum(state.finished for state in shard_states(run, division))
     return (
         f"{shown(run)} is divided into {division.shards} shards, {finished} of {division.shards} are finished, and "
-        f"they are not merged yet. Run: stepscore merge {shown(run)}"
+        f"they are not merged yet. Run: stepscore merge {shlex.quote(shown(run))}"
     )
 
 

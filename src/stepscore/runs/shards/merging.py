@@ -22,7 +22,8 @@ from stepscore._files import atomic_path
 from stepscore._reading import shown
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import OptionError, RunError
-from stepscore.runs.journal import Entry, is_being_written, open_journal, read_line
+from stepscore.models.calls import log_wait
+from stepscore.runs.journal import Entry, Journal, open_journal, read_line
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.record_schema import amount_or_none, count_or_none
 from stepscore.runs.run import Run, open_run
@@ -122,10 +123,9 @@ def _target(sources: Sequence[Path], out: str | Path | None) -> Path:
         raise RunError(
             f"{shown(target)} exists and is not among the runs that are merged. Choose a new folder: -o RUN"
         )
-    if is_being_written(target / "journal.jsonl"):
-        raise RunError(
-            f"Another process is writing to {shown(target)}. Wait for it, or choose another folder: -o RUN"
-        )
+    if (target / "journal.jsonl").is_file():
+        with Journal(target / "journal.jsonl", on_wait=log_wait):
+            pass  # refused if another process is writing to it
     return target
 
 

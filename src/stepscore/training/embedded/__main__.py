@@ -5,6 +5,7 @@
     python -m stepscore.training.embedded build WORK [--seed 0] [--max-minutes 20]
     python -m stepscore.training.embedded build WORK --package
     python -m stepscore.training.embedded gate CHECKPOINT --in-distribution DATASET --out-of-distribution DATASET
+    python -m stepscore.training.embedded gate-cameras CHECKPOINT
     python -m stepscore.training.embedded calibrate DATASET [DATASET ...]
     python -m stepscore.training.embedded evaluate-gate CHECKPOINT --in-distribution DATASET \
         --out-of-distribution NAME=SOURCE
@@ -20,7 +21,7 @@ import typer
 from stepscore.errors import OptionError, StepScoreError
 from stepscore.training.embedded.build import make_datasets, package_checkpoint, training_job
 from stepscore.training.embedded.tasks import PARAPHRASES_FILE, VIEW
-from stepscore.training.gate.config import GateConfig
+from stepscore.training.gate.config import CameraConfig, GateConfig
 
 app = typer.Typer(help="Build the embedded judge and its domain gate.", no_args_is_help=True)
 
@@ -86,6 +87,21 @@ def gate(
     config = GateConfig(views=tuple(views.split(",")), seed=seed)
     path, built = build_gate(checkpoint, in_distribution, ood, config, paraphrases=paraphrases, out=out)
     typer.echo(f"{path}: " + ", ".join(f"{name} {value}" for name, value in built.facts.items()))
+
+
+@app.command("gate-cameras")
+def gate_cameras(
+    checkpoint: Checkpoint,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: in the checkpoint's folder.")
+    ] = None,
+) -> None:
+    """Add the camera check to a checkpoint's domain gate: train it on scenes rendered here, about 4 CPU minutes."""
+    from stepscore.training.gate.camera_training import add_camera_check
+
+    path, check = add_camera_check(checkpoint, CameraConfig(seed=seed), out=out)
+    typer.echo(f"{path}: " + ", ".join(f"{name} {value}" for name, value in check.facts.items()))
 
 
 @app.command("calibrate")

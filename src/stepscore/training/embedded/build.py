@@ -1,4 +1,7 @@
-"""The build of the embedded judge from scratch: simulated datasets, training run, gate and calibration map."""
+"""The build of the embedded judge from scratch: simulated datasets, training run, gate and calibration map.
+
+It makes the next edition: the weights in the package are of an earlier one, which their card describes.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from stepscore.training.embedded.tasks import (
     SECOND_VIEW,
     SIZE,
     TRAINED,
+    VALIDATION_SEED,
     VIEW,
 )
 from stepscore.training.vlm.job import VlmJob
@@ -41,6 +45,7 @@ class RolloutSet:
         seed: Seed of the simulator.
         views: Cameras.
         tasks: Tasks.
+        variation: How much camera, light and colours vary; see ``RenderOptions``.
     """
 
     name: str
@@ -49,14 +54,27 @@ class RolloutSet:
     seed: int
     views: tuple[str, ...] = (VIEW,)
     tasks: tuple[str, ...] = TRAINED
+    variation: float = 0.0
 
 
 TRAINING = (
-    RolloutSet("A", ("expert", "noisy:1", "freeze", "short:4"), 32, 1001),
-    RolloutSet("B", ("expert", "undo", "short:2", "retreat"), 32, 1002),
-    RolloutSet("C", ("slow", "drop", "short:1", "wrong-target"), 32, 1003),
-    RolloutSet("D", ("expert", "hesitate", "noisy:0.5", "retreat"), 16, 1004, (VIEW, SECOND_VIEW)),
+    RolloutSet("A", ("expert", "noisy:1", "freeze", "short:4"), 48, 1101),
+    RolloutSet("B", ("expert", "undo", "short:2", "retreat"), 48, 1102),
+    RolloutSet("C", ("slow", "drop", "short:1", "wrong-target"), 48, 1103),
+    RolloutSet(
+        "D",
+        ("expert", "hesitate", "noisy:0.5", "retreat", "redo", "detour"),
+        36,
+        1104,
+        (VIEW, SECOND_VIEW),
+    ),
+    RolloutSet("E", ("expert", "short:2", "noisy:1", "undo"), 48, 1105, variation=1.0),
+    RolloutSet("F", ("expert", "short:1", "retreat", "drop", "short:4", "slow"), 48, 1106, variation=0.5),
+    RolloutSet(
+        "G", ("expert", "noisy:0.5", "wrong-target", "freeze"), 32, 1107, (VIEW, SECOND_VIEW), variation=1.0
+    ),
 )
+"""Rollouts to train on; the cameras, light and colours of E, F and G vary."""
 OUT_OF_DISTRIBUTION = (
     RolloutSet("O", ("expert", "noisy:1"), 12, 1005, tasks=OUTLIERS),
     RolloutSet(
@@ -69,17 +87,13 @@ OUT_OF_DISTRIBUTION = (
     ),
 )
 """Other scenes and other cameras, for the domain gate alone."""
-VALIDATION = RolloutSet("V", ("expert", "noisy:1", "short:2", "undo", "retreat"), 5, 2001)
-"""Other scenes of the same tasks, for evaluation during training."""
-CALIBRATION_SET = RolloutSet(
-    "M",
-    (
-        *("expert", "slow", "hesitate", "noisy:0.5", "noisy:1", "freeze", "short:1", "short:2", "short:4"),
-        *("retreat", "undo", "drop", "wrong-target"),
-    ),
-    52,
-    CALIBRATION_SEED,
+EVERY_POLICY = (
+    *("expert", "slow", "hesitate", "noisy:0.5", "noisy:1", "freeze", "short:1", "short:2", "short:4"),
+    *("retreat", "undo", "drop", "wrong-target"),
 )
+VALIDATION = RolloutSet("V", EVERY_POLICY, 26, VALIDATION_SEED)
+"""Other scenes of the same tasks, for evaluation during training."""
+CALIBRATION_SET = RolloutSet("M", EVERY_POLICY, 52, CALIBRATION_SEED)
 """Every policy on four other scenes of each task, for the calibration maps alone."""
 
 
@@ -99,7 +113,8 @@ def make_datasets(work: Path, workers: int, log: Callable[[str], None]) -> None:
             continue
         shutil.rmtree(folder, ignore_errors=True)
         plans = plan_rollouts(rollouts.tasks, rollouts.policies, rollouts.per_task, rollouts.seed)
-        write_dataset(folder, plans, RenderOptions(rollouts.views, SIZE, FPS), workers=workers)
+        options = RenderOptions(rollouts.views, SIZE, FPS, rollouts.variation)
+        write_dataset(folder, plans, options, workers=workers)
         log(f"{folder}: {len(plans)} rollouts")
 
 
@@ -127,6 +142,7 @@ def package_checkpoint(work: Path, seed: int) -> None:
     from stepscore.judges.common import write_calibration
     from stepscore.models.embedded import CALIBRATION, FOLDER, GATE_FILE
     from stepscore.training.embedded.calibration import fit_maps
+    from stepscore.training.gate.camera_training import add_camera_check
     from stepscore.training.gate.training import build_gate
 
     FOLDER.mkdir(exist_ok=True)
@@ -138,4 +154,5 @@ def package_checkpoint(work: Path, seed: int) -> None:
         (FOLDER / name).unlink(missing_ok=True)
     in_distribution = [work / rollouts.name for rollouts in TRAINING]
     build_gate(FOLDER, in_distribution, [work / rollouts.name for rollouts in OUT_OF_DISTRIBUTION])
+    add_camera_check(FOLDER)
     write_calibration(fit_maps([work / CALIBRATION_SET.name]).fitted, CALIBRATION)

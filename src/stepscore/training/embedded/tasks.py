@@ -71,9 +71,10 @@ VIEW, SECOND_VIEW = "close", "left"
 SIZE, FPS, MAX_PIXELS = 224, 10, 128 * 128
 """Pixels a side and frames a second of its videos, and the most pixels of a frame that the model reads."""
 
-TRAINING_SEEDS: tuple[int, ...] = (1001, 1002, 1003, 1004, 1005, 1006)
-VALIDATION_SEED = 2001
-CALIBRATION_SEED = 3001
+TRAINING_SEEDS: tuple[int, ...] = (*range(1001, 1007), *range(1101, 1108))
+VALIDATION_SEED = 2101
+CALIBRATION_SEED = 3101
+CAMERA_SEED = 1008
 FIRST_TEST_SEED = 50001
 """Seeds of the simulator. A final evaluation takes the next test seed that was never used: 50001, 50002 ..."""
 

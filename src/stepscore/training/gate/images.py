@@ -12,16 +12,22 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from stepscore.episodes.perturbations import Recompressed
-from stepscore.training.augment import augmented
+from stepscore.training.augment import ZOOM, augmented
 from stepscore.types import Frames
 
 Corruption = Callable[[Frames, Frames, np.random.Generator], Frames]
 """Makes an out-of-distribution image from a trained one and another trained one, of any task."""
 
 
-def augment_image(image: Frames, rng: np.random.Generator) -> Frames:
-    """Return the image shifted, zoomed, brighter or darker, coarser, recompressed: still of the same scene."""
-    changed: Frames = augmented(image[None].copy(), rng)[0]
+def augment_image(image: Frames, rng: np.random.Generator, zoom_out: float = ZOOM) -> Frames:
+    """Return the image shifted, zoomed, brighter or darker, coarser, recompressed: still of the same scene.
+
+    Args:
+        image: The image.
+        rng: Random generator.
+        zoom_out: Largest zoom out, at most that of :func:`stepscore.training.augment.augmented`.
+    """
+    changed: Frames = augmented(image[None].copy(), rng, zoom_out=zoom_out)[0]
     if rng.random() < 0.35:
         changed = Recompressed(int(rng.integers(25, 85))).apply(changed)
     return changed

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from stepscore.errors import OptionError, UnknownNameError
+from stepscore.training.job import default_threads
 
 if TYPE_CHECKING:
     from stepscore.models.sarm import SarmMode
@@ -126,7 +127,7 @@ class SarmJobConfig:
     eval_datasets: tuple[Path, ...] = ()
     val_fraction: float = 0.1
     features_dir: Path | None = None
-    threads: int = 2
+    threads: int = field(default_factory=default_threads)
     device: str = "auto"
 
     def __post_init__(self) -> None:

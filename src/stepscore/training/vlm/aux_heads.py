@@ -23,6 +23,33 @@ TASK_WEIGHT, DONE_WEIGHT = 0.3, 0.5
 
 
 @dataclass(frozen=True, eq=False)
+class StateScaling:
+    """How recorded states and progress are brought to mean 0 and standard deviation 1.
+
+    Attributes:
+        mean: Mean of each number over all frames.
+        scale: Its standard deviation.
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def fit(cls, videos: Sequence[LabelledVideo]) -> StateScaling:
+        """Return the scaling of these videos."""
+        every = np.concatenate([_states(video) for video in videos])
+        return cls(np.nanmean(every, 0), np.nanstd(every, 0) + 1e-3)
+
+    def of(self, video: LabelledVideo) -> FloatArray:
+        """Return the scaled states of each frame, and its progress last, (n, S + 1); NaN where it has no label."""
+        return (_states(video) - self.mean) / self.scale
+
+
+def _states(video: LabelledVideo) -> FloatArray:
+    return np.column_stack([video.states, video.potential])
+
+
+@dataclass(frozen=True, eq=False)
 class AuxLabelSpace:
     """Class and column numbers of the labels that the heads predict.
 
@@ -120,46 +147,47 @@ class AuxTargets:
 
     Args:
         label_space: Class and column numbers.
+        scaling: Scaling of the recorded states.
     """
 
-    def __init__(self, label_space: AuxLabelSpace) -> None:
-        self._space = label_space
+    def __init__(self, label_space: AuxLabelSpace, scaling: StateScaling) -> None:
+        self._space, self._scaling = label_space, scaling
         self._states: list[FloatArray] = []
         self._tasks: list[int] = []
         self._subgoals: list[FloatArray] = []
-        self._done: list[bool] = []
+        self._done: list[float] = []
 
-    def add(self, video: LabelledVideo, states: FloatArray, frames: Sequence[int]) -> None:
+    def add(self, video: LabelledVideo, frames: Sequence[int]) -> None:
         """Add frames of a video.
 
         Args:
             video: The video.
-            states: Its normalized recorded states, (n, S).
             frames: Indices of the frames.
         """
         start = self._space.first_subgoal[video.instruction]
+        states = self._scaling.of(video)
         for at in frames:
             row = np.full(self._space.n_subgoals, np.nan)
             row[start : start + video.subgoals_true.shape[1]] = video.subgoals_true[at]
             self._states.append(states[at])
             self._tasks.append(self._space.task_ids[video.instruction])
             self._subgoals.append(row)
-            self._done.append(bool(video.success[at]))
+            self._done.append(float(video.success[at]))
 
     def losses(self, predictions: Sequence[AuxPredictions]) -> dict[str, Tensor]:
-        """Return the losses by name, each a mean over all heads."""
+        """Return the losses by name, each a mean over all heads; what has no label has no loss."""
         device = predictions[0].states.device
         states = torch.from_numpy(np.stack(self._states)).float().to(device)
         tasks = torch.tensor(self._tasks, device=device)
         done = torch.tensor(self._done, dtype=torch.float32, device=device)
         subgoals = torch.from_numpy(np.stack(self._subgoals)).float().to(device)
-        known = ~torch.isnan(subgoals)
         bce = F.binary_cross_entropy_with_logits
-        losses = {
-            "states": [F.smooth_l1_loss(p.states, states) for p in predictions],
-            "tasks": [TASK_WEIGHT * F.cross_entropy(p.task, tasks) for p in predictions],
-            "done": [DONE_WEIGHT * bce(p.done, done) for p in predictions],
-        }
-        if known.any():
+        losses = {}
+        if (known := ~torch.isnan(states)).any():
+            losses["states"] = [F.smooth_l1_loss(p.states[known], states[known]) for p in predictions]
+        losses["tasks"] = [TASK_WEIGHT * F.cross_entropy(p.task, tasks) for p in predictions]
+        if (known := ~torch.isnan(done)).any():
+            losses["done"] = [DONE_WEIGHT * bce(p.done[known], done[known]) for p in predictions]
+        if (known := ~torch.isnan(subgoals)).any():
             losses["subgoals"] = [bce(p.subgoals[known], subgoals[known]) for p in predictions]
         return {name: torch.stack(each).mean() for name, each in losses.items()}

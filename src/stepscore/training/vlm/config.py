@@ -35,8 +35,6 @@ class VlmTrainConfig:
         lr: Peak learning rate; after warm-up it falls by a cosine, and again once the vision encoder is frozen.
         warmup_steps: Steps in which it rises.
         weight_decay: Weight decay of matrices.
-        frozen_fraction: Fraction of clips that are frozen.
-        reversed_fraction: Fraction of clips that are reversed.
         image_question_fraction: Fraction of steps with the questions of judges that show single images.
         image_questions_from: Fraction of the steps after which these begin: text is learned late, once the vision
             encoder is trained.
@@ -52,8 +50,6 @@ class VlmTrainConfig:
     lr: float = 1e-3
     warmup_steps: int = 100
     weight_decay: float = 0.05
-    frozen_fraction: float = 0.12
-    reversed_fraction: float = 0.1
     image_question_fraction: float = 0.2
     image_questions_from: float = 0.4
     max_prefixes: int = 8
@@ -64,11 +60,6 @@ class VlmTrainConfig:
         if self.steps < 1 or self.save_every < 1:
             raise OptionError(
                 f"steps is {self.steps} and save_every {self.save_every}; each must be at least 1."
-            )
-        if not 0 <= self.frozen_fraction + self.reversed_fraction <= 1:
-            raise OptionError(
-                f"frozen_fraction is {self.frozen_fraction} and reversed_fraction {self.reversed_fraction}; "
-                "together they must be in 0..1."
             )
 
     @property

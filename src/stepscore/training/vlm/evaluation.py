@@ -22,7 +22,7 @@ def evaluate(trainer: VlmTrainer, videos: Sequence[LabelledVideo], blocks: int =
 
     ``auc``: success at the end of the video, from the last prefix; ``auc_prefix``: success at every prefix;
     ``right``, ``failed`` and ``wrong``: P(True) at the end of successes and of failures under their own
-    instruction, and of successes under another; ``subgoals``: balanced accuracy of all subgoals at the last
+    instruction, and of successes under another; ``subgoals``: balanced accuracy of all labelled subgoals at the last
     prefix; ``gain``: rise of P(True) over the video of a success, ``frozen``: its absolute change over the video's
     first frame repeated.
 
@@ -37,25 +37,31 @@ def evaluate(trainer: VlmTrainer, videos: Sequence[LabelledVideo], blocks: int =
     rows = [_video_scores(trainer, video, trainer.texts, blocks, rng) for video in videos]
     network.train()
     ends = np.array([row["played"][-1] for row in rows])
-    success = np.array([row["success"][-1] for row in rows], dtype=bool)
+    at_end = np.array([row["success"][-1] for row in rows])
+    success, failure = at_end == 1.0, at_end == 0.0
     prefix_scores = np.concatenate([row["played"] for row in rows])
-    prefix_success = np.concatenate([row["success"] for row in rows]).astype(bool)
+    prefix_success = np.concatenate([row["success"] for row in rows])
     predicted = np.concatenate([row["subgoals"] for row in rows]) > 0.5
-    true = np.concatenate([row["subgoals_true"] for row in rows]).astype(bool)
+    reached = np.concatenate([row["subgoals_true"] for row in rows])
+    true, false = reached == 1.0, reached == 0.0
     wrong = np.array([row["wrong"][0] for row in rows])
     gains = np.array([row["played"][-1] - row["played"][0] for row in rows])
     frozen = np.array([row["frozen"][-1] - row["frozen"][0] for row in rows])
     metrics = {
-        "auc": roc_auc(ends, success),
+        "auc": roc_auc(ends, at_end),
         "auc_prefix": roc_auc(prefix_scores, prefix_success),
-        "right": ends[success].mean(),
-        "failed": ends[~success].mean(),
-        "wrong": wrong[success].mean(),
-        "subgoals": (predicted[true].mean() + (~predicted[~true]).mean()) / 2,
-        "gain": gains[success].mean(),
+        "right": _mean(ends[success]),
+        "failed": _mean(ends[failure]),
+        "wrong": _mean(wrong[success]),
+        "subgoals": (_mean(predicted[true]) + _mean(~predicted[false])) / 2,
+        "gain": _mean(gains[success]),
         "frozen": np.abs(frozen).mean(),
     }
     return {name: round(float(value), 4) for name, value in metrics.items()}
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else np.nan
 
 
 def _video_scores(
@@ -71,17 +77,15 @@ def _video_scores(
     statements = [*prefixes, *(Statement(blocks, text, 0.0) for text in at_end)]
     played = _scores(trainer, frames[index], times, statements)
     frozen = _scores(trainer, frames[np.zeros_like(index)], times, [prefixes[0], prefixes[-1]])
-    true = [
-        video.subgoals_true[:, k].any() if subgoal.mode == "ever" else video.subgoals_true[-1, k]
-        for k, subgoal in enumerate(video.subgoals)
-    ]
+    everything = np.ones(len(video), dtype=bool)
+    true = [video.reached(k, everything) for k in range(len(video.subgoals))]
     return {
         "played": played[:blocks],
         "subgoals": played[blocks:-1],
         "wrong": played[-1:],
         "frozen": frozen,
-        "success": video.success[index[1::2]].astype(np.float64),
-        "subgoals_true": np.array(true, dtype=np.float64),
+        "success": video.success[index[1::2]],
+        "subgoals_true": np.array(true),
     }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscore.errors import OptionError, SourceError
-from stepscore.training.job import Log, PreparedRun, TrainingJob
+from stepscore.training.job import Log, PreparedRun, TrainingJob, default_threads
 from stepscore.training.vlm.config import VlmTrainConfig
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class VlmJob(TrainingJob):
     eval_datasets: tuple[Path, ...] = ()
     paraphrases: Path | None = None
     frames_dir: Path | None = None
-    threads: int = 2
+    threads: int = field(default_factory=default_threads)
 
     def __post_init__(self) -> None:
         if self.lora_rank is not None and self.base is None:
@@ -87,10 +87,14 @@ class VlmJob(TrainingJob):
         from stepscore.training.vlm.setup import merge_lora, write_checkpoint
 
         cache = self.frames_dir or self.folder / "frames"
-        videos = [video for path in self.datasets for video in read_videos(path, self.image_size, cache)]
+        videos, held_out = (
+            [video for path in paths for video in read_videos(path, self.image_size, cache, log=log)]
+            for paths in (self.datasets, self.eval_datasets)
+        )
         if not videos:
-            raise SourceError("The datasets have no labelled episodes to train on.")
-        held_out = [v for path in self.eval_datasets for v in read_videos(path, self.image_size, cache)]
+            raise SourceError(
+                "The datasets have no episode with both a success label and progress labels to train on."
+            )
         log(f"{len(videos)} training videos, {len(held_out)} held out for evaluation.")
         trainer, tokenizer = self._trainer(videos)
 
@@ -100,10 +104,9 @@ class VlmJob(TrainingJob):
 
         def write() -> None:
             network = trainer.loss_computer.network
-            if trainer.finished and self.lora_rank is not None:
+            if self.lora_rank is not None:
                 network = merge_lora(network)
-            if trainer.finished or self.lora_rank is None:
-                write_checkpoint(network, tokenizer, self.folder, self._base)
+            write_checkpoint(network, tokenizer, self.folder, self._base)
 
         return PreparedRun(trainer, metrics if held_out else None, write)
 
@@ -133,7 +136,9 @@ class VlmJob(TrainingJob):
             sizes = SmallVlmConfig(image_size=self.image_size)
             network, tokenizer = vlm_setup.new_network(texts, sizes, self.seed)
         else:
-            network, tokenizer, geometry = vlm_setup.from_checkpoint(self._base, lora_rank=self.lora_rank)
+            network, tokenizer, geometry = vlm_setup.from_checkpoint(
+                self._base, lora_rank=self.lora_rank, seed=self.seed
+            )
         trainer = vlm_setup.build_trainer(
             network,
             vlm_setup.encode_with(tokenizer),

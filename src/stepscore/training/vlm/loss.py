@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,12 @@ from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
 LOG_ODDS_WEIGHT, DRIFT_WEIGHT, AUX_WEIGHT = 0.1, 0.15, 0.5
 """Loss weights of the log-odds' own error, of drift over frozen videos and of the auxiliary heads, beside 1 for
 statements and for written answers."""
+
+
+NUMBER_SD, EXPECTED_WEIGHT = 0.03, 2.0
+"""Standard deviation of the target over number tokens, as progress; weight of the expected value's error."""
+SETTLED_WEIGHT = 0.05
+"""Least weight of a token in the mean over an answer's tokens."""
 
 
 class AuxHeads(nn.Module):
@@ -45,12 +51,14 @@ class LossComputer:
         vision: Its vision encoder, for blocks of one size.
         tokens: Ids of the image and video placeholder tokens.
         heads: Auxiliary heads; ``None`` without recorded states.
+        number_ids: Tokens of 0 to 100, where the tokenizer has one for each.
     """
 
     network: Any
     vision: BatchedVisionEncoder
     tokens: VisionTokens
     heads: AuxHeads | None
+    number_ids: Sequence[int] = ()
 
     def forward(
         self, batch: TreeBatch, pixels: Tensor, *, freeze_vision: bool = False
@@ -99,7 +107,9 @@ class LossComputer:
         if len(batch.target_places):
             logits = self.network.lm_head(hidden[batch.target_places[:, 0], batch.target_places[:, 1]])
             targets = torch.from_numpy(batch.target_ids).to(logits.device)
-            parts["words"] = F.cross_entropy(logits, targets)
+            parts["words"] = _mean_of_unsettled(F.cross_entropy(logits, targets, reduction="none"))
+        if len(batch.number_places):
+            parts |= self._number_losses(batch, hidden)
         if aux_targets is not None and self.heads is not None:
             # From the middle layer: the layers above let later words read it there.
             ends = middle[batch.block_ends[:, 0], batch.block_ends[:, 1]]
@@ -109,6 +119,19 @@ class LossComputer:
             parts |= {name: AUX_WEIGHT * part for name, part in aux_targets.losses(predictions).items()}
         total = torch.stack(list(parts.values())).sum()
         return total, {name: float(part.detach()) for name, part in parts.items()}
+
+    def _number_losses(self, batch: TreeBatch, hidden: Tensor) -> dict[str, Tensor]:
+        """Return the losses of percentages: cross entropy around the right number, and the expected value's error."""
+        logits = self.network.lm_head(hidden[batch.number_places[:, 0], batch.number_places[:, 1]])
+        logprobs = logits.log_softmax(-1)[:, list(self.number_ids)]
+        values = torch.from_numpy(batch.values).to(logprobs)
+        grid = torch.linspace(0, 1, len(self.number_ids)).to(logprobs)
+        near = torch.softmax(-0.5 * ((grid - values[:, None]) / NUMBER_SD) ** 2, dim=1)
+        expected = (logprobs.softmax(1) * grid).sum(1)
+        return {
+            "numbers": -(near * logprobs).sum(1).mean(),
+            "expected": EXPECTED_WEIGHT * (expected - values).abs().mean(),
+        }
 
     def _choice_losses(self, batch: TreeBatch, hidden: Tensor) -> dict[str, Tensor]:
         """Return the losses of answers of two words: cross entropy, log-odds, and drift over frozen videos."""
@@ -128,6 +151,16 @@ class LossComputer:
         if drifts:
             parts["still"] = DRIFT_WEIGHT * torch.stack(drifts).mean()
         return parts
+
+
+def _mean_of_unsettled(losses: Tensor) -> Tensor:
+    """Return the mean over tokens, each weighted by the probability that the network still gives to others.
+
+    Most of a written answer is settled by its form. A plain mean would soon be a mean of zeros, with the few tokens
+    that say something lost among them.
+    """
+    weights = (1 - torch.exp(-losses.detach())).clamp(min=SETTLED_WEIGHT)
+    return (weights * losses).sum() / weights.sum()
 
 
 def _mean_deviation(values: Tensor) -> Tensor:

@@ -10,16 +10,18 @@ import torch
 import yaml
 
 from stepscore.errors import ModelError, OptionError
-from stepscore.judges import Hop, Judge, ProcVlm, StepEval
+from stepscore.judges import Gvl, Hop, Judge, ProcVlm, StepEval
 from stepscore.judges.common import load_prompt
 from stepscore.models import get_model
 from stepscore.models.hf import checkpoint_folder, load_tokenizer, no_progress_bars, read_json
 from stepscore.models.qwen3vl import Geometry, PromptLayout, VisionTokens, geometry_of
-from stepscore.training.vlm.aux_heads import label_space_of
+from stepscore.procedures import AnnotateOptions
+from stepscore.training.vlm.aux_heads import StateScaling, label_space_of
 from stepscore.training.vlm.config import VlmTrainConfig
 from stepscore.training.vlm.data.clips import Texts
 from stepscore.training.vlm.data.dataset import LabelledVideo
-from stepscore.training.vlm.data.image_batches import ImageBatches
+from stepscore.training.vlm.data.image_batches import ImageBatches, QuestionSource
+from stepscore.training.vlm.data.stage_questions import StageQuestions, recorded_plans
 from stepscore.training.vlm.loss import AuxHeads, LossComputer
 from stepscore.training.vlm.processor_files import copy_preprocessors, write_processor_files
 from stepscore.training.vlm.small_vlm import SmallVlmConfig, all_texts, make_network, train_tokenizer
@@ -28,6 +30,10 @@ from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
 from stepscore.training.vlm.vision_pretraining import VisionPretraining
 
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+MIN_STAGED_FRACTION = 0.1
+"""Fraction of episodes with labelled stages below which annotate's questions are not trained."""
 
 
 def texts_of(videos: Sequence[LabelledVideo], paraphrases: Mapping[str, Sequence[str]]) -> Texts:
@@ -68,7 +74,10 @@ _SAME_SCENE_ANTONYMS = {
 
 
 def read_paraphrases(path: Path | None) -> dict[str, list[str]]:
-    """Read the paraphrases of each instruction, a YAML mapping. The last of each is left out, for tests."""
+    """Read the paraphrases of each instruction, a YAML mapping.
+
+    The last of each are left out, for tests: three of ten and more, else one.
+    """
     if path is None:
         return {}
     try:
@@ -79,7 +88,12 @@ def read_paraphrases(path: Path | None) -> dict[str, list[str]]:
         raise OptionError(
             f"Invalid paraphrases {path}: expected an instruction and a list of paraphrases on each line."
         )
-    return {str(own): [str(text) for text in others[:-1]] for own, others in read.items()}
+    return {str(own): [str(text) for text in others[: -held_out(others)]] for own, others in read.items()}
+
+
+def held_out(paraphrases: Sequence[object]) -> int:
+    """Return how many of an instruction's paraphrases, the last ones, are never trained on."""
+    return 3 if len(paraphrases) >= 10 else 1
 
 
 def new_network(texts: Texts, sizes: SmallVlmConfig, seed: int) -> tuple[Any, Any]:
@@ -90,12 +104,13 @@ def new_network(texts: Texts, sizes: SmallVlmConfig, seed: int) -> tuple[Any, An
     return make_network(tokenizer, sizes, seed), tokenizer
 
 
-def from_checkpoint(checkpoint: str, *, lora_rank: int | None) -> tuple[Any, Any, Geometry]:
+def from_checkpoint(checkpoint: str, *, lora_rank: int | None, seed: int) -> tuple[Any, Any, Geometry]:
     """Load a Qwen3-VL checkpoint to fine-tune, its tokenizer and geometry.
 
     Args:
         checkpoint: A path or repo id, what stands after ``hf/``.
         lora_rank: Rank of LoRA adapters on the language model; ``None`` to train all weights.
+        seed: Random seed of the adapters.
     """
     from transformers import AutoModelForImageTextToText
 
@@ -111,6 +126,7 @@ def from_checkpoint(checkpoint: str, *, lora_rank: int | None) -> tuple[Any, Any
             folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
         )
     if lora_rank is not None:
+        torch.manual_seed(seed)
         network = add_lora(network, lora_rank)
     processor = folder / "preprocessor_config.json"
     geometry = geometry_of(
@@ -177,23 +193,44 @@ def build_trainer(
     n_states = max((video.states.shape[1] for video in videos), default=0)
     patches = image_size // geometry.patch
     vision = BatchedVisionEncoder(network.model.visual, patches, patches)
-    space, heads, pretraining = label_space_of(videos), None, None
+    space, scaling, heads, pretraining = label_space_of(videos), None, None, None
     if n_states and all(video.states.shape[1] == n_states for video in videos):
         torch.manual_seed(config.seed)
         hidden_size = network.config.text_config.hidden_size
         # One more than recorded: progress is predicted too.
         heads = AuxHeads(hidden_size, grid[0] * grid[1], n_states + 1, space).to(network.device)
+        scaling = StateScaling.fit(videos)
         if config.vision_pretrain_steps:
-            pretraining = VisionPretraining(videos, space, heads.vision, vision, geometry)
-    computer = LossComputer(network, vision, tokens, heads)
+            pretraining = VisionPretraining(videos, space, heads.vision, scaling, vision, geometry)
+    numbers = number_ids(encode)
+    computer = LossComputer(network, vision, tokens, heads, numbers)
     questions = (
-        ImageBatches(image_judges(), videos, layout, geometry, space)
+        ImageBatches(image_questions(videos), videos, layout, geometry, space, texts, number_ids=numbers)
         if config.image_question_fraction
         else None
     )
     return VlmTrainer(
-        computer, layout, geometry, videos, texts, space, questions, pretraining, config, folder
+        computer, layout, geometry, videos, texts, space, questions, pretraining, scaling, config, folder
     )
+
+
+def image_questions(videos: Sequence[LabelledVideo]) -> list[QuestionSource]:
+    """Return what asks the questions with single images that are trained: judges, and annotate where enough is known.
+
+    Args:
+        videos: The training videos.
+    """
+    episodes = [video.episode for video in videos]
+    plans = recorded_plans(episodes)
+    staged = sum(bool(episode.labels.stages) for episode in episodes)
+    if not plans or staged < MIN_STAGED_FRACTION * len(episodes):
+        return list(image_judges())
+    return [
+        *image_judges(),
+        StageQuestions("stages-plan", plans, AnnotateOptions()),
+        StageQuestions("stages-segment", plans, AnnotateOptions()),
+        StageQuestions("stages-segment", plans, AnnotateOptions(fps=10.0, max_frames=16)),
+    ]
 
 
 def image_judges() -> list[Judge]:
@@ -207,8 +244,17 @@ def image_judges() -> list[Judge]:
         StepEval(model, strategy="sequential", answer="tokens", frames=8),
         ProcVlm(model, window=4),
         ProcVlm(model, window=8),
+        ProcVlm(model, window=4, pad=False),
         Hop(model),
+        Hop(model),
+        Gvl(model, frames=6),
     ]
+
+
+def number_ids(encode: Any) -> tuple[int, ...]:
+    """Return the tokens of 0 to 100; none where one of them is several tokens."""
+    encoded = [encode(str(number)) for number in range(101)]
+    return tuple(ids[0] for ids in encoded) if all(len(ids) == 1 for ids in encoded) else ()
 
 
 def encode_with(tokenizer: Any) -> Any:
@@ -234,7 +280,8 @@ def write_checkpoint(network: Any, tokenizer: Any, folder: Path, base: str | Non
     """
     folder.mkdir(parents=True, exist_ok=True)
     full = {name: weights.detach().clone() for name, weights in network.state_dict().items()}
-    network.half().save_pretrained(folder)
+    with no_progress_bars():
+        network.half().save_pretrained(folder)
     network.float().load_state_dict(full)
     if hasattr(tokenizer, "save_pretrained"):
         tokenizer.save_pretrained(folder)

@@ -24,22 +24,25 @@ ANSWERS = (
     "The following steps are required:\n1. 2. 3. 4. 5. 6. 7.\nTherefore, the estimated progress is "
     "<progress>84.13%</progress>. no further steps required",
     "<score>+25%</score> <score>-40%</score> <score>0%</score> Yes No True False unknown",
+    "Frame 1: Frame Description: , Task Completion Percentages:37%\nFrame 2",
+    '{"steps": ["", ""]} {"stages": [{"name": "", "start": 0.00, "end": 1.50}, {"name": "", "start": 1.50',
     "user assistant system, camera close left corner gripper; best seen by the camera side by side:",
 )
 """Texts of answers, for the tokenizer's vocabulary."""
 _GAPS = re.compile(r"\$\w+|\{\{\w+\}\}|\{\w+\}|\{\}|\n")
 _CONDITION = re.compile(r"^\?\w+: ?", re.MULTILINE)
 _MIN_PHRASE_LENGTH = 12
+MOST_PERCENT = 100
 
 
 def fixed_phrases() -> list[str]:
-    """Return the parts of all judges' prompts that never change, longest first; each becomes one token.
+    """Return the parts of all prompts that never change, longest first; each becomes one token.
 
     A prompt of 150 words is some 20 tokens that way.
     """
-    texts = [
-        _CONDITION.sub("", load_prompt(name).text) for name in prompt_names() if not name.startswith("gvl")
-    ]
+    prompts = [load_prompt(name) for name in prompt_names()]
+    prompts += [load_prompt(name, "stepscore.procedures") for name in ("stages_plan", "stages_segment")]
+    texts = [_CONDITION.sub("", prompt.text) for prompt in prompts]
     pieces = {piece for text in texts for piece in _GAPS.split(text) if len(piece) >= _MIN_PHRASE_LENGTH}
     return sorted({*pieces, " seconds>"}, key=lambda piece: (-len(piece), piece))
 
@@ -76,7 +79,9 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 1500) -> Any:
     tokenizer.train_from_iterator(
         [*corpus, *ANSWERS * 3, " still true in the last frame] Frame s: 0. "] * 2, trainer
     )
-    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in fixed_phrases()])
+    # A whole number is one token, so that a percentage is one answer and not two digits.
+    numbers = map(str, range(MOST_PERCENT + 1))
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*fixed_phrases(), *numbers)])
     return tokenizer
 
 

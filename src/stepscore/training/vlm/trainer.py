@@ -15,15 +15,15 @@ from stepscore.models import split_at_video
 from stepscore.models.qwen3vl import Geometry, PromptLayout, patches
 from stepscore.training.augment import augmented
 from stepscore.training.trainer import Trainer, adamw
-from stepscore.training.vlm.aux_heads import AuxLabelSpace, AuxTargets
+from stepscore.training.vlm.aux_heads import AuxLabelSpace, AuxTargets, StateScaling
 from stepscore.training.vlm.config import ADAM_BETAS, CLIP_LENGTH_PROBS, CLIPS_PER_BATCH, VlmTrainConfig
 from stepscore.training.vlm.data.clips import Texts, sample_clip, sample_statements
 from stepscore.training.vlm.data.dataset import LabelledVideo
 from stepscore.training.vlm.data.image_batches import ImageBatches
 from stepscore.training.vlm.data.prompt_tree import batch_trees, video_tree
+from stepscore.training.vlm.data.variants import vary
 from stepscore.training.vlm.loss import LossComputer
 from stepscore.training.vlm.vision_pretraining import VisionPretraining
-from stepscore.types import FloatArray
 
 HEAD = split_at_video(video_prompt("", template="open"))[0]
 """Text before the video in TOPReward's statements, markup included."""
@@ -43,6 +43,7 @@ class VlmTrainer(Trainer):
         label_space: Tasks and subgoals that the auxiliary heads predict.
         image_batches: Questions of judges that show single images; ``None`` for statements alone.
         vision_pretraining: Losses of the first steps; ``None`` without such steps.
+        scaling: Scaling of the recorded states; ``None`` without auxiliary heads.
         train_config: Steps, learning rate and so on.
         folder: Where the state and the logs are kept.
     """
@@ -55,6 +56,7 @@ class VlmTrainer(Trainer):
     label_space: AuxLabelSpace
     image_batches: ImageBatches | None
     vision_pretraining: VisionPretraining | None
+    scaling: StateScaling | None
     train_config: VlmTrainConfig
     folder: Path
     step: int = 0
@@ -62,13 +64,6 @@ class VlmTrainer(Trainer):
 
     def __post_init__(self) -> None:
         heads = self.loss_computer.heads
-        self._mean: FloatArray = np.zeros(0)
-        self._scale: FloatArray = np.ones(0)
-        recorded = [_aux_states(video) for video in self.videos if video.states.shape[1]]
-        if recorded and heads is not None:
-            every = np.concatenate(recorded)
-            self._mean, self._scale = every.mean(0), every.std(0) + 1e-3
-        self._states = self._normalized_states()
         parameters = [
             *self.loss_computer.network.parameters(),
             *([] if heads is None else heads.parameters()),
@@ -84,12 +79,12 @@ class VlmTrainer(Trainer):
         image_step = rng.random() < config.image_question_fraction
         main_step = self.step - config.vision_pretrain_steps - config.align_steps
         if self.vision_pretraining is not None and self.step < config.vision_pretrain_steps:
-            return self.vision_pretraining.loss(rng, self._states)
-        if self._states and main_step < 0:
+            return self.vision_pretraining.loss(rng)
+        if self.scaling is not None and main_step < 0:
             return self._clip_loss(rng, aligning=True)
         late = main_step >= config.image_questions_from * config.steps
         if self.image_batches is not None and image_step and late:
-            batch, pixels, targets = self.image_batches.draw(rng, self._states)
+            batch, pixels, targets = self.image_batches.draw(rng, self.scaling)
             return self.loss_computer.loss(batch, pixels, targets, freeze_vision=self._vision_frozen)
         return self._clip_loss(rng)
 
@@ -102,21 +97,21 @@ class VlmTrainer(Trainer):
     ) -> tuple[torch.Tensor, Mapping[str, float]]:
         config = self.train_config
         blocks = int(rng.choice(list(CLIPS_PER_BATCH), p=CLIP_LENGTH_PROBS))
-        controls = {"frozen": config.frozen_fraction, "reversed": config.reversed_fraction}
-        trees, images, targets = [], [], AuxTargets(self.label_space)
+        trees, images = [], []
+        targets = None if self.scaling is None else AuxTargets(self.label_space, self.scaling)
         for number in rng.integers(len(self.videos), size=CLIPS_PER_BATCH[blocks]):
-            clip = sample_clip(self.videos[number], blocks, rng, controls)
+            clip = sample_clip(vary(self.videos[number], rng), blocks, rng)
             statements = (
                 [] if aligning else sample_statements(clip, self.texts, rng, max_prefixes=config.max_prefixes)
             )
             trees.append(video_tree(self.layout, clip.times, statements, WORDS))
             images.append(augmented(clip.frames, rng, share=0.5))
-            if self._states:
-                targets.add(clip.video, self._states[number], clip.source[1::2].tolist())
+            if targets is not None:
+                targets.add(clip.video, clip.source[1::2].tolist())
         batch = batch_trees(trees, self.layout.tokens.end)
         pixels = torch.from_numpy(patches(np.concatenate(images), self.geometry))
         freeze = aligning or self._vision_frozen
-        return self.loss_computer.loss(batch, pixels, targets if self._states else None, freeze_vision=freeze)
+        return self.loss_computer.loss(batch, pixels, targets, freeze_vision=freeze)
 
     def settings(self) -> dict[str, Any]:
         """Return what must be the same for a run to resume: the training config. The videos may be others."""
@@ -128,7 +123,9 @@ class VlmTrainer(Trainer):
         return {
             "network": self.loss_computer.network.state_dict(),
             "heads": {} if heads is None else heads.state_dict(),
-            "scaling": torch.from_numpy(np.stack([self._mean, self._scale])),
+            "scaling": None
+            if self.scaling is None
+            else torch.from_numpy(np.stack([self.scaling.mean, self.scaling.scale])),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -136,16 +133,6 @@ class VlmTrainer(Trainer):
         self.loss_computer.network.load_state_dict(state["network"])
         if self.loss_computer.heads is not None:
             self.loss_computer.heads.load_state_dict(state["heads"])
-        # As it was when training of the heads began, though the videos may be others now.
-        self._mean, self._scale = state["scaling"].numpy()
-        self._states = self._normalized_states()
-
-    def _normalized_states(self) -> list[FloatArray]:
-        if not len(self._mean):
-            return []
-        return [(_aux_states(video) - self._mean) / self._scale for video in self.videos]
-
-
-def _aux_states(video: LabelledVideo) -> FloatArray:
-    """Return the recorded states of each frame, and its progress."""
-    return np.column_stack([video.states, video.potential])
+        if self.scaling is not None:
+            # As it was when training of the heads began, though the videos may be others now.
+            self.scaling.mean[:], self.scaling.scale[:] = state["scaling"].numpy()

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from stepscore.models.qwen3vl import Geometry, patches
 from stepscore.training.augment import augmented
-from stepscore.training.vlm.aux_heads import AuxLabelSpace, AuxTargets, VisionAuxHeads
+from stepscore.training.vlm.aux_heads import AuxLabelSpace, AuxTargets, StateScaling, VisionAuxHeads
 from stepscore.training.vlm.data.dataset import LabelledVideo
 from stepscore.training.vlm.vision_forward import BatchedVisionEncoder
-from stepscore.types import FloatArray
 
 SECOND_HALF_FRACTION = 0.4
 """Fraction of pairs drawn from the second half of a video alone."""
@@ -32,6 +31,7 @@ class VisionPretraining:
         videos: The training videos.
         label_space: Tasks and subgoals to predict.
         heads: The heads that predict them.
+        scaling: Scaling of the recorded states.
         vision: The vision encoder.
         geometry: Its patch sizes.
         batch_size: Pairs of frames in a step.
@@ -40,20 +40,18 @@ class VisionPretraining:
     videos: Sequence[LabelledVideo]
     label_space: AuxLabelSpace
     heads: VisionAuxHeads
+    scaling: StateScaling
     vision: BatchedVisionEncoder
     geometry: Geometry
     batch_size: int = 64
 
-    def loss(
-        self, rng: np.random.Generator, states: Sequence[FloatArray]
-    ) -> tuple[Tensor, Mapping[str, float]]:
+    def loss(self, rng: np.random.Generator) -> tuple[Tensor, Mapping[str, float]]:
         """Return the loss of one step, and its parts by name.
 
         Args:
             rng: Random generator.
-            states: Normalized recorded states of every video, (n, S).
         """
-        images, targets = [], AuxTargets(self.label_space)
+        images, targets = [], AuxTargets(self.label_space, self.scaling)
         for number in rng.integers(len(self.videos), size=self.batch_size).tolist():
             video = self.videos[number]
             # Done and nearly done look alike, and both are found near the end.
@@ -62,7 +60,7 @@ class VisionPretraining:
             views = list(video.views)
             frames = video.views[views[int(rng.integers(len(views)))]][[max(0, at - 1), at]]
             images.append(augmented(frames, rng, share=0.4))
-            targets.add(video, states[number], [at])
+            targets.add(video, [at])
         pixels = torch.from_numpy(patches(np.concatenate(images), self.geometry))
         tokens, deep = self.vision(pixels.to(self.heads.device))
         # The language model reads the deepstack layers too; each must make sense by itself.

@@ -45,6 +45,6 @@ def test_it_is_that_of_the_run_measured_alone(runs: list[Run], revision: str) ->
 
 
 def test_no_episode_is_measured_again(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    boards = open_boards(runs, "v1.0")
+    boards = open_boards(runs, "robust")
     monkeypatch.setattr(agreement, "measure_episodes", None)  # calling it would be an error
     assert len(agreement_rows(boards, runs, estimate_packer(Table[str]()))) >= len(runs)

@@ -37,6 +37,8 @@ from tests.models.api.servers import serving
 from tests.runs.engines.judges import (
     Asking,
     Brightness,
+    Exiting,
+    ExitingModel,
     Gathering,
     Impatient,
     Killing,
@@ -119,6 +121,13 @@ def test_a_lost_worker_and_a_lost_model_change_no_table(cluster: Any, score: Sco
     spent = ray_run.info["spent"]["total"]
     assert spent["answered"] == 33
     assert spent["lost"] >= 1, "what the model had when it died is counted"
+
+
+def test_what_exits_in_a_worker_or_in_a_models_actor_is_a_row(cluster: Any, score: Score) -> None:
+    run = score("ray", Exiting(ExitingModel()), n=4, engine=RayEngine(workers=1, replicas=1))
+    errors = run.judgements().column("error").to_pylist()
+    assert [bool(error) for error in errors] == [False, True, True, False]
+    assert all("judges.py" in error and "called sys.exit(0)" in error for error in filter(None, errors))
 
 
 def test_a_node_that_leaves_costs_only_what_was_under_way(cluster: Any, score: Score, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 import av
 import av.video.stream
+from av.packet import Packet
 from av.video.frame import PictureType
 
 from stepscore.errors import OptionError
@@ -43,6 +46,52 @@ class Encoding(NamedTuple):
         if self.codec == "h264":
             return {**common, "preset": "veryfast", "bf": "0", "forced-idr": "1"}
         return {**common, "preset": "11"}
+
+
+def encode_frame(
+    stream: av.video.stream.VideoStream, frame: av.VideoFrame | None
+) -> list[Packet[av.video.stream.VideoStream]]:
+    """Encode a frame, or flush the encoder with None, and leave the scheduling of threads as it was.
+
+    As root, opening SVT-AV1 (at the first frame) makes its threads and the calling thread real-time. Processes
+    started later inherit that, and on a small machine they starve all others.
+    """
+    if stream.codec_context.is_open:
+        return stream.encode(frame)
+    before = _scheduling()
+    try:
+        return stream.encode(frame)
+    finally:
+        _restore_scheduling(before)
+
+
+Scheduling = dict[int, tuple[int, int]]  # thread id: policy and real-time priority
+
+
+def _scheduling() -> Scheduling:
+    """Return the scheduling of every thread of this process; empty where the system is not Linux."""
+    found: Scheduling = {}
+    for thread in _thread_ids():
+        with suppress(ProcessLookupError):  # the thread has ended
+            found[thread] = (os.sched_getscheduler(thread), os.sched_getparam(thread).sched_priority)
+    return found
+
+
+def _restore_scheduling(before: Scheduling) -> None:
+    """Set threads back to ``before``; threads that are new get what the calling thread had."""
+    usual = before.get(threading.get_native_id())
+    for thread, now in _scheduling().items():
+        wanted = before.get(thread, usual)
+        if wanted is not None and now != wanted:
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(thread, wanted[0], os.sched_param(wanted[1]))
+
+
+def _thread_ids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc/self/task")]
+    except FileNotFoundError:
+        return []
 
 
 class VideoFile:
@@ -80,7 +129,7 @@ class VideoFile:
         frame.pts, frame.time_base = self.frames, 1 / self._encoding.fps
         if self._begins:
             frame.pict_type, self._begins = PictureType.I, False
-        self._container.mux(self._stream.encode(frame))
+        self._container.mux(encode_frame(self._stream, frame))
         self.frames += 1
 
     def size(self) -> int:
@@ -89,5 +138,5 @@ class VideoFile:
 
     def close(self) -> None:
         """Flush the encoder and finish the file."""
-        self._container.mux(self._stream.encode(None))
+        self._container.mux(encode_frame(self._stream, None))
         self._container.close()

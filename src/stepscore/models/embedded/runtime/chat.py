@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscore.errors import CapabilityError, ModelError
+from stepscore.errors import ModelError
 from stepscore.models.base import Answer, Scores
 from stepscore.models.chatml import chatml_parts
 from stepscore.models.embedded.runtime.language_model import KVCache
@@ -25,6 +25,7 @@ from stepscore.models.qwen3vl.inputs import (
 from stepscore.models.qwen3vl.inputs import positions as grid_positions
 from stepscore.models.qwen3vl.prefix_plan import TokenSpan, concat_spans, target_ids
 from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score
+from stepscore.models.schemas.token_mask import AnswerTokens
 
 _RESERVED = "<|vision_start|>"
 
@@ -41,16 +42,15 @@ class _Read:
 
 def generate(network: NumpyNetwork, request: Generate) -> Answer:
     """Generate text. With a temperature, it is sampled with the request's seed (0 if none) and repeat number."""
-    if request.top_logprobs:
-        raise CapabilityError(
-            "embedded returns no log-probabilities of its answers; hf/ and vllm/ models do."
-        )
     cache = network.text.kv_cache()
     prompt = _read(network, request.prompt, cache, room=request.max_tokens)
     rng = np.random.default_rng([abs(request.seed or 0), request.repeat])
     hidden, following, written = prompt.hidden, prompt.following, list[int]()
-    while len(written) < request.max_tokens:
-        written.append(_next_token(network.text.logits(hidden)[-1], request, rng))
+    answer = AnswerTokens(network.vocabulary, request.schema, request.max_tokens, request.top_logprobs)
+    while not answer.is_last:
+        logits = network.text.logits(hidden)[-1]
+        written.append(_next_token(np.where(answer.allowed(logits), logits, -np.inf), request, rng))
+        answer.take(written[-1])
         if written[-1] in network.stop_tokens or len(written) == request.max_tokens:
             break
         span = TokenSpan(np.array(written[-1:]), np.full((3, 1), following, dtype=np.int64))
@@ -58,9 +58,15 @@ def generate(network: NumpyNetwork, request: Generate) -> Answer:
             network.text.last_hidden(span, network.image_rows(span.ids[:0]), None, cache),
             following + 1,
         )
-    finish = "stop" if written and written[-1] in network.stop_tokens else "length"
-    text = network.tokenizer.decode(written, skip_special_tokens=True)
-    return Answer(text, finish, tokens_in=prompt.tokens, tokens_out=len(written))
+    finish = "stop" if (written and written[-1] in network.stop_tokens) or answer.is_complete else "length"
+    return Answer(
+        network.tokenizer.decode(written, skip_special_tokens=True),
+        finish,
+        tokens_in=prompt.tokens,
+        tokens_out=len(written),
+        choices=answer.choices,
+        schema_mass=answer.mass,
+    )
 
 
 def score(network: NumpyNetwork, request: Score) -> Scores:

@@ -21,6 +21,7 @@ from stepscore.models.embedded.runtime.vision_encoder import VisionEncoder
 from stepscore.models.hf.files import read_json, weight_headers
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens, fitted_size, geometry_of
 from stepscore.models.qwen3vl.vision_features import image_squares
+from stepscore.models.schemas.token_mask import Vocabulary, token_bytes
 from stepscore.types import Frames, IntArray
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class NumpyNetwork:
         """Tokens that end an answer."""
         found = (self.tokenizer.token_to_id(mark) for mark in STOP_TOKENS)
         return frozenset(token for token in found if token is not None)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The bytes of every token, for answers that are held to a schema."""
+        return Vocabulary(token_bytes(self.tokenizer), self.stop_tokens)
 
     def fit(self, frames: Frames, pixels: tuple[int, int]) -> tuple[Frames, tuple[int, int]]:
         """Return frames at the nearest size the network takes, and rows and columns of a frame's tokens."""

@@ -10,7 +10,15 @@ import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import episode_groups
-from stepscore.audit import HEADLINE, Audit, ProbeResult, StoredAudit, headline_sentences, read_audit
+from stepscore.audit import (
+    HEADLINE,
+    Audit,
+    ProbeResult,
+    StoredAudit,
+    headline_sentences,
+    read_audit,
+    warnings_of,
+)
 from stepscore.report.page.audits.changed_views import ChangedSources, changes_of
 from stepscore.report.page.audits.shown_runs import run_label, shown_runs
 from stepscore.report.page.boards import Board, Pack, estimate_packer, open_boards
@@ -110,7 +118,7 @@ def _audit(stored: StoredAudit, shown: Mapping[str, Run], index: EpisodeIndex, p
         "full": audit.full,
         "cost": finite_or_none(audit.cost),
         "counts": audit.counts(),
-        "sentences": headline_sentences(audit),
+        "sentences": [*warnings_of(audit), *headline_sentences(audit)],
         "headline": [
             {"probe": probe, "title": title} for probe, title in HEADLINE.items() if audit.result(probe)
         ],

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore._defaults import SceneChoice
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis import (
     EpisodeMetrics,
@@ -22,6 +23,8 @@ from stepscore.analysis import (
     failure_modes_by_policy,
     grouped_estimates,
     measure_episodes,
+    policy_metrics,
+    scope_text,
     subgoal_tables,
 )
 from stepscore.judges import BASELINES
@@ -52,8 +55,9 @@ class Board:
     Attributes:
         runs: The runs, in the order in which they were given.
         numbers: The index of each among all runs of the page.
-        metrics: The metrics of every episode, run by run.
-        counted: The same without episodes that an earlier run of the board holds: what is averaged.
+        judged: The metrics of every episode, run by run, as the judge gave them: what the judge is checked by.
+        metrics: The same as far as they are about policies: see :func:`stepscore.analysis.policy_metrics`.
+        counted: These without episodes that an earlier run of the board holds: what is averaged.
         failure_modes: The failure mode of every episode.
         diagnosis: How the policies fail, each episode counted once.
         done_at: Progress that counts as done, where it was given.
@@ -61,6 +65,7 @@ class Board:
 
     runs: tuple[Run, ...]
     numbers: tuple[int, ...]
+    judged: EpisodeMetrics
     metrics: EpisodeMetrics
     counted: EpisodeMetrics
     failure_modes: FailureModes
@@ -74,7 +79,11 @@ class Board:
 
 
 def open_boards(
-    runs: Sequence[Run], revision: str, done_at: float | None = None, watch: Watch[Any] = unwatched
+    runs: Sequence[Run],
+    revision: str,
+    done_at: float | None = None,
+    watch: Watch[Any] = unwatched,
+    scenes: SceneChoice = "auto",
 ) -> list[Board]:
     """Group the runs by protocol, in order of first appearance, and measure each group once."""
     by_hash: dict[str, list[int]] = {}
@@ -83,12 +92,13 @@ def open_boards(
     boards = []
     for places in by_hash.values():
         chosen = tuple(runs[place] for place in places)
-        metrics = measure_episodes(
-            chosen, revision=revision, keep_repeated=True, done_at=done_at, watch=watch
+        judged = measure_episodes(
+            chosen, revision=revision, keep_repeated=True, done_at=done_at, scenes=scenes, watch=watch
         )
+        metrics = policy_metrics(judged)
         counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics, watch)
         diagnosis = failure_modes_by_policy(counted, watch) if metrics.repeated else modes
-        boards.append(Board(chosen, tuple(places), metrics, counted, modes, diagnosis, done_at))
+        boards.append(Board(chosen, tuple(places), judged, metrics, counted, modes, diagnosis, done_at))
     return boards
 
 
@@ -106,6 +116,7 @@ def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatch
         "protocol": run.protocol.hash,
         "baseline": run.judge in BASELINES,
         "runs": list(board.numbers),
+        "scope": scope_text(row.fixed_scenes for row in overall),
         "overall": _groups(metrics, ("policy",), overall, pack),
         "by_task": _groups(metrics, ("task", "policy"), by_task, pack),
         "all": [
@@ -194,7 +205,13 @@ def _subgoals(board: Board, pack: Pack, watch: Watch[Any]) -> list[dict[str, Any
             "fails_first": [pack(e) for e in table.fails_first],
             "violations": pack(table.violations),
         }
-        for table in subgoal_tables(board.runs, ("policy",), left_out=board.metrics.repeated, watch=watch)
+        for table in subgoal_tables(
+            board.runs,
+            ("policy",),
+            left_out=board.metrics.repeated,
+            scenes=board.metrics.scenes,
+            watch=watch,
+        )
     ]
 
 

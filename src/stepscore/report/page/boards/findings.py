@@ -20,7 +20,11 @@ def findings_data(
 ) -> dict[str, Any]:
     """Return the contract's Findings of one board; frames of its worst failures are added to the posters."""
     found = run_findings(
-        board.runs, board.counted, modes=board.diagnosis, most_failures=MOST_FAILURES, watch=watch
+        board.runs,
+        board.judged.counted_once(),
+        modes=board.diagnosis,
+        most_failures=MOST_FAILURES,
+        watch=watch,
     )
     numbers = {str(run.path): number for run, number in zip(board.runs, board.numbers, strict=True)}
     rows = {(row["run"], row["episode_id"]): row for row in board.counted.episodes}

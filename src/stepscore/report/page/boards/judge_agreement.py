@@ -28,13 +28,13 @@ def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> 
     rows = []
     for board in boards:
         for run, place, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
-            row = _row(run.judge, _agreement(run, board, chosen), board.metrics, chosen, pack)
+            row = _row(run.judge, _agreement(run, board, chosen), board.judged, chosen, pack)
             rows.append({**row, "model": run.model, "run": place, "baseline_for": -1})
     given = {run.judge for run in runs}
     missing = [name for name in BASELINES if name not in given]
     for place in _baseline_boards(boards, missing):
-        if len(boards[place].metrics) <= MAX_BASELINE_EPISODES:
-            for baseline in measure_baselines(boards[place].metrics, missing):
+        if len(boards[place].judged) <= MAX_BASELINE_EPISODES:
+            for baseline in measure_baselines(boards[place].judged, missing):
                 row = _row(baseline.judge, baseline.agreement, baseline.metrics, slice(None), pack)
                 rows.append({**row, "model": None, "run": -1, "baseline_for": place})
     return rows
@@ -42,11 +42,11 @@ def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> 
 
 def _agreement(run: Run, board: Board, rows: slice) -> JudgeAgreement:
     """Return the agreement of one run, from what the board has measured if that is the revision it is stated in."""
-    if board.metrics.revision != DEFAULT_REVISION:
+    if board.judged.revision != DEFAULT_REVISION:
         return judge_agreement(run)
-    chosen = np.zeros(len(board.metrics), dtype=bool)
+    chosen = np.zeros(len(board.judged), dtype=bool)
     chosen[rows] = True
-    return judge_agreement(run, measured=[board.metrics.select(chosen)])
+    return judge_agreement(run, measured=[board.judged.select(chosen)])
 
 
 def _baseline_boards(boards: Sequence[Board], missing: Sequence[str]) -> list[int]:
@@ -54,7 +54,7 @@ def _baseline_boards(boards: Sequence[Board], missing: Sequence[str]) -> list[in
     chosen: dict[frozenset[tuple[str, str]], int] = {}
     for place, board in enumerate(boards):
         if _needs_baselines(board, missing):
-            episodes = frozenset((row["source"], row["episode_id"]) for row in board.metrics.episodes)
+            episodes = frozenset((row["source"], row["episode_id"]) for row in board.judged.episodes)
             first = chosen.setdefault(episodes, place)
             if _has_curves(board) and not _has_curves(boards[first]):
                 chosen[episodes] = place
@@ -62,14 +62,14 @@ def _baseline_boards(boards: Sequence[Board], missing: Sequence[str]) -> list[in
 
 
 def _has_curves(board: Board) -> bool:
-    return any(len(values) for _, values in board.metrics.curves)
+    return any(len(values) for _, values in board.judged.curves)
 
 
 def without_baselines(boards: Sequence[Board], runs: Sequence[Run]) -> list[Board]:
     """Return the boards whose judge is compared with no baseline because they have too many episodes."""
     missing = [name for name in BASELINES if name not in {run.judge for run in runs}]
     chosen = [boards[place] for place in _baseline_boards(boards, missing)]
-    return [board for board in chosen if len(board.metrics) > MAX_BASELINE_EPISODES]
+    return [board for board in chosen if len(board.judged) > MAX_BASELINE_EPISODES]
 
 
 def _needs_baselines(board: Board, missing: Sequence[str]) -> bool:
@@ -88,7 +88,7 @@ def _row(
     inside[chosen] = True
     for name in CURVE_METRICS:
         if np.any(~np.isnan(metrics.values[name][inside])):
-            cells[name] = pack(metrics.estimate(name, inside))
+            cells[name] = pack(metrics.of_the_judge().estimate(name, inside))
     return {
         "judge": judge,
         "baseline": judge in BASELINES,

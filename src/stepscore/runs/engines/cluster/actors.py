@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepscore._local_modules import import_local_modules
-from stepscore.models import Model, Request, Response
+from stepscore.errors import exits_as_errors
+from stepscore.models import Model, Request, Response, guarded
 from stepscore.runs.engines.messages import Unable
 from stepscore.runs.engines.worker import EpisodeWorker, answers, sendable
 
@@ -39,9 +40,10 @@ class EpisodeActor:
             loop.call_soon_threadsafe(self._posted.put_nowait, content)
 
         try:
-            import_local_modules(pickle.loads(self._packed[0]))
-            judge, views = pickle.loads(self._packed[1])
-            self._worker = EpisodeWorker(judge, views, self._at_a_time, post)
+            with exits_as_errors():
+                import_local_modules(pickle.loads(self._packed[0]))
+                judge, views = pickle.loads(self._packed[1])
+                self._worker = EpisodeWorker(judge, views, self._at_a_time, post)
         except Exception as error:  # a judge is anyone's code
             post(pickle.dumps(Unable(f"{type(error).__name__}: {error}")))
             return
@@ -64,7 +66,8 @@ class EpisodeActor:
         """Return why a request cannot be decoded, else ``None``, and the request with its frames."""
         assert self._worker is not None
         try:
-            return None, await self._worker.decode_asked(ask, request)
+            with guarded():
+                return None, await self._worker.decode_asked(ask, request)
         except Exception as error:  # a view is anyone's code
             return sendable(error), None
 
@@ -74,8 +77,9 @@ class ModelActor:
 
     def __init__(self, packed: Sequence[bytes]) -> None:
         limit_threads()
-        import_local_modules(pickle.loads(packed[0]))
-        self._model: Model = pickle.loads(packed[1])
+        with exits_as_errors():
+            import_local_modules(pickle.loads(packed[0]))
+            self._model: Model = pickle.loads(packed[1])
 
     async def ready(self) -> None:
         """Return when the actor is there."""

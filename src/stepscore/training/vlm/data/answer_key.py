@@ -29,6 +29,11 @@ DIRECT = "Therefore, the estimated progress is <progress>"
 """Beginning of an answer to procvlm's question that leaves the remaining actions out."""
 
 
+IN_SUBGOALS_FILE = "Add them in a subgoals file (YAML)."
+IN_LABELS_FILE = "Add it in a labels file (csv, jsonl, parquet)."
+"""Remedies for missing labels. No option of a command: which one reads the file depends on who asks."""
+
+
 class UnlabelledTimeError(EpisodeError):
     """The labels do not cover the time a question is about; they may cover another."""
 
@@ -54,13 +59,13 @@ class EpisodeTruth:
     def subgoals(self) -> tuple[Truth, ...]:
         """When each subgoal was true."""
         if not self.episode.subgoals:
-            raise self._missing("subgoals", "Give some: --subgoals subgoals.yaml")
+            raise self._missing("subgoals", IN_SUBGOALS_FILE)
         rows = tuple(row for row in self.episode.labels.rows if row.kind == "subgoal")
         labelled = {row.name for row in rows}
         absent = [s.name for s in self.episode.subgoals if s.name not in labelled]
         if absent:
             names = ", ".join(repr(name) for name in absent)
-            raise self._missing(f"label of the subgoal(s) {names}", "Give labels: --labels labels.parquet")
+            raise self._missing(f"label of the subgoal(s) {names}", IN_LABELS_FILE)
         last_s = float(self.times[-1])
         subgoals = self.episode.subgoals
         return tuple(subgoal_truth(Labels(rows), s.name, s.mode, last_s) for s in subgoals)
@@ -79,7 +84,7 @@ class EpisodeTruth:
         """Return whether the task's success counts at a time, by the episode's mode."""
         labels = self.episode.labels
         if not any(row.kind == "success" for row in labels.rows):
-            raise self._missing("success label", "Give labels: --labels labels.parquet")
+            raise self._missing("success label", IN_LABELS_FILE)
         mode = self.episode.success_mode or labels.success_mode or "holds"
         known = self._success.at_end(mode, at_s)
         if known is None and self._is_last(at_s):
@@ -102,17 +107,27 @@ class EpisodeTruth:
                 f"called {POTENTIAL!r}. Keep those of one name."
             )
         times, values = labels.progress(POTENTIAL if POTENTIAL in names else None)
-        known = ~np.isnan(values)
-        if not np.any(known):
-            raise self._missing("progress labels", "Give labels: --labels labels.parquet")
-        return times[known], values[known]
+        if np.all(np.isnan(values)):
+            raise self._missing("progress labels", IN_LABELS_FILE)
+        return times, values
+
+    def progress_at(self, times: FloatArray) -> FloatArray:
+        """Return the progress potential at each time, linear between two labelled times.
+
+        NaN before the first labelled time, after the last, and next to a label without a value.
+        """
+        at, values = self._progress
+        # Tables of labels may keep rounded seconds: the last frame is not after the last label for that.
+        near = np.where(np.abs(times - at[0]) < LABEL_TOLERANCE_S, at[0], times)
+        near = np.where(np.abs(times - at[-1]) < LABEL_TOLERANCE_S, at[-1], near)
+        return np.asarray(np.interp(near, at, values, left=np.nan, right=np.nan))
 
     def progress(self, at_s: float) -> float:
-        """Return the progress potential at a time, linear between labelled times."""
-        times, values = self._progress
-        if not times[0] - LABEL_TOLERANCE_S <= at_s <= times[-1] + LABEL_TOLERANCE_S:
+        """Return the progress potential at a time, as :meth:`progress_at` does."""
+        (known,) = self.progress_at(np.array([at_s]))
+        if np.isnan(known):
             raise self._unlabelled("how far the task was", at_s)
-        return float(np.interp(at_s, times, values))
+        return float(known)
 
     def remaining(self, at_s: float) -> list[str]:
         """Return the steps not done at a time, in order: subgoals, or stages where the episode has none.
@@ -126,7 +141,8 @@ class EpisodeTruth:
         labels = self.episode.labels
         if not labels.stages or not labels.success:
             raise self._missing(
-                "subgoals, and no stages of a success", "Give one of them: --subgoals, --labels"
+                "subgoals, and no stages of a success",
+                "Add subgoals in a subgoals file, or stages in a labels file.",
             )
         unfinished = (
             [] if self._is_last(at_s) else [s for s in labels.stages if s.end_s > at_s + LABEL_TOLERANCE_S]
@@ -226,18 +242,33 @@ def _reason(number: int, times: Sequence[float], truth: EpisodeTruth, *, reached
     return "the last frame does not show it" if None in held else "no frame shows it"
 
 
-def procvlm_answer(prompt: Prompt, truth: EpisodeTruth) -> str:
+@dataclass(frozen=True)
+class PercentAnswer:
+    """An answer that states percentages.
+
+    Attributes:
+        text: The answer.
+        values: What each number before a percent sign stands for, in order, 0..1: exact, where the text rounds.
+    """
+
+    text: str
+    values: tuple[float, ...]
+
+
+def procvlm_answer(prompt: Prompt, truth: EpisodeTruth) -> PercentAnswer:
     """Return the remaining steps, then the percentage, at the last frame of the question."""
     at_s = frame_times(prompt, truth)[-1]
     remaining = truth.remaining(at_s)
     listed = "\n".join(f"{number}. {name}" for number, name in enumerate(remaining, start=1))
     steps = f"The following steps are required:\n{listed}" if remaining else _all_done(truth.episode)
-    return f"{steps}\n{DIRECT}{procvlm_percentage(prompt, truth)}"
+    progress = procvlm_percentage(prompt, truth)
+    return PercentAnswer(f"{steps}\n{DIRECT}{progress.text}", progress.values)
 
 
-def procvlm_percentage(prompt: Prompt, truth: EpisodeTruth) -> str:
+def procvlm_percentage(prompt: Prompt, truth: EpisodeTruth) -> PercentAnswer:
     """Return the answer from the percentage on, such as ``84.13%</progress>.``, at the question's last frame."""
-    return f"{100 * truth.progress(frame_times(prompt, truth)[-1]):.2f}%</progress>."
+    progress = truth.progress(frame_times(prompt, truth)[-1])
+    return PercentAnswer(f"{100 * progress:.2f}%</progress>.", (progress,))
 
 
 def without_steps(prompt: Prompt) -> Prompt:
@@ -250,15 +281,33 @@ def _all_done(episode: Episode) -> str:
     return f"The last step is done ({last}), no further steps required."
 
 
-def hop_answer(prompt: Prompt, truth: EpisodeTruth) -> str:
+def hop_answer(prompt: Prompt, truth: EpisodeTruth) -> PercentAnswer:
     """Return the signed fraction of what remained that got done, or of what was done that came undone, in percent.
 
     The question shows START, BEFORE and AFTER; where BEFORE is the goal, it names no frame for it, and the
     potential there is 1.
     """
     _, *before, after = (truth.progress(at) for at in frame_times(prompt, truth))
-    percent = round(100 * hop_between(before[0] if before else 1.0, after))
-    return f"<score>{percent:+d}%</score>" if percent else "<score>0%</score>"
+    hop = hop_between(before[0] if before else 1.0, after)
+    percent = round(100 * hop)
+    stated = f"<score>{percent:+d}%</score>" if percent else "<score>0%</score>"
+    return PercentAnswer(stated, (abs(hop),))
+
+
+def gvl_answer(prompt: Prompt, truth: EpisodeTruth, *, anchored: bool) -> PercentAnswer:
+    """Return a line for each frame asked about, in the order shown.
+
+    Args:
+        prompt: The question.
+        truth: The labels.
+        anchored: Whether the first image shows the scene at the start, and is not asked about.
+    """
+    progress = tuple(truth.progress(at) for at in frame_times(prompt, truth)[int(anchored) :])
+    lines = [
+        f"Frame {number}: Frame Description: , Task Completion Percentages:{round(100 * value)}%"
+        for number, value in enumerate(progress, start=1)
+    ]
+    return PercentAnswer("\n".join(lines), progress)
 
 
 def hop_between(before: float, after: float) -> float:

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from stepscore.judges.common import PromptTemplate
-from stepscore.training.vlm.data.dataset import BoolArray, LabelledVideo
+from stepscore.training.vlm.data.dataset import LabelledVideo
 from stepscore.training.vlm.data.prompt_tree import Statement
-from stepscore.types import FloatArray, Frames, IntArray
+from stepscore.types import BoolArray, FloatArray, Frames, IntArray
 
 SHORT_CLIP_BLOCKS = 2
 """Clips of at most this many blocks show the last frames alone, not the video from its beginning."""
-Playback = Literal["played", "frozen", "reversed"]
+FIXED_RATE_PROB = 0.6
+"""Probability that a longer clip samples at a fixed rate from the first frame on."""
+MAX_CLOCK_OFFSET_S = 20.0
+"""Latest stated time of a first frame."""
 LOWEST_LOG_ODDS, LOG_ODDS_RISE, DONE_LOG_ODDS = -4.6, 3.4, 4.0
 """Log-odds that a task is completed: at progress 0, their rise up to just before success, and after success."""
 WRONG_PER_DONE_PREFIX = 2
 """Wrong statements about every prefix at whose end the task is done."""
 CERTAIN_LOG_ODDS = 3.9
 """Log-odds of a true subgoal; a false one has the negative."""
-PARAPHRASE_PROB = 0.35
+PARAPHRASE_PROB = 0.5
+SENTENCES = (
+    "{0} please",
+    "Now {0}",
+    "Robot, {0}!",
+    "The task is to {0}.",
+    "{0}, and nothing else",
+    "Could you {0}?",
+)
+"""Sentences around an instruction. Those with which an audit rewords one are not among them."""
+SENTENCE_PROB = 0.15
+TWICE = ("Do this twice: {0}.", "{0}, two times", "{0}, then do it once more", "Two times in a row, {0}")
+"""Instructions to do a task two times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +47,13 @@ class SampledClip:
         video: The video they are from.
         frames: The frames, (2 B, size, size, 3).
         times: Their timestamps in seconds, as the prompt states them.
-        source: Index of each frame in the video.
-        playback: Whether the video is played, frozen or reversed.
+        source: Index of each frame in the video, rising.
     """
 
     video: LabelledVideo
     frames: Frames
     times: FloatArray
     source: IntArray
-    playback: Playback
 
     def last_frame(self, block: int) -> int:
         """Return the video's index of the last frame of a block, 1 being the first block."""
@@ -49,50 +61,75 @@ class SampledClip:
 
     def so_far(self, block: int) -> BoolArray:
         """Return which frames of the video have been shown or passed by the end of a block."""
-        at = np.arange(len(self.video))
-        first, last = int(self.source[0]), self.last_frame(block)
-        low, high = min(first, last), max(first, last)
-        if self.playback == "played":
-            low = 0  # what happened before the first sampled frame is still in the recording
-        return (at >= low) & (at <= high)
+        # What happened before the first sampled frame is still in the recording.
+        return np.arange(len(self.video)) <= self.last_frame(block)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it shows the last frames alone."""
+        return len(self.times) <= 2 * SHORT_CLIP_BLOCKS
+
+    @property
+    def is_static(self) -> bool:
+        """Whether nothing moves in it."""
+        return bool((self.frames == self.frames[0]).all())
+
+    def success(self, block: int) -> float:
+        """Return whether the task is done at the end of a block: 1, 0, or NaN where that is unknown.
+
+        Of a clip of the whole video the verdict on the episode says it, if no label says it of the last frame.
+        """
+        known = float(self.video.success[self.last_frame(block)])
+        verdict = self.video.episode.labels.success
+        whole = not self.is_short and bool(self.so_far(block).all())
+        return float(verdict) if np.isnan(known) and whole and verdict is not None else known
 
 
-def sample_clip(
-    video: LabelledVideo, blocks: int, rng: np.random.Generator, controls: Mapping[str, float]
-) -> SampledClip:
-    """Sample frames of a video, evenly spread up to a random end, with a little jitter.
+def sample_clip(video: LabelledVideo, blocks: int, rng: np.random.Generator) -> SampledClip:
+    """Sample frames of a video up to a random end.
 
-    A clip of one or two blocks shows the last frames before that end.
+    At a fixed rate from the first frame on, as a live session sees it; or evenly spread up to the end, with a little
+    jitter. A clip of one or two blocks shows the last frames before that end.
 
     Args:
         video: The video.
-        blocks: Pairs of frames.
+        blocks: Pairs of frames, at most; a clip at a fixed rate may have fewer.
         rng: Random generator.
-        controls: Fractions of clips that are ``frozen`` and ``reversed``.
     """
     n = len(video)
     end = n if rng.random() < 0.5 else int(rng.integers(max(3, n // 3), n + 1)) if n > 3 else n
-    first = 0 if blocks > SHORT_CLIP_BLOCKS else max(0, end - 1 - int(rng.integers(1, 5)) * blocks)
-    spread = np.linspace(first, end - 1, 2 * blocks) + rng.uniform(-0.4, 0.4, 2 * blocks)
-    spread[-1] = end - 1
-    index = np.sort(np.clip(np.round(spread), 0, end - 1).astype(np.int64))
-    draw = rng.random()
-    playback: Playback = "played"
-    source = index
-    if draw < controls["frozen"]:
-        playback = "frozen"
-        source = np.full_like(index, 0 if rng.random() < 0.5 else int(rng.integers(0, n)))
-    elif draw < controls["frozen"] + controls["reversed"]:
-        playback, source = "reversed", index[::-1].copy()
-    pace = rng.uniform(0.4, 2.0) if rng.random() < 0.5 else 1.0
+    if blocks > SHORT_CLIP_BLOCKS and rng.random() < FIXED_RATE_PROB:
+        index = _at_fixed_rate(end, blocks, rng)
+    else:
+        first = 0 if blocks > SHORT_CLIP_BLOCKS else max(0, end - 1 - int(rng.integers(1, 5)) * blocks)
+        spread = np.linspace(first, end - 1, 2 * blocks) + rng.uniform(-0.4, 0.4, 2 * blocks)
+        spread[-1] = end - 1
+        index = np.sort(np.clip(np.round(spread), 0, end - 1).astype(np.int64))
     views = list(video.views)
-    frames = video.views[views[int(rng.integers(len(views)))]][source]
-    return SampledClip(video, frames, video.times[index] * pace, source, playback)
+    frames = video.views[views[int(rng.integers(len(views)))]][index]
+    return SampledClip(video, frames, video.times[index] + _clock_offset(rng), index)
+
+
+def _at_fixed_rate(end: int, blocks: int, rng: np.random.Generator) -> IntArray:
+    """Return every frame, or every second, third or fourth, from the first; an even number, the last one twice."""
+    step = max(int(rng.integers(1, 5)), -(-end // (2 * blocks)))
+    index = np.arange(0, end, step)
+    return index if len(index) % 2 == 0 else np.append(index, index[-1])
+
+
+def _clock_offset(rng: np.random.Generator) -> float:
+    """Return the seconds that the stated timestamps are late: mostly none."""
+    return float(rng.uniform(0, MAX_CLOCK_OFFSET_S)) if rng.random() < 0.2 else 0.0
 
 
 def completion_log_odds(potential: float, *, done: bool) -> float:
-    """Return the target log-odds of the statement "the task is completed" at a frame."""
-    return DONE_LOG_ODDS if done else LOWEST_LOG_ODDS + LOG_ODDS_RISE * min(max(potential, 0.0), 1.0)
+    """Return the target log-odds of the statement "the task is completed" at a frame; NaN where it is unknown.
+
+    Args:
+        potential: Progress at the frame, NaN where unknown.
+        done: Whether the task is done there.
+    """
+    return DONE_LOG_ODDS if done else LOWEST_LOG_ODDS + LOG_ODDS_RISE * float(np.clip(potential, 0.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +155,13 @@ class Texts:
         return self.template.fill(instruction=text)
 
     def paraphrase(self, instruction: str, rng: np.random.Generator) -> str:
-        """Return the instruction, or one of its paraphrases with probability ``PARAPHRASE_PROB``."""
+        """Return the instruction, or one of its paraphrases with probability ``PARAPHRASE_PROB``.
+
+        With probability ``SENTENCE_PROB`` it stands inside of a sentence.
+        """
         others = self.paraphrases.get(instruction, ())
-        return str(rng.choice(list(others))) if others and rng.random() < PARAPHRASE_PROB else instruction
+        text = str(rng.choice(list(others))) if others and rng.random() < PARAPHRASE_PROB else instruction
+        return str(rng.choice(SENTENCES)).format(text) if rng.random() < SENTENCE_PROB else text
 
     def wrong(self, instruction: str, rng: np.random.Generator) -> str | None:
         """Return a statement that is false of videos with this instruction; ``None`` without another task."""
@@ -149,6 +190,8 @@ def sample_statements(
 ) -> list[Statement]:
     """Sample statements about prefixes: the instruction, a subgoal, which task it is, and false ones.
 
+    None is about what has no label there.
+
     Args:
         clip: The frames.
         texts: The texts to choose from.
@@ -162,15 +205,16 @@ def sample_statements(
     chosen = np.arange(1, blocks + 1)
     if blocks > max_prefixes:
         chosen = np.append(np.sort(rng.choice(blocks - 1, max_prefixes - 1, replace=False) + 1), blocks)
-    statements = []
+    statements, static = [], clip.is_static
     for block in chosen.tolist():
         frame = clip.last_frame(block)
-        done = bool(video.success[frame])
-        # A reversed video that begins with the finished task has not completed it, nor is it undone.
-        if not (clip.playback == "reversed" and video.potential[frame] > 0.9):
-            log_odds = completion_log_odds(float(video.potential[frame]), done=done)
+        success = clip.success(block)
+        done = success == 1.0
+        log_odds = completion_log_odds(float(video.potential[frame]), done=done)
+        if not (np.isnan(success) or np.isnan(log_odds)):
             text = texts.fill(texts.paraphrase(video.instruction, rng))
-            statements.append(Statement(block, text, log_odds, static=clip.playback == "frozen"))
+            statements.append(Statement(block, text, log_odds, static=static))
+            statements += _twice_statement(clip, block, texts, rng)
         if video.subgoals and rng.random() < subgoal_fraction:
             statements += _subgoal_statement(clip, block, texts, rng)
         statements.append(_task_statement(clip, block, texts, rng))
@@ -179,6 +223,24 @@ def sample_statements(
             if other is not None:
                 statements.append(Statement(block, texts.fill(other), LOWEST_LOG_ODDS))
     return statements
+
+
+def _twice_statement(
+    clip: SampledClip, block: int, texts: Texts, rng: np.random.Generator
+) -> list[Statement]:
+    """Return a statement that the task was done two times, of a video that plays a success twice; else none.
+
+    Half of it is done after the first time, and nothing in a frame tells the two times apart.
+    """
+    video, first = clip.video, clip.video.again_from
+    if first is None or clip.is_short or video.success[first - 1] != 1.0:
+        return []
+    frame = clip.last_frame(block)
+    again = frame >= first
+    done = again and video.success[frame] == 1.0
+    log_odds = completion_log_odds((float(video.potential[frame]) + again) / 2, done=done)
+    text = str(rng.choice(TWICE)).format(video.instruction)
+    return [] if np.isnan(log_odds) else [Statement(block, texts.fill(text), log_odds)]
 
 
 def _task_statement(clip: SampledClip, block: int, texts: Texts, rng: np.random.Generator) -> Statement:
@@ -199,13 +261,12 @@ def _task_statement(clip: SampledClip, block: int, texts: Texts, rng: np.random.
 def _subgoal_statement(
     clip: SampledClip, block: int, texts: Texts, rng: np.random.Generator
 ) -> list[Statement]:
-    """Return a statement of a subgoal; none where its truth cannot be seen in the frames of a short clip."""
+    """Return a statement of a subgoal; none where it has no label, or a short clip cannot show its truth."""
     video = clip.video
     number = int(rng.integers(len(video.subgoals)))
-    true = video.subgoals_true[:, number]
     subgoal = video.subgoals[number]
-    holds = bool(true[clip.last_frame(block)])
-    reached = bool(true[clip.so_far(block)].any()) if subgoal.mode == "ever" else holds
-    if reached != holds and len(clip.times) <= 2 * SHORT_CLIP_BLOCKS:
+    holds = float(video.subgoals_true[clip.last_frame(block), number])
+    reached = video.reached(number, clip.so_far(block)) if subgoal.mode == "ever" else holds
+    if np.isnan(reached) or (reached != holds and clip.is_short):
         return []
     return [Statement(block, texts.fill(subgoal.name), CERTAIN_LOG_ODDS if reached else -CERTAIN_LOG_ODDS)]

@@ -4,46 +4,49 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stepscore._files import atomic_path, write_text
 from stepscore.episodes import Episode, open_episodes, resize_frames
-from stepscore.episodes.labels import Subgoal, subgoal_truth, success_truth
+from stepscore.episodes.labels import Subgoal, Truth, subgoal_truth, success_truth
 from stepscore.errors import SourceError
-from stepscore.types import FloatArray, Frames
+from stepscore.training.vlm.data.answer_key import EpisodeTruth
+from stepscore.types import BoolArray, FloatArray, Frames
 
 LABELS_FILE, SUBGOALS_FILE = "labels.parquet", "subgoals.yaml"
 STATE_COLUMNS = ("observation.state", "observation.environment_state")
 """Columns of a LeRobot dataset that an auxiliary head learns to predict from the frames."""
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledVideo:
-    """One episode with its decoded frames and its labels at each of them.
+    """One episode with its decoded frames and its labels at each of them: NaN where there is none.
 
     Attributes:
         episode: The episode itself.
         views: Frames by view, each (n, size, size, 3).
         times: Timestamp of each frame in seconds, (n,).
         potential: Progress in 0..1 at each frame, (n,).
-        success: Whether the task is done at each frame, (n,).
-        subgoals_true: Whether each subgoal is true at each frame, (n, K).
+        success: Whether the task is done at each frame, 1 or 0, (n,).
+        subgoals_true: Whether each subgoal is true at each frame, 1 or 0, (n, K).
         states: Recorded robot and scene state at each frame, (n, S); S is 0 where nothing is recorded.
+        again_from: In a variant that plays the whole recording twice, the frame at which it begins again.
     """
 
     episode: Episode
     views: Mapping[str, Frames]
     times: FloatArray
     potential: FloatArray
-    success: BoolArray
-    subgoals_true: BoolArray
+    success: FloatArray
+    subgoals_true: FloatArray
     states: FloatArray
+    again_from: int | None = None
 
     def __len__(self) -> int:
         return len(self.times)
@@ -58,11 +61,30 @@ class LabelledVideo:
         """The labelled subgoals, in order."""
         return self.episode.subgoals
 
+    def reached(self, number: int, shown: BoolArray) -> float:
+        """Return whether a subgoal counts after the frames shown: 1, 0, or NaN where that is unknown.
+
+        Args:
+            number: The subgoal, from 0.
+            shown: Which frames have been shown; the last of them is the one at which ``holds`` counts.
+        """
+        true, subgoal = self.subgoals_true[:, number], self.subgoals[number]
+        counted = np.flatnonzero(shown) if subgoal.mode == "ever" else np.flatnonzero(shown)[-1:]
+        reached = 1.0 if np.any(true[counted] == 1.0) else true[counted].max()  # NaN where one of them is
+        if np.isnan(reached) and shown.all():
+            at_end = self.episode.labels.subgoal(subgoal.name)
+            return np.nan if at_end is None else float(at_end)
+        return float(reached)
+
 
 def read_videos(
-    dataset: Path, image_size: int, cache: Path, on_episode: Callable[[int, int], None] | None = None
+    dataset: Path,
+    image_size: int,
+    cache: Path,
+    on_episode: Callable[[int, int], None] | None = None,
+    log: Callable[[str], None] = lambda text: None,
 ) -> list[LabelledVideo]:
-    """Read all episodes of a dataset that have progress labels.
+    """Read all episodes of a dataset that have a success label and progress labels.
 
     Frames are decoded and resized once, into a file of ``cache`` that later runs and other processes reuse; it
     stays on disk and is memory-mapped, so that memory does not grow with the dataset.
@@ -73,19 +95,21 @@ def read_videos(
         image_size: Pixels a side of the resized frames.
         cache: Folder for decoded frames.
         on_episode: Called after each decoded episode with its number and the number of episodes.
+        log: Called with a line about the episodes that are left out, and one about subgoals without a label.
     """
     for name in (LABELS_FILE, SUBGOALS_FILE):
         if not (dataset / name).is_file():
             raise SourceError(
                 f"{dataset} has no {name}. Training needs labels and subgoals: `stepscore sim` writes both."
             )
-    episodes = list(open_episodes(dataset, labels=dataset / LABELS_FILE, subgoals=dataset / SUBGOALS_FILE))
+    listed = open_episodes(dataset, labels=dataset / LABELS_FILE, subgoals=dataset / SUBGOALS_FILE)
+    episodes = _labelled_episodes(dataset, listed, log)
+    if not episodes:
+        return []
     decoded = _cached_frames(dataset, episodes, image_size, cache, on_episode)
     states = _read_states(dataset)
     videos = []
     for episode, views in zip(episodes, decoded, strict=True):
-        if not len(episode.labels.progress()[0]):
-            continue
         times = episode.views[episode.main_view].timestamps()
         recorded = states.get(episode.source_index if episode.source_index is not None else -1)
         videos.append(
@@ -100,11 +124,49 @@ def _labelled(
     last_s = float(times[-1])
     done = success_truth(episode.labels, last_s)
     subgoals = [subgoal_truth(episode.labels, s.name, s.mode, last_s) for s in episode.subgoals]
-    at, value = episode.labels.progress()
-    potential = np.interp(times, at, value)
-    success = np.array([done.held(float(t)) is True for t in times])
-    held = np.array([[truth.held(float(t)) is True for truth in subgoals] for t in times], dtype=np.bool_)
-    return LabelledVideo(episode, views, times, potential, success, held.reshape(len(times), -1), states)
+    potential = EpisodeTruth(episode).progress_at(times)
+    held = np.array([_held(truth, times) for truth in subgoals]).reshape(-1, len(times)).T
+    return LabelledVideo(episode, views, times, potential, _held(done, times), held, states)
+
+
+def _held(truth: Truth, times: FloatArray) -> FloatArray:
+    """Return whether a statement was true at each time: 1, 0, or NaN where that is unknown."""
+    known = [truth.held(float(t)) for t in times]
+    return np.array([np.nan if held is None else float(held) for held in known], dtype=np.float64)
+
+
+def _labelled_episodes(
+    dataset: Path, episodes: Sequence[Episode], log: Callable[[str], None]
+) -> list[Episode]:
+    """Return the episodes that can be trained on; logs how many were left out, and why."""
+    kept: list[Episode] = []
+    left_out: Counter[str] = Counter()
+    for episode in episodes:
+        missing = _missing_label(episode)
+        if missing is None:
+            kept.append(episode)
+        else:
+            left_out[missing] += 1
+    if left_out:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.items())
+        log(f"{dataset}: {left_out.total()} of {len(episodes)} episodes left out ({reasons}).")
+    of_subgoals = [e.labels.subgoal(subgoal.name) for e in kept for subgoal in e.subgoals]
+    if None in of_subgoals:
+        log(
+            f"{dataset}: {of_subgoals.count(None)} of {len(of_subgoals)} subgoals have no label; nothing is "
+            "trained about them."
+        )
+    return kept
+
+
+def _missing_label(episode: Episode) -> str | None:
+    """Return what keeps an episode from being trained on; ``None`` where nothing does."""
+    if episode.error is not None or not episode.views:
+        return "cannot be read"
+    if episode.labels.success is None:
+        return "without a success label"
+    values = [row.value for row in episode.labels.rows if row.kind == "progress"]
+    return "without progress labels" if all(map(math.isnan, values)) else None
 
 
 def _cached_frames(

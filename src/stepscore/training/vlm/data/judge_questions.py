@@ -12,6 +12,7 @@ stepeval-tokens  one of two words
 procvlm          the remaining steps, then the percentage
 procvlm-direct   the percentage alone: the answer begins with ``answer_key.DIRECT``
 hop              a signed percentage in ``<score>`` tags
+gvl              a line with a percentage for every frame, in the order shown
 topreward        one of two words after a prefix of the video
 ===============  =======================================================================================
 """
@@ -28,7 +29,7 @@ import numpy as np
 from stepscore.episodes import TIME_TOLERANCE_S, Episode, sample_frames
 from stepscore.episodes.perturbations import Cut, RetimedView
 from stepscore.errors import OptionError
-from stepscore.judges import Hop, HopMode, Judge, ProcVlm, StepEval, TopReward
+from stepscore.judges import Gvl, Hop, HopMode, Judge, ProcVlm, StepEval, TopReward
 from stepscore.models import (
     Answer,
     Generate,
@@ -45,14 +46,25 @@ from stepscore.models import (
 )
 from stepscore.training.sync_runner import run_sync
 from stepscore.training.vlm.data import answer_key
-from stepscore.training.vlm.data.answer_key import EpisodeTruth, UnlabelledTimeError
+from stepscore.training.vlm.data.answer_key import EpisodeTruth, PercentAnswer, UnlabelledTimeError
 
 QuestionType = Literal[
-    "stepeval-all", "stepeval-one", "stepeval-tokens", "procvlm", "procvlm-direct", "hop", "topreward"
+    "stepeval-all",
+    "stepeval-one",
+    "stepeval-tokens",
+    "procvlm",
+    "procvlm-direct",
+    "hop",
+    "gvl",
+    "topreward",
+    "stages-plan",
+    "stages-segment",
 ]
+RANDOM_PAIR_PROB = 0.7
+"""Probability that hop is asked about any two frames, not about neighbours among the points it judges."""
 WRONG_WORD_LOGPROB = -30.0
 """Log-probability of the wrong word in a response made from the labels."""
-SupportedJudge = StepEval | ProcVlm | Hop | TopReward
+SupportedJudge = StepEval | ProcVlm | Hop | Gvl | TopReward
 
 
 @dataclass(frozen=True)
@@ -63,13 +75,15 @@ class TrainingExample:
         prompt: The question, its images by name (view and frame of the episode).
         answer: Text of the assistant's turn; where the question is for words, the right candidate.
         candidates: The words to choose from, where the question is for words.
-        question_type: Which of the types above.
+        question_type: Which of the types above, or of ``stage_questions.py``.
+        values: What each number before a percent sign of the answer stands for, in order, 0..1.
     """
 
     prompt: Prompt
     answer: str
     candidates: tuple[str, ...]
     question_type: QuestionType
+    values: tuple[float, ...] = ()
 
 
 def training_examples(judge: Judge, episode: Episode) -> list[TrainingExample]:
@@ -98,8 +112,9 @@ def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) ->
 
     The frame is any of the main view's, each as likely, and the judge is asked about the episode up to it, with
     sampled frames as far apart as over the whole episode: about every subgoal, in one of hop's modes, with and
-    without remaining actions. TOPReward's prefix is drawn among those it scores. Nothing is decoded, unless hop
-    compares goal images with the start.
+    without remaining actions. TOPReward's prefix is drawn among those it scores, gvl is asked about the whole
+    episode in an order of its own, and hop mostly about two frames drawn at random, both ways. Nothing is decoded,
+    unless hop compares goal images with the start.
 
     Args:
         judge: The judge that asks.
@@ -111,7 +126,11 @@ def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) ->
     """
     supported, truth = _supported(judge), EpisodeTruth(episode)
     prefix, asking = episode, supported
-    if not isinstance(supported, TopReward):
+    if isinstance(supported, Hop) and len(truth.times) > 1 and rng.random() < RANDOM_PAIR_PROB:
+        return _random_pair(supported, truth, rng)
+    if isinstance(supported, Gvl):
+        asking = replace(supported, seed=int(rng.integers(2**31)))
+    elif not isinstance(supported, TopReward):
         first = min(isinstance(supported, Hop), len(truth.times) - 1)
         last = int(rng.integers(first, len(truth.times)))
         prefix = _up_to(episode, float(truth.times[last]))
@@ -135,16 +154,37 @@ def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) ->
         return []
 
 
+def _random_pair(judge: Hop, truth: EpisodeTruth, rng: np.random.Generator) -> list[TrainingExample]:
+    """Return hop's questions about two frames, each as likely as any other: forwards and backwards."""
+    one, other = sorted(rng.choice(len(truth.times), 2, replace=False).tolist())
+    frames = sorted({0, one, other})
+    sampled = sample_frames(truth.episode, indices=frames)
+    at = frames.index(one), frames.index(other)
+    requests: list[Request] = []
+
+    async def ask(request: Request, model: Model | None = None) -> Response:
+        requests.append(request)
+        return Answer("")
+
+    try:
+        run_sync(judge.compare(truth.episode, sampled, [at, at[::-1]], ask))
+        return [example for request in requests for example in _examples_of(judge, request, truth)]
+    except UnlabelledTimeError:
+        return []
+
+
 def _supported(judge: Judge) -> SupportedJudge:
     if not isinstance(judge, SupportedJudge):
         raise OptionError(
-            f"Training examples cannot be made from the judge {judge.name}. Use stepeval, procvlm, hop or "
+            f"Training examples cannot be made from the judge {judge.name}. Use stepeval, procvlm, hop, gvl or "
             "topreward."
         )
     if isinstance(judge, StepEval) and judge.answer == "statement":
         raise OptionError(
             "stepeval's statements are TOPReward's, and trained as such. Use answer=tokens or text."
         )
+    if isinstance(judge, Gvl) and (judge.form != "published" or judge.context):
+        raise OptionError("gvl is trained with form=published and context=0.")
     if isinstance(judge, TopReward) and judge.variant != "token":
         raise OptionError("topreward asks for no answer with variant=instruction. Use variant=token.")
     return judge
@@ -162,12 +202,20 @@ def _examples_of(judge: SupportedJudge, request: Request, truth: EpisodeTruth) -
         kind: QuestionType = "stepeval-all" if judge.strategy == "all-at-once" else "stepeval-one"
         return [TrainingExample(request.prompt, answer, (), kind)]
     if isinstance(judge, Hop):
-        return [TrainingExample(request.prompt, answer_key.hop_answer(request.prompt, truth), (), "hop")]
+        return [_percent_example(request.prompt, answer_key.hop_answer(request.prompt, truth), "hop")]
+    if isinstance(judge, Gvl):
+        answered = answer_key.gvl_answer(request.prompt, truth, anchored=judge.anchor)
+        return [_percent_example(request.prompt, answered, "gvl")]
     percentage = answer_key.procvlm_percentage(request.prompt, truth)
+    without_steps = answer_key.without_steps(request.prompt)
     return [
-        TrainingExample(request.prompt, answer_key.procvlm_answer(request.prompt, truth), (), "procvlm"),
-        TrainingExample(answer_key.without_steps(request.prompt), percentage, (), "procvlm-direct"),
+        _percent_example(request.prompt, answer_key.procvlm_answer(request.prompt, truth), "procvlm"),
+        _percent_example(without_steps, percentage, "procvlm-direct"),
     ]
+
+
+def _percent_example(prompt: Prompt, answer: PercentAnswer, kind: QuestionType) -> TrainingExample:
+    return TrainingExample(prompt, answer.text, (), kind, answer.values)
 
 
 def _prefix_examples(request: ScorePrefixes, truth: EpisodeTruth) -> list[TrainingExample]:

@@ -6,6 +6,7 @@ exactly the prompt it stands for, and the frames of a video are encoded once for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ from stepscore.models.qwen3vl import (
 )
 from stepscore.types import FloatArray, IntArray
 
+PERCENT = re.compile(r"\d+(?:\.\d+)?(?=%)")
+"""A percentage in an answer; its sign, if any, stands before it."""
 IGNORED = -100
 """Target of a token that has no loss."""
 
@@ -38,6 +41,7 @@ class Branch:
         choices: Token ids of yes and no, where the answer is one of two words; then the last token has the loss.
         log_odds: Target of ``log P(yes) - log P(no)``.
         static: Whether all such branches of its tree should score the same, since nothing moves.
+        numbers: After which of its tokens one of the number tokens follows, and what the number stands for, 0..1.
     """
 
     stem_length: int
@@ -46,6 +50,7 @@ class Branch:
     choices: tuple[int, int] | None = None
     log_odds: float = 0.0
     static: bool = False
+    numbers: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +129,14 @@ class Question:
         answer: The text of the answer; it ends the turn.
         words: Yes and no, where the answer is one of two words.
         log_odds: Target of their log-odds.
+        values: What each number before a percent sign of the answer stands for, in order, 0..1.
     """
 
     parts: tuple[str | None, ...]
     answer: str
     words: tuple[str, str] | None = None
     log_odds: float = 0.0
+    values: tuple[float, ...] = ()
 
     @property
     def before(self) -> tuple[str | None, ...]:
@@ -143,13 +150,19 @@ class Question:
         return "".join(part for part in self.parts[len(self.before) :] if part is not None)
 
 
-def image_tree(layout: PromptLayout, questions: Sequence[Question], stop: str = "<|im_end|>") -> Tree:
+def image_tree(
+    layout: PromptLayout,
+    questions: Sequence[Question],
+    stop: str = "<|im_end|>",
+    number_ids: Sequence[int] = (),
+) -> Tree:
     """Build the tree of questions that are alike up to the last image; each has its own text after it.
 
     Args:
         layout: The model's prompt layout.
         questions: The questions.
         stop: Text that ends an answer.
+        number_ids: Tokens of 0 to 100, where each is one: percentages are then whole numbers.
     """
     pads = image_tokens(layout.tokens.image, layout.grid[0] * layout.grid[1], layout.tokens)
     parts: list[str | RepeatedToken] = []
@@ -157,23 +170,48 @@ def image_tree(layout: PromptLayout, questions: Sequence[Question], stop: str = 
         parts += pads if part is None else [part]
     stem = np.asarray(token_ids(parts, layout.encode), dtype=np.int64)
     places, following = positions(stem, layout.tokens.image, layout.grid, 0)
-    branches = tuple(_branch(layout, question, len(stem), following, stop) for question in questions)
+    branches = tuple(
+        _branch(layout, question, len(stem), following, stop, number_ids) for question in questions
+    )
     block_ends = tuple(np.flatnonzero(stem == layout.tokens.end).tolist())
     return Tree(TokenSpan(stem, places), len(block_ends), branches, block_ends)
 
 
-def _branch(layout: PromptLayout, question: Question, stem_length: int, start: int, stop: str) -> Branch:
+def _branch(
+    layout: PromptLayout,
+    question: Question,
+    stem_length: int,
+    start: int,
+    stop: str,
+    number_ids: Sequence[int],
+) -> Branch:
     """Return the text after the last image with the answer, as a branch."""
     asked = layout.encode(question.after)
     if question.words is not None:
         yes, no = (layout.encode(question.after + word)[-1] for word in question.words)
         span, _ = layout.span(asked, start)
         return Branch(stem_length, span, np.full(len(asked), IGNORED), (yes, no), question.log_odds)
-    answer = layout.encode(question.answer + stop)
+    answer, numbers = _answer_ids(layout, question, stop, number_ids)
     span, _ = layout.span([*asked, *answer[:-1]], start)
     targets = np.full(len(span), IGNORED)
     targets[len(asked) - 1 :] = answer
-    return Branch(stem_length, span, targets)
+    before = len(asked) - 1
+    targets[[before + at for at, _ in numbers]] = IGNORED
+    return Branch(stem_length, span, targets, numbers=tuple((before + at, value) for at, value in numbers))
+
+
+def _answer_ids(
+    layout: PromptLayout, question: Question, stop: str, number_ids: Sequence[int]
+) -> tuple[list[int], list[tuple[int, float]]]:
+    """Return the tokens of an answer, and which of them are numbers that stand for a value."""
+    if not number_ids or not question.values:
+        return layout.encode(question.answer + stop), []
+    pieces = PERCENT.split(question.answer)
+    ids, numbers = layout.encode(pieces[0]) if pieces[0] else [], []
+    for piece, value in zip(pieces[1:], question.values, strict=True):
+        numbers.append((len(ids), value))
+        ids += [number_ids[round(100 * value)], *layout.encode(piece)]
+    return [*ids, *layout.encode(stop)], numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +229,8 @@ class TreeBatch:
         log_odds: Targets of their log-odds, (k,).
         static_tree: The tree of statements about a frozen video, else -1, (k,).
         block_ends: Places of the tokens that end a block, (b, 2).
+        number_places: Places of the tokens after which a number follows, (p, 2).
+        values: What that number stands for, 0..1, (p,).
     """
 
     input_ids: IntArray
@@ -203,6 +243,8 @@ class TreeBatch:
     log_odds: FloatArray
     static_tree: IntArray
     block_ends: IntArray
+    number_places: IntArray
+    values: FloatArray
 
 
 @dataclass
@@ -214,6 +256,8 @@ class _Targets:
     log_odds: list[float] = field(default_factory=list)
     static_tree: list[int] = field(default_factory=list)
     block_ends: list[tuple[int, int]] = field(default_factory=list)
+    number_places: list[tuple[int, int]] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
 
 
 def batch_trees(trees: Sequence[Tree], pad_id: int) -> TreeBatch:
@@ -235,6 +279,8 @@ def batch_trees(trees: Sequence[Tree], pad_id: int) -> TreeBatch:
             learned = np.flatnonzero(branch.targets != IGNORED)
             targets.target_places += [(number, at + int(row)) for row in learned]
             targets.target_ids += branch.targets[learned].tolist()
+            targets.number_places += [(number, at + place) for place, _ in branch.numbers]
+            targets.values += [value for _, value in branch.numbers]
             if branch.choices is not None:
                 targets.choice_places.append((number, stop - 1))
                 targets.choice_ids.append(branch.choices)
@@ -255,4 +301,6 @@ def batch_trees(trees: Sequence[Tree], pad_id: int) -> TreeBatch:
         np.array(targets.log_odds, dtype=np.float64),
         np.array(targets.static_tree, dtype=np.int64),
         np.array(targets.block_ends, dtype=np.int64).reshape(-1, 2),
+        np.array(targets.number_places, dtype=np.int64).reshape(-1, 2),
+        np.array(targets.values, dtype=np.float64),
     )

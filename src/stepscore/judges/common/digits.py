@@ -1,4 +1,7 @@
-"""A number as the expectation over its digits, from the log-probabilities of an answer's tokens.
+"""A number as the expectation over its tokens, from the log-probabilities of an answer.
+
+Of an answer that is held to a schema, it is the mean of the whole numbers at the number's place, where the tokenizer
+writes a number as one token (:func:`expected_numbers`).
 
 VLAC's published code calls it the rich form: in the place of a number token stands the mean of the number tokens
 among the ten most likely there, weighted by their probabilities p, of those with p > 0.1 p_max.
@@ -7,15 +10,67 @@ among the ten most likely there, weighted by their probabilities p, of those wit
 from __future__ import annotations
 
 import math
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from stepscore.models import TokenChoice
+from stepscore.models import Answer, Model, TokenChoice
+from stepscore.models.schemas import Schema, number_spans
 
 TOP = 10
 """Number of most likely tokens that count."""
 
 MIN_RATIO = 0.1
 """A token counts if it is more than this times as likely as the most likely one."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4}")
+
+MAX_LOGPROBS = 20
+"""Most log-probabilities that are requested at a token of an answer."""
+
+MAX_LOGPROBS_IN_ALL = 20_000
+"""Most log-probabilities of an answer: more do not fit into what is read of a server's response."""
+
+
+def logprobs_to_request(model: Model, max_tokens: int) -> int:
+    """Return how many log-probabilities to request at every token of an answer whose numbers are to be expected."""
+    return min(MAX_LOGPROBS, model.capabilities.answer_logprobs, MAX_LOGPROBS_IN_ALL // max_tokens)
+
+
+def expected_numbers(answer: Answer, schema: Schema) -> list[float]:
+    """Return the expected value of each number of an answer, in order.
+
+    NaN where a number is unknown, has decimals, or is not one token of its own: a digit at the place of the first one
+    may stand for any number that begins with it. Nothing where the answer has another form than the schema, or came
+    without log-probabilities.
+    """
+    if "".join(choice.token for choice in answer.choices) != answer.text or not answer.choices:
+        return []
+    ends, end = [], 0
+    for choice in answer.choices:
+        end += len(choice.token)
+        ends.append(end)
+    found = []
+    for span in number_spans(schema, answer.text):
+        if span is None:
+            found.append(math.nan)
+            continue
+        first, last = bisect_right(ends, span[0]), bisect_left(ends, span[1])
+        found.append(_expected_whole(answer.choices[first : last + 1], answer.text[slice(*span)]))
+    return found
+
+
+def _expected_whole(choices: Sequence[TokenChoice], text: str) -> float:
+    """Return the mean of the whole numbers at the place of a number that is one token, a sign before it apart."""
+    *signs, number = choices
+    sign = "".join(choice.token for choice in signs)
+    if sign + number.token != text or sign not in ("", "+", "-"):
+        return math.nan
+    shares = {word: math.exp(value) for word, value in number.top if _WHOLE.fullmatch(word)}
+    if all(len(word.lstrip("+-")) < 2 for word in shares):
+        return math.nan
+    mean = sum(int(word) * share for word, share in shares.items()) / sum(shares.values())
+    return -mean if sign == "-" else mean
 
 
 def expected_number(choices: Sequence[TokenChoice], text: str) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from stepscore.episodes.remote.stores import s3
+from stepscore.episodes.remote.stores.reasons import reason
 from stepscore.errors import MissingExtraError, SourceError
 
 _EXTRAS = {"s3": "remote", "s3a": "remote", "hf": "hub"}
@@ -30,7 +32,7 @@ def checked_url(source: str) -> str:
     """Return the URL of a folder without a slash at its end; runs record it, so it may hold no secret.
 
     Raises:
-        SourceError: It holds a name, a key or a query, or names a chain of file systems.
+        SourceError: It holds a name, a key or a query, names a chain of file systems, or is of a web server.
     """
     url = source.rstrip("/")
     parts = urlsplit(url)
@@ -41,6 +43,12 @@ def checked_url(source: str) -> str:
         )
     if "::" in url or not parts.scheme or not (parts.netloc or parts.path):
         raise SourceError(f"{url[:200]!r} is not the URL of a folder, such as s3://bucket/dataset.")
+    if parts.scheme in ("http", "https"):
+        # Nothing is asked of it: what it would answer for a folder is a page of links that may go on for ever.
+        raise SourceError(
+            f"Cannot list {url[:200]}: web servers have no list of a folder's files and their sizes. "
+            "Download the dataset and pass its folder; for a dataset on the Hub, pass its repo id (user/name)."
+        )
     return url
 
 
@@ -61,7 +69,8 @@ def open_filesystem(url: str, *, new: bool = False) -> tuple[Any, str]:
     except ImportError:
         raise MissingExtraError(f"Reading {protocol}:// addresses", _EXTRAS.get(protocol, "remote")) from None
     try:
-        filesystem, path = url_to_fs(url, skip_instance_cache=new)
+        options = s3.client_options() if protocol in s3.PROTOCOLS else {}
+        filesystem, path = url_to_fs(url, skip_instance_cache=new, **options)
     except ImportError:
         if protocol in _EXTRAS:
             raise MissingExtraError(f"Reading {protocol}:// addresses", _EXTRAS[protocol]) from None
@@ -72,8 +81,3 @@ def open_filesystem(url: str, *, new: bool = False) -> tuple[Any, str]:
     except Exception as error:  # fsspec's file systems share no base of their errors
         raise SourceError(f"Cannot open {url}: {reason(error)}.") from error
     return filesystem, str(path)
-
-
-def reason(error: Exception) -> str:
-    """Return what went wrong in a file system's words, within a line."""
-    return (" ".join(str(error).split()) or type(error).__name__)[:200].rstrip(". ")

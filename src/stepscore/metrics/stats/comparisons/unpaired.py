@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,9 +21,12 @@ from stepscore.metrics.stats.intervals import too_small
 from stepscore.metrics.stats.linear_statistic import LinearStatistic, difference_of, weighted_sum
 from stepscore.metrics.stats.rate_intervals import check_level
 from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, label_codes, stands_first
-from stepscore.metrics.stats.significance import Significance, Stratum, permutation_test, rates_test
-from stepscore.metrics.stats.studentised import bootstrap_t_test, larger_p_value
+from stepscore.metrics.stats.significance import N_DRAWS, Significance, Stratum, permutation_test, rates_test
+from stepscore.metrics.stats.studentised import T_DRAWS, bootstrap_t_test, decided, larger_p_value
 from stepscore.types import FloatArray
+
+FEW_EPISODES = 20
+"""Episodes of two arms under which the most extreme outcomes may not be significant."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def compare_unpaired(
     'Boschloo exact'
     """
     check_level(level)
-    arms = _arms(a, b, strata, clusters)
+    arms = comparable_arms(a, b, strata, clusters)
     if stands_first(arms.a, arms.b):
         return _compare(arms, level, seed)
     return _compare(replace(arms, a=arms.b, b=arms.a), level, seed).swapped()
@@ -119,19 +123,33 @@ def _compare(arms: Arms, level: float, seed: int) -> Comparison:
         difference.value,
         interval,
         significance=_test(arms, difference, seed),
-        improvement=_improvement(arms),
+        improvement=improvement_of(arms),
         detectable=detectable,
         withheld=withheld,
         level=level,
+        least_p_value=_least_p_value(arms),
     )
 
 
-def _arms(
+def _least_p_value(arms: Arms) -> float:
+    """Return the p-value of the most extreme arrangement: each unit of one arm above each of the other."""
+    if not len(arms.weights):
+        return math.nan
+    if arms.binary and not arms.clustered and len(arms.weights) == 1:
+        return (
+            rates_test(arms.a.n, arms.a.n, 0, arms.b.n).p_value if arms.a.n + arms.b.n < FEW_EPISODES else 0.0
+        )
+    n, m = (np.bincount(arm.stratum).tolist() for arm in (arms.a, arms.b))
+    return (2 if n == m else 1) / math.prod(math.comb(i + j, i) for i, j in zip(n, m, strict=True))
+
+
+def comparable_arms(
     a: ArrayLike,
     b: ArrayLike,
-    strata: tuple[GroupLabels, GroupLabels] | None,
-    clusters: tuple[GroupLabels, GroupLabels] | None,
+    strata: tuple[GroupLabels, GroupLabels] | None = None,
+    clusters: tuple[GroupLabels, GroupLabels] | None = None,
 ) -> Arms:
+    """Return the known episodes of two arms in the strata that both have."""
     values = [np.array(arm, dtype=np.float64) for arm in (a, b)]
     codes = [np.zeros(len(arm), dtype=np.int64) for arm in values]
     if strata is not None:
@@ -162,14 +180,22 @@ def _test(arms: Arms, difference: LinearStatistic, seed: int) -> Significance:
             totals.append(arm.totals(arm.columns[0])[arm.stratum == code])
             sizes.append(arm.sizes[arm.stratum == code].astype(np.float64))
         strata.append(Stratum(np.concatenate(totals), np.concatenate(sizes), len(totals[0]), float(weight)))
+    return decided(partial(_drawn_test, arms, strata, difference, seed), arms.a.units + arms.b.units)
+
+
+def _drawn_test(
+    arms: Arms, strata: list[Stratum], difference: LinearStatistic, seed: int, times: int
+) -> Significance:
+    """Return the test of arms that are compared by draws, of ``times`` the usual draws."""
+    draws = (N_DRAWS + 1) * times - 1
     if arms.binary and not arms.clustered:
-        return permutation_test(strata, studentised=False, seed=seed)
-    permuted = permutation_test(strata, seed=seed)
-    units = min(arms.a.units, arms.b.units)
-    return larger_p_value(permuted, bootstrap_t_test(difference, seed=seed), units)
+        return permutation_test(strata, studentised=False, seed=seed, draws=draws)
+    permuted = permutation_test(strata, seed=seed, draws=draws)
+    resampled = bootstrap_t_test(difference, seed=seed, draws=(T_DRAWS + 1) * times - 1)
+    return larger_p_value(permuted, resampled, min(arms.a.units, arms.b.units))
 
 
-def _improvement(arms: Arms) -> LinearStatistic:
+def improvement_of(arms: Arms) -> LinearStatistic:
     """Return P(A > B) + P(A = B) / 2 within strata, as the sum of the contributions of each arm's episodes.
 
     An episode's placement is the share of the other arm it beats (DeLong, DeLong and Clarke-Pearson 1988).

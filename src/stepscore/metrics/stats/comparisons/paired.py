@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,11 +17,12 @@ from stepscore.metrics.stats.comparison_result import (
     paired_rates_error,
 )
 from stepscore.metrics.stats.intervals import too_small
-from stepscore.metrics.stats.linear_statistic import mean_of
+from stepscore.metrics.stats.linear_statistic import LinearStatistic, mean_of
 from stepscore.metrics.stats.rate_intervals import check_level
 from stepscore.metrics.stats.sample import GroupLabels, Sample, draw_sample, stands_first
-from stepscore.metrics.stats.significance import mcnemar_test, sign_flip_test
-from stepscore.metrics.stats.studentised import bootstrap_t_test, larger_p_value
+from stepscore.metrics.stats.significance import N_DRAWS, Significance, mcnemar_test, sign_flip_test
+from stepscore.metrics.stats.studentised import T_DRAWS, bootstrap_t_test, decided, larger_p_value
+from stepscore.types import FloatArray
 
 
 def compare_paired(
@@ -70,8 +73,7 @@ def _compare(sample: Sample, level: float, seed: int) -> Comparison:
         detectable = detectable_rate_difference(paired_rates_error(won, lost, sample.n), level)
     else:
         interval = difference_interval(mean, withheld, clustered=sample.clustered, level=level, seed=seed)
-        flips = sign_flip_test(sample.totals(gain), episodes=sample.n, seed=seed)
-        significance = larger_p_value(flips, bootstrap_t_test(mean, seed=seed), sample.units)
+        significance = decided(partial(_test, sample, gain, mean, seed), sample.units)
         detectable = detectable_difference(mean.standard_error, mean.degrees_of_freedom, level)
     return build_comparison(
         (sample,),
@@ -82,4 +84,14 @@ def _compare(sample: Sample, level: float, seed: int) -> Comparison:
         detectable=detectable,
         withheld=withheld,
         level=level,
+        # That of all signs alike, of which there are two.
+        least_p_value=min(1.0, 2.0 ** (1 - sample.units)),
     )
+
+
+def _test(sample: Sample, gain: FloatArray, mean: LinearStatistic, seed: int, times: int) -> Significance:
+    """Return the larger p-value of flipped signs and the bootstrap-t, of ``times`` the usual draws."""
+    totals, draws = sample.totals(gain), (N_DRAWS + 1) * times - 1
+    flips = sign_flip_test(totals, episodes=sample.n, seed=seed, draws=draws)
+    resampled = bootstrap_t_test(mean, seed=seed, draws=(T_DRAWS + 1) * times - 1)
+    return larger_p_value(flips, resampled, sample.units)

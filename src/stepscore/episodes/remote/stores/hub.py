@@ -7,11 +7,12 @@ first: ``hf://datasets/user/name@COMMIT``. Listing and reading go on at that com
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from stepscore.episodes.remote.stores.reasons import reason, status_of
 from stepscore.errors import MissingExtraError, SourceError
 
 TIMEOUT_S = 30.0
@@ -87,29 +88,6 @@ def hub_folder(url: str) -> HubFolder | None:
     )
 
 
-def pinned(folder: HubFolder) -> HubFolder:
-    """Return the folder at the commit that its revision is at now.
-
-    Raises:
-        MissingExtraError: huggingface_hub is not installed.
-        SourceError: There is no such repository or revision, this user may not read it, or the Hub is not reached.
-    """
-    if folder.is_pinned:
-        return folder
-    hub = hub_package(f"Reading {folder.repo_id} from the Hub")
-    import stamina
-
-    try:
-        for attempt in stamina.retry_context(on=wait_before_retry, attempts=ATTEMPTS, timeout=None):
-            with attempt:
-                info = hub.HfApi().repo_info(
-                    folder.repo_id, repo_type=folder.kind, revision=folder.revision, timeout=TIMEOUT_S
-                )
-    except Exception as error:  # the Hub's errors share no base with those of its HTTP library
-        raise refusal(folder, error) from error
-    return replace(folder, revision=str(info.sha))
-
-
 def is_offline(folder: HubFolder) -> bool:
     """Return whether the user wants nothing to be asked of the Hub (``HF_HUB_OFFLINE=1``)."""
     hub_package(f"Reading {folder.repo_id} from the Hub")
@@ -129,35 +107,30 @@ def hub_package(what: str) -> Any:
 
 def refusal(folder: HubFolder, error: Exception) -> SourceError:
     """Return the error of a dataset that the Hub does not give, in one line."""
-    status, kind = http_status(error), type(error).__name__
-    if kind == "RevisionNotFoundError":
+    status = status_of(error)
+    code = getattr(error, "headers", {}).get("X-Error-Code", "")
+    if code == "RevisionNotFound":
         why = f"it has no revision {folder.revision!r}. Name a branch, tag or commit"
-    elif kind in ("RepositoryNotFoundError", "GatedRepoError") or status in (401, 403):
+    elif code in ("RepoNotFound", "GatedRepo") or status in (401, 403):
         why = (
             "it is not there, or it is private or gated and you have no access. For one of yours: hf auth login, or "
             "set HF_TOKEN"
         )
     elif status is not None:
-        why = f"the Hub answered with HTTP status {status}. Try again later"
+        why = f"the Hub answered with {reason(error)}"
     elif isinstance(error, ValueError):
-        why = _line(error)
+        why = reason(error)
     else:
-        why = f"the Hub is not reached ({_line(error)}). To use what is on this machine: HF_HUB_OFFLINE=1"
+        why = f"the Hub is not reached: {reason(error)}. To use what is on this machine: HF_HUB_OFFLINE=1"
     return SourceError(
         f"Cannot read {folder.kind} {folder.repo_id!r} from the Hub: {why}. "
         "A local dataset is given by the path of the folder that holds meta/info.json."
     )
 
 
-def http_status(error: BaseException) -> int | None:
-    """Return the status with which a server refused a request; ``None`` where it gave no answer."""
-    status = getattr(getattr(error, "response", error), "status_code", None)
-    return status if isinstance(status, int) else None
-
-
 def wait_before_retry(error: Exception) -> bool | float:
     """Return whether another attempt may help, or after how many seconds the server wants to be asked again."""
-    status = http_status(error)
+    status = status_of(error)
     if status is None:
         # No answer: a lost connection. A wrong name is a ValueError, and offline mode will not end by itself.
         final = isinstance(error, ValueError | FileNotFoundError)
@@ -167,7 +140,3 @@ def wait_before_retry(error: Exception) -> bool | float:
     headers = getattr(getattr(error, "response", error), "headers", {})
     wanted = str(headers.get("Retry-After", ""))
     return min(float(wanted), MAX_WAIT_S) if wanted.isdecimal() else True
-
-
-def _line(error: Exception) -> str:
-    return (" ".join(str(error).split()) or type(error).__name__)[:200].rstrip(". ")

@@ -8,33 +8,26 @@ the client, the token and the proxies of ``huggingface_hub``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from stepscore.episodes.remote.hub import ATTEMPTS, TIMEOUT_S, HubFolder, hub_package, wait_before_retry
+from stepscore._threads import Threads
+from stepscore.episodes.remote.stores.hub import HubFolder, hub_package
+from stepscore.episodes.remote.stores.hub_http import (
+    HubAnswerError,
+    HubStatusError,
+    attempted,
+    hub_headers,
+    opened,
+    read_body,
+)
 
 Range = tuple[int, int]
 
 _CONNECTIONS = 8
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-
-
-class HubAnswerError(ValueError):
-    """An answer that does not hold the range, and will not at another attempt."""
-
-
-class HubStatusError(Exception):
-    """A refusal: its status and headers, without the address, which may be signed."""
-
-    def __init__(self, status_code: int, headers: Mapping[str, str]) -> None:
-        denied = " (no access: hf auth login, or set HF_TOKEN)" if status_code in (401, 403) else ""
-        super().__init__(f"HTTP status {status_code}{denied}")
-        self.status_code, self.headers = status_code, headers
 
 
 def read_hub_ranges(folder: HubFolder, name: str, size: int, ranges: Sequence[Range]) -> list[bytes]:
@@ -55,37 +48,28 @@ def read_hub_ranges(folder: HubFolder, name: str, size: int, ranges: Sequence[Ra
         repo_type=folder.kind,
         revision=folder.revision,
     )
-    headers = {**_utils().build_hf_headers(), "Accept-Encoding": "identity"}
+    headers = hub_headers()
     first, found = _read_range(address, headers, size, ranges[0])
     if urlsplit(found)[:2] != urlsplit(address)[:2]:  # the token is for the Hub alone
         headers = {key: value for key, value in headers.items() if key.lower() != "authorization"}
     read = partial(_read_range, found, headers, size)
-    with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="stepscore-fetch") as threads:
+    with Threads(_CONNECTIONS, "stepscore-fetch") as threads:
         return [first, *(content for content, _ in threads.map(read, ranges[1:]))]
 
 
 def _read_range(address: str, headers: Mapping[str, str], size: int, part: Range) -> tuple[bytes, str]:
     """Return the bytes of a range, and the address that gave them."""
-    import stamina
-
-    for attempt in stamina.retry_context(on=wait_before_retry, attempts=ATTEMPTS, timeout=None):
-        with attempt:
-            return _read_once(address, headers, size, part)
-    raise AssertionError("stamina ends with a result or an error")
+    return attempted(lambda: _read_once(address, headers, size, part), part[1] - part[0])
 
 
 def _read_once(address: str, headers: Mapping[str, str], size: int, part: Range) -> tuple[bytes, str]:
     start, end = part
-    with _opened(address, {**headers, "Range": f"bytes={start}-{end - 1}"}) as response:
+    with opened(address, {**headers, "Range": f"bytes={start}-{end - 1}"}) as response:
         _check_answer(response, size, part)
-        content = bytearray()
-        for chunk in _chunks(response):
-            content += chunk
-            if len(content) > end - start:
-                raise HubAnswerError(f"the server gave more than the {end - start} bytes it was asked for")
+        content = read_body(response, end - start)
         if len(content) < end - start:
             raise ConnectionError(f"the connection was lost after {len(content)} of {end - start} bytes")
-        return bytes(content), str(response.url)
+        return content, str(response.url)
 
 
 def _check_answer(response: Any, size: int, part: Range) -> None:
@@ -100,24 +84,3 @@ def _check_answer(response: Any, size: int, part: Range) -> None:
     match = _CONTENT_RANGE.fullmatch(stated)
     if status == 206 and (match is None or (int(match[1]), int(match[3])) != (part[0], size)):
         raise HubAnswerError(f"the server gave {stated[:60]!r} for bytes {part[0]}-{part[1] - 1}/{size}")
-
-
-@contextmanager
-def _opened(address: str, headers: Mapping[str, str]) -> Iterator[Any]:
-    session = _utils().get_session()
-    if callable(getattr(session, "stream", None)):
-        with session.stream("GET", address, headers=headers, timeout=TIMEOUT_S) as response:
-            yield response
-    else:  # requests, before huggingface_hub 1.0
-        with session.get(address, headers=headers, timeout=TIMEOUT_S, stream=True) as response:
-            yield response
-
-
-def _utils() -> Any:
-    return import_module("huggingface_hub.utils")
-
-
-def _chunks(response: Any) -> Iterator[bytes]:
-    chunks: Iterator[bytes]
-    chunks = response.iter_raw() if hasattr(response, "iter_raw") else response.iter_content(1 << 16)
-    return chunks

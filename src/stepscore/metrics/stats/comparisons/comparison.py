@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.errors import OptionError
 from stepscore.metrics.stats.comparison_result import Comparison
-from stepscore.metrics.stats.paired import compare_paired
+from stepscore.metrics.stats.comparisons.paired import compare_paired
+from stepscore.metrics.stats.comparisons.unpaired import compare_unpaired
 from stepscore.metrics.stats.sample import GroupLabels, is_missing
-from stepscore.metrics.stats.unpaired import compare_unpaired
 from stepscore.types import FloatArray
 
 
@@ -55,8 +56,56 @@ def compare_samples(
     """
     if paired and keys is None:
         raise OptionError("Pairs need keys: give keys=(keys of a, keys of b), or compare with paired=False.")
-    if keys is None or paired is False or not (paired or _mostly_shared(*keys)):
+    pairs = None
+    if keys is not None and paired is not False:
+        pairs = in_pairs(a, b, keys=keys, strata=strata, clusters=clusters, always=bool(paired))
+    if pairs is None:
         return compare_unpaired(a, b, strata=strata, clusters=clusters, level=level, seed=seed)
+    return compare_paired(
+        pairs.a, pairs.b, strata=pairs.strata, clusters=pairs.clusters, level=level, seed=seed
+    )
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Two arms joined on their keys, one row per key.
+
+    Attributes:
+        a: Mean of A's episodes of each key; NaN where it has none.
+        b: The same for B.
+        strata: Stratum of each key.
+        clusters: Cluster of each key.
+        repeated: Whether some key stands for several episodes of one arm.
+    """
+
+    a: list[float]
+    b: list[float]
+    strata: list[Hashable] | None
+    clusters: list[Hashable] | None
+    repeated: bool
+
+
+def in_pairs(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    keys: tuple[GroupLabels, GroupLabels],
+    strata: tuple[GroupLabels, GroupLabels] | None = None,
+    clusters: tuple[GroupLabels, GroupLabels] | None = None,
+    always: bool = False,
+) -> Pairs | None:
+    """Join two arms on their keys; ``None`` where too few are shared, unless ``always``.
+
+    Args:
+        a: A number or NaN (unknown) per episode of A.
+        b: The same for B.
+        keys: As in :func:`compare_samples`.
+        strata: As there.
+        clusters: As there.
+        always: Join them however few keys are shared.
+    """
+    if not (always or _mostly_shared(*keys)):
+        return None
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     rows_a, rows_b = _rows_by_key(first, keys[0], "a"), _rows_by_key(second, keys[1], "b")
     everyone = list(rows_a | rows_b)
@@ -66,13 +115,12 @@ def compare_samples(
             return None
         return [labels[0][rows_a[k][0]] if k in rows_a else labels[1][rows_b[k][0]] for k in everyone]
 
-    return compare_paired(
+    return Pairs(
         [_known_mean(first[rows_a.get(key, [])]) for key in everyone],
         [_known_mean(second[rows_b.get(key, [])]) for key in everyone],
-        strata=labels_of(strata),
-        clusters=labels_of(clusters),
-        level=level,
-        seed=seed,
+        labels_of(strata),
+        labels_of(clusters),
+        any(len(rows) > 1 for rows in (*rows_a.values(), *rows_b.values())),
     )
 
 

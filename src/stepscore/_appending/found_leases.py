@@ -1,0 +1,203 @@
+"""Leases as other processes find them: who holds one, for how long, and whether it is over."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import secrets
+import socket
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscore._locks import has_ended
+from stepscore._reading import shown
+from stepscore.errors import RunError
+
+LEASE_S = 60.0
+"""Seconds after which a lease ends that is not renewed."""
+
+MIN_LEASE_S, MAX_LEASE_S = 0.5, 86_400.0
+MAX_NUMBER = 999_999_999
+"""Highest number of a lease."""
+
+_NAME = re.compile(r"lease\.([0-9]{9})\.json")
+_MAX_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Held:
+    """A lease as another process finds it.
+
+    Attributes:
+        number: Its number.
+        content: What its file says; empty where it cannot be read.
+        age_s: Seconds since it was renewed, by the file server's clock or since it was first observed.
+        in_future: Whether the time of its file is in the future, so that only observing it gives its age.
+    """
+
+    number: int
+    content: Mapping[str, Any]
+    age_s: float
+    in_future: bool = False
+
+    @property
+    def term_s(self) -> float:
+        """Seconds for which it holds after a renewal."""
+        term = self.content.get("term_s")
+        known = isinstance(term, int | float) and MIN_LEASE_S <= term <= MAX_LEASE_S
+        return float(term) if known and term is not None else LEASE_S
+
+    @property
+    def released(self) -> bool:
+        """Whether its holder gave it back."""
+        return self.content.get("released") == 1
+
+    @property
+    def over(self) -> bool:
+        """Whether it holds no more."""
+        return self.released or self.age_s > self.term_s or self._holder_has_ended()
+
+    @property
+    def holder(self) -> str:
+        """Its holder, for a message."""
+        host, pid = self.content.get("host"), self.content.get("pid")
+        return f"process {shown(str(pid))} on {shown(str(host))}" if host else "another process"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its holder is a process of this machine."""
+        return all(self.content.get(name) == value for name, value in place().items())
+
+    def _holder_has_ended(self) -> bool:
+        pid = self.content.get("pid")
+        return self.is_here and isinstance(pid, int) and has_ended(pid)
+
+
+class LeaseObserver:
+    """Look at the lease of a folder again and again; a lease that is not renewed for its term is over.
+
+    Args:
+        folder: The folder.
+
+    Attributes:
+        seen: Number and text of the lease at the last look, which differ after a renewal.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._since = folder, 0.0
+        self.seen: tuple[int, bytes] | None = None
+
+    def look(self) -> Held | None:
+        """Return the lease that holds, or held last; ``None`` where there was never one."""
+        for _ in range(100):
+            try:
+                return self._look()
+            except FileNotFoundError:
+                continue  # its successor was just made
+            except OSError as error:
+                raise RunError(
+                    f"Cannot read the lease of {shown(self._folder)}: {error.strerror or error}."
+                ) from error
+        raise RunError(f"The lease of {shown(self._folder)} changes all the time. Try again.")
+
+    def _look(self) -> Held | None:
+        found_numbers = sorted(numbers(self._folder), reverse=True)
+        if not found_numbers:
+            return None
+        for number in found_numbers:
+            found = read_lease(self._folder / lease_name(number))
+            if found is not None:
+                return self._held(found_numbers[0], *found)
+        return Held(found_numbers[0], {"released": 1}, math.inf)  # no lease, but its number is taken
+
+    def _held(self, number: int, text: bytes, renewed: float) -> Held:
+        content = _content(text)
+        if content.get("released") == 1:  # and its age means nothing
+            return Held(number, content, math.inf)
+        age_s, now = _server_time(self._folder) - renewed, time.monotonic()
+        if self.seen != (number, text):
+            self.seen, self._since = (number, text), now
+        return Held(number, content, max(age_s, now - self._since), age_s < 0)
+
+
+def find_lease(folder: Path) -> Held | None:
+    """Return the lease of a folder that holds, or held last; ``None`` where there was never one."""
+    return LeaseObserver(folder).look()
+
+
+def is_leased(folder: Path, observer: LeaseObserver | None = None) -> bool:
+    """Return whether some process holds the lease of a folder now; where that cannot be known, not.
+
+    Args:
+        folder: The folder.
+        observer: Who has looked at this lease before, so that one with a time in the future ends as well.
+    """
+    try:
+        held = (observer or LeaseObserver(folder)).look()
+    except RunError:
+        return False
+    return held is not None and not held.over
+
+
+def numbers(folder: Path) -> Iterator[int]:
+    """Return the numbers in the names of a folder's leases, in no order."""
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise RunError(f"Cannot read {shown(folder)}: {error.strerror or error}.") from error
+    return (int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+
+
+def lease_name(number: int) -> str:
+    """Return the name of the file of a lease."""
+    return f"lease.{number:09d}.json"
+
+
+def read_lease(path: Path) -> tuple[bytes, float] | None:
+    """Return a lease's text and the time of its file; ``None`` for a pipe, a link or anything that is no file."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return None
+    flags = ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")  # what was a file may have been replaced since
+    descriptor = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        return (file.read(_MAX_BYTES), status.st_mtime) if stat.S_ISREG(status.st_mode) else None
+
+
+def _content(text: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _server_time(folder: Path) -> float:
+    """Return the time as the file server writes it, in seconds."""
+    probe = folder / f".lease.{secrets.token_hex(4)}.tmp"
+    try:
+        with probe.open("xb") as file:
+            file.write(b"?")
+            file.flush()
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_mtime
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+def place() -> dict[str, str]:
+    """Return what tells machines apart, and containers of one machine, whose processes have numbers of their own."""
+    space = ""
+    with suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")
+    with suppress(OSError):
+        space += Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return {"host": socket.gethostname(), "space": space}

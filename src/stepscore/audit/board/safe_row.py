@@ -1,0 +1,168 @@
+"""What a row from somebody else may have run: no model, file, server or code that the user did not name.
+
+What an option names is declared beside it (``stepscore.registry.names``). An option that declares nothing, as those
+of other packages may, is refused a value that could name a model or a file.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stepscore._reading import shown
+from stepscore.audit.board.entry import Entry
+from stepscore.audit.board.rows.row import BoardRow
+from stepscore.errors import OptionError
+from stepscore.judges import judge_registry
+from stepscore.models import model_registry
+from stepscore.registry import declared_options
+
+REFUSED_OPTIONS = ("base_url", "api_key", "headers", "trust_remote_code")
+"""Options of a model that no row may bring, whether declared or not: where a key is sent, and whose code is run."""
+SAFE_MODEL = "embedded"
+"""The model that is asked without being named: it is in the package, and costs nothing."""
+_WORDS = {
+    "model": "names a model",
+    "judge": "names a judge or its model",
+    "path": "names a file or a source",
+    "server": "names a server",
+    "code": "is run",
+    None: "could name a model or a file",
+}
+
+
+def safe_entry(row: BoardRow, models: Mapping[str, Mapping[str, Any]], judges: Sequence[Entry] = ()) -> Entry:
+    """Return what a row measured, if it may be run.
+
+    Args:
+        row: The row.
+        models: Models that the user names, with options of the user's own.
+        judges: Judges that the user names; a row may set an option of theirs to the same value.
+
+    Raises:
+        OptionError: The row names a judge that is not installed, a judge of another package, a model or a file that
+            the user does not name, or an option that no row may set. The message has the option that names it.
+    """
+    if row.judge not in judge_registry.names():
+        raise OptionError(
+            f"Row {shown(row.label)} names the judge {shown(row.judge)!r}, which is not installed."
+        )
+    user = _User(models, judges)
+    if not user.trusts(row.judge):
+        raise OptionError(
+            f"Row {shown(row.label)} names the judge {shown(row.judge)!r}, which is not part of StepScore. To run "
+            f"it, name it too: --judges {_quoted(row.judge)}"
+        )
+    if row.model is not None and not user.allows_model(row.model):
+        raise OptionError(
+            f"Row {shown(row.label)} asks the model {shown(row.model)}. To have it asked, name it too: "
+            f"--models {_quoted(row.model)}"
+        )
+    own = models.get(row.model or "", {})
+    backend = (row.model or "").partition("/")[0]
+    if refused := sorted(set(row.model_options) & set(REFUSED_OPTIONS) - set(own)):
+        raise OptionError(f"Row {shown(row.label)} sets the model's {refused[0]}, which no row may.")
+    brought = {key: value for key, value in row.model_options.items() if key not in own}
+    make = model_registry.get(backend) if backend in model_registry.names() else None
+    for key, value, why in user.refused(make, brought, {}):
+        given = Entry("x", row.model, {}, {key: value}).words()[2:]
+        raise OptionError(_message(row, f"the model's {key}", value, why, given))
+    named = [one.options for one in judges if one.judge == row.judge]
+    for key, value, why in user.refused(judge_registry.get(row.judge), row.options, named):
+        asks = [] if row.model is None else ["--models", row.model]
+        given = [*Entry(row.judge, None, {key: value}).words(), *asks]
+        if isinstance(value, str) and why in (_WORDS["model"], _WORDS["judge"]):
+            judge, _, model = value.rpartition("@")
+            given = ["--models", model] if model and (not judge or user.trusts(judge)) else given
+        raise OptionError(_message(row, f"the judge's {key}", value, why, given))
+    return Entry(row.judge, row.model, row.options, {**row.model_options, **own}, row.label)
+
+
+def _message(row: BoardRow, option: str, value: object, why: str, given: Sequence[str]) -> str:
+    words = " ".join(_quoted(word) for word in given)
+    return (
+        f"Row {shown(row.label)} sets {shown(option)} to {shown(repr(value))}, which {why}. To allow this value, "
+        f"name it too: {words}"
+    )
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(shown(text))
+
+
+@dataclass(frozen=True)
+class _User:
+    """What the user names: models with their options, and judges with theirs."""
+
+    models: Mapping[str, Mapping[str, Any]]
+    judges: Sequence[Entry]
+
+    def trusts(self, judge: str) -> bool:
+        return judge_registry.is_builtin(judge) or any(one.judge == judge for one in self.judges)
+
+    def allows_model(self, model: str) -> bool:
+        return model == SAFE_MODEL or model in self.models
+
+    def refused(
+        self,
+        make: Callable[..., object] | None,
+        given: Mapping[str, Any],
+        named: Iterable[Mapping[str, Any]],
+    ) -> Iterator[tuple[str, object, str]]:
+        """Yield each option with a value that it may not have, and why.
+
+        Args:
+            make: What takes the options.
+            given: The options of the row.
+            named: Options that the user names.
+        """
+        declared = {} if make is None else declared_options(make)
+        for option, value in given.items():
+            if any(option in mine and _same(mine[option], value) for mine in named):
+                continue
+            stated = declared.get(option)
+            if stated is not None and any(_same(value, one) for one in stated.allowed):
+                continue
+            what = None if stated is None else stated.what
+            safe = {
+                None: lambda value: not _may_name(value),
+                "text": lambda value: True,
+                "model": lambda value: isinstance(value, str) and self.allows_model(value),
+                "judge": self._allows_judge,
+            }.get(what, lambda value: False)
+            if not safe(value):
+                yield option, value, _WORDS[what]
+
+    def _allows_judge(self, value: object) -> bool:
+        """Return whether ``JUDGE@MODEL`` may be asked."""
+        if not isinstance(value, str):
+            return False
+        judge, at, model = value.partition("@")
+        return self.trusts(judge) and (not at or self.allows_model(model))
+
+
+def _same(one: object, other: object) -> bool:
+    """Return whether two values are the same, types included: true is not 1."""
+    return type(one) is type(other) and one == other
+
+
+def _may_name(value: object) -> bool:
+    """Return whether a value, or one inside it, could name a model or a file.
+
+    What has the form of a path is not looked up: on some systems, asking whether a path exists calls another machine.
+    """
+    if isinstance(value, Mapping):
+        return any(_may_name(part) for pair in value.items() for part in pair)
+    if isinstance(value, list | tuple):
+        return any(_may_name(part) for part in value)
+    if not isinstance(value, str):
+        return False
+    if not value.strip() or any(sign in value for sign in "/\\:~@\0"):
+        return True
+    try:
+        return (value != SAFE_MODEL and value in model_registry.names()) or os.path.lexists(value)
+    except (OSError, ValueError):
+        return True

@@ -1,0 +1,187 @@
+"""The effect of a probe over episodes: its mean, the interval that decides it, and the outcome.
+
+Episodes of one scene are not independent, so a scene counts once. With ``m_s`` known effects in scene ``s``, the
+effective number of scenes is that of Kish (1965),
+
+    n_eff = (sum m_s)^2 / sum m_s^2,
+
+which is the number of scenes where each has as many episodes. It does not depend on the answers, so that one more
+wrong answer never narrows an interval. The interval of an effect on a scale is ``mean +- t SD / sqrt(n_eff)``. The
+interval of a share is Wilson's for ``n_eff`` answers; where a tie counts one half, it is the mean of the intervals of
+the share won and of the share not lost. Where all effects on a scale are equal there is no interval, and their value
+decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from stepscore.analysis import PolicyAgreement
+from stepscore.audit.judged import Judged
+from stepscore.audit.planning import AuditPlan, scene_of
+from stepscore.audit.probe import LEVEL, MIN_SCENES, Bound, Case, Outcome, Probe
+from stepscore.audit.results import ProbeResult, WorstCase
+from stepscore.metrics.stats import wilson_interval
+from stepscore.types import Estimate, FloatArray
+
+WORST_EPISODES = 6
+"""Episodes that the result of a probe names, at most, where it is not passed."""
+
+FAVOUR_BOUND = Bound(0.1, "below")
+"""Difference of a judge's errors on two policies up to which it is fair to both."""
+
+
+def effect_estimate(effects: FloatArray, scenes: Sequence[Hashable], *, rate: bool) -> Estimate:
+    """Estimate the mean effect of a probe.
+
+    Args:
+        effects: The effect on each episode, NaN where unknown.
+        scenes: The scene of each episode.
+        rate: Whether effects are answers: 0, 1, or one half for a tie.
+
+    Returns:
+        The estimate; NaN ends under :data:`MIN_SCENES` scenes, and where effects on a scale are all equal.
+    """
+    known = ~np.isnan(effects)
+    values, sizes = effects[known], Counter(s for s, one in zip(scenes, known, strict=True) if one)
+    n, units = len(values), len(sizes)
+    coverage = n / len(effects) if len(effects) else math.nan
+    if not n:
+        return Estimate(math.nan, math.nan, math.nan, 0, 0, coverage, "no known values")
+    value, ends = float(np.mean(values)), (math.nan, math.nan)
+    effective = n**2 / sum(size**2 for size in sizes.values())
+    if units < MIN_SCENES:
+        method = f"too few scenes ({units} < {MIN_SCENES})"
+    elif rate:
+        ends, method = _share_interval(values, effective), "wilson"
+    elif np.ptp(values) == 0:
+        value, method = float(values[0]), "no variation"
+    else:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(effective - 1, (1 + LEVEL) / 2) * np.std(values, ddof=1)) / math.sqrt(effective)
+        ends, method = (value - half, value + half), "t"
+    if not math.isnan(ends[0]):
+        method += f" {100 * LEVEL:g}% ({effective:.3g} effective scenes)"
+    return Estimate(value, *ends, n, units, coverage, method)
+
+
+def _share_interval(values: FloatArray, effective: float) -> tuple[float, float]:
+    """Return the mean of Wilson's intervals of the share that is 1 and of the share that is above 0."""
+    parts = [
+        wilson_interval(float(np.mean(share)) * effective, effective, LEVEL)
+        for share in (values == 1, values > 0)
+    ]
+    lo, hi = (float(np.mean(ends)) for ends in zip(*parts, strict=True))
+    return lo, hi
+
+
+def probe_result(
+    probe: Probe, judge: str, plan: AuditPlan, judged: Mapping[str, Judged], *, causal: bool = False
+) -> ProbeResult:
+    """Return what one probe showed.
+
+    Args:
+        probe: The probe.
+        judge: The judge's name.
+        plan: Which episodes it takes.
+        judged: The judge's answers, by id of recorded and changed episodes.
+        causal: Whether answers on truncated videos are read off the curve.
+    """
+    if probe.name in plan.not_applicable:
+        why = plan.not_applicable[probe.name]
+        return ProbeResult.missing(probe.name, probe.family, judge, probe.bound, probe.expectation, why)
+    by_id = {episode.id: episode for episode in plan.episodes}
+    cases = []
+    for each in plan.probed:
+        if each.probe != probe.name:
+            continue
+        plain = judged.get(each.episode, Judged())
+        if causal and probe.truncates:
+            ends = float(each.changed.view(each.changed.main_view).timestamps()[-1])
+            probed = plain.up_to(ends)
+        else:
+            probed = judged.get(each.changed.id, Judged())
+        cases.append(Case(by_id[each.episode], each.changed, plain, probed))
+    effects = np.array([probe.effect(case) for case in cases], dtype=np.float64)
+    shown = case_result(probe.name, probe.family, judge, cases, effects, probe.bound, rate=probe.rate)
+    return replace(
+        shown,
+        expectation=probe.expectation,
+        effect_name=probe.effect_name,
+        eligible=plan.eligible[probe.name],
+    )
+
+
+def case_result(
+    name: str,
+    family: str,
+    judge: str,
+    cases: Sequence[Case],
+    effects: FloatArray,
+    bound: Bound,
+    *,
+    rate: bool = False,
+) -> ProbeResult:
+    """Return the result of some cases and their effects: estimate, outcome, and the worst of them."""
+    estimate = effect_estimate(effects, [scene_of(case.episode) for case in cases], rate=rate)
+    outcome = bound.decide(estimate)
+    worst = _worst(cases, effects, bound, outcome)
+    return ProbeResult(name, family, judge, estimate, outcome, bound, "", "", len(cases), worst=worst)
+
+
+def _worst(
+    cases: Sequence[Case], effects: FloatArray, bound: Bound, outcome: Outcome
+) -> tuple[WorstCase, ...]:
+    """Return the episodes furthest on the wrong side of the bound, where a probe is not passed."""
+    if outcome not in ("fail", "warn"):
+        return ()
+    badness = effects - bound.limit if bound.good == "below" else bound.limit - effects
+    order = np.argsort(-badness, kind="stable")  # unknown ones are last
+    return tuple(
+        WorstCase(cases[i].episode.id, cases[i].changed.id, float(effects[i]))
+        for i in order[:WORST_EPISODES]
+        if badness[i] > 0
+    )
+
+
+def policy_result(agreement: PolicyAgreement) -> ProbeResult | None:
+    """Return whether a judge favours a policy, as labels show it; ``None`` without two policies to compare.
+
+    It fails where it favours one beyond chance, whatever the difference, and passes where every difference is shown
+    to be within :data:`FAVOUR_BOUND`.
+    """
+    if not agreement.differences:
+        return None
+    bound, pairs = FAVOUR_BOUND, agreement.differences
+    worst = agreement.flagged[0] if agreement.flagged else pairs[0]
+    outcomes = {bound.decide(_size(pair.difference)) for pair in pairs}
+    outcome: Outcome
+    if agreement.flagged:
+        outcome = "fail"
+    elif "undecided" in outcomes:
+        outcome = "undecided"
+    else:
+        outcome = "pass" if outcomes == {"pass"} else "warn"
+    return ProbeResult(
+        f"policies-{agreement.quantity}",
+        "labels",
+        agreement.judge,
+        worst.difference,
+        outcome,
+        bound,
+        "no policy is favoured beyond chance, and none by more than 0.1",
+        f"error of {agreement.quantity} on {worst.favoured} less that on {worst.other}",
+        worst.difference.n,
+    )
+
+
+def _size(difference: Estimate) -> Estimate:
+    """Return the estimate of a difference without its sign, with an upper end that holds both ends."""
+    ends = max(abs(difference.lo), abs(difference.hi))
+    return replace(difference, value=abs(difference.value), lo=min(0.0, ends), hi=ends)

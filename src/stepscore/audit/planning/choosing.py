@@ -1,0 +1,125 @@
+"""Which episodes each probe takes: a seeded subset spread over scenes, within a multiple of judging once.
+
+Judging all episodes once costs 1. By default the whole audit costs at most :data:`BUDGET`. What asking again takes is
+set aside; the rest is given out in this order, where a video of twice the length costs twice as much:
+
+1. every probe gets :data:`FIRST_SCENES` scenes, headline probes first, then the cheapest;
+2. a probe of a share gets the scenes that a judge which is always right needs to pass, where there are so many;
+3. headline probes get up to :data:`HEADLINE_SCENES` scenes;
+4. all probes get another scene in turn;
+5. all probes get another episode in turn, up to :data:`PROBE_EPISODES`.
+
+A probe takes one episode of every scene before a second one of any. A changed episode that two probes use is judged
+once, and a truncated video that no new call is needed for costs nothing. A probe for which the budget does not reach
+:data:`MIN_SCENES` scenes gets none in the first step, so that others decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stepscore._watching import Watch, unwatched
+from stepscore.audit.again import AGAIN_COST
+from stepscore.audit.planning.plan import AuditPlan
+from stepscore.audit.planning.scenes import spread_over_scenes
+from stepscore.audit.planning.takers import Budget, Taker
+from stepscore.audit.probe import MIN_SCENES, Context, Probe
+from stepscore.episodes import Episode
+
+BUDGET = 10.0
+"""Most cost of an audit, as a multiple of judging the episodes once."""
+
+AGAIN_SHARE, MOST_AGAIN = 0.5, 40
+"""Share of the episodes that are judged again and sampled twice as densely, and most of them."""
+
+FIRST_SCENES = 10
+"""Scenes that every probe gets before any gets more."""
+
+PROBE_EPISODES = 1000
+"""Most episodes of any probe: a share of so many is known within 3 points, and more would not change an outcome."""
+
+HEADLINE_SCENES = 40
+"""Scenes that a headline probe gets before the others get more than their first."""
+
+
+def make_plan(
+    episodes: Sequence[Episode],
+    probes: Sequence[Probe],
+    context: Context,
+    *,
+    full: bool = False,
+    causal: bool = False,
+    again_cost: float = AGAIN_COST,
+    watch: Watch[Any] = unwatched,
+) -> AuditPlan:
+    """Choose the episodes of every probe.
+
+    Args:
+        episodes: The episodes of the audit.
+        probes: The probes.
+        context: What probes may use; its seed also draws the subsets.
+        full: Take all episodes for every probe, whatever it costs.
+        causal: Whether the judge never looks ahead, so that truncated videos cost nothing.
+        again_cost: What asking again about an episode costs; 0 if the judge is not asked again.
+        watch: Shows how far it is.
+    """
+    readable = [episode for episode in episodes if episode.error is None and episode.views]
+    labelled = any(episode.labels.success is not None for episode in readable)
+    everyone = successes = spread_over_scenes(readable, context.seed)
+    if labelled:
+        successes = spread_over_scenes([one for one in readable if one.labels.success], context.seed)
+    takers = [Taker(probe, successes if probe.successes else everyone, context) for probe in probes]
+    asked = {one.id for one in (everyone if full else everyone[: again_count(len(everyone))]) if again_cost}
+    if full:
+        for taker in watch(takers, "Choosing episodes for probes", len(takers)):
+            while taker.next():
+                taker.take()
+    else:
+        left = (BUDGET - 1.0) * len(readable) - again_cost * len(asked)
+        _give_out(takers, Budget(left, causal), watch)
+    probed = [each for taker in takers for each in taker.taken]
+    why = {taker.probe.name: taker.why(readable=bool(readable)) for taker in takers}
+    return AuditPlan(
+        tuple(readable),
+        tuple(probed),
+        {taker.probe.name: len(taker.eligible) for taker in takers},
+        {name: reason for name, reason in why.items() if reason},
+        labelled,
+        tuple(one for one in readable if one.id in asked),
+        tuple(short for taker in takers if (short := taker.shortfall()) is not None),
+    )
+
+
+def again_count(n: int) -> int:
+    """Return how many of ``n`` episodes are judged again by default."""
+    return min(n, MOST_AGAIN, max(FIRST_SCENES, math.floor(AGAIN_SHARE * n)))
+
+
+def _give_out(takers: Sequence[Taker], budget: Budget, watch: Watch[Any]) -> None:
+    """Give the budget to the probes, in the order of the module's docstring."""
+    first = sorted(takers, key=lambda taker: (not taker.probe.headline, taker.probe.length))
+    for taker in watch(first, "Choosing episodes for probes", len(first)):
+        if budget.reaches(taker, MIN_SCENES):
+            budget.buy_up_to(taker, FIRST_SCENES)
+    for taker in first:
+        if taker.taken and budget.reaches(taker, taker.probe.scenes_to_pass):
+            budget.buy_up_to(taker, taker.probe.scenes_to_pass)
+    # A probe that the budget left out would decide nothing by what remains; one with too few scenes shows its effect.
+    first = [taker for taker in first if taker.taken or taker.up_to(MIN_SCENES)[1] < MIN_SCENES]
+    headline = [taker for taker in first if taker.probe.headline]
+    _in_turn(
+        headline,
+        lambda taker: len(taker.scenes) < HEADLINE_SCENES and taker.next_is_new and budget.buy(taker),
+    )
+    _in_turn(
+        first, lambda taker: len(taker.taken) < PROBE_EPISODES and taker.next_is_new and budget.buy(taker)
+    )
+    _in_turn(first, lambda taker: len(taker.taken) < PROBE_EPISODES and budget.buy(taker))
+
+
+def _in_turn(takers: Sequence[Taker], take: Callable[[Taker], bool]) -> None:
+    """Let every probe take one more, as long as any does."""
+    while takers:
+        takers = [taker for taker in takers if take(taker)]

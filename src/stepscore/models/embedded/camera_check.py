@@ -1,0 +1,134 @@
+"""The camera check of a domain gate: was an image taken by a camera that the judge was trained with?
+
+A scene looks much the same from another place, and the scenes' classifier was trained to ignore small changes, so it
+lets other cameras pass on which the judge is wrong. The camera check is a second, smaller classifier of the same
+components: one class for each trained camera, and one for all others. An image passes for a camera if the log-odds
+of its class reach a threshold.
+``python -m stepscore.training.embedded gate-cameras`` trains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscore.types import FloatArray
+
+Float32 = NDArray[np.float32]
+ARRAYS = ("first", "first_bias", "last", "last_bias")
+PREFIX = "camera_"
+"""Before the names of its arrays in the gate's file."""
+
+
+@dataclass(frozen=True, eq=False)
+class CameraCheck:
+    """A classifier of images by camera, on the components of a domain gate.
+
+    Attributes:
+        views: The trained cameras.
+        of_scenes: The number of the camera of each of the gate's scenes, (scenes,).
+        first: Weights of the hidden layer, (tokens * k, hidden); then a GELU.
+        first_bias: Its biases, (hidden,).
+        last: Weights of the cameras' logits, and in the last column of "another camera", (hidden, views + 1).
+        last_bias: Their biases, (views + 1,).
+        thresholds: Log-odds from which on an image is of the camera, (views,).
+        facts: How it was trained: counts, seed, shares refused.
+    """
+
+    views: tuple[str, ...]
+    of_scenes: NDArray[np.int64]
+    first: Float32
+    first_bias: Float32
+    last: Float32
+    last_bias: Float32
+    thresholds: FloatArray
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def log_odds(self, components: Float32) -> FloatArray:
+        """Return the log-odds of each camera, shape (n, views)."""
+        hidden = gelu(components @ self.first + self.first_bias)
+        return class_log_odds((hidden @ self.last + self.last_bias).astype(np.float64))
+
+    def scenes_seen(self, components: Float32) -> NDArray[np.bool_]:
+        """Return for which scenes each image is of their camera, shape (n, scenes)."""
+        return np.asarray((self.log_odds(components) >= self.thresholds)[:, self.of_scenes])
+
+    def tensors(self) -> dict[str, NDArray[np.float16]]:
+        """Return its arrays as they are stored in the gate's file."""
+        return {PREFIX + name: getattr(self, name).astype(np.float16) for name in ARRAYS}
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the rest of it as JSON values."""
+        return {
+            "views": list(self.views),
+            "of_scenes": self.of_scenes.tolist(),
+            "thresholds": self.thresholds.tolist(),
+            "facts": dict(self.facts),
+        }
+
+
+def read_camera_check(tensors: Mapping[str, Float32], metadata: Mapping[str, Any]) -> CameraCheck:
+    """Return the camera check of stored arrays and metadata; not checked yet, see :func:`check_cameras`.
+
+    Raises:
+        KeyError: A part is missing.
+        ValueError: A part has the wrong type.
+    """
+    return CameraCheck(
+        tuple(str(view) for view in metadata["views"]),
+        np.array(metadata["of_scenes"], dtype=np.int64),
+        **{name: tensors[PREFIX + name] for name in ARRAYS},
+        thresholds=np.array(metadata["thresholds"], dtype=np.float64),
+        facts=dict(metadata["facts"]),
+    )
+
+
+def check_cameras(check: CameraCheck, components: int, scenes: int) -> None:
+    """Check that the parts of a camera check fit together and to its gate.
+
+    Args:
+        check: The camera check.
+        components: Components of an image that the gate has.
+        scenes: Scenes that the gate knows.
+
+    Raises:
+        ValueError: They do not; the message names the part.
+    """
+    hidden, views = len(check.first_bias) if check.first_bias.ndim else 0, len(check.views)
+    shapes = {
+        "first": (components, hidden),
+        "first_bias": (hidden,),
+        "last": (hidden, views + 1),
+        "last_bias": (views + 1,),
+        "thresholds": (views,),
+    }
+    for name, shape in shapes.items():
+        values = getattr(check, name)
+        if values.shape != shape or 0 in shape:
+            raise ValueError(f"{PREFIX}{name} has the shape {values.shape}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{PREFIX}{name} has values that are not numbers")
+    numbers = check.of_scenes
+    if numbers.shape != (scenes,) or numbers.min() < 0 or numbers.max() >= views:
+        raise ValueError("the cameras' of_scenes does not have a camera for every scene")
+
+
+def gelu(x: Float32) -> Float32:
+    """Return the GELU, in its tanh form."""
+    return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), np.float32)
+
+
+def class_log_odds(logits: FloatArray) -> FloatArray:
+    """Return the log-odds of each class but the last, shape (n, classes - 1)."""
+    count = logits.shape[1] - 1
+    return np.stack([logits[:, c] - _logsumexp(np.delete(logits, c, 1)) for c in range(count)], axis=1)
+
+
+def _logsumexp(values: FloatArray) -> FloatArray:
+    """Return the logarithm of the sum of exponentials along the last axis."""
+    most = values.max(axis=-1)
+    return np.asarray(most + np.log(np.exp(values - most[..., None]).sum(axis=-1)))

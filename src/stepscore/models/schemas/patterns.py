@@ -1,0 +1,213 @@
+"""Regular patterns: what a schema's answers look like, as a regular expression and as an automaton over bytes.
+
+A text, a digit, any character but some, one after another, one of several, and as often as wanted are enough. Each
+writes itself as a regular expression that Python's ``re`` and the servers' engines read alike, and adds itself to a
+nondeterministic automaton (:class:`Nfa`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+_SPECIAL = frozenset(r"\.^$*+?{}[]|()")
+_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+Arc = tuple[int, int, int]
+"""The lowest and the highest byte that an arc reads, and the state it leads to."""
+
+
+@dataclass
+class Nfa:
+    """A nondeterministic automaton over bytes.
+
+    Attributes:
+        arcs: The arcs of each state.
+        jumps: The states that each state leads to without a byte.
+    """
+
+    arcs: list[list[Arc]] = field(default_factory=list)
+    jumps: list[list[int]] = field(default_factory=list)
+
+    def add_state(self) -> int:
+        """Add a state and return its number."""
+        self.arcs.append([])
+        self.jumps.append([])
+        return len(self.arcs) - 1
+
+    def add_arc(self, start: int, low: int, high: int, end: int | None = None) -> int:
+        """Add an arc for the bytes ``low`` to ``high``; return the state it leads to, a new one unless given."""
+        end = self.add_state() if end is None else end
+        self.arcs[start].append((low, high, end))
+        return end
+
+    def distances(self, end: int) -> list[int]:
+        """Return the fewest bytes from each state to ``end``."""
+        back: list[list[tuple[int, int]]] = [[] for _ in self.arcs]
+        for state, (arcs, jumps) in enumerate(zip(self.arcs, self.jumps, strict=True)):
+            for _, _, target in arcs:
+                back[target].append((state, 1))
+            for target in jumps:
+                back[target].append((state, 0))
+        found = [-1] * len(self.arcs)
+        waiting = deque([(end, 0)])
+        while waiting:
+            state, distance = waiting.popleft()
+            if found[state] >= 0:
+                continue
+            found[state] = distance
+            for before, cost in back[state]:
+                if found[before] < 0:
+                    (waiting.append if cost else waiting.appendleft)((before, distance + cost))
+        return found
+
+
+class Pattern(Protocol):
+    """A set of texts."""
+
+    def regex(self) -> str:
+        """Return it as a regular expression, without anchors."""
+
+    def add_to(self, nfa: Nfa, start: int) -> int:
+        """Add it to an automaton after a state; return the state in which it is complete."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Exactly this text."""
+
+    text: str
+
+    def regex(self) -> str:
+        """See :class:`Pattern`."""
+        return "".join(_ESCAPES.get(c, f"\\{c}" if c in _SPECIAL else c) for c in self.text)
+
+    def add_to(self, nfa: Nfa, start: int) -> int:
+        """See :class:`Pattern`."""
+        for byte in self.text.encode():
+            start = nfa.add_arc(start, byte, byte)
+        return start
+
+
+@dataclass(frozen=True)
+class AnyCharacter:
+    """One character.
+
+    Attributes:
+        but: ASCII characters that it may not be.
+    """
+
+    but: str = "\n"
+
+    def regex(self) -> str:
+        """See :class:`Pattern`."""
+        return f"[^{''.join(map(_in_brackets, sorted(self.but)))}]"
+
+    def add_to(self, nfa: Nfa, start: int) -> int:
+        """See :class:`Pattern`. Beyond ASCII, the byte sequences are those of well-formed UTF-8."""
+        end = nfa.add_state()
+        for before, after in pairwise([-1, *sorted(map(ord, {*self.but})), 128]):
+            if before + 1 < after:
+                nfa.add_arc(start, before + 1, after - 1, end)
+        last = nfa.add_state()
+        nfa.add_arc(last, 0x80, 0xBF, end)
+        nfa.add_arc(start, 0xC2, 0xDF, last)
+        middle = nfa.add_state()
+        nfa.add_arc(middle, 0x80, 0xBF, last)
+        for lead, low, high in ((0xE0, 0xA0, 0xBF), (0xED, 0x80, 0x9F)):
+            nfa.add_arc(nfa.add_arc(start, lead, lead), low, high, last)
+        nfa.add_arc(start, 0xE1, 0xEC, middle)
+        nfa.add_arc(start, 0xEE, 0xEF, middle)
+        for lead, last_lead, low, high in (
+            (0xF0, 0xF0, 0x90, 0xBF),
+            (0xF1, 0xF3, 0x80, 0xBF),
+            (0xF4, 0xF4, 0x80, 0x8F),
+        ):
+            nfa.add_arc(nfa.add_arc(start, lead, last_lead), low, high, middle)
+        return end
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One digit."""
+
+    def regex(self) -> str:
+        """See :class:`Pattern`."""
+        return "[0-9]"
+
+    def add_to(self, nfa: Nfa, start: int) -> int:
+        """See :class:`Pattern`."""
+        return nfa.add_arc(start, ord("0"), ord("9"))
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """One pattern after another.
+
+    Attributes:
+        parts: The patterns.
+        group: Whether the regular expression captures it as a group.
+    """
+
+    parts: tuple[Pattern, ...]
+    group: bool = False
+
+    def regex(self) -> str:
+        """See :class:`Pattern`."""
+        inside = "".join(part.regex() for part in self.parts)
+        return f"({inside})" if self.group else inside
+
+    def add_to(self, nfa: Nfa, start: int) -> int:
+        """See :class:`Pattern`."""
+        for part in self.parts:
+            start = part.add_to(nfa, start)
+        return start
+
+
+@dataclass(frozen=True)
+class OneOfPatterns:
+    """One of several patterns."""
+
+    parts: tuple[Pattern, ...]
+
+    def regex(self) -> str:
+        """See :class:`Pattern`."""
+        return f"(?:{'|'.join(part.regex() for part in self.parts)})"
+
+    def add_to(self, nfa: Nfa, start: int) -> int:
+        """See :class:`Pattern`."""
+        end = nfa.add_state()
+        for part in self.parts:
+            nfa.jumps[part.add_to(nfa, start)].append(end)
+        return end
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A pattern any number of times, also none."""
+
+    part: Pattern
+
+    def regex(self) -> str:
+        """See :class:`Pattern`."""
+        return f"(?:{self.part.regex()})*"
+
+    def add_to(self, nfa: Nfa, start: int) -> int:
+        """See :class:`Pattern`."""
+        # A state of its own: others may leave the one before it, and must not be able to come back.
+        around = nfa.add_state()
+        nfa.jumps[start].append(around)
+        nfa.jumps[self.part.add_to(nfa, around)].append(around)
+        end = nfa.add_state()
+        nfa.jumps[around].append(end)
+        return end
+
+
+def _in_brackets(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if ord(character) < 32:
+        return f"\\x{ord(character):02x}"
+    return f"\\{character}" if character in r"\]^-" else character
