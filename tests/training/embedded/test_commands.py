@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 from stepscore.errors import OptionError
 from stepscore.models.embedded import load_gate
 from stepscore.training.embedded.__main__ import app
-from stepscore.training.embedded.build import STEPS, TRAINING, VALIDATION, training_job
+from stepscore.training.embedded.build import (
+    ALIGN_STEPS,
+    STEPS,
+    TRAINING,
+    VALIDATION,
+    VISION_PRETRAIN_STEPS,
+    training_job,
+)
 from stepscore.training.embedded.tasks import TRAINED
 from stepscore.training.gate.config import GateConfig
 from stepscore.training.gate.evaluation import IN_DISTRIBUTION, OUT_OF_DISTRIBUTION, evaluate_checkpoint
@@ -42,7 +49,8 @@ def test_the_training_run_of_a_seed(tmp_path: Path) -> None:
     assert [path.name for path in job.datasets] == [rollouts.name for rollouts in TRAINING]
     assert job.eval_datasets == (tmp_path / VALIDATION.name,)
     config = job.train_config()
-    assert (config.seed, config.lr, config.total_steps) == (3, 1e-3, 2400 + 400 + STEPS)
+    assert (config.seed, config.lr) == (3, 1e-3)
+    assert config.total_steps == VISION_PRETRAIN_STEPS + ALIGN_STEPS + STEPS
 
 
 def test_a_gate_is_trained_written_and_evaluated(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,7 +168,7 @@ def calibrate_success(
     if name == "progress" and any(run.judgements().column("calibrated").to_pylist()):
         name = "raw"
     known, chosen = labelled_scores(run, name, labels, mode)
-    outcomes = {e.success for e in known if e.copy_of is None}
+    outcomes = {e.success for e in known if e.copy_of is None and not math.isnan(e.score)}
     if chosen is None or outcomes != {0.0, 1.0}:
         return None
     fitted = _fit(known)

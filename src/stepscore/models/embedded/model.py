@@ -118,9 +118,10 @@ class EmbeddedModel(SyncMethods):
     def judge_defaults(self, judge: str) -> Mapping[str, object]:
         """Return the options that a judge has by default on this model, its calibration map included."""
         defaults = JUDGE_DEFAULTS.get(judge, {})
-        if judge != "topreward" or not CALIBRATION.is_file():
+        calibration = self._engine.folder / CALIBRATION.name
+        if judge != "topreward" or not calibration.is_file():
             return defaults
-        return {**defaults, "calibration": str(CALIBRATION)}
+        return {**defaults, "calibration": str(calibration)}
 
     @property
     def capabilities(self) -> Capabilities:

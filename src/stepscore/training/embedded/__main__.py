@@ -3,7 +3,7 @@
 ::
 
     python -m stepscore.training.embedded build WORK [--seed 0] [--max-minutes 20]
-    python -m stepscore.training.embedded build WORK --package
+    python -m stepscore.training.embedded install WORK/judge-0
     python -m stepscore.training.embedded gate CHECKPOINT --in-distribution DATASET --out-of-distribution DATASET
     python -m stepscore.training.embedded gate-cameras CHECKPOINT
     python -m stepscore.training.embedded calibrate DATASET [DATASET ...]
@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from stepscore.errors import OptionError, StepScoreError
-from stepscore.training.embedded.build import make_datasets, package_checkpoint, training_job
+from stepscore.training.embedded.build import build_judge, install_judge
 from stepscore.training.embedded.tasks import PARAPHRASES_FILE, VIEW
 from stepscore.training.gate.config import CameraConfig, GateConfig
 
@@ -36,26 +36,27 @@ def build(
     work: Annotated[Path, typer.Argument(metavar="WORK", help="Folder of datasets and checkpoints.")],
     seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 0,
     max_minutes: Annotated[
-        float | None, typer.Option("--max-minutes", help="Stop after this long; the same command resumes.")
+        float | None, typer.Option("--max-minutes", help="Stop training after this long.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", help="Processes of the simulator.")] = 2,
-    threads: Annotated[int, typer.Option("--threads", help="CPU threads of training.")] = 2,
-    *,
-    package: Annotated[
-        bool, typer.Option("--package", help="Put the finished checkpoint into the package instead.")
-    ] = False,
+    workers: Annotated[int, typer.Option("--workers", help="Processes of the simulator.")] = 1,
+    threads: Annotated[int, typer.Option("--threads", help="CPU threads of training.")] = 1,
 ) -> None:
-    """Simulate the datasets that are missing in WORK, and train into WORK/seed-SEED.
+    """Build the judge from nothing into WORK/judge-SEED: simulate, train, add gate and calibration maps.
 
-    With `--package`: train the domain gate and fit the calibration map of the finished checkpoint, and put all of
-    it into the package.
+    Stop it at any time: the same command resumes. The weights depend on the seed and the number of threads.
     """
-    make_datasets(work, workers, typer.echo)
-    if package:
-        package_checkpoint(work, seed)
-        return
-    result = training_job(work, seed, threads).run(max_minutes, log=typer.echo, on_step=_print_step)
-    typer.echo(f"{'Finished' if result['finished'] else 'Stopped; the same command resumes'}: {result}")
+    folder = build_judge(
+        work, seed, threads=threads, workers=workers, max_minutes=max_minutes, log=typer.echo
+    )
+    typer.echo("Stopped; the same command resumes." if folder is None else f"Finished: {folder}")
+
+
+@app.command("install")
+def install(
+    folder: Annotated[Path, typer.Argument(metavar="JUDGE", help="Folder that `build` finished.")],
+) -> None:
+    """Put a finished judge into the package."""
+    install_judge(folder)
 
 
 @app.command("gate")
@@ -171,11 +172,6 @@ def _named_source(text: str) -> tuple[str, str]:
     if not equals:
         raise OptionError(f"Invalid --out-of-distribution {text!r}: give NAME=SOURCE.")
     return name, source
-
-
-def _print_step(step: int, total: int, loss: float) -> None:
-    if step % 50 == 0:
-        typer.echo(f"step {step} of {total}, loss {loss:.3f}")
 
 
 def main() -> None:

@@ -29,15 +29,20 @@ def read_rollouts(datasets: Sequence[Path]) -> list[Episode]:
     ]
 
 
-def fit_maps(datasets: Sequence[Path], run: Path | None = None) -> CalibrationResult:
+def fit_maps(
+    datasets: Sequence[Path], run: Path | None = None, checkpoint: Path | None = None
+) -> CalibrationResult:
     """Judge rollouts with the embedded judge's own options, without a map, and fit both maps.
 
     Args:
         datasets: Simulated datasets, with the simulator's labels.
         run: Where the run is kept, so that a stopped one is resumed; a temporary folder by default.
+        checkpoint: Folder of the judge; that in the package by default.
     """
     episodes = [replace(episode, subgoals=()) for episode in read_rollouts(datasets)]
-    judge = get_judge("topreward", model=get_model("embedded"), calibration=None)
+    options = {} if checkpoint is None else {"checkpoint": str(checkpoint)}
+    model = get_model("embedded", **options)
+    judge = get_judge("topreward", model=model, calibration=None)
     with tempfile.TemporaryDirectory() as folder:
         judged = score(episodes, judge, run or Path(folder) / "run", call_options=CallOptions(cache=False))
         return calibrate(judged, channel="margin", share=SHARE)

@@ -37,6 +37,7 @@ class VlmJob(TrainingJob):
         image_size: Pixels a side of the network's input.
         lr: Peak learning rate; by default 1e-3 for a new network, 1e-4 for LoRA, 2e-5 for a whole checkpoint.
         image_question_fraction: Fraction of steps with the questions of judges that show single images.
+        image_questions_from: Fraction of the steps after which these begin.
         eval_datasets: Held-out datasets for evaluation at every save.
         paraphrases: A YAML file with paraphrases of instructions.
         frames_dir: Where decoded frames are cached; ``None`` for a subfolder of ``folder``.
@@ -55,6 +56,7 @@ class VlmJob(TrainingJob):
     image_size: int = 96
     lr: float | None = None
     image_question_fraction: float = 0.2
+    image_questions_from: float = VlmTrainConfig.image_questions_from
     eval_datasets: tuple[Path, ...] = ()
     paraphrases: Path | None = None
     frames_dir: Path | None = None
@@ -122,6 +124,7 @@ class VlmJob(TrainingJob):
             frozen_vision_steps=self.frozen_vision_steps,
             lr=self.lr or default_lr,
             image_question_fraction=self.image_question_fraction,
+            image_questions_from=self.image_questions_from,
             seed=self.seed,
         )
 

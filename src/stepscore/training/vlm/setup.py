@@ -247,7 +247,9 @@ def image_judges() -> list[Judge]:
         ProcVlm(model, window=4, pad=False),
         Hop(model),
         Hop(model),
+        Hop(model),
         Gvl(model, frames=6),
+        Gvl(model, frames=8),
     ]
 
 
