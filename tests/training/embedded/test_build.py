@@ -11,13 +11,14 @@ from stepscore.errors import OptionError
 from stepscore.judges.common import read_calibration
 from stepscore.models import get_model
 from stepscore.models.embedded import gate_digest, load_gate
+from stepscore.models.embedded.domain_check import DomainCheck
 from stepscore.training.embedded.build import BuildPlan, RolloutSet, build_judge, install_judge
 from stepscore.training.gate.config import CameraConfig, GateConfig
 from stepscore.training.trainer import STATE_FILE
 
-TASKS = ("drawer-close", "button-press")
+TASKS = ("door-open", "button-press")
 PLAN = BuildPlan(
-    training=(RolloutSet("A", ("expert", "freeze"), 4, 1, ("close", "left"), TASKS),),
+    training=(RolloutSet("A", ("expert",), 3, 1, ("close", "left"), TASKS),),
     validation=RolloutSet("V", ("expert",), 1, 2, tasks=TASKS),
     out_of_distribution=(RolloutSet("O", ("expert",), 2, 3, tasks=("sweep",)),),
     calibration=RolloutSet("M", ("freeze",), 3, 4, tasks=TASKS),  # without a success: a map to progress alone
@@ -25,11 +26,15 @@ PLAN = BuildPlan(
     align_steps=1,
     steps=3,
     gate=GateConfig(frames_per_episode=2, components=8, hidden_dim=16, steps=20),
-    cameras=CameraConfig(tasks=TASKS, scenes=4, cameras_per_scene=2, hidden_dim=8, steps=20),
+    cameras=CameraConfig(tasks=TASKS, scenes=4, cameras_per_scene=1, hidden_dim=8, steps=20),
 )
 
 
-def test_a_judge_is_built_from_nothing_and_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+def test_a_judge_is_built_from_nothing_and_what_is_done_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A gate of twenty steps refuses at random, and the maps need a few episodes that are answered.
+    monkeypatch.setattr(DomainCheck, "accepts", lambda check, request: True)
     said: list[str] = []
     assert build_judge(tmp_path, 7, PLAN, max_minutes=0, log=said.append) is None  # stopped before a step
     assert not (tmp_path / "judge-7").exists()
@@ -50,7 +55,7 @@ def test_a_judge_is_built_from_nothing_and_what_is_done_is_not_done_again(tmp_pa
     ]
     assert not any("rollouts" in line or "maps" in line for line in said[made:])
 
-    model = get_model("embedded", checkpoint=str(folder), gate=False)
+    model = get_model("embedded", checkpoint=str(folder))
     judge = stepscore.get_judge("topreward", model=model)
     assert str(folder) in str(judge.calibration)  # the maps beside the weights, not those of the package
 
