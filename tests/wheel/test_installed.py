@@ -20,7 +20,7 @@ from stepscore import __version__
 from tests.paths import ROOT
 
 MAX_MEGABYTES = 700
-MAX_WHEEL_MEGABYTES = 20
+MAX_WHEEL_MEGABYTES = 30
 NOT_IN_THE_CORE = ("torch", "transformers", "matplotlib", "pandas", "pytest", "mypy", "mujoco")
 
 
