@@ -85,13 +85,17 @@ def line_of(code: str, text: str) -> int:
     return next(number for number, line in enumerate(code.splitlines(), 1) if text in line)
 
 
-def test_a_corrected_judge_is_judged_by_the_same_command(toys: Path, mine: Path, tmp_path: Path) -> None:
+def test_a_corrected_judge_is_judged_by_the_same_command(
+    toys: Path, mine: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     mine.write_text(broken(JUDGE, "clip = episode.clip(count=2, size=16)"))
     assert judge(toys, mine, out) == 1
     first = open_run(out).protocol.hash
     mine.write_text(JUDGE)
+    capfd.readouterr()
     assert judge(toys, mine, out, "--limit", "1") == 0
+    assert "Warning" not in capfd.readouterr().err, "nobody has cut the journal"
     made = open_run(out)
     assert made.protocol.hash != first
     assert made.judgements().num_rows == 1, "of the start that judged nothing nothing is left"

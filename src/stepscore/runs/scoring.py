@@ -141,6 +141,8 @@ def score(
         caches = PrefixCacheUse(models)
         try:
             write_info(folder, info)
+            if anew:  # the tables of the start that judged nothing, else the journal looks cut
+                write_tables(folder, judge.name, protocol.hash, watch)
             warn_if_cut(folder)
             if shard is not None:
                 write_shard_content(folder, shard, part)
