@@ -20,7 +20,7 @@ from stepscore.analysis import (
     EpisodeMetrics,
     add_protocol_keys,
     measure_episodes,
-    policy_metrics,
+    metrics_of,
     subgoal_tables,
 )
 from stepscore.episodes import Episode
@@ -254,18 +254,26 @@ def _inputs(
 _Drawings = dict[str, "Figure | _EpisodeInputs"]
 
 
+def _with_curves(inputs: _Inputs) -> EpisodeMetrics:
+    """Return the metrics whose curves say something about the groups; refuse runs in which only baselines have one."""
+    metrics = metrics_of(inputs.metrics, inputs.by)
+    if metrics is not inputs.metrics and not any(len(times) for times, _ in metrics.curves):
+        raise OptionError(metrics.notes[0])
+    return metrics
+
+
 def _leaderboard(inputs: _Inputs) -> _Drawings:
-    board = leaderboard(policy_metrics(inputs.metrics), inputs.by, inputs.names, apart=inputs.apart)
+    board = leaderboard(metrics_of(inputs.metrics, inputs.by), inputs.by, inputs.names, apart=inputs.apart)
     return {"leaderboard": draw_leaderboard(board, inputs.width)}
 
 
 def _differences(inputs: _Inputs) -> _Drawings:
-    found = differences(policy_metrics(inputs.metrics), inputs.by, inputs.names, apart=inputs.apart)
+    found = differences(metrics_of(inputs.metrics, inputs.by), inputs.by, inputs.names, apart=inputs.apart)
     return {"differences": draw_differences(found, inputs.width)}
 
 
 def _voc(inputs: _Inputs) -> _Drawings:
-    return {"voc": draw_voc(voc_distributions(inputs.metrics, inputs.every_key), inputs.width)}
+    return {"voc": draw_voc(voc_distributions(_with_curves(inputs), inputs.every_key), inputs.width)}
 
 
 def _vectors(inputs: _Inputs) -> _Drawings:
@@ -282,7 +290,7 @@ def _vectors(inputs: _Inputs) -> _Drawings:
 
 
 def _curves(inputs: _Inputs) -> _Drawings:
-    return {"curves": draw_curves(curve_grid(inputs.metrics, inputs.every_key), inputs.width)}
+    return {"curves": draw_curves(curve_grid(_with_curves(inputs), inputs.every_key), inputs.width)}
 
 
 def _sheet(inputs: _Inputs) -> _Drawings:

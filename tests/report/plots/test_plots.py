@@ -35,6 +35,7 @@ from stepscore.report.plots.voc import draw_voc, voc_distributions
 from stepscore.runs import Run
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import episode
+from tests.report.made_runs import write_run
 
 GOALS = (Subgoal("the hand is at the handle"), Subgoal("the drawer is open"))
 TIMES = np.arange(0.25, 5.0, 0.5)
@@ -453,6 +454,28 @@ def test_figures_of_opd_metrics_name_its_revision(run: Run, revision: str) -> No
     for kind in ("leaderboard", "differences"):
         figure = stepscore.draw(run, kind, revision=revision)
         assert figure.get_supxlabel().startswith(f"OPD {revision};")
+
+
+def test_a_judge_that_looks_at_no_frame_draws_no_curves_of_policies(run: Run, tmp_path: Path) -> None:
+    def clock(number: int, record: dict[str, Any]) -> None:
+        record["episode"]["policy"] = "steady"
+
+    clock_run = write_run(tmp_path / "clock", 4, steps=5, judge="linear-time", change=clock)
+    result = plot([clock_run], tmp_path, formats=["svg"])
+    assert {path.stem for path in result.paths} == {"leaderboard"}
+    for kind in ("curves", "voc"):
+        assert result.left_out[kind].startswith("linear-time looks at no frame")
+        with pytest.raises(OptionError, match="looks at no frame"):
+            plot([clock_run], tmp_path, kinds=[kind])
+    # Beside another judge its curves are left out; where judges are compared they are drawn.
+    assert not any("linear-time" in one for one in panels_of([run, clock_run], "policy"))
+    assert any("linear-time" in one for one in panels_of([run, clock_run], "judge"))
+
+
+def panels_of(runs: list[Run], by: str) -> list[str]:
+    """Texts on the figure of VOC, among them the names of its panels."""
+    figure = stepscore.draw(runs, "voc", by=by)
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
 
 
 def test_groups_differ_in_more_than_colour() -> None:
