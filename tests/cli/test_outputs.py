@@ -19,7 +19,7 @@ from stepscore.errors import OptionError
 from stepscore.models.calls import CallCache
 from tests.cli.command_walk import Command, Inputs, commands, invoke, make_inputs
 
-FOREIGN = "a person's own words"
+FOREIGN = "a person's own words, not of StepScore (stepscore-data)"
 NEVER_FORCED = {"judge", "pairs score", "merge", "sim"}
 """Commands that write what they resume or what is new, and refuse anything else in their own ways."""
 A_PERSON_MAY_CHANGE = {"plan", "annotate", "progress-labels"}
@@ -206,6 +206,27 @@ def test_a_stopped_audit_board_or_tuning_is_resumed(tmp_path: Path) -> None:
             outputs.check_output(folder, output, force=False)
         (folder / file).touch()
         outputs.check_output(folder, output, force=False)
+
+
+@pytest.mark.parametrize(
+    ("output", "file", "run"),
+    [
+        (outputs.AUDIT, "audit.json", "judge/run.json"),
+        (outputs.BOARD, "board.json", "runs/may/topreward/run.json"),
+        (outputs.BOARD, "rows/mine.json", "runs/may/topreward/run.json"),
+        (outputs.TUNING, "tuned.json", "trials/one/run.json"),
+    ],
+)
+def test_a_folder_with_runs_is_no_leave_to_replace_a_persons_file(
+    output: outputs.Output, file: str, run: str, tmp_path: Path
+) -> None:
+    for name in (run, file):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / run).write_text("{}")
+    outputs.check_output(tmp_path, output, force=False)
+    (tmp_path / file).write_text(FOREIGN)
+    with pytest.raises(OptionError, match="written by StepScore"):
+        outputs.check_output(tmp_path, output, force=False)
 
 
 def test_a_pipe_or_a_broken_link_is_not_read_and_not_replaced(tmp_path: Path) -> None:

@@ -84,13 +84,9 @@ def _head(path: Path, size: int = HEAD_BYTES) -> bytes:
         return b""
 
 
-def _begins(pattern: str) -> Callable[[Path], bool]:
-    compiled = re.compile(pattern.encode())
-    return lambda path: compiled.match(_head(path)) is not None
-
-
-def _holds(text: str, size: int = HEAD_BYTES) -> Callable[[Path], bool]:
-    return lambda path: text.encode() in _head(path, size)
+def _begins(pattern: str, size: int = HEAD_BYTES) -> Callable[[Path], bool]:
+    compiled = re.compile(pattern.encode("latin-1"), re.DOTALL)
+    return lambda path: compiled.match(_head(path, size)) is not None
 
 
 def _lines_with(*keys: str) -> Callable[[Path], bool]:
@@ -107,13 +103,14 @@ def _lines_with(*keys: str) -> Callable[[Path], bool]:
 
 
 def _has(*patterns: str, named: dict[str, Callable[[Path], bool]] | None = None) -> Callable[[Path], bool]:
-    """Return a check of a folder: it has a file of one of these names, or one of ``named`` with its content."""
+    """Return a check of a folder: it has a file of one of these names, or of ``named``, whose content must be own."""
 
     def check(folder: Path) -> bool:
-        if any(next(folder.glob(pattern), None) is not None for pattern in patterns):
-            return True
-        return any(
-            is_own(one) for name, is_own in (named or {}).items() for one in sorted(folder.glob(name))[:1]
+        found = [(one, is_own(one)) for name, is_own in (named or {}).items() for one in folder.glob(name)]
+        if any(not own and not _is_empty(one) for one, own in found):
+            return False
+        return any(own for _, own in found) or any(
+            next(folder.glob(pattern), None) is not None for pattern in patterns
         )
 
     return check
@@ -135,14 +132,16 @@ def _has_provenance(path: Path) -> bool:
 _JSON = r'\{\s*"format":\s*\d+,\s*'
 _RUN = ("run.json", "journal.jsonl", "shards.json")
 """Files of a run folder, of which one is there as soon as it is begun."""
-PAGE = Output("a report page", _holds("stepscore-data", 1 << 22))
+PAGE = Output("a report page", _begins("<!doctype html>.*stepscore-data", 1 << 22))
 MAP = Output("a calibration map", _begins(_JSON + '"judge"'))
 PAIRS = Output("pairs", _lines_with("id", "episode", "before_s", "after_s", "change"))
 TEMPLATE = Output("a chat template", _begins(r"\{%- if raw_turn is defined"))
 WEIGHTS = Output("weights", _has_provenance)
 EPISODE_LIST = Output("a list of episodes", _begins(r"\[[\d, ]*\]\s*$"))
-FIGURE = Output("a figure", _holds("StepScore", 1 << 20))
-RECORDING = Output("a recording for Rerun", _holds("stepscore"))
+# Where a figure of each format names its maker: any text may have the word.
+_MADE = r"<\?xml .*<dc:title>StepScore</dc:title>|\x89PNG\r\n.*Software\0StepScore|.{4}ftyp.*StepScore"
+FIGURE = Output("a figure", _begins(_MADE, 1 << 20))
+RECORDING = Output("a recording for Rerun", _begins("RRF[0-9].*stepscore"))
 ANSWERS = Output("exported answers", _lines_with("key", "model", "created"))
 AUDIT = Output(
     "an audit",
