@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -20,7 +23,7 @@ import pytest
 from stepscore.episodes import open_episodes
 from stepscore.episodes.lerobot.writing import layout as lerobot_layout
 from stepscore.episodes.lerobot.writing.stats import Stats
-from stepscore.episodes.lerobot.writing.video_encoding import Encoding, VideoFile
+from stepscore.episodes.lerobot.writing.video_encoding import Encoding, VideoFile, encode_frame
 from stepscore.episodes.lerobot.writing.writer import Recording, write_lerobot
 from stepscore.errors import OptionError
 from tests.episodes.lerobot.datasets import FPS, LENGTHS, TOP, WRIST, dataset, recordings
@@ -132,6 +135,29 @@ def test_writing_av1_leaves_every_thread_at_its_scheduling(tmp_path: Path) -> No
     assert real_time() == {}
     write_video(tmp_path / "numbered.mp4", 3, codec="av1")
     assert real_time() == {}
+
+
+def test_one_encoder_is_opened_at_a_time() -> None:
+    """Whatever another one has made real-time meanwhile would be restored as it was found."""
+    together: list[int] = []
+
+    class Stream:
+        codec_context = SimpleNamespace(is_open=False)
+        opening = 0
+
+        def encode(self, frame: object) -> list[Any]:
+            Stream.opening += 1
+            time.sleep(0.05)
+            together.append(Stream.opening)
+            Stream.opening -= 1
+            return []
+
+    threads = [threading.Thread(target=encode_frame, args=(Stream(), None)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [1, 1, 1]
 
 
 def test_statistics_are_those_of_all_frames(tmp_path: Path) -> None:

@@ -58,12 +58,16 @@ def encode_frame(
     """
     if stream.codec_context.is_open:
         return stream.encode(frame)
-    before = _scheduling()
-    try:
-        return stream.encode(frame)
-    finally:
-        _restore_scheduling(before)
+    with _opening:
+        before = _scheduling()
+        try:
+            return stream.encode(frame)
+        finally:
+            _restore_scheduling(before)
 
+
+_opening = threading.Lock()
+"""One encoder at a time: another one's real-time threads would be taken for what was there before, and restored."""
 
 Scheduling = dict[int, tuple[int, int]]  # thread id: policy and real-time priority
 
