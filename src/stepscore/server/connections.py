@@ -177,6 +177,11 @@ class LimitedConnection(H11Protocol):
         if self._admitted:
             super().data_received(data)
 
+    def resume_writing(self) -> None:
+        """Send more of a response: its client has taken what was waiting, though as much may wait again soon."""
+        self.since = self.loop.time()
+        super().resume_writing()
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self.since = self.loop.time()
