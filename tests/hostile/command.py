@@ -28,7 +28,6 @@ def run_command(arguments: list[str], case: Case, out: Path, err: Path, *, stop:
 
 
 def _command(arguments: list[str], case: Case, out: Path, err: Path) -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _redirect(out, err, case.stdout)
     for name, value in case.env.items():
         os.environ.pop(name, None)

@@ -65,9 +65,13 @@ def run_child(work: Callable[[], int | None], stop_s: float | None = None) -> Ou
 
 
 def start_child(work: Callable[[], int | None]) -> int:
-    """Fork a child, in a process group of its own, that runs a function; return its number."""
+    """Fork a child, in a process group of its own, that runs a function; return its number.
+
+    The child ignores Ctrl+C until the function decides otherwise: on a busy machine one comes before it has begun.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = os.fork()
     if child == 0:
         code = 70
@@ -79,6 +83,7 @@ def start_child(work: Callable[[], int | None]) -> int:
                 traceback.print_exc()
         finally:
             os._exit(code & 0xFF)
+    signal.signal(signal.SIGINT, before)
     return child
 
 

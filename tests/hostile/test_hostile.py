@@ -60,6 +60,21 @@ def test_every_kind_has_a_share_and_the_same_name_is_the_same_input(tmp_path: Pa
     assert [len(line) for line in made[0].commands] == [len(line) for line in made[1].commands]
 
 
+def test_a_labels_file_is_damaged_whatever_it_is_called(tmp_path: Path) -> None:
+    here, good = tmp_path / "here", tmp_path / "good"
+    for folder in (here, good / "made"):
+        folder.mkdir(parents=True)
+    (good / "made" / "labels.csv").write_text("episode_id,kind,name,value\ne,success,holds,1\n")
+    assert make_case(KINDS, "labels/28/27", here, good).what.startswith("labels labels.json: ")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_child_that_is_interrupted_before_it_begins_goes_on() -> None:
+    child = "import sys, time; from tests.hostile.forks import run_child as run"
+    line = [sys.executable, "-c", f"{child}; sys.exit(run(lambda: time.sleep(0.3), 0.0).code)"]
+    assert subprocess.run(line, cwd=ROOT).returncode == 0
+
+
 GOOD_END = Outcome(2, 1 << 28, 1.0)
 
 

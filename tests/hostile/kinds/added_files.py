@@ -15,9 +15,10 @@ from tests.hostile.kinds.sources import damage
 def make_labels(rng: Random, here: Path, good: Path) -> Case:
     """Make an odd labels file in one of its formats, for the commands that take one."""
     path = Path(shutil.copy(good / "made" / f"labels.{rng.choice(('csv', 'jsonl', 'parquet'))}", here))
+    suffix = path.suffix
     if rng.random() < 0.08:
         path = path.rename(here / rng.choice(("labels", "labels.txt", "labels.json", "x" * 200)))
-    what = damage(path, rng)
+    what = damage(path, rng, suffix)
     source, labels = str(good / "jsonl" / "list.jsonl"), ["--labels", str(path)]
     run, linear = str(here / "run"), str(good / "made" / "runs" / "linear")
     commands = [

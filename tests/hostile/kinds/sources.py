@@ -162,9 +162,9 @@ STRUCTURED: dict[str, Callable[[Path, Random], str]] = {
 }
 
 
-def damage(path: Path, rng: Random) -> str:
-    """Damage a file in a way that fits its format."""
-    return m.damage_file(path, rng, STRUCTURED.get(path.suffix))
+def damage(path: Path, rng: Random, suffix: str | None = None) -> str:
+    """Damage a file in a way that fits its format, which its own suffix says unless ``suffix`` does."""
+    return m.damage_file(path, rng, STRUCTURED.get(path.suffix if suffix is None else suffix))
 
 
 def source_case(name: str, rng: Random, here: Path, what: str, *, rest: bool) -> Case:
