@@ -68,12 +68,55 @@ def test_one_more_wrong_answer_never_improves_a_probe(data: st.DataObject) -> No
     flags = [data.draw(st.lists(st.booleans(), min_size=m, max_size=m)) for m in sizes]
     tables = [[right if flag else wrong for flag in scene] for scene in flags]
     before = probe.bound.decide(estimated(tables, rate=probe.rate))
-    for scene, answers in enumerate(tables):
-        if right in answers:
-            spoilt = [*tables]
-            spoilt[scene] = [*answers]
-            spoilt[scene][answers.index(right)] = wrong
-            assert ORDER[probe.bound.decide(estimated(spoilt, rate=probe.rate))] <= ORDER[before]
+    spoilable = [scene for scene, answers in enumerate(tables) if right in answers]
+    for scene in spoilable[:2] + spoilable[-1:]:
+        spoilt = [*tables]
+        spoilt[scene] = [*tables[scene]]
+        spoilt[scene][tables[scene].index(right)] = wrong
+        assert ORDER[probe.bound.decide(estimated(spoilt, rate=probe.rate))] <= ORDER[before]
+
+
+def test_an_effect_that_gets_worse_by_any_amount_never_improves_a_probe_on_a_scale() -> None:
+    rng, bounds = np.random.default_rng(4), (Bound(0.1, "below"), Bound(-0.1, "above"))
+    before: list[str] = []
+    for _ in range(150):
+        sizes = rng.integers(1, 4, rng.integers(MIN_SCENES, 16))
+        effects = rng.choice([0.0, 0.09, 0.15, 0.15, 0.15, rng.uniform(-1, 1)], sizes.sum())
+        scenes = np.repeat(np.arange(len(sizes)), sizes).tolist()
+        worse = effects.copy()
+        worse[rng.integers(len(worse))] += rng.choice([0.1, 1.0, 2.0])
+        for sign, bound in zip((1, -1), bounds, strict=True):
+            found = [
+                bound.decide(effect_estimate(sign * one, scenes, rate=False)) for one in (effects, worse)
+            ]
+            assert ORDER[found[1]] <= ORDER[found[0]], (effects, worse)
+            before.append(found[0])
+    assert set(before) == set(ORDER)
+
+
+def test_an_outlier_on_the_wrong_side_does_not_make_a_warning_of_a_fail() -> None:
+    bound, wrong = Bound(0.1, "below"), [0.15] * 8
+    for effects in (wrong, [*wrong[1:], 1.0], [*wrong, 0.09], [*wrong, 1.0]):
+        assert bound.decide(estimated([[effect] for effect in effects], rate=False)) == "fail"
+    spread = np.array([*wrong[1:], 1.0])
+    plain = spread.mean() - 2.364624 * spread.std(ddof=1) / np.sqrt(8)  # t of 7 degrees of freedom
+    assert plain < bound.limit
+
+
+def test_each_end_is_the_innermost_of_all_cuts_and_that_of_t_without_outliers() -> None:
+    t = 2.262157  # of 9 degrees of freedom
+    for seed in range(10):
+        effects = np.random.default_rng(seed).standard_t(2, 10)
+        cuts = np.linspace(effects.min(), effects.max(), 2001)[:, None]
+        low, high = np.minimum(effects, cuts), np.maximum(effects, cuts)
+        margin = [t * one.std(axis=1, ddof=1) / np.sqrt(10) for one in (low, high)]
+        found = estimated(effects[:, None].tolist(), rate=False)
+        assert found.lo == pytest.approx(np.max(low.mean(axis=1) - margin[0]), abs=1e-4)
+        assert found.hi == pytest.approx(np.min(high.mean(axis=1) + margin[1]), abs=1e-4)
+        assert found.lo <= effects.mean() <= found.hi
+    even = np.linspace(0, 1, 10)
+    found = estimated(even[:, None].tolist(), rate=False)
+    assert found.hi - found.lo == pytest.approx(2 * t * even.std(ddof=1) / np.sqrt(10), rel=0.05)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.4, 1.0])

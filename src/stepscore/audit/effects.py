@@ -6,9 +6,10 @@ effective number of scenes is that of Kish (1965),
     n_eff = (sum m_s)^2 / sum m_s^2,
 
 which is the number of scenes where each has as many episodes. It does not depend on the answers, so that one more
-wrong answer never narrows an interval. The interval of an effect on a scale is ``mean +- t SD / sqrt(n_eff)``. The
-interval of a share is Wilson's for ``n_eff`` answers; where a tie counts one half, it is the mean of the intervals of
-the share won and of the share not lost. Where all effects on a scale are equal there is no interval, and their value
+wrong answer never narrows an interval. The interval of a share is Wilson's for ``n_eff`` answers; where a tie counts
+one half, it is the mean of the intervals of the share won and of the share not lost. The interval of an effect on a
+scale is ``mean +- t SD / sqrt(n_eff)`` with outliers cut: an answer far beyond the bound would otherwise widen it
+until the bound lies in it again. Where all effects on a scale are equal there is no interval, and their value
 decides.
 """
 
@@ -31,6 +32,8 @@ from stepscore.types import Estimate, FloatArray
 
 WORST_EPISODES = 6
 """Episodes that the result of a probe names, at most, where it is not passed."""
+
+_STEPS = 40  # of the search for a cut
 
 FAVOUR_BOUND = Bound(0.1, "below")
 """Difference of a judge's errors on two policies up to which it is fair to both."""
@@ -62,10 +65,7 @@ def effect_estimate(effects: FloatArray, scenes: Sequence[Hashable], *, rate: bo
     elif np.ptp(values) == 0:
         value, method = float(values[0]), "no variation"
     else:
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(effective - 1, (1 + LEVEL) / 2) * np.std(values, ddof=1)) / math.sqrt(effective)
-        ends, method = (value - half, value + half), "t"
+        ends, method = (_lower_end(values, effective), -_lower_end(-values, effective)), "t"
     if not math.isnan(ends[0]):
         method += f" {100 * LEVEL:g}% ({effective:.3g} effective scenes)"
     return Estimate(value, *ends, n, units, coverage, method)
@@ -79,6 +79,38 @@ def _share_interval(values: FloatArray, effective: float) -> tuple[float, float]
     ]
     lo, hi = (float(np.mean(ends)) for ends in zip(*parts, strict=True))
     return lo, hi
+
+
+def _lower_end(values: FloatArray, effective: float) -> float:
+    """Return ``mean - t SD / sqrt(n_eff)`` of the effects cut down to the value that makes it highest.
+
+    Raising an effect lowers this end if it is more than ``(n - 1) sqrt(n_eff) / (n t)`` standard deviations above the
+    mean. Effects are cut down to there, so that the end rises with every effect. Cutting only lowers the mean.
+
+    Args:
+        values: The effects, not all equal.
+        effective: The effective number of scenes.
+    """
+    from scipy.special import stdtrit
+
+    n, t = len(values), float(stdtrit(effective - 1, (1 + LEVEL) / 2))
+    most = (n - 1) * math.sqrt(effective) / (n * t)
+
+    def reaches(cut: float) -> bool:
+        """Return whether effects that are cut there lie no further than that from the mean."""
+        kept = np.minimum(values, cut)
+        return bool(cut - np.mean(kept) <= most * np.std(kept, ddof=1))
+
+    cut = float(np.max(values))
+    if not reaches(cut):
+        inside = float(np.min(values))
+        for _ in range(_STEPS):
+            middle = (inside + cut) / 2
+            inside, cut = (middle, cut) if reaches(middle) else (inside, middle)
+        cut = inside
+    kept = np.minimum(values, cut)
+    spread = float(np.std(kept, ddof=1))
+    return float(np.mean(kept)) - (t * spread / math.sqrt(effective) if spread > 0 else 0.0)
 
 
 def probe_result(
