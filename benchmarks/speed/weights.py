@@ -1,6 +1,6 @@
 """Training weights of a million frames: 2,000 episodes of 500 frames, each curve of 32 points.
 
-Limit: under 2 s of processor time for each form, from curves to the file on disk.
+Limit: under 2 s of processor time for each method, from curves to the file on disk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stepscore.curation import RunFrames, Weighting, corrected_rabc, lerobot_rabc, logistic_awr, topreward_awr
+from stepscore.curation import RunFrames, Weighting, lerobot_rabc, topreward_awr
 from stepscore.curation.files import write_lerobot_progress, write_weights
 from stepscore.curation.frames import EpisodeFrames
 
@@ -45,10 +45,8 @@ def made_frames() -> RunFrames:
 
 def main() -> None:
     forms: dict[str, Callable[[RunFrames], Weighting]] = {
-        "rabc lerobot": lambda frames: lerobot_rabc(frames, chunk_size=50),
-        "rabc corrected": lambda frames: corrected_rabc(frames, chunk_size=50),
-        "awr topreward": topreward_awr,
-        "awr logistic": logistic_awr,
+        "rabc": lambda frames: lerobot_rabc(frames, chunk_size=50),
+        "awr": topreward_awr,
     }
     slow = False
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ import numpy as np
 
 from examples.better_policy.demonstrations import choose_demonstrations
 from examples.better_policy.setting import Setting
-from stepscore.curation import RunFrames, Weighting, logistic_awr, topreward_awr
+from stepscore.curation import RunFrames, Weighting, topreward_awr
 from stepscore.curation.frames import EpisodeFrames
 from stepscore.sim import Rollout, SimEnv, get_task
 
@@ -30,7 +30,6 @@ READINGS: dict[str, Callable[[RunFrames], Weighting]] = {
     for advantage in ("progress", "change", "plain-change")
     for role in ("inverse-temperature", "prefactor")
 }
-READINGS["logistic, chunk of 2"] = lambda frames: logistic_awr(frames, chunk_size=2)
 
 
 def frames_of(rollouts: list[Rollout]) -> RunFrames:

@@ -21,10 +21,8 @@ from stepscore.curation import (
     FrameWeights,
     RunFrames,
     Weighting,
-    corrected_rabc,
     keep_all,
     lerobot_rabc,
-    logistic_awr,
     run_frames,
     select_episodes,
     topreward_awr,
@@ -49,16 +47,14 @@ def _filtered(run: Run, frames: RunFrames, setting: Setting) -> Weighting:
 
 FORMS: Mapping[str, Weigh] = {
     "rabc": lambda run, frames, setting: lerobot_rabc(frames, chunk_size=setting.chunk),
-    "rabc corrected": lambda run, frames, setting: corrected_rabc(frames, chunk_size=setting.chunk),
     "awr": lambda run, frames, setting: topreward_awr(frames),
     "awr dense": lambda run, frames, setting: topreward_awr(
         frames, advantage="plain-change", tau_role="prefactor"
     ),
-    "awr logistic": lambda run, frames, setting: logistic_awr(frames, chunk_size=setting.chunk),
     "filter": _filtered,
 }
 """How progress becomes weights: the published forms with their published values, the others with their defaults."""
-SHUFFLED_FORM = "rabc corrected"
+SHUFFLED_FORM = "rabc"
 
 
 @dataclass(frozen=True)

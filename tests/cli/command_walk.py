@@ -185,11 +185,9 @@ _AUDITED = ("--judge", "constant", "--probes", "frozen-first", "--no-trivial")
 def _weighting(flag: str) -> list[str]:
     """Return the method of ``stepscore weights`` that has an option."""
     rabc = ["--method", "rabc", "--chunk-size", "8"]
-    if flag in ("--share", "--pace", "--noise", "--done"):
-        return [*rabc, "--form", "corrected"]
     if flag == "--drop-stalls":
         return ["--method", "filter"]
-    if flag == "--still":
+    if flag in ("--still", "--done"):
         return ["--method", "filter", "--drop-stalls", "1"]
     if flag == "--top":
         return [*rabc, "--by", "MP"]
@@ -197,7 +195,7 @@ def _weighting(flag: str) -> list[str]:
         return [*rabc, "--top", "0.5"]
     if flag in ("--tau", "--delta-max", "--advantage", "--tau-role"):
         return ["--method", "awr"]
-    return ["--method", "awr", "--form", "logistic"] if flag == "--temperature" else rabc
+    return rabc
 
 
 def make_inputs(folder: Path) -> Inputs:

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscore.curation import topreward_awr
-from stepscore.curation.awr import logistic_weights, topreward_weights
+from stepscore.curation.awr import chunk_gains, topreward_weights
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics.token_rewards import dense_reward, minmax
 from tests.curation.made import frames_of
@@ -19,7 +19,9 @@ PUBLISHED = [-18.75, -17.125, -11.0, -12.0, -11.625, -12.125, -10.75, -11.25, -9
 PUBLISHED += [-7.625, -6.375]
 """log P(True) of 15 prefixes, as published with TOPReward's prefix cache."""
 
-changes = st.lists(st.floats(-1, 1) | st.just(math.nan), max_size=40).map(np.array)
+NAN = math.nan
+progress_values = st.floats(0, 1) | st.just(NAN)
+curves = st.lists(st.lists(progress_values, min_size=1, max_size=20), min_size=0, max_size=5)
 
 
 DENSE = {"tau_role": "prefactor", "subtract_mean": False}
@@ -86,32 +88,22 @@ def test_what_becomes_the_advantage_is_chosen_by_name() -> None:
         topreward_awr(frames, advantage="progress", chunk_size=8)
 
 
-@given(changes)
-def test_the_logistic_form_rises_with_the_change_and_stays_off_its_bounds(given_changes: np.ndarray) -> None:
-    found = logistic_weights(given_changes)
-    known = ~np.isnan(given_changes)
-    assert np.array_equal(known, ~np.isnan(found.weights))
-    assert np.all((found.weights[known] > 0) & (found.weights[known] < 2))
-    order = np.argsort(given_changes[known])
-    assert np.all(np.diff(found.weights[known][order]) >= 0)
-
-
-def test_the_logistic_form_distinguishes_rises_and_does_not_depend_on_their_scale() -> None:
-    rises = np.array([0.01, 0.02, 0.06])
-    found = logistic_weights(rises).weights
-    assert np.all(np.diff(found) > 0.1)
-    np.testing.assert_allclose(logistic_weights(rises / 100).weights, found)
-    np.testing.assert_allclose(logistic_weights(np.array([0.1, 0.1])).weights, 1.0)
-
-
-def test_one_deviation_above_the_mean_weighs_as_documented() -> None:
-    found = logistic_weights(np.array([-1.0, 1.0]))
-    assert found.weights[1] / 2 == pytest.approx(0.731, abs=1e-3)
+@settings(max_examples=60, deadline=None)
+@given(curves, st.integers(1, 30))
+def test_gains_are_those_of_a_whole_chunk_inside_the_episode(many: list[list[float]], chunk: int) -> None:
+    flat = np.array([p for curve in many for p in curve])
+    found = chunk_gains(flat, frames_of(*many).starts, chunk)
+    expected = []
+    for curve in many:
+        last = len(curve) - 1
+        reach = min(chunk, last)
+        for i in range(len(curve)):
+            j = min(i, last - reach)
+            expected.append(curve[j + reach] - curve[j] if reach else NAN)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_wrong_options_are_refused() -> None:
     for wrong in ({"tau": 0.0}, {"delta_max": -1.0}, {"tau_role": "factor"}):
         with pytest.raises(OptionError):
             topreward_weights(np.zeros(2), **wrong)
-    with pytest.raises(OptionError, match="temperature"):
-        logistic_weights(np.zeros(2), temperature=0.0)

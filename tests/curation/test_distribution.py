@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from stepscore.curation import (
-    corrected_rabc,
     keep_all,
     lerobot_rabc,
-    logistic_awr,
     topreward_awr,
     weight_distribution,
     without_stalls,
@@ -23,7 +21,7 @@ NAN = math.nan
 
 
 def weighted(*episodes: list[float]) -> Weighting:
-    return Weighting(frames_of(*episodes), np.array([w for e in episodes for w in e]), "rabc", "corrected")
+    return Weighting(frames_of(*episodes), np.array([w for e in episodes for w in e]), "rabc", "lerobot")
 
 
 def test_shares_are_of_known_frames_and_the_unknown_are_counted() -> None:
@@ -55,16 +53,15 @@ def test_rabc_at_its_defaults_on_short_clean_episodes_is_called_idle() -> None:
 def test_the_dense_reward_of_rising_curves_is_called_idle_and_advantages_of_progress_are_not() -> None:
     rising = frames_of(np.cumsum(np.random.default_rng(0).uniform(0, 0.02, 100)).tolist())
     dense = topreward_awr(rising, advantage="plain-change", tau_role="prefactor")
-    assert any("--form logistic" in w for w in weight_distribution(dense).warnings)
+    assert any("--advantage progress" in w for w in weight_distribution(dense).warnings)
     assert not weight_distribution(topreward_awr(rising, advantage="progress")).warnings
-    assert not weight_distribution(logistic_awr(rising)).warnings
 
 
 def test_weights_drawn_by_noise_are_named() -> None:
     rng = np.random.default_rng(0)
     noisy = np.clip(np.linspace(0, 1, 2000) + rng.normal(0, 0.05, 2000), 0, 1).tolist()
     warnings = weight_distribution(lerobot_rabc(frames_of(noisy), chunk_size=50)).warnings
-    assert any("noise" in w and "--form corrected" in w for w in warnings)
+    assert any("noise" in w and "--method filter" in w for w in warnings)
 
 
 def test_a_lost_end_is_named() -> None:
@@ -93,9 +90,3 @@ def test_a_filter_keeps_all_frames_but_the_stalled_and_no_one_calls_it_idle() ->
     left = without_stalls(keep_all(frames), seconds=0.2)
     assert left.weights.tolist() == [1, 0, 0, 0, 1, 1]
     assert left.facts["stalled"] == 0.5
-
-
-def test_the_corrected_form_says_what_it_was_made_with() -> None:
-    made = corrected_rabc(frames_of(np.linspace(0, 1, 11).tolist()), chunk_size=5, noise=0.01)
-    assert made.facts["least kappa"] == made.facts["largest kappa"] == 0.25
-    assert made.options == {"chunk_size": 5, "noise": 0.01}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepscore.analysis import EpisodeMetrics
-from stepscore.curation.selection import select_episodes, stall_frames
+from stepscore.curation.selection import done_levels, select_episodes, stall_frames
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.metrics.catalog import MetricColumn
 from tests.curation.made import frames_of
@@ -117,3 +117,15 @@ class TestStalls:
     def test_a_stall_of_no_time_is_an_error(self) -> None:
         with pytest.raises(OptionError, match="0 s"):
             stall_frames(frames_of([0.0]), seconds=0)
+
+
+def test_done_is_what_the_label_and_the_judge_say() -> None:
+    rising = [0.0, 0.4, 0.7]
+    frames = frames_of(rising, rising, rising, [NAN], success=[True, False, None, True])
+    assert done_levels(frames, 0.95).tolist() == [0.7, math.inf, 0.95, 0.95]
+    assert done_levels(frames, 0.5).tolist() == [0.5, math.inf, 0.5, 0.5]
+
+
+def test_done_is_a_progress_above_0() -> None:
+    with pytest.raises(OptionError, match="done"):
+        done_levels(frames_of([0.0, 1.0]), 0.0)

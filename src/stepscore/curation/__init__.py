@@ -1,12 +1,10 @@
 """A run turned into training weights, filters and LeRobot files.
 
-:func:`run_frames` interpolates a run's curves to every frame of the dataset. Four functions weigh the frames:
+:func:`run_frames` interpolates a run's curves to every frame of the dataset. Two functions weigh the frames:
 
 ================================ ==========================================================================
 :func:`lerobot_rabc`             RA-BC exactly as LeRobot computes it from a progress file
-:func:`corrected_rabc`           RA-BC with this package's three corrections, which LeRobot does not have
 :func:`topreward_awr`            advantage weights after TOPReward, in each of their readings
-:func:`logistic_awr`             advantage weights that do not saturate
 ================================ ==========================================================================
 
 :func:`select_episodes`, :func:`keep_all` and :func:`without_stalls` filter; :func:`weight_distribution` reports
@@ -30,10 +28,8 @@ from stepscore.curation.sampler import FrameWeights, WeightedSampler
 from stepscore.curation.selection import EpisodeSelection, select_episodes
 from stepscore.curation.weighting import (
     Weighting,
-    corrected_rabc,
     keep_all,
     lerobot_rabc,
-    logistic_awr,
     topreward_awr,
     without_stalls,
 )
@@ -47,11 +43,9 @@ __all__ = [
     "WeightDistribution",
     "WeightedSampler",
     "Weighting",
-    "corrected_rabc",
     "keep_all",
     "lerobot_rabc",
     "lerobot_train_command",
-    "logistic_awr",
     "read_weights",
     "run_frames",
     "select_episodes",

@@ -22,10 +22,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from stepscore.curation.rabc_lerobot import check_chunk, ends_of
 from stepscore.errors import OptionError
-from stepscore.types import FloatArray
+from stepscore.types import FloatArray, IntArray
 
-TAU, DELTA_MAX, TEMPERATURE = 2.0, 2.0, 1.0
+TAU, DELTA_MAX = 2.0, 2.0
 
 Advantage = Literal["progress", "change", "plain-change"]
 TauRole = Literal["inverse-temperature", "prefactor"]
@@ -77,29 +78,20 @@ def topreward_weights(
     return AdvantageWeights(weights, mean, deviation, _at_cap(weights, delta_max))
 
 
-def logistic_weights(
-    changes: FloatArray, *, delta_max: float = DELTA_MAX, temperature: float = TEMPERATURE
-) -> AdvantageWeights:
-    """Return weights that do not saturate: delta_max / (1 + exp(-(change - mean) / (temperature deviation))).
+def chunk_gains(progress: FloatArray, starts: IntArray, chunk_size: int) -> FloatArray:
+    """Return the change of progress over a whole chunk of each frame i.
 
-    An average change weighs delta_max / 2; one standard deviation more, at temperature 1, 0.73 of delta_max.
-    Because changes are measured in their own deviation, the weights mean the same for a dataset of long
-    episodes, where each change is small, as for one of short ones. Where all changes are equal, all weights
-    are delta_max / 2.
+    It is p[j + h] - p[j] with j = min(i, last - h), h = min(chunk_size, last).
 
-    Args:
-        changes: Change of progress from each frame's curve point to the next; NaN for unknown.
-        delta_max: Upper bound of the weights, never reached.
-        temperature: Above 1 the weights are closer together, below 1 farther apart.
+    A frame less than a chunk before the end takes the gain of the episode's last whole chunk, instead of an
+    ever shorter one that ends in 0. An episode of one frame has no gain: NaN.
     """
-    if not (delta_max > 0 and temperature > 0):
-        raise OptionError(f"delta_max is {delta_max} and temperature {temperature}; both must be above 0.")
-    mean, deviation = _mean_and_deviation(changes)
-    # Equal changes differ by rounding alone, which no temperature should turn into weights.
-    scale = deviation if deviation > 1e-9 else np.inf
-    advantage = (changes - mean) / (temperature * scale)
-    weights = delta_max * 0.5 * (1.0 + np.tanh(advantage / 2))
-    return AdvantageWeights(weights, mean, deviation, _at_cap(weights, delta_max))
+    check_chunk(chunk_size)
+    lengths = np.diff(starts)
+    last = ends_of(starts)
+    reach = np.repeat(np.minimum(chunk_size, lengths - 1), lengths)
+    begin = np.minimum(np.arange(len(progress)), last - reach)
+    return np.where(reach > 0, progress[begin + reach] - progress[begin], np.nan)
 
 
 def _mean_and_deviation(values: FloatArray) -> tuple[float, float]:

@@ -122,12 +122,12 @@ def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
     if weighting.form == "lerobot" and np.sqrt(2) * noise > kappa:
         yield (
             f"The judge's noise changes a gain by {np.sqrt(2) * noise:.3f}, more than kappa = {kappa:g}: many "
-            "weights are determined by noise. Try --form corrected, which allows for it."
+            "weights are determined by noise. Raise --kappa, or choose episodes with --method filter."
         )
     if facts.get("last chunk at 0", np.nan) >= MAX_ZERO_SHARE_AT_END:
         yield (
             f"{100 * facts['last chunk at 0']:.0f} % of the frames in the last chunk of an episode weigh 0; "
-            "the policy may not learn to stop. --form corrected keeps them."
+            "the policy may not learn to stop. --method filter keeps them."
         )
     unknown = _mean(np.isnan(weighting.weights))
     if weighting.by_lerobot and unknown > 0.05:
@@ -139,9 +139,9 @@ def _warnings(weighting: Weighting, known: FloatArray) -> Iterator[str]:
 
 def _remedy(weighting: Weighting) -> str:
     if weighting.form == "topreward":
-        return "Most advantages are at the cap or near 0: try --form logistic, or --advantage progress."
+        return "Most advantages are at the cap or near 0: try --advantage progress."
     if weighting.form == "lerobot":
-        return "Nearly every chunk gains more than kappa: raise --kappa, or try --form corrected."
+        return "Nearly every chunk gains more than kappa: raise --kappa, or try --method filter."
     return "The judge's curves are too even to distinguish frames; choose episodes with --top instead."
 
 

@@ -1,4 +1,4 @@
-"""RA-BC as LeRobot computes it; this package's corrected form is in :mod:`stepscore.curation.rabc_corrected`.
+"""RA-BC as LeRobot computes it.
 
 Reward-aligned behaviour cloning weighs a frame by the progress gained over the policy's next action chunk: SARM
 (arXiv 2509.25358), equations 8 and 9. Progress is one array over all frames; ``starts`` holds the row of each

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from stepscore.analysis import EpisodeMetrics
 from stepscore.curation.frames import RunFrames
-from stepscore.curation.rabc_corrected import DONE_PROGRESS, done_levels
 from stepscore.errors import OptionError, UnknownNameError
+from stepscore.types import FloatArray
 
 Failures = Literal["keep", "drop"]
 SuccessBy = Literal["label", "judge"]
 STALL_RANGE = 0.01
 """Range of progress within which a stretch of frames stands still."""
+DONE_PROGRESS = 0.95
+"""Progress from which the task is done."""
 
 
 @dataclass(frozen=True)
@@ -159,3 +161,25 @@ def stall_frames(
         covered = opened[rows + 1] - opened[np.maximum(rows + 1 - wide, 0)] > 0
         stalled[start:end] = covered & ~(progress >= level)
     return stalled
+
+
+def done_levels(frames: RunFrames, done: float = DONE_PROGRESS, *, slack: float = 0.0) -> FloatArray:
+    """Return the progress from which each episode's task is done.
+
+    ``done`` for an episode without a success label; for a success, no more than the highest progress of the
+    episode less ``slack``, since a judge may never reach ``done``; for a failure, infinity: the task is not
+    done at its end.
+    """
+    if not 0 < done <= 1:
+        raise OptionError(f"done is {done}; it must be a progress above 0 and at most 1.")
+    levels = np.full(len(frames.episodes), done)
+    for i, (episode, start, end) in enumerate(
+        zip(frames.episodes, frames.starts, frames.starts[1:], strict=False)
+    ):
+        if episode.success is False:
+            levels[i] = np.inf
+        elif episode.success:
+            known = frames.progress[start:end]
+            levels[i] = min(done, np.max(known[~np.isnan(known)], initial=-np.inf) - slack)
+    # A success without a known point keeps the default level.
+    return np.where(np.isneginf(levels), done, levels)

@@ -8,9 +8,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from stepscore.curation.awr import Advantage, AdvantageWeights, logistic_weights, topreward_weights
+from stepscore.curation.awr import Advantage, AdvantageWeights, chunk_gains, topreward_weights
 from stepscore.curation.frames import RunFrames
-from stepscore.curation.rabc_corrected import chunk_gains, corrected_rabc_weights
 from stepscore.curation.rabc_lerobot import FALLBACK_WEIGHT, KAPPA, lerobot_rabc_weights
 from stepscore.curation.selection import stall_frames
 from stepscore.errors import OptionError, UnknownNameError
@@ -25,8 +24,7 @@ class Weighting:
         frames: The frames, in the order of the weights.
         weights: One weight per frame, 0 or above; NaN where unknown.
         method: ``rabc``, ``awr`` or ``filter``.
-        form: The form of the method: ``lerobot`` (LeRobot's RA-BC) or ``corrected`` (this package's),
-            ``topreward`` or ``logistic``; of a filter, ``filter``.
+        form: Whose form of the method: ``lerobot`` of ``rabc``, ``topreward`` of ``awr``, ``filter`` of a filter.
         options: Every option that determined the weights.
         facts: Statistics behind them: thresholds, noise, means, shares; NaN for unknown.
         unknown: Weight of an unknown frame in training, where the method fixes it; else ``None``.
@@ -68,24 +66,6 @@ def lerobot_rabc(
     )
 
 
-def corrected_rabc(frames: RunFrames, *, chunk_size: int, **options: Any) -> Weighting:
-    """Weigh frames by this package's corrected RA-BC.
-
-    Args:
-        frames: From :func:`run_frames`.
-        chunk_size: The policy's ``chunk_size``, in frames.
-        options: ``share``, ``pace``, ``noise``, ``done``, as in :func:`corrected_rabc_weights`.
-    """
-    rabc = corrected_rabc_weights(frames, chunk_size=chunk_size, **options)
-    kappa = rabc.kappa[~np.isnan(rabc.kappa)]
-    facts = {
-        "least kappa": float(np.min(kappa)) if len(kappa) else np.nan,
-        "largest kappa": float(np.max(kappa)) if len(kappa) else np.nan,
-        "noise": rabc.noise,
-    }
-    return Weighting(frames, rabc.weights, "rabc", "corrected", {"chunk_size": chunk_size, **options}, facts)
-
-
 def topreward_awr(
     frames: RunFrames, *, advantage: Advantage = "change", chunk_size: int | None = None, **options: Any
 ) -> Weighting:
@@ -121,19 +101,6 @@ def topreward_awr(
         stated,
         _facts(awr, "progress" if advantage == "progress" else "change"),
     )
-
-
-def logistic_awr(frames: RunFrames, *, chunk_size: int | None = None, **options: Any) -> Weighting:
-    """Weigh frames by advantage weights that do not saturate.
-
-    Args:
-        frames: From :func:`run_frames`.
-        chunk_size: Frames over which a change is taken; by default from one point of the judge's curve to the next.
-        options: ``delta_max``, ``temperature``, as in :func:`logistic_weights`.
-    """
-    awr = logistic_weights(_changes(frames, chunk_size), **options)
-    stated = {"chunk_size": chunk_size, **options}
-    return Weighting(frames, awr.weights, "awr", "logistic", stated, _facts(awr, "change"))
 
 
 def keep_all(frames: RunFrames) -> Weighting:

@@ -23,42 +23,32 @@ from stepscore.cli.training.weights_tables import (
     weight_tables,
 )
 from stepscore.cli.waiting import Watch, watched
-from stepscore.errors import OptionError, UnknownNameError
+from stepscore.errors import OptionError
 
 if TYPE_CHECKING:
     from stepscore.curation import EpisodeSelection, RunFrames, Weighting
     from stepscore.runs import Run
 
-FORMS = {Method.RABC: ("lerobot", "corrected"), Method.AWR: ("topreward", "logistic"), Method.FILTER: ()}
-"""The forms of each method; the first is the published one, and the default."""
-
-OPTIONS_OF_FORM = {
-    "lerobot": ("chunk_size", "kappa", "fallback_weight"),
-    "corrected": ("chunk_size", "share", "pace", "noise", "done"),
-    "topreward": ("advantage", "chunk_size", "tau", "tau_role", "delta_max"),
-    "logistic": ("chunk_size", "delta_max", "temperature"),
-    "filter": (),
+OPTIONS_OF_METHOD = {
+    Method.RABC: ("chunk_size", "kappa", "fallback_weight"),
+    Method.AWR: ("advantage", "chunk_size", "tau", "tau_role", "delta_max"),
+    Method.FILTER: (),
 }
-"""The options of each form; another one is an error, since it would change nothing."""
+"""The options of each method. Any other option is an error, since it would change nothing."""
 
 
 def weights(
     run: options.RunFolder,
     out: flags.Out,
     method: flags.MethodOption,
-    form: flags.Form = None,
     chunk_size: flags.ChunkSize = None,
     kappa: flags.Kappa = None,
     fallback_weight: flags.FallbackWeight = None,
-    share: flags.Share = None,
-    pace: flags.Pace = None,
-    noise: flags.Noise = None,
     done: flags.Done = None,
     tau: flags.Tau = None,
     delta_max: flags.DeltaMax = None,
     advantage: flags.AdvantageOption = None,
     tau_role: flags.TauRole = None,
-    temperature: flags.Temperature = None,
     top: flags.Top = None,
     by: flags.By = None,
     per_task: flags.PerTask = False,
@@ -79,32 +69,25 @@ def weights(
 ) -> None:
     """Turn a run into training weights, and show their distribution before anything is trained.
 
-    With LeRobot's own rabc, the file is the progress that `lerobot-train` reads, and the exact command is printed.
-    The other forms write a weight per frame, for stepscore.curation.FrameWeights.
+    With rabc, the file is the progress that `lerobot-train` reads, and the exact command is printed.
+    The other methods write a weight per frame, for stepscore.curation.FrameWeights.
     """
     from stepscore.curation import run_frames, weight_distribution
     from stepscore.runs import open_run
 
     output = chosen_format(output_format, json=json, csv=csv)
-    form = _form(method, form)
-    stall = _stall_options(form, stalls, still, done)
+    stall = _stall_options(method, stalls, still, done)
     given = {
         "chunk_size": chunk_size,
         "kappa": kappa,
         "fallback_weight": fallback_weight,
-        "share": share,
-        "pace": pace,
-        "noise": noise,
-        # The form that does not take it may have it for its stalls.
-        "done": done if form == "corrected" or not stall else None,
         "tau": tau,
         "delta_max": delta_max,
         "advantage": advantage,
         "tau_role": tau_role,
-        "temperature": temperature,
     }
-    form_options = _form_options(form, given)
-    _check_files(form, dense, plot)
+    method_options = _method_options(method, given)
+    _check_files(method, dense, plot)
     for file, kind in ((out, WEIGHTS), (_episode_list(out), EPISODE_LIST), (static, WEIGHTS), (plot, FIGURE)):
         if file is not None:
             check_output(file, kind, force=force)
@@ -124,10 +107,10 @@ def weights(
             raise OptionError(f"No episode of {run} is left: all {len(chosen.dropped)} were dropped.")
         with doing(watch, "Reading curves"):
             frames = run_frames(opened, channel).select(chosen.kept)
-        if form != "filter" or stall or not (top is not None or failures is Failures.DROP):
+        if method is not Method.FILTER or stall or not (top is not None or failures is Failures.DROP):
             _refuse_unknown(opened, frames)
         with doing(watch, "Weighting frames"):
-            weighting = _weigh(form, frames, form_options, stall)
+            weighting = _weigh(method, frames, method_options, stall)
             distribution = weight_distribution(weighting)
         with doing(watch, "Writing weights"):
             files = _write(opened, weighting, chosen, out, dense)
@@ -146,7 +129,9 @@ def weights(
     else:
         record = as_row(weighting, distribution, chosen, files, command)
         print_result(output, weight_tables(weighting, distribution, chosen), record)
-    if form == "filter" and not (chosen.dropped or stall or top is not None or failures is Failures.DROP):
+    if method is Method.FILTER and not (
+        chosen.dropped or stall or top is not None or failures is Failures.DROP
+    ):
         err().print(
             "Warning: nothing is filtered: every frame has weight 1. Choose episodes by --top SHARE --by METRIC or "
             "--failures drop, frames by --drop-stalls SECONDS.",
@@ -187,41 +172,33 @@ def _refuse_unknown(run: Run, frames: RunFrames) -> None:
     )
 
 
-def _form(method: Method, form: str | None) -> str:
-    valid = FORMS[method]
-    if not valid:
-        if form is not None:
-            raise OptionError("--method filter has no --form.")
-        return "filter"
-    if form is not None and form not in valid:
-        raise UnknownNameError(f"form of {method.value}", form, valid)
-    return form or valid[0]
-
-
 def _stall_options(
-    form: str, stalls: float | None, still: float | None, done: float | None
+    method: Method, stalls: float | None, still: float | None, done: float | None
 ) -> dict[str, float]:
+    stated = {name: value for name, value in (("still", still), ("done", done)) if value is not None}
     if stalls is None:
-        if still is not None:
-            raise OptionError("--still is an option of stalls; it needs --drop-stalls SECONDS.")
+        if stated:
+            raise OptionError(
+                f"--{next(iter(stated))} is an option of stalls; it needs --drop-stalls SECONDS."
+            )
         return {}
-    if form == "lerobot":
+    if method is Method.RABC:
         raise OptionError(
-            "--drop-stalls sets weights of frames to 0, and LeRobot computes its RA-BC weights itself. Use --form "
-            "corrected, or --method filter."
+            "--drop-stalls sets weights of frames to 0, and LeRobot computes its RA-BC weights itself. Use --method "
+            "awr or --method filter."
         )
-    stated = {"seconds": stalls, "still": still, "done": done}
-    return {name: value for name, value in stated.items() if value is not None}
+    return {"seconds": stalls, **stated}
 
 
-def _form_options(form: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the form; one that it does not have is an error."""
+def _method_options(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the method; one that it does not have is an error."""
     stated = {name: value for name, value in given.items() if value is not None}
-    unused = [f"--{name.replace('_', '-')}" for name in stated if name not in OPTIONS_OF_FORM[form]]
+    allowed = OPTIONS_OF_METHOD[method]
+    unused = [_flag(name) for name in stated if name not in allowed]
     if unused:
-        valid = ", ".join(f"--{name.replace('_', '-')}" for name in OPTIONS_OF_FORM[form]) or "none of these"
-        raise OptionError(f"{unused[0]} does nothing in the form {form}, which takes {valid}.")
-    if form in ("lerobot", "corrected") and "chunk_size" not in stated:
+        valid = ", ".join(map(_flag, allowed)) or "none of these"
+        raise OptionError(f"{unused[0]} does nothing with --method {method.value}, which takes {valid}.")
+    if method is Method.RABC and "chunk_size" not in stated:
         raise OptionError(
             "RA-BC weights a frame by the gain over the policy's chunk: give --chunk-size N, the policy's own "
             "(in LeRobot 50 for smolvla, pi0 and pi05, unless you set it)."
@@ -229,17 +206,21 @@ def _form_options(form: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return stated
 
 
-def _weigh(form: str, frames: RunFrames, form_options: dict[str, Any], stall: dict[str, float]) -> Weighting:
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _weigh(
+    method: Method, frames: RunFrames, method_options: dict[str, Any], stall: dict[str, float]
+) -> Weighting:
     from stepscore import curation
 
-    functions: dict[str, Any] = {
-        "lerobot": curation.lerobot_rabc,
-        "corrected": curation.corrected_rabc,
-        "topreward": curation.topreward_awr,
-        "logistic": curation.logistic_awr,
-        "filter": curation.keep_all,
+    functions: dict[Method, Any] = {
+        Method.RABC: curation.lerobot_rabc,
+        Method.AWR: curation.topreward_awr,
+        Method.FILTER: curation.keep_all,
     }
-    weighting: Weighting = functions[form](frames, **form_options)
+    weighting: Weighting = functions[method](frames, **method_options)
     return curation.without_stalls(weighting, **stall) if stall else weighting
 
 
@@ -268,12 +249,10 @@ def _provenance(run: Run, weighting: Weighting, chosen: EpisodeSelection) -> dic
     }
 
 
-def _check_files(form: str, dense: str | None, plot: Path | None) -> None:
+def _check_files(method: Method, dense: str | None, plot: Path | None) -> None:
     """Raise on wrong file options, before the run is read."""
-    if dense is not None and form != "lerobot":
-        raise OptionError(
-            "--dense-channel is a column of LeRobot's progress file: --method rabc --form lerobot."
-        )
+    if dense is not None and method is not Method.RABC:
+        raise OptionError("--dense-channel is a column of LeRobot's progress file; it needs --method rabc.")
     if plot is not None and plot.suffix not in (".svg", ".png"):
         raise OptionError(f"Invalid --plot {plot}: the name must end in .svg or .png.")
     if plot is not None:

@@ -49,10 +49,6 @@ Static = Annotated[
     ),
 ]
 MethodOption = Annotated[Method, typer.Option("--method", help="How frames are weighted.")]
-Form = Annotated[
-    str | None,
-    typer.Option("--form", help="rabc: lerobot or corrected. awr: topreward or logistic."),
-]
 ChunkSize = Annotated[
     int | None,
     typer.Option(
@@ -67,33 +63,12 @@ Kappa = Annotated[
     typer.Option(
         "--kappa",
         callback=between(-MANY, MANY),
-        help="lerobot: progress gained over a chunk from which the weight is 1 (0.01).",
+        help="rabc: progress gained over a chunk from which the weight is 1 (0.01).",
     ),
 ]
 FallbackWeight = Annotated[
     float | None,
-    typer.Option(
-        "--fallback-weight", callback=between(0, MANY), help="lerobot: weight of unknown frames (1)."
-    ),
-]
-Share = Annotated[
-    float | None,
-    typer.Option(
-        "--share",
-        callback=between(0, MANY, above=True),
-        help="corrected: share of the steady pace from which the weight is 1 (0.5).",
-    ),
-]
-Pace = Annotated[
-    str | None, typer.Option("--pace", help="corrected: steady pace of the episode, or of its task.")
-]
-Noise = Annotated[
-    float | None,
-    typer.Option(
-        "--noise",
-        callback=between(0, MANY),
-        help="corrected: noise of the judge's progress; estimated if not given.",
-    ),
+    typer.Option("--fallback-weight", callback=between(0, MANY), help="rabc: weight of unknown frames (1)."),
 ]
 Done = Annotated[
     float | None,
@@ -103,9 +78,7 @@ Done = Annotated[
 ]
 Tau = Annotated[
     float | None,
-    typer.Option(
-        "--tau", callback=between(0, MANY, above=True), help="topreward: exp(tau A), or tau exp(A) (2)."
-    ),
+    typer.Option("--tau", callback=between(0, MANY, above=True), help="awr: exp(tau A), or tau exp(A) (2)."),
 ]
 DeltaMax = Annotated[
     float | None,
@@ -115,20 +88,12 @@ AdvantageOption = Annotated[
     str | None,
     typer.Option(
         "--advantage",
-        help="topreward: progress or change less the dataset's mean, or plain-change (change).",
+        help="awr: progress or change less the dataset's mean, or plain-change (change).",
     ),
 ]
 TauRole = Annotated[
     str | None,
-    typer.Option("--tau-role", help="topreward: inverse-temperature or prefactor (inverse-temperature)."),
-]
-Temperature = Annotated[
-    float | None,
-    typer.Option(
-        "--temperature",
-        callback=between(0, MANY, above=True),
-        help="logistic: above 1, weights are closer together (1).",
-    ),
+    typer.Option("--tau-role", help="awr: inverse-temperature or prefactor (inverse-temperature)."),
 ]
 Top = Annotated[
     float | None,
