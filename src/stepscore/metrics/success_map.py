@@ -62,7 +62,6 @@ def fit_success_map(
     tasks: Sequence[Hashable] | None = None,
     *,
     task_sd: float | None = None,
-    min_of_each: int = MIN_OF_EACH,
 ) -> SuccessMap:
     """Fit a success map by penalised maximum likelihood.
 
@@ -77,7 +76,6 @@ def fit_success_map(
         labels: 1 (success), 0 (failure) or NaN (unknown).
         tasks: The task of each episode; one task without it.
         task_sd: Standard deviation of the tasks' terms, instead of the likeliest one.
-        min_of_each: Successes and failures that a term of a task takes.
 
     Raises:
         OptionError: The known labels hold one class only, or all scores are equal.
@@ -95,7 +93,7 @@ def fit_success_map(
     spread = float(np.std(x))
     if spread < 1e-12:
         raise OptionError("A success map needs scores that differ; all episodes have the same.")
-    own = own_terms(y, names.tolist(), min_of_each) if tasks is not None else []
+    own = own_terms(y, names.tolist()) if tasks is not None else []
     group = _groups(names, own)
     centre = float(np.mean(x))
     problem = _Problem((x - centre) / spread, y, group, _weights(y, group, len(own)), len(own))

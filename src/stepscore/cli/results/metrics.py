@@ -14,7 +14,7 @@ from stepscore.cli import options
 from stepscore.cli.formats import Csv, Format, FormatName, Json, chosen_format
 from stepscore.cli.local_code import load_metrics
 from stepscore.cli.numbers import between
-from stepscore.cli.tables import err, out, print_result, print_table
+from stepscore.cli.tables import err, out, print_result
 from stepscore.cli.waiting import Watch, watched
 
 if TYPE_CHECKING:
@@ -297,19 +297,3 @@ def policy_failure_modes(
 
     groups = episode_groups(episodes, apart)
     return [(group, failure_modes_by_policy(episodes.select(chosen), watch)) for group, chosen in groups]
-
-
-def print_failure_modes(modes: FailureModes, group: Group, revision: str) -> None:
-    """Print how each policy fails, and what to look at; ``group`` names the judge where there are several."""
-    from stepscore.analysis.printed import failure_mode_tables
-
-    for printed in failure_mode_tables(modes, group, revision):
-        print_table(printed)
-
-
-def print_subgoal_matrices(subgoals: Sequence[SubgoalTable]) -> None:
-    """Print, for every task, the percent of each policy's episodes that reached each subgoal: judge / label."""
-    from stepscore.analysis.printed import subgoal_matrices
-
-    for printed in subgoal_matrices(subgoals):
-        print_table(printed)

@@ -39,7 +39,6 @@ from stepscore.models import (
     Turn,
     VideoFrames,
 )
-from stepscore.models.profiles import fetch_texts
 from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
 
@@ -146,11 +145,6 @@ class Robometer(PublishedJudge):
         return indices + indices[-1:] * (self.frames - len(indices)) if padded else indices
 
     # Pairs ----------------------------------------------------------------------------------------------------------
-
-    def prepare_pairs(self, *, offline: bool = False) -> None:
-        """Fetch the published words of the question about two videos, where they are not in the cache."""
-        if self.pair_prompt == PUBLISHED:
-            fetch_texts(self.rules, self.question("preference"), offline=offline)
 
     def pair_options(self) -> Mapping[str, object]:
         """Return all that can change a preference, digests of the prompt included."""
