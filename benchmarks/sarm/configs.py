@@ -87,7 +87,7 @@ class Training:
             config = read_config(folder)
             if config.encoder != dict(self.frame_encoder.describe()):
                 raise OptionError(f"{folder} was trained with another encoder. Choose another --out.")
-            if config.facts["recipe"] == self.train_config.stored() and self._finished(config.facts):
+            if config.facts["train_config"] == self.train_config.stored() and self._finished(config.facts):
                 return folder
         job = SarmJob(
             datasets[run.demonstrations],

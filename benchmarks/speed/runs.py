@@ -48,7 +48,7 @@ def main() -> None:
     for _ in range(5):
         started = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-c", "from stepscore.cli.app import main; main()", "--help"],
+            [sys.executable, "-c", "from stepscore.cli.main import main; main()", "--help"],
             check=True,
             capture_output=True,
         )

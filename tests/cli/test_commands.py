@@ -28,7 +28,7 @@ runner = CliRunner()
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own: real exit codes, real streams."""
-    line = [sys.executable, "-c", "from stepscore.cli.app import main; main()", *map(str, arguments)]
+    line = [sys.executable, "-c", "from stepscore.cli.main import main; main()", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True)
 
 

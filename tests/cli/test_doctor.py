@@ -72,7 +72,7 @@ class TestCompletion:
     """The shell's completion, as typer makes it."""
 
     def run(self, *arguments: str, **environment: str) -> str:
-        line = [sys.executable, "-c", "from stepscore.cli.app import main; main()", *arguments]
+        line = [sys.executable, "-c", "from stepscore.cli.main import main; main()", *arguments]
         done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, **environment})
         assert done.returncode == 0, done.stderr
         return done.stdout

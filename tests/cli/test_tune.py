@@ -121,12 +121,6 @@ def test_a_mistake_is_one_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_before_it_names_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["choose-template", "a", "b"]) == 2
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "stepscore tune" in said
-
-
 def test_values_are_read_by_what_the_option_declares(tmp_path: Path) -> None:
     over = ["frames=8,16,8", "size=null,224", "template=default,True.txt", "reason=true,false", "fps=1.5"]
     source, values = read_over(["s", 'words=["Yes","No"],["A","B"]', "views=top,top+wrist"], over, StepEval)

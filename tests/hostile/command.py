@@ -60,7 +60,7 @@ def _limit(case: Case) -> None:
 
 def exit_code() -> int:
     """Run ``main`` as the interpreter would, and return the exit code it would end with."""
-    from stepscore.cli.app import main
+    from stepscore.cli.main import main
 
     code: object = 0
     try:

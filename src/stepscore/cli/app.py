@@ -18,7 +18,6 @@ from stepscore.cli import data, judging, results, tools, training
 from stepscore.cli.data import annotate, plan, progress_labels, sim
 from stepscore.cli.endings import HELP
 from stepscore.cli.judging import audit, bench, calibrate, demo, inspect, judge, pairs, tune
-from stepscore.cli.main import main as main  # the entry point, under the name it always had
 from stepscore.cli.results import compare, export, merge, metrics, plot, report, view
 from stepscore.cli.streams import print_message
 from stepscore.cli.tools import cache, doctor, ls, serve_template

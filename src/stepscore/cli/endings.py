@@ -27,9 +27,6 @@ from stepscore.errors import BudgetError, StepScoreError
 
 OK, PARTLY, REFUSED, BUG, INTERRUPTED = 0, 1, 2, 3, 130
 
-REPLACED_COMMANDS = {"choose-template": "stepscore tune"}
-"""Commands of earlier versions, and what does their work now."""
-
 HELP = (
     "Exit codes: 0 all well; 1 finished, but some episodes failed or could not be read, or the budget stopped it; "
     "2 wrong usage, or an input or output that cannot be used; 3 a bug; 130 interrupted."
@@ -124,9 +121,6 @@ def _from_click(error: BaseException) -> tuple[int, str, str]:
     if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
         return code, "", ""  # the help is printed already
     message = one_line(_plain_message(error), limit=1000)
-    for old, new in REPLACED_COMMANDS.items():
-        if f"No such command '{old}'" in message:
-            message = f"No such command {old!r}: it is {new!r} now, which judges and chooses in one"
     command = getattr(getattr(error, "ctx", None), "command_path", "stepscore")
     stop = "" if message.endswith((".", "?", ")")) else "."
     return code, "Error", f"{message}{stop} Run: {command} --help"

@@ -74,7 +74,7 @@ class Sarm(SingleModelJudge):
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number; the checkpoint is the model."""
-        # Not stated without a map, so that runs of earlier versions keep their protocol.
+        # Without a map there is no calibration to state.
         calibration = {} if self.fitted is None else {"calibration": self.fitted.content()}
         return {
             **calibration,

@@ -205,7 +205,7 @@ class OpenAIModel(SyncMethods):
             "images": self.codec.describe(),
             "top_logprobs": self.top_logprobs,
             "json_mode": self.json_mode,
-            # Not stated where nothing is sent, so that cached answers of earlier versions are found.
+            # Stated only if it is sent: its default is the server's.
             **({"reasoning_effort": self.reasoning_effort} if self.reasoning_effort is not None else {}),
         }
 

@@ -143,11 +143,11 @@ def _fit_gate(
     own = gate.fits(val.features)[np.arange(len(val.scenes)), val.scenes]
     accepted = gate.fits(train.features[train.scenes == OUT_OF_DISTRIBUTION]) >= gate.thresholds
     facts = {
-        "pictures": len(train.scenes),  # stored name
+        "images": len(train.scenes),
         "kept_apart": len(val.scenes),
         "refused_of_kept_apart": float(np.mean(own < gate.thresholds[val.scenes])),
-        "foreign_taught_that_fit_any_scene": float(np.mean(accepted.any(axis=1))),  # stored name
-        "foreign_taught_that_fit_a_scene_drawn": float(np.mean(accepted)),  # stored name
+        "ood_accepted_by_any_scene": float(np.mean(accepted.any(axis=1))),
+        "ood_accepted_by_a_random_scene": float(np.mean(accepted)),
         "scenes": [
             [f"{t}, {v}" for (t, v), s in zip(tasks, scenes, strict=True) if s == n] for n in range(len(gate))
         ],

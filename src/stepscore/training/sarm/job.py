@@ -41,7 +41,7 @@ def _with_facts(trainer: SarmTrainer, job: SarmJob) -> SarmConfig:
         "episodes": len(trainer.episodes),
         "frames": sum(len(episode.times) for episode in trainer.episodes),
         "step": trainer.step,
-        "recipe": trainer.train_config.stored(),  # stored name
+        "train_config": trainer.train_config.stored(),
         "copies": job.n_augmentations,
     }
     return dataclasses.replace(trainer.model_config, facts=facts)
