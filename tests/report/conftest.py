@@ -39,12 +39,12 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
-def toy_page(toy_runs: list[Run]) -> dict[str, Any]:
+def toy_page(toy_runs: list[Run]) -> Any:
     return page_data(toy_runs, LinkedVideos(toy_runs[0].path.parent / "report"))
 
 
 @pytest.fixture(scope="session")
-def tiny_page(tiny_run: Run) -> dict[str, Any]:
+def tiny_page(tiny_run: Run) -> Any:
     return page_data([tiny_run], LinkedVideos(tiny_run.path.parent / "report"), revision="robust")
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stepscore.cli.app import app
-from stepscore.report.page.data import FORMAT
+from stepscore.report.page.schema import FORMAT
 from tests.web.conftest import Report, Watched, elsewhere
 from tests.web.showcase import GOALS, HOSTILE
 from tests.web.videos import served

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +47,7 @@ class FailureModeRule:
     """
 
     name: str
-    of: str
+    of: Literal["failure", "success"]
     when: str
     at_least: Mapping[str, float]
     below: Mapping[str, float]

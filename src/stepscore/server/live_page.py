@@ -22,6 +22,7 @@ from stepscore._appending import LeaseObserver
 from stepscore._defaults import DEFAULT_REVISION, SceneChoice
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.report.page import (
+    PageData,
     RunSources,
     ServedParts,
     ServedTraces,
@@ -99,7 +100,7 @@ class LivePage:
         self._media: list[Media] = []
         self._lock = threading.Lock()
         self._state: tuple[_RunState, ...] | None = None
-        self._data: dict[str, Any] = {}
+        self._data: PageData | None = None
         self._sources = RunSources(())
         self._page: bytes | None = None
         self._build, self._name = 0, secrets.token_hex(4)
@@ -116,10 +117,10 @@ class LivePage:
             StepScoreError: A run cannot be read now; a later call tries again.
         """
         with self._lock:
-            self._update(watch)
+            data = self._update(watch)
             if self._page is None:
                 with doing(watch, "Making the page"):
-                    self._page = page_text(self._data, self._template).encode("utf-8", "replace")
+                    self._page = page_text(data, self._template).encode("utf-8", "replace")
             return self._page
 
     def data(self, version: str) -> bytes | None:
@@ -132,11 +133,10 @@ class LivePage:
             StepScoreError: A run cannot be read now; a later call tries again.
         """
         with self._lock:
-            if self._state is None or time.monotonic() >= self._next_s:
-                self._update()
-            if self._data["version"] == version:
-                return None
-            return data_text(self._data).encode("utf-8", "replace")
+            data = self._data
+            if data is None or time.monotonic() >= self._next_s:
+                data = self._update()
+            return None if data["version"] == version else data_text(data).encode("utf-8", "replace")
 
     def traces(self, number: int) -> bytes | None:
         """Return state and action of the episode with this number as JSON; ``None`` if there is none.
@@ -151,24 +151,26 @@ class LivePage:
         """Return a part of a page of many episodes as JSON; ``None`` if there is none of this name."""
         return self._parts.read(name)
 
-    def _update(self, watch: Watch[Any] = unwatched) -> None:
+    def _update(self, watch: Watch[Any] = unwatched) -> PageData:
         state = tuple(map(_run_state, self._folders, self._leases))
-        if state == self._state:
-            return
+        if state == self._state and self._data is not None:
+            return self._data
         started = time.monotonic()
         runs, data = self._measure(watch)
         running = {str(folder): one.running for folder, one in zip(self._folders, state, strict=True)}
         for row in data["runs"]:
             row["running"] = running.get(row["path"], False)
         self._build += 1
-        self._data = data | {"version": f"{self._name}-{self._build}"}
+        data["version"] = f"{self._name}-{self._build}"
+        self._data = data
         self._sources = RunSources(runs, self._source)
         self._page, self._state = None, state
         self._update_media()
         now = time.monotonic()
         self._next_s = now + PAUSE * (now - started)
+        return data
 
-    def _measure(self, watch: Watch[Any]) -> tuple[list[Run], dict[str, Any]]:
+    def _measure(self, watch: Watch[Any]) -> tuple[list[Run], PageData]:
         if self._kind == "board":
             return [], board_page_data(self._folders[0], live=True)
         if self._kind == "audit":

@@ -69,7 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 @pytest.fixture(scope="module")
-def page(runs: list[Run]) -> dict[str, Any]:
+def page(runs: list[Run]) -> Any:
     return page_data(runs, LinkedVideos(runs[0].path))
 
 

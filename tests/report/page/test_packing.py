@@ -46,6 +46,7 @@ def test_metrics_of_packed_curves_are_those_of_the_curves(revision: str, points:
     line = np.arange(points) / (points - 1)
     noise = np.random.default_rng(points).uniform(0, 1, points)
     packed_times, rate = pack_times(times, np.array([30.0]), [points])
+    assert rate is not None
     seconds = unpack(packed_times) / unpack(rate)[0]
     for curve in (line, noise, np.round(noise, 3)):
         expected = opd_prefixes(curve, revision, times)
@@ -56,6 +57,7 @@ def test_metrics_of_packed_curves_are_those_of_the_curves(revision: str, points:
 def test_frame_times_are_exact_and_small() -> None:
     times = np.concatenate([np.arange(0, 90, 7) / 29.97, np.arange(50) / 12.0])
     packed, rate = pack_times(times, np.array([29.97, 12.0]), [13, 50])
+    assert rate is not None
     assert packed["enc"] == "u16"
     assert np.array_equal(unpack(packed) / np.repeat(unpack(rate), [13, 50]), times)
 

@@ -17,7 +17,13 @@ from stepscore.audit.board.board import (
 from stepscore.audit.board.check import RowCheck, check_row
 from stepscore.audit.board.entry import Entry, combined, read_entries, split_entry
 from stepscore.audit.board.front import cost_kind, pareto_front
-from stepscore.audit.board.rows.board_schema import StoredBoard, is_board, read_stored_board
+from stepscore.audit.board.rows.board_schema import (
+    StoredBenchmark,
+    StoredBoard,
+    StoredRow,
+    is_board,
+    read_stored_board,
+)
 from stepscore.audit.board.rows.metrics import METRICS, BoardMetric
 from stepscore.audit.board.rows.published import PUBLISHED
 from stepscore.audit.board.rows.row import BoardRow, Cost, Points
@@ -41,7 +47,9 @@ __all__ = [
     "Opened",
     "Points",
     "RowCheck",
+    "StoredBenchmark",
     "StoredBoard",
+    "StoredRow",
     "add_claims",
     "bench",
     "benchmark_parts",

@@ -1,6 +1,6 @@
 """The report page: all its data as JSON, the HTML around it, and where its videos are hosted.
 
-:func:`page_data` assembles the data, whose type is ``web/src/contract.ts``, from one module per part of the page:
+``schema`` is the type of the data. :func:`page_data` assembles them from one module per part of the page:
 ``overview`` (runs, warnings), ``boards`` (leaderboards, subgoals, failure modes, sentences, agreement of judges with
 labels), ``episodes``, ``videos``, ``judgements`` (curves, verdicts, calls) and ``signals`` (true progress, state and
 action). :func:`audit_page_data` does so for an audit (``audits``). None of them computes a metric of its own.
@@ -19,6 +19,7 @@ from stepscore.report.page.html import (
 )
 from stepscore.report.page.judge_boards import board_page_data
 from stepscore.report.page.paging import ServedParts, parts_folder
+from stepscore.report.page.schema import PageData
 from stepscore.report.page.signals import ServedTraces
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, ServedVideos, VideoHost
 from stepscore.report.run_sources import RunSources
@@ -26,6 +27,7 @@ from stepscore.report.run_sources import RunSources
 __all__ = [
     "CopiedVideos",
     "LinkedVideos",
+    "PageData",
     "RunSources",
     "ServedParts",
     "ServedTraces",

@@ -1,10 +1,10 @@
-"""All data of a report page as one JSON value, assembled from runs; ``web/src/contract.ts`` is its type."""
+"""All data of a report page as one JSON value, assembled from runs; :class:`schema.PageData` is its type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from stepscore import __version__
 from stepscore._defaults import DEFAULT_REVISION, SceneChoice
@@ -12,6 +12,7 @@ from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
+from stepscore.report.page import schema
 from stepscore.report.page.boards import (
     MAX_BASELINE_EPISODES,
     Board,
@@ -36,9 +37,6 @@ from stepscore.report.page.videos import video_tables
 from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run
 
-FORMAT = 7
-"""Version of the data's layout, which the built page checks; raised together with that of contract.ts."""
-
 
 def page_data(
     runs: Sequence[Run],
@@ -52,7 +50,7 @@ def page_data(
     traces: ServedTraces | None = None,
     parts: Parts | None = None,
     watch: Watch[Any] = unwatched,
-) -> dict[str, Any]:
+) -> schema.PageData:
     """Return everything that the page shows of some runs, as JSON values.
 
     Args:
@@ -80,9 +78,11 @@ def page_data(
     with doing(watch, "Opening sources"):
         sources = RunSources(runs, source)
     posters = Posters(None if host is None else sources)
-    tables = [
-        board_data(board, label, pack, watch)
-        | {"findings": findings_data(board, index, pack, posters, watch)}
+    tables: list[schema.Board] = [
+        {
+            **board_data(board, label, pack, watch),
+            "findings": findings_data(board, index, pack, posters, watch),
+        }
         for board, label in zip(boards, labels, strict=True)
     ]
     first = [
@@ -111,15 +111,17 @@ def page_data(
     }
 
 
-def page_frame(revision: str, *, live: bool) -> dict[str, Any]:
+def page_frame(revision: str, *, live: bool) -> schema.PageFrame:
     """Return what every page says of itself, whatever it shows."""
+    chosen = cast(schema.Revision, revision)  # measuring has refused any other
+    others = [cast(schema.Revision, name) for name in REVISIONS if name != revision]
     return {
-        "format": FORMAT,
+        "format": schema.FORMAT,
         "written": {"stepscore": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")},
         "live": live,
         "version": "",
-        "revision": revision,
-        "live_revisions": [revision, *(name for name in REVISIONS if name != revision)],
+        "revision": chosen,
+        "live_revisions": [chosen, *others],
         "failure_mode_rules": failure_mode_rules(),
         "audit": None,
         "judge_board": None,
@@ -143,7 +145,7 @@ def explorer_tables(
     pack: Pack,
     parts: Parts | None = None,
     watch: Watch[Any] = unwatched,
-) -> dict[str, Any]:
+) -> schema.Explorer:
     """Return what the explorer shows besides videos and traces: runs, metrics, episodes, truth and judgements."""
     prompts, stages = Prompts(), Table[str]()
     if sum(map(run_bytes, boards)) <= MAX_BYTES:
@@ -186,10 +188,10 @@ def _failures(boards: Sequence[Board], index: EpisodeIndex) -> list[int]:
 def _left_out(
     boards: Sequence[Board],
     runs: Sequence[Run],
-    rows: Sequence[dict[str, Any]],
-    judgements: Sequence[dict[str, Any]],
-    videos: dict[str, Any],
-) -> list[Any]:
+    rows: Sequence[schema.RunInfo],
+    judgements: Sequence[schema.Judgements],
+    videos: schema.VideoTable,
+) -> list[schema.Warning]:
     """Return warnings about what is missing from the page, each with the remedy."""
     warnings = []
     for number, table in enumerate(judgements):

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from stepscore.report.page import schema
 from stepscore.report.page.packing import Table, dictionary, pack_floats
 from stepscore.runs import finite_or_none
 
 Key = tuple[str, str]
-_NAMED = ("source", "task", "policy", "robot", "dataset", "instruction", "pair", "success_mode")
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def index_episodes(judged: Iterable[Mapping[str, Any]]) -> EpisodeIndex:
     return EpisodeIndex(tuple(rows[key] for key in order), {key: place for place, key in enumerate(order)})
 
 
-def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False) -> dict[str, Any]:
-    """Return the contract's EpisodeTable.
+def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False) -> schema.EpisodeTable:
+    """Return the episodes as columns.
 
     Args:
         index: The page's episodes.
@@ -61,15 +61,31 @@ def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False
     lists = Table[tuple[tuple[Any, ...], ...]]()
     subgoals = [_subgoal_list(row, lists) for row in rows]
     stages = [
-        [place, names.number(stage["name"]), number_or_none(stage["start_s"]), number_or_none(stage["end_s"])]
+        schema.StageSpan(
+            place,
+            names.number(stage["name"]),
+            number_or_none(stage["start_s"]),
+            number_or_none(stage["end_s"]),
+        )
         for place, row in enumerate(() if paged else rows)
         for stage in row["stages"]
     ]
+
+    def column(name: str) -> schema.Dict:
+        return dictionary(row[name] for row in rows)
+
     return {
         "n": len(rows),
         "id": ids,
         "key": None if len(set(ids)) == len(ids) else keys,
-        **{name: dictionary(row[name] for row in rows) for name in _NAMED},
+        "source": column("source"),
+        "task": column("task"),
+        "policy": column("policy"),
+        "robot": column("robot"),
+        "dataset": column("dataset"),
+        "instruction": column("instruction"),
+        "pair": column("pair"),
+        "success_mode": column("success_mode"),
         "success": [-1 if row["success"] is None else int(row["success"]) for row in rows],
         "duration_s": pack_floats(
             [np.nan if row["duration_s"] is None else row["duration_s"] for row in rows]
@@ -77,7 +93,11 @@ def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False
         "stages": stages,
         "stage_names": names.rows,
         "subgoal_lists": [
-            [dict(zip(_GOAL, goal, strict=True)) for goal in one_list] for one_list in lists.rows
+            [
+                {"name": name, "criterion": criterion, "mode": mode, "view": view, "reviewed": reviewed}
+                for name, criterion, mode, view, reviewed in goals
+            ]
+            for goals in lists.rows
         ],
         "subgoals": subgoals,
         "subgoal_labels": [_labels(row) for row in rows],

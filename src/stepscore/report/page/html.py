@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def page_template() -> str:
         raise RunError(f"The page's template is missing from this installation: {error.filename}.") from error
 
 
-def data_text(data: dict[str, Any]) -> str:
+def data_text(data: Mapping[str, object]) -> str:
     """Return the data as JSON that is safe inside a script element, whatever its strings hold."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character, escape in _ESCAPES.items():
@@ -42,7 +42,7 @@ def data_text(data: dict[str, Any]) -> str:
     return text
 
 
-def page_text(data: dict[str, Any], template: str | None = None) -> str:
+def page_text(data: Mapping[str, object], template: str | None = None) -> str:
     """Return the HTML of the whole page.
 
     Args:
@@ -98,7 +98,8 @@ def write_report(
         runs, host, revision=revision, done_at=done_at, scenes=scenes, source=source, parts=parts, watch=watch
     )
     with doing(watch, "Writing the page"):
-        text = page_text(data | {"parts": parts_folder(page).name if data["paged"] else None}, template)
+        data["parts"] = parts_folder(page).name if data["paged"] else None
+        text = page_text(data, template)
         if data["paged"]:
             return _write(page, _loading_parts(text))
         remove_parts(parts_folder(page))

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import DoneRule, curves_by_episode, done_rule
+from stepscore.report.page import schema
 from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import (
@@ -69,8 +70,8 @@ def judgement_tables(
     stages: Table[str],
     parts: Parts | None = None,
     watch: Watch[Any] = unwatched,
-) -> list[dict[str, Any]]:
-    """Return the contract's Judgements of each run of the board.
+) -> list[schema.Judgements]:
+    """Return the judgements of each run of the board.
 
     Args:
         board: The board.
@@ -102,7 +103,7 @@ def _judgements(
     stages: Table[str],
     parts: Parts | None,
     watch: Watch[Any],
-) -> dict[str, Any]:
+) -> schema.Judgements:
     """Return the table of one run, its rows in the order of the page's episodes."""
     episodes = board.metrics.episodes[rows]
     places = [index.place(row) for row in episodes]
@@ -118,7 +119,7 @@ def _judgements(
     done = done_rule(run, board.done_at)
     with doing(watch, "Reading verdicts"):
         verdicts = _verdicts(run, row_of)
-    table = {
+    table: schema.JudgementRows = {
         "episode": [places[i] for i in order],
         "error": errors,
         "repeated": [place for place, i in enumerate(order) if repeated[i]],
@@ -126,12 +127,14 @@ def _judgements(
         "failure_mode": dictionary(modes[i].name for i in order),
         "calls": _calls(run, row_of, prompts),
     }
+    rules = _rules(done, ordered)
     if parts is None:
         with doing(watch, "Packing curves"):
             packed = _curves(run, ordered, done)
-        return table | {
+        return {
+            **table,
             "values": {name: pack_floats(column) for name, column in values.items()},
-            "curves": packed | _rules(done, ordered),
+            "curves": {**packed, **rules},
             "verdicts": verdict_table([row["row"] for row in verdicts], verdicts),
             "paged": None,
         }
@@ -147,10 +150,17 @@ def _judgements(
         done.channel,
     )
     none: FloatArray = np.empty(0)
-    empty = {"times": pack_floats(none), "rate": None, "progress": pack_floats(none), "channels": {}}
-    return table | {
+    empty: schema.CurvePoints = {
+        "length": [len(times) for times, _ in run_rows.curves],
+        "times": pack_floats(none),
+        "rate": None,
+        "progress": pack_floats(none),
+        "channels": {},
+    }
+    return {
+        **table,
         "values": always_kept(values),
-        "curves": {"length": [len(times) for times, _ in run_rows.curves], **empty, **_rules(done, ordered)},
+        "curves": {**empty, **rules},
         "verdicts": verdict_table([], []),
         "paged": paged_judgements(run_rows, stages, parts, watch),
     }
@@ -168,7 +178,7 @@ def _channels(run: Run, ids: Sequence[str]) -> dict[str, list[FloatArray]]:
     return found
 
 
-def _rules(done: DoneRule, episodes: Sequence[Any]) -> dict[str, Any]:
+def _rules(done: DoneRule, episodes: Sequence[Any]) -> schema.CurveRules:
     """Return what the page keeps of every curve, wherever its points are."""
     calibrated = [row["calibrated"] for row in episodes]
     known = {flag for flag in calibrated if flag is not None}
@@ -180,7 +190,7 @@ def _rules(done: DoneRule, episodes: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _curves(run: Run, episodes: Sequence[Any], done: DoneRule) -> dict[str, Any]:
+def _curves(run: Run, episodes: Sequence[Any], done: DoneRule) -> schema.CurvePoints:
     table = run.curves()
     ids = [row["episode_id"] for row in episodes]
     no_curve = (np.empty(0), np.empty(0))
@@ -213,7 +223,7 @@ def _verdicts(run: Run, row_of: dict[str, int]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["row"])
 
 
-def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> dict[str, Any]:
+def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> schema.CallTable:
     """Return the calls of as many episodes as fit, from the first on."""
     rows = sorted(run.calls().to_pylist(), key=lambda row: row_of[row["episode_id"]])
     kept: list[tuple[dict[str, Any], int]] = []

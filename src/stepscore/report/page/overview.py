@@ -14,6 +14,7 @@ import numpy as np
 from stepscore.analysis import DURATION_COLUMN
 from stepscore.judges import BASELINES
 from stepscore.metrics import MetricColumn, registered_columns
+from stepscore.report.page import schema
 from stepscore.report.page.boards import Board, Pack
 from stepscore.runs import Run, finite_or_none
 
@@ -36,8 +37,8 @@ MANY_DIFFERENCES = 4
 """Values of one option in which two protocols differ, above which they are counted and not listed."""
 
 
-def metric_infos(boards: Sequence[Board]) -> list[dict[str, Any]]:
-    """Return the contract's MetricInfo of every metric; success by judge is named by the rules that gave it.
+def metric_infos(boards: Sequence[Board]) -> list[schema.MetricInfo]:
+    """Return what the page says of every metric; success by judge is named by the rules that gave it.
 
     Where boards differ in their rules, each board's own label states its own.
     """
@@ -47,7 +48,7 @@ def metric_infos(boards: Sequence[Board]) -> list[dict[str, Any]]:
     return [_metric_info(column, labels) for column in columns]
 
 
-def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> dict[str, Any]:
+def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> schema.MetricInfo:
     return {
         "name": column.name,
         "label": labels.get(column.name, column.name),
@@ -74,21 +75,22 @@ def board_labels(boards: Sequence[Board]) -> list[str]:
     return labels
 
 
-def run_rows(boards: Sequence[Board], pack: Pack) -> list[dict[str, Any]]:
-    """Return the contract's RunInfo of every run, in the order in which they were given."""
-    rows: dict[int, dict[str, Any]] = {}
+def run_rows(boards: Sequence[Board], pack: Pack) -> list[schema.RunInfo]:
+    """Return what the page says of every run, in the order in which they were given."""
+    facts = {
+        number: _run(run) for board in boards for run, number in zip(board.runs, board.numbers, strict=True)
+    }
+    ids = dict(
+        zip(sorted(facts), unique_ids([facts[number]["name"] for number in sorted(facts)]), strict=True)
+    )
+    rows: dict[int, schema.RunInfo] = {}
     for place, board in enumerate(boards):
-        for run, index, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
+        for number, chosen in zip(board.numbers, board.slices(), strict=True):
             inside = np.zeros(len(board.judged), dtype=bool)
             inside[chosen] = True
-            rows[index] = _run(run) | {
-                "board": place,
-                "coverage": pack(board.judged.estimate("coverage", inside)),
-            }
-    ordered = [rows[index] for index in sorted(rows)]
-    for row, unique in zip(ordered, unique_ids([row["name"] for row in ordered]), strict=True):
-        row["id"] = unique
-    return ordered
+            coverage = pack(board.judged.estimate("coverage", inside))
+            rows[number] = {**facts[number], "board": place, "coverage": coverage, "id": ids[number]}
+    return [rows[number] for number in sorted(rows)]
 
 
 def unique_ids(names: Sequence[str]) -> list[str]:
@@ -104,7 +106,7 @@ def unique_ids(names: Sequence[str]) -> list[str]:
     return ids
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: Run) -> schema.RunFacts:
     judgements = run.judgements()
     flags = {flag for flag in judgements.column("calibrated").to_pylist() if flag is not None}
     info = run.info
@@ -130,14 +132,23 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-def _usage(run: Run) -> dict[str, Any]:
+def _usage(run: Run) -> schema.Usage:
     rows = run.usage().to_pylist()
     costs = [row["cost"] for row in rows]
     latencies = [latency for row in rows for latency in row["latencies_s"]]
     p50, p95 = np.quantile(latencies, [0.5, 0.95]) if latencies else (np.nan, np.nan)
-    summed = ("seconds", "calls", "attempts", "cached", "images", "tokens_in", "tokens_out")
+
+    def total(name: str) -> Any:
+        return sum(row[name] or 0 for row in rows)
+
     return {
-        **{name: sum(row[name] or 0 for row in rows) for name in summed},
+        "seconds": total("seconds"),
+        "calls": total("calls"),
+        "attempts": total("attempts"),
+        "cached": total("cached"),
+        "images": total("images"),
+        "tokens_in": total("tokens_in"),
+        "tokens_out": total("tokens_out"),
         "wall_s": run.info.get("last", {}).get("seconds"),
         "cost": None if None in costs or not costs else sum(costs),
         "p50_s": finite_or_none(p50),
@@ -145,7 +156,9 @@ def _usage(run: Run) -> dict[str, Any]:
     }
 
 
-def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Any]:
+def warnings_of(
+    boards: Sequence[Board], labels: Sequence[str], rows: Sequence[schema.RunInfo]
+) -> list[schema.Warning]:
     """Return what a reader must know before comparing numbers."""
     warnings = _protocols(boards, labels)
     for row in rows:
@@ -165,7 +178,7 @@ def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[d
                     f"{row['status']}). The same `stepscore judge` command continues it.",
                 )
             )
-        coverage = row["coverage"][0]
+        coverage = row["coverage"].value
         if coverage is not None and coverage < LOW_COVERAGE:
             warnings.append(
                 warning(
@@ -175,7 +188,7 @@ def warnings_of(boards: Sequence[Board], labels: Sequence[str], rows: Sequence[d
     return warnings
 
 
-def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[Any]:
+def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[schema.Warning]:
     """Warn if one judge on one model has several protocols, with the fields in which they differ.
 
     Different judges are meant to differ: their tables have their names.
@@ -209,6 +222,6 @@ def _summarised(differences: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def warning(kind: str, text: str, details: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the contract's Warning."""
+def warning(kind: schema.WarningKind, text: str, details: Sequence[str] = ()) -> schema.Warning:
+    """Return a warning as the page holds it."""
     return {"kind": kind, "text": text, "details": list(details)}

@@ -15,6 +15,7 @@ from stepscore.episodes.perturbations import RetimedView
 from stepscore.episodes.remote import RemoteVideo
 from stepscore.episodes.video import VideoView, packet_index
 from stepscore.errors import StepScoreError, VideoError
+from stepscore.report.page import schema
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import MAX_CODE, dictionary, pack_codes, pack_floats
@@ -37,7 +38,7 @@ class _Row:
     start_s: float = 0.0
     info: ViewInfo | None = None
     times: FloatArray | None = None
-    shown: dict[str, Any] | None = None
+    shown: schema.ShownFrames | None = None
     unavailable: str = ""
 
 
@@ -61,8 +62,8 @@ class _Files:
 
 def video_tables(
     index: EpisodeIndex, host: VideoHost | None, sources: RunSources, watch: Watch[Any] = unwatched
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the contract's MediaFile list and VideoTable; both are empty without a host.
+) -> tuple[list[schema.MediaFile], schema.VideoTable]:
+    """Return the files, and the part of them that shows each episode; both are empty without a host.
 
     A video that is not available is a row with the reason.
     """
@@ -74,8 +75,12 @@ def video_tables(
         for place, episode in watch(enumerate(index.rows), "Looking for videos", len(index.rows))
         for name, view in sources.views(episode).items()
     ]
-    media = [{"src": video.src, **video.probe._asdict()} for video in files.hosted]
-    return media, _table(rows)
+    return [_media(video) for video in files.hosted], _table(rows)
+
+
+def _media(video: HostedVideo) -> schema.MediaFile:
+    codec, mime_type, first_s, plays = video.probe
+    return {"src": video.src, "codec": codec, "type": mime_type, "first_s": first_s, "plays": plays}
 
 
 def view_on_disk(view: View | str) -> View | str:
@@ -119,8 +124,8 @@ def _fill(row: _Row, view: View, files: _Files) -> None:
     row.times = _uneven(times, row.info.fps)
 
 
-def _shown(view: RetimedView, recorded: VideoView) -> dict[str, Any]:
-    """Return the contract's ShownFrames: which recorded frame is on screen at each frame of a changed video."""
+def _shown(view: RetimedView, recorded: VideoView) -> schema.ShownFrames:
+    """Return which recorded frame is on screen at each frame of a changed video."""
     frames, info = view.frames(), recorded.info()
     if info.n_frames > MAX_CODE:
         raise VideoError(f"{recorded.path.name} has too many frames to show them in another order.")
@@ -139,7 +144,7 @@ def _uneven(times: FloatArray, fps: float) -> FloatArray | None:
     return None if even else times
 
 
-def _table(rows: Sequence[_Row]) -> dict[str, Any]:
+def _table(rows: Sequence[_Row]) -> schema.VideoTable:
     infos = [row.info or ViewInfo(0, np.nan, 0, 0, 0.0) for row in rows]
     return {
         "episode": [row.episode for row in rows],

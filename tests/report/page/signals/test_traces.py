@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return score(open_episodes(folder / "data"), get_judge("linear-time"), folder / "run")
 
 
-def drawn(table: dict[str, Any]) -> dict[int, dict[str, Any]]:
+def drawn(table: Any) -> dict[int, dict[str, Any]]:
     """Decode a TraceTable as web/src/traces.ts does."""
     times, codes = unpack(table["times"]), unpack(table["values"])
     low, high = unpack(table["low"]), unpack(table["high"])

@@ -19,7 +19,7 @@ from stepscore.types import FloatArray
 from tests.report.made_runs import write_run
 
 
-def drawn(page: dict[str, Any]) -> dict[str, tuple[FloatArray, FloatArray, str]]:
+def drawn(page: Any) -> dict[str, tuple[FloatArray, FloatArray, str]]:
     """Episode id to the times, values and name of what is drawn."""
     table = page["truth"]
     ends = np.cumsum(table["length"])

@@ -19,6 +19,7 @@ from stepscore.audit import (
     read_audit,
     warnings_of,
 )
+from stepscore.report.page import schema
 from stepscore.report.page.audits.changed_views import ChangedSources, changes_of
 from stepscore.report.page.audits.shown_runs import run_label, shown_runs
 from stepscore.report.page.boards import Board, Pack, estimate_packer, open_boards
@@ -33,7 +34,7 @@ from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
 
-NO_FINDINGS: Mapping[str, Any] = {
+NO_FINDINGS: schema.Findings = {
     "opening": {"sentences": [], "notes": [], "metric": "", "tiers": []},
     "first_failures": [],
     "funnels": [],
@@ -50,7 +51,7 @@ def audit_page_data(
     done_at: float | None = None,
     live: bool = False,
     source: str | None = None,
-) -> dict[str, Any]:
+) -> schema.PageData:
     """Return everything that the page of an audit shows, as JSON values.
 
     Args:
@@ -90,16 +91,17 @@ def audit_page_data(
         "judge_agreement": [],
         "traces": trace_table(None, index, (), None),
         "files": files,
-        "videos": videos | {"notes": notes},
+        "videos": {**videos, "notes": notes},
         "posters": [],
-        "audit": _audit(stored, shown, index, pack)
-        | {"changes": {place: made.text for place, made in changes.items()}},
+        "audit": _audit(stored, shown, index, pack, {place: made.text for place, made in changes.items()}),
         "methods": methods.rows,
     }
 
 
-def _audit(stored: StoredAudit, shown: Mapping[str, Run], index: EpisodeIndex, pack: Pack) -> dict[str, Any]:
-    """Return the contract's AuditData, but for its changes."""
+def _audit(
+    stored: StoredAudit, shown: Mapping[str, Run], index: EpisodeIndex, pack: Pack, changes: dict[str, str]
+) -> schema.AuditData:
+    """Return what the audit showed."""
     audit = stored.audit
     places = {row["episode_id"]: place for place, row in enumerate(index.rows)}
     trivial = list(dict.fromkeys(result.judge for result in audit.trivial))
@@ -127,12 +129,13 @@ def _audit(stored: StoredAudit, shown: Mapping[str, Run], index: EpisodeIndex, p
         "probes": [_probe(result, audit, trivial, places, pack) for result in audit.results],
         "agreement": [_row(row, pack) for row in stored.agreement],
         "policies": list(stored.policies),
+        "changes": changes,
     }
 
 
 def _probe(
     result: ProbeResult, audit: Audit, trivial: Sequence[str], places: Mapping[str, int], pack: Pack
-) -> dict[str, Any]:
+) -> schema.ProbeData:
     others = [audit.result(result.probe, judge) for judge in trivial]
     return {
         "probe": result.probe,
@@ -145,7 +148,9 @@ def _probe(
         "expectation": result.expectation,
         "eligible": result.eligible,
         "reason": result.reason,
-        "trivial": [None if one is None else [one.outcome, pack(one.effect)] for one in others],
+        "trivial": [
+            None if one is None else schema.OfTrivial(one.outcome, pack(one.effect)) for one in others
+        ],
         "worst": [
             {
                 "id": case.episode,
@@ -158,17 +163,17 @@ def _probe(
     }
 
 
-def _row(row: Mapping[str, Any], pack: Pack) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], pack: Pack) -> schema.AgreementRow:
     numbers = [float("nan") if row[name] is None else row[name] for name in ("value", "lo", "hi", "coverage")]
     value, lo, hi, coverage = numbers
     estimate = Estimate(value, lo, hi, row["n"], row["clusters"], coverage, row["method"])
     return {"group": row["group"], "metric": row["metric"], "estimate": pack(estimate)}
 
 
-def _light_board(board: Board, label: str) -> dict[str, Any]:
-    """Return the contract's Board without tables: recorded and changed episodes are never measured together."""
+def _light_board(board: Board, label: str) -> schema.Board:
+    """Return a board without tables: recorded and changed episodes are never measured together."""
     run = board.runs[0]
-    groups: list[dict[str, Any]] = [
+    groups: list[schema.Group] = [
         {"policy": group["policy"], "task": None, "episodes": int(np.sum(chosen)), "cells": {}, "ranks": {}}
         for group, chosen in episode_groups(board.metrics, ("policy",))
     ]
@@ -180,6 +185,7 @@ def _light_board(board: Board, label: str) -> dict[str, Any]:
         "protocol": run.protocol.hash,
         "baseline": board.numbers[0] > 0,
         "runs": list(board.numbers),
+        "scope": "",
         "overall": groups,
         "by_task": [],
         "all": [],
@@ -189,7 +195,7 @@ def _light_board(board: Board, label: str) -> dict[str, Any]:
     }
 
 
-def _warnings(audit: Audit, shown: Mapping[str, Run]) -> list[Any]:
+def _warnings(audit: Audit, shown: Mapping[str, Run]) -> list[schema.Warning]:
     missing = [name for name in audit.runs if name not in shown and name == "judge"]
     if missing:
         text = "The run folder of the audit cannot be opened: its numbers are shown without its episodes."

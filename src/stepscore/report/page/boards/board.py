@@ -29,21 +29,28 @@ from stepscore.analysis import (
 )
 from stepscore.judges import BASELINES
 from stepscore.metrics import FAILURE_MODE_RULES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
+from stepscore.report.page import schema
 from stepscore.report.page.boards.ranks import tied_ranks
 from stepscore.report.page.packing import Table
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
 
-Est = list[Any]
-Pack = Callable[[Estimate], Est]
+Pack = Callable[[Estimate], schema.Est]
 
 
 def estimate_packer(methods: Table[str]) -> Pack:
-    """Return a function that packs an Estimate as [value, lo, hi, n, clusters, coverage, index into methods]."""
+    """Return a function that packs an Estimate, its method as an index into ``methods``."""
 
-    def pack(e: Estimate) -> Est:
-        ends = [finite_or_none(e.value), finite_or_none(e.lo), finite_or_none(e.hi)]
-        return [*ends, e.n, e.clusters, finite_or_none(e.coverage), methods.number(e.method)]
+    def pack(e: Estimate) -> schema.Est:
+        return schema.Est(
+            finite_or_none(e.value),
+            finite_or_none(e.lo),
+            finite_or_none(e.hi),
+            e.n,
+            e.clusters,
+            finite_or_none(e.coverage),
+            methods.number(e.method),
+        )
 
     return pack
 
@@ -102,8 +109,8 @@ def open_boards(
     return boards
 
 
-def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatched) -> dict[str, Any]:
-    """Return the contract's Board."""
+def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatched) -> schema.BoardTables:
+    """Return the tables of a board."""
     run, metrics = board.runs[0], board.counted
     overall = grouped_estimates(metrics, ("policy",), watch=watch)
     by_task = _plain(metrics, ("task", "policy"), watch)
@@ -129,9 +136,11 @@ def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatch
     }
 
 
-def failure_mode_rules() -> list[dict[str, str]]:
+def failure_mode_rules() -> list[schema.FailureModeRule]:
     """Return the meaning of each failure mode's name, for a legend."""
-    named = [{"name": r.name, "of": r.of, "when": r.when, "advice": r.advice} for r in FAILURE_MODE_RULES]
+    named: list[schema.FailureModeRule] = [
+        {"name": r.name, "of": r.of, "when": r.when, "advice": r.advice} for r in FAILURE_MODE_RULES
+    ]
     otherwise = {
         NO_FAILURE_MODE: "no rule holds",
         UNKNOWN_FAILURE_MODE: "the curve has unknown samples, or fewer than two",
@@ -160,12 +169,12 @@ def _groups(
     pack: Pack,
     *,
     ranked: bool = True,
-) -> list[dict[str, Any]]:
-    """Return the contract's Group list; ranks are within the task where the groups are by task."""
+) -> list[schema.Group]:
+    """Return the groups of a table; ranks are within the task where the groups are by task."""
     cells: dict[tuple[str | None, ...], dict[str, Estimate]] = {}
     for m in group_estimates:
         cells.setdefault(tuple(m.group.values()), {})[m.metric] = m.estimate
-    rows: list[dict[str, Any]] = []
+    rows: list[schema.Group] = []
     keys = []
     for group, chosen in episode_groups(metrics, by):
         keys.append(key := tuple(group.values()))
@@ -190,7 +199,7 @@ def _groups(
     return rows
 
 
-def _subgoals(board: Board, pack: Pack, watch: Watch[Any]) -> list[dict[str, Any]]:
+def _subgoals(board: Board, pack: Pack, watch: Watch[Any]) -> list[schema.SubgoalTable]:
     criteria = _criteria(board.metrics.episodes)
     return [
         {
@@ -219,7 +228,7 @@ def _criteria(episodes: Iterable[Mapping[str, Any]]) -> dict[tuple[str | None, s
     return {(e["task"], goal["name"]): goal["criterion"] or "" for e in episodes for goal in e["subgoals"]}
 
 
-def _diagnosis(modes: FailureModes, pack: Pack) -> dict[str, Any]:
+def _diagnosis(modes: FailureModes, pack: Pack) -> schema.Diagnosis:
     names = list(next(iter(modes.z_scores.values()), {}))
     return {
         "source": modes.source,

@@ -7,6 +7,7 @@ from typing import Any
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
+from stepscore.report.page import schema
 from stepscore.report.page.boards.board import Board, Pack
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.posters import Posters
@@ -17,8 +18,8 @@ MOST_FAILURES = 6
 
 def findings_data(
     board: Board, index: EpisodeIndex, pack: Pack, posters: Posters, watch: Watch[Any] = unwatched
-) -> dict[str, Any]:
-    """Return the contract's Findings of one board; frames of its worst failures are added to the posters."""
+) -> schema.Findings:
+    """Return what one board shows in sentences; frames of its worst failures are added to the posters."""
     found = run_findings(
         board.runs,
         board.judged.counted_once(),
@@ -49,7 +50,7 @@ def findings_data(
     }
 
 
-def _opening(opening: Opening) -> dict[str, Any]:
+def _opening(opening: Opening) -> schema.Opening:
     return {
         "sentences": list(opening.sentences),
         "notes": list(opening.notes),
@@ -64,7 +65,7 @@ def _worst(
     rows: Mapping[tuple[str, str], Mapping[str, Any]],
     index: EpisodeIndex,
     posters: Posters,
-) -> dict[str, Any]:
+) -> schema.WorstFailure:
     row = rows[failure.run, failure.episode_id]
     time_s = failure.worst.time_s if failure.worst is not None else None
     return {
@@ -75,7 +76,7 @@ def _worst(
     }
 
 
-def _trust(trust: JudgeTrust, pack: Pack) -> dict[str, Any]:
+def _trust(trust: JudgeTrust, pack: Pack) -> schema.Trust:
     return {
         "text": trust.text,
         "notes": list(trust.notes),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import EpisodeMetrics, JudgeAgreement, judge_agreement, measure_baselines
 from stepscore.judges import BASELINES
+from stepscore.report.page import schema
 from stepscore.report.page.boards.board import Board, Pack
 from stepscore.runs import Run
 
@@ -20,12 +20,12 @@ MAX_BASELINE_EPISODES = 1_000
 """Episodes up to which baselines are computed for the page: measuring more of them takes minutes."""
 
 
-def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> list[dict[str, Any]]:
-    """Return the contract's JudgeAgreement per run, then those of the baselines not given as runs.
+def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> list[schema.JudgeAgreement]:
+    """Return the agreement of every run, then those of the baselines not given as runs.
 
     Judges of the same episodes have one set of baselines between them, at the times of the first that has curves.
     """
-    rows = []
+    rows: list[schema.JudgeAgreement] = []
     for board in boards:
         for run, place, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
             row = _row(run.judge, _agreement(run, board, chosen), board.judged, chosen, pack)
@@ -78,8 +78,8 @@ def _needs_baselines(board: Board, missing: Sequence[str]) -> bool:
 
 def _row(
     judge: str, agreement: JudgeAgreement, metrics: EpisodeMetrics, chosen: slice, pack: Pack
-) -> dict[str, Any]:
-    cells: dict[str, Any] = {}
+) -> schema.AgreementCells:
+    cells: dict[str, schema.Est] = {}
     for a in agreement.agreements:
         estimates = {**a.named(), **a.errors()}
         cells |= {f"{a.question}: {name}": pack(estimate) for name, estimate in estimates.items()}
@@ -94,7 +94,7 @@ def _row(
         "baseline": judge in BASELINES,
         "cells": cells,
         "confusion": {
-            a.question: [a.table.tp, a.table.fp, a.table.fn, a.table.tn, a.table.unknown]
+            a.question: schema.Confusion(a.table.tp, a.table.fp, a.table.fn, a.table.tn, a.table.unknown)
             for a in agreement.agreements
         },
     }

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from stepscore.report.page import schema
 from stepscore.types import Estimate
 
-Rank = tuple[int, int] | None
 
-
-def tied_ranks(estimates: Sequence[Estimate | None], better: Literal["higher", "lower"]) -> list[Rank]:
+def tied_ranks(estimates: Sequence[Estimate | None], better: Literal["higher", "lower"]) -> list[schema.Rank]:
     """Return the best and the worst rank each group may take.
 
     A group is surely better than another if its whole interval is. The best rank is 1 + the groups surely
@@ -24,18 +23,18 @@ def tied_ranks(estimates: Sequence[Estimate | None], better: Literal["higher", "
 
     >>> from stepscore.metrics.stats import rate_estimate
     >>> tied_ranks([rate_estimate([0, 1] * 50), rate_estimate([1] * 100)], "higher")
-    [(2, 2), (1, 1)]
+    [Places(best=2, worst=2), Places(best=1, worst=1)]
     """
     ends = [_ends(estimate, better) for estimate in estimates]
     known = [end for end in ends if end is not None]
-    ranks: list[Rank] = []
+    ranks: list[schema.Rank] = []
     for end in ends:
         if end is None:
             ranks.append(None)
             continue
         above = sum(other[0] > end[1] for other in known)
         below = sum(other[1] < end[0] for other in known)
-        ranks.append((1 + above, len(known) - below))
+        ranks.append(schema.Places(1 + above, len(known) - below))
     return ranks
 
 

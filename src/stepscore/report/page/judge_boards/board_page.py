@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from stepscore._defaults import DEFAULT_REVISION
-from stepscore.audit.board import StoredBoard, read_stored_board
+from stepscore.audit.board import StoredBenchmark, StoredBoard, StoredRow, read_stored_board
 from stepscore.errors import RunError
+from stepscore.report.page import schema
 from stepscore.report.page.boards import Pack, estimate_packer
 from stepscore.report.page.data import explorer_tables, page_frame
 from stepscore.report.page.episodes import index_episodes
@@ -17,7 +17,7 @@ from stepscore.report.page.videos import video_tables
 from stepscore.report.run_sources import RunSources
 
 
-def board_page_data(folder: Path, *, live: bool = False) -> dict[str, Any]:
+def board_page_data(folder: Path, *, live: bool = False) -> schema.PageData:
     """Return everything that the page of a board of judges shows, as JSON values.
 
     Args:
@@ -48,25 +48,57 @@ def board_page_data(folder: Path, *, live: bool = False) -> dict[str, Any]:
     }
 
 
-def _board(stored: StoredBoard, pack: Pack) -> dict[str, Any]:
-    """Return the contract's JudgeBoard."""
+def _board(stored: StoredBoard, pack: Pack) -> schema.JudgeBoard:
+    """Return the board as the page holds it."""
     names = {metric.name for metric in stored.metrics}
-    benchmark = stored.benchmark.model_dump(exclude={"pairs", "questions", "success"})
-    tasks = stored.benchmark.tasks
     return {
-        "benchmark": benchmark | {"tasks": tasks if isinstance(tasks, int) else len(tasks)},
-        "metrics": [metric.model_dump() for metric in stored.metrics],
+        "benchmark": _benchmark(stored.benchmark),
+        "metrics": [
+            {"name": one.name, "title": one.title, "better": one.better, "percent": one.percent}
+            for one in stored.metrics
+        ],
         "front": stored.front.metric,
         "front_cost": stored.front.cost,
-        "rows": [
-            {
-                **row.model_dump(exclude={"estimates", "options", "missing", "command"}),
-                "options": [f"{name}={value}" for name, value in row.options.items()],
-                "estimates": {
-                    name: pack(one.estimate()) for name, one in row.estimates.items() if name in names
-                },
-            }
-            for row in stored.rows
+        "rows": [_row(row, names, pack) for row in stored.rows],
+        "published": [
+            {"label": one.label, "source": one.source, "note": one.note, "values": one.values}
+            for one in stored.published
         ],
-        "published": [one.model_dump() for one in stored.published],
+    }
+
+
+def _benchmark(stored: StoredBenchmark) -> schema.Benchmark:
+    tasks = stored.tasks
+    return {
+        "name": stored.name,
+        "description": stored.description,
+        "seed": stored.seed,
+        "episodes": stored.episodes,
+        "tasks": tasks if isinstance(tasks, int) else len(tasks),
+        "fingerprint": stored.fingerprint,
+    }
+
+
+def _row(row: StoredRow, names: set[str], pack: Pack) -> schema.JudgeRow:
+    cost = row.cost
+    return {
+        "label": row.label,
+        "judge": row.judge,
+        "model": row.model,
+        "protocol_hash": row.protocol_hash,
+        "trivial": row.trivial,
+        "reason": row.reason,
+        "cost": {
+            "videos": cost.videos,
+            "calls": cost.calls,
+            "images": cost.images,
+            "tokens_in": cost.tokens_in,
+            "tokens_out": cost.tokens_out,
+            "cost": cost.cost,
+            "seconds_per_episode": cost.seconds_per_episode,
+        },
+        "claimed_by": row.claimed_by,
+        "pareto": row.pareto,
+        "options": [f"{name}={value}" for name, value in row.options.items()],
+        "estimates": {name: pack(one.estimate()) for name, one in row.estimates.items() if name in names},
     }

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stepscore._watching import Watch, doing, unwatched
+from stepscore.report.page import schema
 from stepscore.report.page.episodes import number_or_none
 from stepscore.report.page.packing import (
     Table,
@@ -67,8 +68,8 @@ class RunRows:
 
 def paged_judgements(
     rows: RunRows, stages: Table[str], parts: Parts, watch: Watch[Any] = unwatched
-) -> dict[str, Any]:
-    """Write the pages of a run and return what the page itself keeps of them: the contract's ``paged``."""
+) -> schema.PagedRows:
+    """Write the pages of a run and return what the page itself keeps of them."""
     lengths = [len(times) for times, _ in rows.curves]
     firsts = _firsts(lengths)
     verdict_rows = [verdict["row"] for verdict in rows.verdicts]
@@ -99,7 +100,7 @@ def paged_judgements(
         }
 
 
-def always_kept(values: Mapping[str, FloatArray]) -> dict[str, Any]:
+def always_kept(values: Mapping[str, FloatArray]) -> dict[str, schema.Packed]:
     """Return the metrics that the page itself keeps of every row."""
     return {name: pack_flags(values[name]) for name in ALWAYS if name in values}
 
@@ -117,8 +118,8 @@ def _firsts(lengths: Sequence[int]) -> list[int]:
 
 def _page(
     rows: RunRows, chosen: Sequence[int] | range, stages: Table[str], verdict_rows: Sequence[int]
-) -> dict[str, Any]:
-    """Return the contract's PagePart of some rows."""
+) -> schema.PagePart:
+    """Return some rows as a part."""
     none: FloatArray = np.empty(0)
     curves = [rows.curves[i] for i in chosen]
     lengths = [len(times) for times, _ in curves]
@@ -140,19 +141,21 @@ def _page(
         },
         "verdicts": _verdicts(rows, chosen, verdict_rows),
         "stages": [
-            [
+            schema.StageSpan(
                 place,
                 stages.number(one["name"]),
                 number_or_none(one["start_s"]),
                 number_or_none(one["end_s"]),
-            ]
+            )
             for place, i in enumerate(chosen)
             for one in rows.episodes[i]["stages"]
         ],
     }
 
 
-def _verdicts(rows: RunRows, chosen: Sequence[int] | range, verdict_rows: Sequence[int]) -> dict[str, Any]:
+def _verdicts(
+    rows: RunRows, chosen: Sequence[int] | range, verdict_rows: Sequence[int]
+) -> schema.VerdictTable:
     found = [
         (place, rows.verdicts[at])
         for place, i in enumerate(chosen)
@@ -161,8 +164,8 @@ def _verdicts(rows: RunRows, chosen: Sequence[int] | range, verdict_rows: Sequen
     return verdict_table([place for place, _ in found], [verdict for _, verdict in found])
 
 
-def verdict_table(places: Sequence[int], verdicts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the contract's VerdictTable of some verdicts and the rows that they belong to."""
+def verdict_table(places: Sequence[int], verdicts: Sequence[Mapping[str, Any]]) -> schema.VerdictTable:
+    """Return some verdicts as columns, with the rows that they belong to."""
     return {
         "row": list(places),
         "subgoal": dictionary(row["subgoal"] for row in verdicts),
@@ -173,7 +176,7 @@ def verdict_table(places: Sequence[int], verdicts: Sequence[Mapping[str, Any]]) 
     }
 
 
-def _answers(rows: RunRows) -> dict[str, Any]:
+def _answers(rows: RunRows) -> schema.AnswerPart:
     """Return every verdict's row, subgoal and answer, for filters."""
     return {
         "row": pack_rows([verdict["row"] for verdict in rows.verdicts]),

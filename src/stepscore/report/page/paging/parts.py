@@ -6,8 +6,9 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from stepscore._files import write_text
 
@@ -24,7 +25,7 @@ _BYTES_PER_EPISODE = 150
 class Parts(Protocol):
     """A place for the parts of a page."""
 
-    def write(self, name: str, value: dict[str, Any]) -> str:
+    def write(self, name: str, value: Mapping[str, object]) -> str:
         """Keep a part; return the name by which the page asks for it."""
 
 
@@ -39,7 +40,7 @@ class FileParts:
         self._folder = folder
         self._begun = False
 
-    def write(self, name: str, value: dict[str, Any]) -> str:
+    def write(self, name: str, value: Mapping[str, object]) -> str:
         """Write ``NAME.js``, which hands its data to the page as one string of JSON."""
         if not self._begun:
             remove_parts(self._folder)
@@ -66,7 +67,7 @@ class ServedParts:
         self._build += 1
         shutil.rmtree(self._at(self._build - 2), ignore_errors=True)
 
-    def write(self, name: str, value: dict[str, Any]) -> str:
+    def write(self, name: str, value: Mapping[str, object]) -> str:
         """Keep a part under a name of its own for every build."""
         write_text(self._at(self._build) / f"{name}.json", _json(value), errors="replace", make_folder=True)
         return f"{self._build}-{name}"
@@ -115,5 +116,5 @@ def data_bytes(points: int, channels: int, episodes: int, metrics: int) -> float
     )
 
 
-def _json(value: dict[str, Any]) -> str:
+def _json(value: Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -14,6 +14,7 @@ import numpy as np
 
 from stepscore.episodes import Signal
 from stepscore.errors import SourceError, StepScoreError
+from stepscore.report.page import schema
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import Table, pack_codes, pack_floats, pack_range
 from stepscore.report.page.signals.straight_lines import straight_points
@@ -88,8 +89,8 @@ class ServedTraces:
         self.rows[number] = row
         return number
 
-    def table(self, number: int, sources: RunSources) -> dict[str, Any] | None:
-        """Return the contract's TraceTable of one episode, as its only row; ``None`` for an unknown number.
+    def table(self, number: int, sources: RunSources) -> schema.TraceTable | None:
+        """Return the traces of one episode, as its only row; ``None`` for an unknown number.
 
         Raises:
             StepScoreError: Its source cannot be read.
@@ -102,8 +103,8 @@ class ServedTraces:
 
 def trace_table(
     sources: RunSources | None, index: EpisodeIndex, first: Iterable[int], served: ServedTraces | None
-) -> dict[str, Any]:
-    """Return the contract's TraceTable of a page.
+) -> schema.TraceTable:
+    """Return the traces of a page.
 
     Args:
         sources: The recordings of the runs; ``None`` for a page without any.
@@ -115,7 +116,7 @@ def trace_table(
         return packed_traces([])
     if served is not None:
         numbers = [served.number(row) if row["views"] else -1 for row in index.rows]
-        return packed_traces([]) | {"served": numbers}
+        return {**packed_traces([]), "served": numbers}
     kept: list[Trace] = []
     reasons: dict[str, str] = {}
     left_out: list[int] = []
@@ -136,7 +137,7 @@ def trace_table(
             kept.append(trace)
             used += trace.bytes
     kept.sort(key=lambda trace: trace.episode)
-    return packed_traces(kept) | {"left_out": sorted(left_out), "unavailable": reasons}
+    return {**packed_traces(kept), "left_out": sorted(left_out), "unavailable": reasons}
 
 
 def trace_of(
@@ -164,8 +165,8 @@ def trace_of(
     return Trace(place, tuple(layout), times[points], values[points], len(times))
 
 
-def packed_traces(traces: Sequence[Trace]) -> dict[str, Any]:
-    """Return the contract's TraceTable of these episodes."""
+def packed_traces(traces: Sequence[Trace]) -> schema.TraceTable:
+    """Return the traces of these episodes as columns."""
     layouts = Table[Layout]()
     numbers = [layouts.number(trace.layout) for trace in traces]
     ranges = [_range(trace.values) for trace in traces]

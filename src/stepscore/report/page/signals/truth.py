@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscore.report.page import schema
 from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import dictionary, pack_progress, pack_range
@@ -25,8 +26,8 @@ MAX_POINTS = 250_000
 """Points of all episodes on one page, about 1.3 MB; beyond it, episodes are left out."""
 
 
-def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> dict[str, Any]:
-    """Return the contract's TruthTable: of each episode the first truth that some run has."""
+def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> schema.TruthTable:
+    """Return the true progress: of each episode the first truth that some run has."""
     truths: dict[int, Any] = {}
     for board in boards:
         for row in board.metrics.episodes:
