@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ class Training:
             config = read_config(folder)
             if config.encoder != dict(self.frame_encoder.describe()):
                 raise OptionError(f"{folder} was trained with another encoder. Choose another --out.")
-            if config.facts["train_config"] == self.train_config.stored() and self._finished(config.facts):
+            if config.facts["train_config"] == asdict(self.train_config) and self._finished(config.facts):
                 return folder
         job = SarmJob(
             datasets[run.demonstrations],

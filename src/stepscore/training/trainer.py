@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -65,7 +65,6 @@ class Trainer(ABC):
         step: Optimizer steps done.
         seconds: Time they took.
         optimizer: Updates the weights; set by the subclass.
-        option_names: Names of options in messages, by their names in the saved settings, where these differ.
     """
 
     train_config: Schedule
@@ -73,7 +72,6 @@ class Trainer(ABC):
     step: int = 0
     seconds: float = 0.0
     optimizer: torch.optim.AdamW
-    option_names: ClassVar[Mapping[str, str]] = {}
 
     @property
     def finished(self) -> bool:
@@ -170,7 +168,7 @@ class Trainer(ABC):
         if not path.is_file():
             return False
         state = torch.load(path, map_location="cpu", weights_only=True)
-        changed = [self.option_names.get(n, n) for n in _changed(state["setting"], self.settings())]
+        changed = list(_changed(state["setting"], self.settings()))
         if changed:
             raise OptionError(
                 f"{self.folder} holds a training run with other options or other data ({', '.join(changed)}). "

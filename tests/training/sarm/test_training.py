@@ -327,8 +327,8 @@ def test_a_checkpoint_holds_the_training_config_under_the_names_it_always_had(
     job(place, tmp_path, {"lr": 1e-3, "batch_size": 3, "seed": 5}).run()
     facts = read_config(tmp_path).facts
     assert facts["train_config"] == {
-        "steps": 4, "batch": 3, "rate": 1e-3, "warmup": 100, "decay": 1e-3, "right_stage": 0.75,
-        "rewind": 0.8, "wrong_text": 0.2, "save_every": 100, "seed": 5,
+        "steps": 4, "batch_size": 3, "lr": 1e-3, "warmup_steps": 100, "weight_decay": 1e-3, "true_stage_prob": 0.75,
+        "rewind_prob": 0.8, "language_perturbation_prob": 0.2, "save_every": 100, "seed": 5,
     }  # fmt: skip
     assert set(facts) == {"episodes", "frames", "step", "train_config", "copies"}
 

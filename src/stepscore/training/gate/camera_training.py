@@ -30,6 +30,7 @@ from stepscore.sim import VIEWS, RolloutPlan
 from stepscore.training.gate.cameras import Cameras, rendered, training_camera
 from stepscore.training.gate.config import CameraConfig
 from stepscore.training.gate.images import augment_image
+from stepscore.training.schedule import cosine_lr
 from stepscore.types import Frames, IntArray
 
 if TYPE_CHECKING:
@@ -191,15 +192,14 @@ def _fit(
     dropout = torch.nn.Dropout(config.dropout)
     parameters = [*first.parameters(), *last.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=config.lr, weight_decay=config.weight_decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config.steps)
-    for _ in range(config.steps):
+    for step in range(config.steps):
+        optimizer.param_groups[0]["lr"] = cosine_lr(config.lr, step, config.steps)
         rows = torch.randint(len(x), (config.batch_size,))
         logits = last(dropout(gelu(first(dropout(x[rows])), approximate="tanh")))
         losses = cross_entropy(logits, y[rows], reduction="none", label_smoothing=config.label_smoothing)
         optimizer.zero_grad()
         (losses * weights[y[rows]]).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        schedule.step()
     return CameraCheck(
         views,
         np.array([views.index(view) for view in _scene_views(gate)]),

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscore.models.embedded import DomainGate, Float32, words_of
 from stepscore.training.gate.config import GateConfig
+from stepscore.training.schedule import cosine_lr
 from stepscore.types import FloatArray, IntArray
 
 OUT_OF_DISTRIBUTION = -1
@@ -83,16 +84,15 @@ def fit_network(gate: DomainGate, samples: Samples, config: GateConfig) -> Domai
     dropout = torch.nn.Dropout(config.dropout)
     parameters = [*first.parameters(), *last.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=config.lr, weight_decay=config.weight_decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config.steps)
     smoothing = config.label_smoothing
-    for _ in range(config.steps):
+    for step in range(config.steps):
+        optimizer.param_groups[0]["lr"] = cosine_lr(config.lr, step, config.steps)
         rows = torch.randint(len(x), (config.batch_size,))
         logits = last(dropout(gelu(first(dropout(x[rows])), approximate="tanh")))
         losses = cross_entropy(logits, targets[rows], reduction="none", label_smoothing=smoothing)
         optimizer.zero_grad()
         (losses * weights[rows]).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        schedule.step()
     return replace(
         gate,
         first=np.ascontiguousarray(first.weight.detach().numpy().T),

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from stepscore.errors import OptionError, UnknownNameError
 from stepscore.training.job import default_threads
+from stepscore.training.schedule import cosine_lr
 
 if TYPE_CHECKING:
     from stepscore.models.sarm import SarmMode
 
-STORED_NAMES: Mapping[str, str] = {
-    "batch_size": "batch",
-    "lr": "rate",
-    "warmup_steps": "warmup",
-    "weight_decay": "decay",
-    "true_stage_prob": "right_stage",
-    "rewind_prob": "rewind",
-    "language_perturbation_prob": "wrong_text",
-}
-"""Fields of :class:`SarmTrainConfig` that checkpoints and saved states hold under another name."""
+
+FINAL_LR_FRACTION = 0.1
+"""Learning rate at the end, as a fraction of its peak."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +61,13 @@ class SarmTrainConfig:
 
     def lr_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
-        risen = min(1.0, (step + 1) / self.warmup_steps)
-        return self.lr * risen * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1.0, step / self.steps))))
-
-    def stored(self) -> dict[str, Any]:
-        """Return the fields under the names by which checkpoints and saved states hold them."""
-        return {STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}
+        return cosine_lr(
+            self.lr,
+            step,
+            self.steps,
+            warmup_steps=self.warmup_steps,
+            final_fraction=FINAL_LR_FRACTION,
+        )
 
 
 @dataclass(frozen=True)

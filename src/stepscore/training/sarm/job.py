@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from stepscore.training.job import Log, PreparedRun, TrainingJob
@@ -41,7 +41,7 @@ def _with_facts(trainer: SarmTrainer, job: SarmJob) -> SarmConfig:
         "episodes": len(trainer.episodes),
         "frames": sum(len(episode.times) for episode in trainer.episodes),
         "step": trainer.step,
-        "train_config": trainer.train_config.stored(),
+        "train_config": asdict(trainer.train_config),
         "copies": job.n_augmentations,
     }
     return dataclasses.replace(trainer.model_config, facts=facts)

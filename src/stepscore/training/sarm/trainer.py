@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from stepscore.models.sarm import Float32, SarmConfig, SarmNetwork
 from stepscore.training.sarm.batches import Batch, PerturbationConfig, make_batch, sample_window
-from stepscore.training.sarm.config import STORED_NAMES, SarmTrainConfig
+from stepscore.training.sarm.config import SarmTrainConfig
 from stepscore.training.sarm.dataset import TrainingEpisode
 from stepscore.training.trainer import Trainer, adamw
 
@@ -90,7 +90,6 @@ class SarmTrainer(Trainer):
     folder: Path
     step: int = 0
     seconds: float = 0.0
-    option_names: ClassVar[Mapping[str, str]] = {stored: name for name, stored in STORED_NAMES.items()}
 
     def __post_init__(self) -> None:
         config = self.train_config
@@ -123,7 +122,7 @@ class SarmTrainer(Trainer):
 
     def settings(self) -> dict[str, Any]:
         """Return the training config and the checkpoint's config, which must be the same for a run to resume."""
-        settings = {**self.train_config.stored(), "config": asdict(self.model_config)}
+        settings = {**asdict(self.train_config), "config": asdict(self.model_config)}
         plain: dict[str, Any] = json.loads(json.dumps(settings))
         plain["config"].pop("facts")
         return plain

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stepscore.errors import OptionError
+from stepscore.training.schedule import cosine_lr
 
 CLIPS_PER_BATCH: Mapping[int, int] = {1: 40, 2: 20, 4: 10, 8: 5, 12: 3, 19: 2}
 """Blocks of a clip, and how many such clips make a batch: about forty blocks. Short ones show many scenes at once;
@@ -77,6 +77,6 @@ class VlmTrainConfig:
         if step >= phase_steps:
             step -= phase_steps
             phase_steps, peak = self.frozen_vision_steps, self.lr * FROZEN_VISION_LR_FRACTION
-        warmup = min(1.0, (step + 1) / self.warmup_steps)
-        cosine = 0.5 * (1 + math.cos(math.pi * step / max(1, phase_steps)))
-        return peak * warmup * (FINAL_LR_FRACTION + (1 - FINAL_LR_FRACTION) * cosine)
+        return cosine_lr(
+            peak, step, phase_steps, warmup_steps=self.warmup_steps, final_fraction=FINAL_LR_FRACTION
+        )
