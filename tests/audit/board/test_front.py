@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscore.audit.board import BoardRow, Cost, cost_kind, front_metric, pareto_front
+from stepscore.audit.board import BoardRow, Cost, cost_kind, front_labels, front_metric
 from stepscore.types import Estimate
 
 AUC, MAE = front_metric("success_auc"), front_metric("progress_mae")
@@ -41,17 +41,17 @@ def naive(rows: list[BoardRow], metric: str) -> set[str]:
 def test_the_front_is_that_of_its_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = [row(str(i), float(rng.integers(0, 5)) / 4, int(rng.integers(1, 6))) for i in range(9)]
-    assert pareto_front(rows, AUC, "tokens") == naive(rows, "success_auc")
+    assert front_labels(rows, AUC, "tokens") == naive(rows, "success_auc")
 
 
 def test_where_less_is_better_the_front_turns_around() -> None:
     rows = [row("a", 0.1, 9, metric="progress_mae"), row("b", 0.3, 9, metric="progress_mae")]
-    assert pareto_front(rows, MAE, "tokens") == {"a"}
+    assert front_labels(rows, MAE, "tokens") == {"a"}
 
 
 def test_unknown_values_and_claims_are_not_on_it() -> None:
     rows = [row("a", 0.9, 5), row("claim", 1.0, 1, claimed_by="x"), row("unknown", np.nan, 1)]
-    assert pareto_front(rows, AUC, "tokens") == {"a"}
+    assert front_labels(rows, AUC, "tokens") == {"a"}
 
 
 def test_the_cost_is_one_that_every_row_knows() -> None:

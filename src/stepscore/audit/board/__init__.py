@@ -16,7 +16,7 @@ from stepscore.audit.board.board import (
 )
 from stepscore.audit.board.check import RowCheck, check_row
 from stepscore.audit.board.entry import Entry, combined, read_entries, split_entry
-from stepscore.audit.board.front import cost_kind, pareto_front
+from stepscore.audit.board.front import cost_kind, front_labels
 from stepscore.audit.board.rows.board_schema import (
     StoredBenchmark,
     StoredBoard,
@@ -59,13 +59,13 @@ __all__ = [
     "check_table",
     "combined",
     "cost_kind",
+    "front_labels",
     "front_metric",
     "is_board",
     "open_benchmark",
     "open_board",
     "open_entries",
     "open_entry",
-    "pareto_front",
     "published_table",
     "read_board",
     "read_claim",

@@ -20,7 +20,7 @@ from typing import Any
 from stepscore._files import write_json
 from stepscore._reading import shown
 from stepscore.audit.board.benchmark import Benchmark
-from stepscore.audit.board.front import CostKind, cost_kind, pareto_front
+from stepscore.audit.board.front import CostKind, cost_kind, front_labels
 from stepscore.audit.board.rows.board_schema import FILE, FORMAT, StoredBoard, not_a_board, read_stored_board
 from stepscore.audit.board.rows.metrics import BY_NAME, METRICS, BoardMetric
 from stepscore.audit.board.rows.published import PUBLISHED
@@ -54,7 +54,7 @@ class Board:
     @property
     def pareto(self) -> set[str]:
         """Labels of the rows on the Pareto front."""
-        return pareto_front(self.rows, self.front, self.cost_kind)
+        return front_labels(self.rows, self.front, self.cost_kind)
 
     @property
     def metrics(self) -> tuple[BoardMetric, ...]:

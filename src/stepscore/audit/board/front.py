@@ -7,6 +7,7 @@ from typing import Literal
 
 from stepscore.audit.board.rows.metrics import BoardMetric
 from stepscore.audit.board.rows.row import BoardRow
+from stepscore.audit.pareto import pareto_front
 
 CostKind = Literal["money", "tokens", "images"]
 
@@ -35,10 +36,10 @@ def row_cost(row: BoardRow, kind: CostKind) -> float:
     return _COSTS[kind](row) / max(row.cost.videos, 1)
 
 
-def pareto_front(rows: Sequence[BoardRow], metric: BoardMetric, kind: CostKind) -> set[str]:
-    """Return the labels of rows that no other row equals or beats in value and cost, and beats in one of them.
+def front_labels(rows: Sequence[BoardRow], metric: BoardMetric, kind: CostKind) -> set[str]:
+    """Return the labels of the rows on the Pareto front; rows that are equal are all on it.
 
-    Point estimates decide; claims of others take no part.
+    Point estimates decide. Claims of others are not compared.
 
     Args:
         rows: The rows.
@@ -47,12 +48,9 @@ def pareto_front(rows: Sequence[BoardRow], metric: BoardMetric, kind: CostKind) 
     """
     sign = 1.0 if metric.better == "higher" else -1.0
     known = [
-        (row.label, sign * value, row_cost(row, kind))
+        (row, sign * value)
         for row in rows
         if row.claimed_by is None and (value := row.value(metric.name)) is not None
     ]
-    return {
-        label
-        for label, value, cost in known
-        if not any(v >= value and c <= cost and (v > value or c < cost) for _, v, c in known)
-    }
+    front = pareto_front([value for _, value in known], [(row_cost(row, kind),) for row, _ in known])
+    return {known[place][0].label for place in front}

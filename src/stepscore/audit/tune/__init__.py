@@ -4,7 +4,7 @@
 command.
 """
 
-from stepscore.audit.tune.choice import Choice, choose, pareto_front
+from stepscore.audit.tune.choice import Choice, choose
 from stepscore.audit.tune.cost import TrialCost
 from stepscore.audit.tune.grid import Grid, MakeJudge, Trial, make_grid, value_text
 from stepscore.audit.tune.metric import METRICS, Metric
@@ -28,7 +28,6 @@ __all__ = [
     "Tuned",
     "choose",
     "make_grid",
-    "pareto_front",
     "plan_tuning",
     "planned_calls",
     "tune",

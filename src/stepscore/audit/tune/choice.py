@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from stepscore.audit.pareto import pareto_front
 from stepscore.audit.tune.cost import TrialCost
 from stepscore.audit.tune.metric import Metric, Outcomes, difference
 from stepscore.types import Estimate
@@ -55,7 +56,10 @@ def choose(
     tied = tuple(name for name in order if name == best or not decided(differences[name]))
     by = cheapest_by(list(costs.values()))
     chosen = min(tied, key=lambda name: (getattr(costs[name], by), -sign * values[name]))
-    front = pareto_front([sign * values[name] for name in order], [costs[name].axes for name in order])
+    # Of trials that are equal in everything the first is enough: testing them all shows nothing more.
+    front = pareto_front(
+        [sign * values[name] for name in order], [costs[name].axes for name in order], distinct=True
+    )
     return Choice(best, chosen, tied, tuple(order[i] for i in front), differences, by)
 
 
@@ -73,31 +77,6 @@ def cheapest_by(costs: Sequence[TrialCost]) -> str:
         if not any(map(math.isnan, amounts)) and any(amounts):
             return name
     return "calls"
-
-
-def pareto_front(values: Sequence[float], costs: Sequence[Sequence[float]]) -> list[int]:
-    """Return the places of what nothing else beats: no other is as good at no greater cost, and better in either.
-
-    Of several that are equal in everything the first is returned: to test them all shows nothing more.
-
-    Args:
-        values: Higher is better.
-        costs: Costs of each, lower is better; one that is unknown (NaN) of any is not compared.
-    """
-    compared = [
-        axis for axis in range(len(costs[0]) if costs else 0) if not any(math.isnan(c[axis]) for c in costs)
-    ]
-    points = [(value, *(-cost[axis] for axis in compared)) for value, cost in zip(values, costs, strict=True)]
-
-    def beats(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-        return a != b and all(x >= y for x, y in zip(a, b, strict=True))
-
-    first = {point: i for i, point in reversed(list(enumerate(points)))}
-    return [
-        i
-        for point, i in sorted(first.items(), key=lambda item: item[1])
-        if not any(beats(o, point) for o in first)
-    ]
 
 
 def _known(amounts: Sequence[float]) -> list[float]:
