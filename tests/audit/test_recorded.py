@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -60,7 +60,8 @@ def test_an_audit_whose_episodes_are_mostly_refused_fails_at_the_top(tmp_path: P
     assert "agreement" in unknown
     assert "agreement" not in few
     found.write(tmp_path)
-    assert "answers 6 of 24" in audit_page_data(tmp_path)["audit"]["sentences"][0]
+    page: Any = audit_page_data(tmp_path)
+    assert "answers 6 of 24" in page["audit"]["sentences"][0]
 
 
 def test_where_all_are_answered_nothing_is_said_of_it(tmp_path: Path) -> None:
@@ -93,4 +94,5 @@ def test_other_cameras_than_the_audited_ones_are_named_first(
     assert audit_tables(found)[0].title.startswith(said)
     found.write(tmp_path / "b")
     assert read_audit(tmp_path / "b").audit.audited_cameras == ("close",)
-    assert audit_page_data(tmp_path / "b")["audit"]["sentences"][0] == said
+    page: Any = audit_page_data(tmp_path / "b")
+    assert page["audit"]["sentences"][0] == said
