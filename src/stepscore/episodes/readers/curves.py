@@ -18,7 +18,7 @@ from stepscore.episodes.episode import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.episodes.readers.curve_groups import GroupedRows, grouped_rows
 from stepscore.episodes.readers.curve_rows import SUFFIXES, Rows, column_names, is_empty
-from stepscore.episodes.readers.large_tables.paged_rows import PagedRows, constant_cells
+from stepscore.episodes.readers.paged_rows import PagedRows, constant_cells
 from stepscore.episodes.source import Listing, ReadOptions
 from stepscore.errors import CurveError, ManifestError, OptionError
 

@@ -17,7 +17,7 @@ from stepscore.report.page.html import (
     write_board_report,
     write_report,
 )
-from stepscore.report.page.judge_boards import board_page_data
+from stepscore.report.page.judge_board import board_page_data
 from stepscore.report.page.paging import ServedParts, parts_folder
 from stepscore.report.page.schema import PageData
 from stepscore.report.page.signals import ServedTraces

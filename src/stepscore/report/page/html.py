@@ -14,7 +14,7 @@ from stepscore._watching import Watch, doing, unwatched
 from stepscore.errors import RunError
 from stepscore.report.page.audits import audit_page_data
 from stepscore.report.page.data import page_data
-from stepscore.report.page.judge_boards import board_page_data
+from stepscore.report.page.judge_board import board_page_data
 from stepscore.report.page.paging import FileParts, parts_folder, remove_parts
 from stepscore.report.page.video_hosting import CopiedVideos, LinkedVideos, VideoHost
 from stepscore.runs import Run

@@ -14,8 +14,7 @@ from stepscore import open_episodes
 from stepscore.episodes import Episode
 from stepscore.episodes.readers import curve_groups, grouped_rows
 from stepscore.episodes.readers.curves import EPISODE_COLUMNS
-from stepscore.episodes.readers.large_tables import paged_rows
-from stepscore.episodes.readers.large_tables.paged_rows import PagedRows
+from stepscore.episodes.readers.paged_rows import PagedRows, paged_rows
 from stepscore.errors import CurveError
 
 

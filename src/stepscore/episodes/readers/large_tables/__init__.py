@@ -1,1 +1,0 @@
-"""Tables too large to hold: Parquet files that are read a row group at a time."""
