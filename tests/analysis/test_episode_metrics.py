@@ -17,7 +17,7 @@ from stepscore.analysis import (
     measure_episodes,
     subgoal_tables,
 )
-from stepscore.analysis.printed.failure_tables import failure_mode_tables
+from stepscore.analysis.tables.failure_tables import failure_mode_tables
 from stepscore.episodes import Episode, Subgoal
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import OptionError, UnknownNameError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stepscore._tables import estimate_cell
-from stepscore.analysis.printed.metric_tables import episodes_behind
+from stepscore.analysis.tables.metric_tables import episodes_behind
 from stepscore.cli.results import compare as compare_command
 from stepscore.cli.results import metrics as metrics_command
 from stepscore.cli.results.metrics import Show

@@ -30,8 +30,8 @@ from stepscore.analysis.pooling import (
     check_unmixed,
     distinct_runs,
 )
-from stepscore.analysis.printed import comparison_tables, metric_table
 from stepscore.analysis.subgoals import subgoal_tables
+from stepscore.analysis.tables import comparison_tables, metric_table
 from stepscore.runs import Run, open_run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stepscore._tables import UNKNOWN, Cell, Column, PrintedTable, TableRow, count_cell, text_cell
-from stepscore.analysis.printed import agreement_tables
+from stepscore.analysis.tables import agreement_tables
 from stepscore.audit.planning import AuditPlan, Shortfall
 from stepscore.audit.probe import MIN_SCENES
 from stepscore.audit.recorded import warnings_of

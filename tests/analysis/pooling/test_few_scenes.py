@@ -21,7 +21,7 @@ from stepscore.analysis import (
     subgoal_tables,
 )
 from stepscore.analysis.pooling import fixed_in_both, fixed_scenes, other_scenes_note, scope_text
-from stepscore.analysis.printed import comparison_tables, subgoal_detail_tables, subgoal_matrices
+from stepscore.analysis.tables import comparison_tables, subgoal_detail_tables, subgoal_matrices
 from stepscore.cli.results import compare as compare_command
 from stepscore.cli.results import metrics as metrics_command
 from stepscore.errors import OptionError, UnknownNameError

@@ -160,7 +160,7 @@ class _Results:
 
     def records(self, show: Show) -> list[dict[str, Any]]:
         """Return what --json prints: every row of the tables asked for."""
-        from stepscore.analysis.printed import abstention_records, failure_mode_records, judge_records
+        from stepscore.analysis.tables import abstention_records, failure_mode_records, judge_records
 
         rows: list[dict[str, Any]] = []
         if show in (Show.MAIN, Show.CONDITIONED, Show.ALL):
@@ -175,7 +175,7 @@ class _Results:
         self, show: Show, episodes: EpisodeMetrics, note: str, notes: tuple[str, ...]
     ) -> list[PrintedTable]:
         """Return what a person reads of them; ``notes`` stand below the tables of metrics."""
-        from stepscore.analysis.printed import (
+        from stepscore.analysis.tables import (
             abstention_tables,
             conditioned_tables,
             failure_mode_tables,
@@ -281,7 +281,7 @@ def with_notes(tables: list[PrintedTable], notes: Sequence[str]) -> list[Printed
 
 def _print_episodes(episodes: EpisodeMetrics, apart: Sequence[str], form: Format) -> None:
     """Print a row per episode as JSON or CSV, else the distribution of every metric, for each judge."""
-    from stepscore.analysis.printed import distribution_tables, episode_records
+    from stepscore.analysis.tables import distribution_tables, episode_records
 
     tables = with_notes(distribution_tables(episodes, apart), episodes.notes)
     print_result(form, tables, episode_records(episodes))

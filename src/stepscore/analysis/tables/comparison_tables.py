@@ -21,7 +21,7 @@ from stepscore._tables import (
 from stepscore._tables.table import ARROWS
 from stepscore.analysis.comparison import GroupComparison
 from stepscore.analysis.pooling import coverage_note
-from stepscore.analysis.printed.metric_tables import scope_of
+from stepscore.analysis.tables.metric_tables import scope_of
 
 SIGNIFICANT = 0.05
 """Corrected p-value below which a difference is marked."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from stepscore._tables import Cell, Column, PrintedTable, TableRow, count_cell, estimate_cell, text_cell
 from stepscore.analysis.against_labels import PolicyAgreement, PolicyError
 from stepscore.analysis.estimates import Group, GroupEstimate
-from stepscore.analysis.printed.metric_tables import episodes_behind, no_interval_note
+from stepscore.analysis.tables.metric_tables import episodes_behind, no_interval_note
 from stepscore.types import Estimate
 
 CURVES = (

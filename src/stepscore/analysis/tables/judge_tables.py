@@ -19,8 +19,8 @@ from stepscore._tables import (
 )
 from stepscore.analysis.agreement import Agreement, Cost, JudgeAgreement
 from stepscore.analysis.estimates import GroupEstimate
-from stepscore.analysis.printed.label_tables import curves_table, policy_tables
-from stepscore.analysis.printed.metric_tables import episodes_behind, no_interval_note
+from stepscore.analysis.tables.label_tables import curves_table, policy_tables
+from stepscore.analysis.tables.metric_tables import episodes_behind, no_interval_note
 from stepscore.types import Estimate
 
 QUESTIONS = (

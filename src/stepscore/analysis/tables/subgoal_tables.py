@@ -19,8 +19,8 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.analysis.pooling import coverage_note
-from stepscore.analysis.printed.metric_tables import episodes_behind, no_interval_note, scope_of
 from stepscore.analysis.subgoals import SubgoalTable, VerdictSource
+from stepscore.analysis.tables.metric_tables import episodes_behind, no_interval_note, scope_of
 
 SOURCES: tuple[VerdictSource, ...] = ("judge", "label")
 

@@ -17,7 +17,7 @@ from stepscore._tables import (
     text_cell,
 )
 from stepscore.analysis.against_labels import Abstention
-from stepscore.analysis.printed.metric_tables import no_interval_note
+from stepscore.analysis.tables.metric_tables import no_interval_note
 
 NO_PROBABILITY = (
     "No run has a calibrated success probability of a labelled episode. Fit a map with `stepscore calibrate RUN -o "
