@@ -5,7 +5,7 @@ None of them says more than the sample shows.
 
 from stepscore.analysis.findings.first_failures import FirstFailure, first_failures
 from stepscore.analysis.findings.funnel import Funnel, subgoal_funnels
-from stepscore.analysis.findings.opening import Opening, opening_sentences
+from stepscore.analysis.findings.headline import Opening, opening_sentences
 from stepscore.analysis.findings.run_findings import Findings, run_findings
 from stepscore.analysis.findings.trust import JudgeTrust, judge_trust
 from stepscore.analysis.findings.trust_aspects import TrustAspect

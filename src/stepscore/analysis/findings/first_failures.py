@@ -12,7 +12,7 @@ import numpy as np
 from stepscore.analysis.episode_metrics import EpisodeMetrics
 from stepscore.analysis.failure_modes import FailureModes, failure_modes_by_policy
 from stepscore.analysis.findings.funnel import SubgoalRows, subgoal_rows
-from stepscore.analysis.findings.wording import plural
+from stepscore.analysis.findings.phrases import plural
 from stepscore.metrics import NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, first_failed_subgoal
 from stepscore.runs import Run
 

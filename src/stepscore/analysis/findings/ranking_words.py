@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from stepscore.analysis.findings.wording import names, rollouts_each
+from stepscore.analysis.findings.phrases import names, rollouts_each
 
 Policy = str | None
 Beats = Collection[tuple[Policy, Policy]]

@@ -12,7 +12,7 @@ from stepscore.analysis.estimates import policy_metrics
 from stepscore.analysis.failure_modes import FailureModes
 from stepscore.analysis.findings.first_failures import FirstFailure, first_failures
 from stepscore.analysis.findings.funnel import Funnel, subgoal_funnels
-from stepscore.analysis.findings.opening import Opening, opening_sentences
+from stepscore.analysis.findings.headline import Opening, opening_sentences
 from stepscore.analysis.findings.trust import JudgeTrust, judge_trust
 from stepscore.analysis.findings.worst_failures import WorstFailure, worst_failures
 from stepscore.runs import Run

@@ -25,6 +25,7 @@ import numpy as np
 
 from stepscore.analysis.baselines import measure_baselines
 from stepscore.analysis.episode_metrics import EpisodeMetrics, measure_episodes
+from stepscore.analysis.findings.phrases import listed, plural
 from stepscore.analysis.findings.trust_aspects import (
     CLOCK,
     Answer,
@@ -35,7 +36,6 @@ from stepscore.analysis.findings.trust_aspects import (
     subgoals_trust,
     success_trust,
 )
-from stepscore.analysis.findings.wording import listed, plural
 from stepscore.analysis.success.verdict import BY_PROBABILITY
 from stepscore.analysis.validation import validation_notes
 from stepscore.judges import BASELINES

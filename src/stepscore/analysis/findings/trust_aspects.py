@@ -11,7 +11,7 @@ import numpy as np
 
 from stepscore.analysis.agreement import Agreement, agreement
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
-from stepscore.analysis.findings.wording import percent, plural, points
+from stepscore.analysis.findings.phrases import percent, plural, points
 from stepscore.analysis.ranking import finer_ranking, score_ranking
 from stepscore.analysis.subgoals import verdict_rows
 from stepscore.analysis.table_rows import EpisodeRow

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stepscore.analysis.episode_metrics import EpisodeMetrics, task_of
-from stepscore.analysis.findings.wording import percent
+from stepscore.analysis.findings.phrases import percent
 
 DROP = 0.1
 """Fall below the best so far from which work counts as undone, as in the failure modes."""

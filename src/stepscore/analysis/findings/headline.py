@@ -18,15 +18,7 @@ import numpy as np
 from stepscore.analysis.comparison import GroupComparison, compare_groups
 from stepscore.analysis.episode_metrics import EpisodeMetrics
 from stepscore.analysis.estimates import episode_groups, policy_metrics
-from stepscore.analysis.findings.ranking_words import (
-    GETS_FURTHER,
-    SUCCEEDS,
-    Policy,
-    later_ties,
-    tier_sentences,
-    tiers_of,
-)
-from stepscore.analysis.findings.wording import (
+from stepscore.analysis.findings.phrases import (
     begun,
     interval_text,
     names,
@@ -35,6 +27,14 @@ from stepscore.analysis.findings.wording import (
     points,
     policy_name,
     rollouts_each,
+)
+from stepscore.analysis.findings.ranking_words import (
+    GETS_FURTHER,
+    SUCCEEDS,
+    Policy,
+    later_ties,
+    tier_sentences,
+    tiers_of,
 )
 from stepscore.analysis.pooling import baseline_note, other_scenes_note, scope_text
 from stepscore.metrics.stats import adjust_p_values, these_scenes
