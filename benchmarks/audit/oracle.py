@@ -35,8 +35,8 @@ from stepscore.audit import (
     scene_of,
     shortfall_sentences,
 )
-from stepscore.audit.again import AGAIN_COST
 from stepscore.audit.planning.choosing import BUDGET
+from stepscore.audit.repeats import AGAIN_COST
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.metrics.stats import wilson_interval

@@ -5,14 +5,14 @@
 
 from stepscore.audit.audit import AuditOptions, audit, audit_shard
 from stepscore.audit.effects import effect_estimate, probe_result
-from stepscore.audit.judged import Judged, judged_episodes
+from stepscore.audit.judge_answers import Judged, judged_episodes
+from stepscore.audit.load import StoredAudit, is_audit, read_audit
 from stepscore.audit.planned_runs import TRIVIAL_JUDGES
 from stepscore.audit.planning import AuditPlan, Shortfall, make_plan, scene_of
 from stepscore.audit.probe import MIN_SCENES, Bound, Case, Context, Outcome, Probe
 from stepscore.audit.probes import PROBES, choose_probes
 from stepscore.audit.recorded import warnings_of
 from stepscore.audit.results import HEADLINE, Audit, ProbeResult
-from stepscore.audit.stored import StoredAudit, is_audit, read_audit
 from stepscore.audit.tables import audit_tables, headline_sentences, shortfall_sentences
 from stepscore.audit.texts import read_texts
 

@@ -27,10 +27,9 @@ import numpy as np
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeAgreement, agreement_with_baselines
-from stepscore.audit.again import again_cost, resampled
 from stepscore.audit.effects import case_result, policy_result, probe_result
 from stepscore.audit.frame_cache import FrameCache, with_frame_cache
-from stepscore.audit.judged import Judged, judged_episodes
+from stepscore.audit.judge_answers import Judged, judged_episodes
 from stepscore.audit.planned_runs import (
     TRIVIAL,
     PlannedRun,
@@ -45,6 +44,7 @@ from stepscore.audit.probe import Bound, Case, Context, Probe
 from stepscore.audit.probes import choose_probes
 from stepscore.audit.probes.time import distance
 from stepscore.audit.recorded import recorded_results
+from stepscore.audit.repeats import again_cost, resampled
 from stepscore.audit.results import Audit, ProbeResult
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import StepScoreError

@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from stepscore.analysis import PolicyAgreement
-from stepscore.audit.judged import Judged
+from stepscore.audit.judge_answers import Judged
 from stepscore.audit.planning import AuditPlan, scene_of
 from stepscore.audit.probe import LEVEL, MIN_SCENES, Bound, Case, Outcome, Probe
 from stepscore.audit.results import ProbeResult, WorstCase

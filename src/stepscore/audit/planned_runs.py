@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscore._reading import shown
-from stepscore.audit.again import repeated, resampled
 from stepscore.audit.planning import AuditPlan
 from stepscore.audit.probe import Probe
+from stepscore.audit.repeats import repeated, resampled
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError, UnfinishedShardsError
 from stepscore.judges import Judge, get_judge

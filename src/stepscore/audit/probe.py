@@ -24,7 +24,7 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import Literal
 
-from stepscore.audit.judged import Judged
+from stepscore.audit.judge_answers import Judged
 from stepscore.episodes import Episode, TaskInstructions
 from stepscore.types import Estimate
 

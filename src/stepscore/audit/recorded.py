@@ -12,7 +12,7 @@ import numpy as np
 
 from stepscore.analysis import JudgeAgreement
 from stepscore.audit.effects import effect_estimate
-from stepscore.audit.judged import judged_episodes
+from stepscore.audit.judge_answers import judged_episodes
 from stepscore.audit.planning import AuditPlan, scene_of
 from stepscore.audit.probe import Bound
 from stepscore.audit.results import Audit, ProbeResult

@@ -16,7 +16,7 @@ from stepscore.audit.board.board import (
 )
 from stepscore.audit.board.check import RowCheck, check_row
 from stepscore.audit.board.entry import Entry, combined, read_entries, split_entry
-from stepscore.audit.board.front import cost_kind, front_labels
+from stepscore.audit.board.pareto import cost_kind, front_labels
 from stepscore.audit.board.rows.board_schema import (
     StoredBenchmark,
     StoredBoard,

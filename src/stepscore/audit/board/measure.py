@@ -21,7 +21,7 @@ from stepscore.audit.board.benchmark import Benchmark
 from stepscore.audit.board.questions import score_questions
 from stepscore.audit.board.rows.metrics import METRICS, WHY_MISSING
 from stepscore.audit.board.rows.row import Cost, Points
-from stepscore.audit.judged import judged_episodes
+from stepscore.audit.judge_answers import judged_episodes
 from stepscore.audit.pairs import score_pairs
 from stepscore.episodes import Episode
 from stepscore.metrics import balanced_accuracy, f1

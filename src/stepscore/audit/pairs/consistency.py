@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stepscore.analysis import curves_by_episode
-from stepscore.audit.judged import Judged
+from stepscore.audit.judge_answers import Judged
 from stepscore.audit.pairs.compare import AFTER, BEFORE, Question, compared
 from stepscore.audit.pairs.consistency_plan import SAME, SWAPPED, TRIPLE, ConsistencyPlan
 from stepscore.audit.pairs.measure import Measure

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscore._tables import PrintedTable
-from stepscore.audit.judged import judged_episodes
+from stepscore.audit.judge_answers import judged_episodes
 from stepscore.audit.pairs.compare import (
     Compare,
     check_compares,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepscore.audit.judged import Judged
+from stepscore.audit.judge_answers import Judged
 from stepscore.audit.pairs.measure import estimate_row
 from stepscore.audit.pairs.pair import SPANS, Pair
 from stepscore.episodes import Episode, perturb

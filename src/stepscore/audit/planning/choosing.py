@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stepscore._watching import Watch, unwatched
-from stepscore.audit.again import AGAIN_COST
 from stepscore.audit.planning.plan import AuditPlan
 from stepscore.audit.planning.scenes import spread_over_scenes
 from stepscore.audit.planning.takers import Budget, Taker
 from stepscore.audit.probe import MIN_SCENES, Context, Probe
+from stepscore.audit.repeats import AGAIN_COST
 from stepscore.episodes import Episode
 
 BUDGET = 10.0
