@@ -11,7 +11,7 @@ from stepscore.episodes.remote.cache_limit import cache_limit
 from stepscore.episodes.remote.cache_only import cache_only, is_cache_only
 from stepscore.episodes.remote.columns import RemoteImages, RemoteSignals, fetch_columns
 from stepscore.episodes.remote.dataset import RemoteDataset, dataset_folder, remote_dataset
-from stepscore.episodes.remote.fetched import FetchedDataset, fetched_datasets, remove_fetched
+from stepscore.episodes.remote.download_state import FetchedDataset, fetched_datasets, remove_fetched
 from stepscore.episodes.remote.hub_cache import snapshot_of
 from stepscore.episodes.remote.ranges import RemoteFile
 from stepscore.episodes.remote.stores.filesystem import is_url
