@@ -8,7 +8,8 @@ Each file holds one page::
      "tables": [{"title": "...", "command": "python -m benchmarks...", "header": ["..."], "rows": [["..."]],
                  "notes": "How to read it; what limits it."}]}
 
-``command`` prints the table; ``notes`` and ``command`` may be missing. ``tests/docs`` holds pages and JSON equal.
+``command`` prints the table; ``notes`` and ``command`` may be missing. The board of judges is written from its own JSON
+by ``benchmarks.board.page``. ``tests/docs`` checks that pages and JSON agree.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.board import page as board
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "benchmarks" / "measurements"
@@ -55,10 +58,11 @@ def _row(cells: list[object]) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the text of every page by its path."""
-    return {
+    made = {
         PAGES / f"{path.stem}.md": page(json.loads(path.read_text(encoding="utf-8")))
         for path in sorted(DATA.glob("*.json"))
     }
+    return made | {board.PAGE: board.page()}
 
 
 def main() -> None:

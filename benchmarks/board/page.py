@@ -1,4 +1,4 @@
-"""The measured part of docs/methods/board.md, from the committed boards beside this file.
+"""Write docs/measurements/board.md from the committed boards beside this file.
 
     python -m benchmarks.board.page              # rewrite it
     python -m benchmarks.board.page --take BOARD --topreward TOPREWARD    # take new boards first
@@ -22,21 +22,21 @@ from stepscore.audit.board.topreward import TableCell
 from stepscore.types import Estimate
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs/methods/board.md"
+PAGE = HERE.parents[1] / "docs/measurements/board.md"
 BOARD, TOPREWARD = HERE / "board.json", HERE / "topreward.json"
-BEGIN, END = (
-    "<!-- measured: written by python -m benchmarks.board.page -->",
-    "<!-- end of what is measured -->",
+ABOUT = (
+    "# Every judge on one board\n\n"
+    "What [`stepscore bench`](../methods/board.md) finds about every judge of this project on one simulated benchmark.\n\n"
 )
 
 
-def measured() -> str:
-    """Return the measured part of the page."""
+def page() -> str:
+    """Return the page as the committed boards have it."""
     board = read_board(BOARD)
     about = board.benchmark
     cells = [_cell(row) for row in json.loads(TOPREWARD.read_text(encoding="utf-8"))]
     parts = [
-        "## Every judge of this project\n",
+        "## Every judge\n",
         "```\npython -m benchmarks.board.make OUT\n"
         "stepscore bench OUT --entries benchmarks/board/entries.yaml -o BOARD --no-cache\n```\n",
         f"{about['description']} {about['episodes']} episodes, {about['pairs']} pairs and {about['questions']} "
@@ -49,11 +49,11 @@ def measured() -> str:
         markdown_table(published_table()),
         "## TOPReward's own tables\n",
         "```\nstepscore bench OUT --preset topreward --models embedded -o TOPREWARD\n```\n",
-        "They are made for every model of `--models` and written to `TOPREWARD/topreward.json` too. VOC is by "
-        "dataset, and by task where there is one dataset.\n",
+        "One set of tables for each model of `--models`, also written to `TOPREWARD/topreward.json`. VOC is by "
+        "dataset, or by task if there is only one dataset.\n",
         *map(markdown_table, topreward_tables(cells)),
     ]
-    return "\n".join(parts)
+    return ABOUT + "\n".join(parts)
 
 
 def _cell(row: dict[str, Any]) -> TableCell:
@@ -73,16 +73,8 @@ def _cell(row: dict[str, Any]) -> TableCell:
     )
 
 
-def page() -> str:
-    """Return the page with its measured part as the committed boards have it."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n\n{measured()}\n{END}{after}"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the measured part of docs/methods/board.md.")
+    parser = argparse.ArgumentParser(description="Write docs/measurements/board.md.")
     parser.add_argument("--take", type=Path, help="board folder to take board.json from")
     parser.add_argument("--topreward", type=Path, help="board folder to take topreward.json from")
     given = parser.parse_args()
