@@ -1,4 +1,4 @@
-"""Judges audited on simulated scenes that nothing was trained on: every figure of ``docs/methods/audit.md``.
+"""Judges audited on simulated scenes that nothing was trained on: every figure of ``docs/measurements/audit.md``.
 
     python -m benchmarks.audit.judges WORK [--only topreward,sarm]
 
