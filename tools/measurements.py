@@ -8,8 +8,8 @@ Each file holds one page::
      "tables": [{"title": "...", "command": "python -m benchmarks...", "header": ["..."], "rows": [["..."]],
                  "notes": "How to read it; what limits it."}]}
 
-``command`` prints the table; ``notes`` and ``command`` may be missing. The board of judges is written from its own JSON
-by ``benchmarks.board.page``. ``tests/docs`` checks that pages and JSON agree.
+``command`` prints the table; ``notes`` and ``command`` may be missing. ``benchmarks.board.page`` writes the board of
+judges from its own JSON. ``tests/docs`` checks that pages and JSON agree.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ PAGE = HERE.parents[1] / "docs/measurements/board.md"
 BOARD, TOPREWARD = HERE / "board.json", HERE / "topreward.json"
 ABOUT = (
     "# Every judge on one board\n\n"
-    "What [`stepscore bench`](../methods/board.md) finds about every judge of this project on one simulated benchmark.\n\n"
+    "What [`stepscore bench`](../methods/board.md) finds about every judge of this project "
+    "on one simulated benchmark.\n\n"
 )
 
 
