@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SLOW = {"benchmarks.tables.interval_coverage", "benchmarks.tables.sim_tasks"}
+SLOW = {"benchmarks.speed.small_vlm", "benchmarks.tables.interval_coverage", "benchmarks.tables.sim_tasks"}
 BY_HAND = {
     "benchmarks.embedded_judge",
     "benchmarks.sarm_quality",

@@ -23,6 +23,8 @@ PLACES = {
     **dict.fromkeys(
         ("DATASET/labels.parquet", "WORK/sim/labels.parquet", "labels.parquet", "stages.parquet"), _LABELS
     ),
+    "src/stepscore/cli/demo_data": str(ROOT / "src/stepscore/cli/demo_data"),
+    "src/stepscore/cli/demo_data/subgoals.yaml": str(ROOT / "src/stepscore/cli/demo_data/subgoals.yaml"),
     "tests/data/tiny_sim/labels.parquet": _LABELS,
     "DATASET/subgoals.yaml": _SUBGOALS,
     "FILE": _SUBGOALS,
