@@ -14,6 +14,7 @@ import copy
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,15 +61,15 @@ def repeated(layer: nn.Module, count: int) -> nn.ModuleList:
     shared = {id(weight): weight for weight in layer.parameters()}
     layers = [layer, *(copy.deepcopy(layer, dict(shared)) for _ in range(count - 1))]
     for index, one in enumerate(layers):
-        if hasattr(one, "self_attn"):
-            one.self_attn.layer_idx = index
+        if (attention := getattr(one, "self_attn", None)) is not None:
+            attention.layer_idx = index
     return nn.ModuleList(layers)
 
 
 def network() -> tuple[Qwen3VLNetwork, int]:
     """Return the network, and how many weights it would have if its layers shared none."""
     torch.manual_seed(0)
-    config = Qwen3VLConfig(
+    config: Any = Qwen3VLConfig(
         text_config={**TEXT, "num_hidden_layers": 1},
         vision_config={**VISION, "depth": 1},
         tie_word_embeddings=True,
@@ -77,7 +78,7 @@ def network() -> tuple[Qwen3VLNetwork, int]:
         image_token_id=TOKENS.image,
         video_token_id=TOKENS.video,
     )
-    model = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa").eval()
+    model: Any = AutoModelForImageTextToText.from_config(config, attn_implementation="sdpa").eval()
     text, vision = model.model.language_model, model.model.visual
     weights = sum(p.numel() for p in model.parameters())
     weights += (LAYERS - 1) * sum(p.numel() for p in text.layers[0].parameters())
