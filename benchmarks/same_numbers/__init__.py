@@ -1,0 +1,1 @@
+"""Whether two trees of this project compute the same numbers, byte for byte; see ``__main__.py``."""
