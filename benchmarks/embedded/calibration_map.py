@@ -18,7 +18,7 @@ from stepscore.judges.common.calibration import (
 from stepscore.judges.topreward import TopReward
 from stepscore.models.embedded.model import CALIBRATION
 from stepscore.procedures.labels_table import write_labels
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.runs.scoring import score
 from stepscore.training.embedded.tasks import VIEW
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError
 from stepscore.judges import Judge
 from stepscore.models import Answer, Generate, Model, Request, Response
-from stepscore.models.requests import media_decoder, resolve
+from stepscore.models.media import media_decoder
 from stepscore.types import Judgement
 
 ChangeRequest = Callable[[Generate], Generate]
@@ -47,7 +48,7 @@ def run_judge(
     """
     calls = 0
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Any:
         nonlocal calls
         calls += 1
         if change is not None and isinstance(request, Generate):
@@ -55,7 +56,7 @@ def run_judge(
         remembered = {} if known is None else known
         answer = remembered.get((episode.id, request))
         if answer is None:
-            answer = await (model or answers).answer(resolve(request, media_decoder(episode)))
+            answer = await (model or answers).answer(request.resolved(media_decoder(episode)))
             remembered[episode.id, request] = answer
         return (
             Answer(prefill + answer.text, answer.finish) if prefill and isinstance(answer, Answer) else answer

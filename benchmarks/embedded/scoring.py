@@ -19,7 +19,8 @@ from stepscore.episodes.view import View, ViewInfo
 from stepscore.judges.common import PromptTemplate, load_prompt, spread_prefixes, video_prompt
 from stepscore.judges.topreward import TopReward
 from stepscore.models import Model, PrefixScores, ScorePrefixes, VideoFrames
-from stepscore.models.requests import Request, media_decoder, resolve
+from stepscore.models.media import media_decoder
+from stepscore.models.requests import Request
 from stepscore.types import FloatArray, Frames
 
 Change = Callable[[Episode], Episode]
@@ -171,7 +172,7 @@ class Scorer:
         prompts = tuple(video_prompt(text, template="open") for text in filled)
         words = (f" {self.judge.target}", f" {self.judge.other}")
         request: Request = ScorePrefixes(video, lengths, prompts, words)
-        answer = await self.model.answer(resolve(request, media_decoder(episode)))
+        answer = await self.model.answer(request.resolved(media_decoder(episode)))
         assert isinstance(answer, PrefixScores)
         return answer.logprobs[..., 0] - answer.logprobs[..., 1]
 

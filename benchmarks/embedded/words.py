@@ -31,7 +31,7 @@ from stepscore.judges.common.parsing import normalize_text, parse_remaining_acti
 from stepscore.metrics import roc_auc, voc
 from stepscore.metrics.stats import mean_estimate, rate_estimate, statistic_estimate
 from stepscore.models import Answer, Generate, Model, Request, Response, get_model
-from stepscore.models.requests import media_decoder, resolve
+from stepscore.models.media import media_decoder
 from stepscore.training.sync_runner import run_sync
 from stepscore.training.vlm.data.answer_key import EpisodeTruth, frame_times, hop_between
 from stepscore.types import Estimate, FloatArray, Judgement
@@ -126,8 +126,8 @@ def _asker(
     """Return the function by which a judge asks the model about an episode."""
     answers = model
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
-        answer = await (model or answers).answer(resolve(request, media_decoder(episode)))
+    async def ask(request: Request, model: Model | None = None) -> Any:
+        answer = await (model or answers).answer(request.resolved(media_decoder(episode)))
         on_answer(request, answer)
         return answer
 

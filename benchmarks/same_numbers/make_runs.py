@@ -180,11 +180,12 @@ def main() -> None:
     some = everything[0][1]
     every_way(runs, "embedded", "topreward", {**EMBEDDED, "prefixes": 4}, some)
     every_way(runs, "steps", "stepeval", EMBEDDED, some[:4])
-    for way, chosen in {
+    ways: dict[str, dict[str, Any]] = {
         "1": {},
         "2": {"workers": 2, "engine": "processes"},
         "ray": {"engine": RayEngine(2)},
-    }.items():
+    }
+    for way, chosen in ways.items():
         model = stepscore.get_model(f"hf/{checkpoints / 'hf'}", batch=4, self_check=False)
         runs.judge(f"batch=4, {way}", "topreward", {"model": model, "prefixes": 3}, episodes=some, **chosen)
     runs.command("metrics", "metrics", out / "embedded 1 worker", "--show", "all", "--json")

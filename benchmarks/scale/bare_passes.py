@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import stepscore
 from stepscore.episodes import Episode
@@ -24,10 +25,8 @@ from stepscore.models import (
     BatchModel,
     Model,
     Request,
-    Response,
     get_model,
     media_decoder,
-    resolve,
     run_blocking,
 )
 
@@ -84,8 +83,8 @@ def decoded_requests(episodes: Sequence[Episode], judge: Judge, model: Model) ->
     requests: list[Request] = []
 
     async def judge_one(episode: Episode) -> None:
-        async def ask(request: Request, model: Model | None = model) -> Response:
-            requests.append(resolve(request, media_decoder(episode)))
+        async def ask(request: Request, model: Model | None = model) -> Any:
+            requests.append(request.resolved(media_decoder(episode)))
             assert model is not None
             return await model.answer(requests[-1])
 

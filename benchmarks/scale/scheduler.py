@@ -1,6 +1,6 @@
 """1,000 simulated workers on the scheduler of a run, with recorded latencies and planted failures.
 
-The scheduler is that of ``stepscore.runs.engines``; only workers, messages and time are simulated. Of the groups that
+The scheduler is that of ``stepscore.runs``; only workers, messages and time are simulated. Of the groups that
 workers take, 5 % fail: the worker dies, dies without anybody noticing, answers after it counted as dead, loses
 its answer, answers twice, or takes 20 times as long. Some episodes end every worker. Every other episode must
 be finished exactly once.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepscore.runs.engines.scheduler import Scheduler
+from stepscore.runs.schedule import Scheduler
 
 RECORDED_S = (
     *(

@@ -28,10 +28,11 @@ from stepscore.models import (
     VideoPrefix,
     get_model,
 )
-from stepscore.models.base import Answer, Response, SyncMethods
+from stepscore.models.base import SyncMethods
 from stepscore.models.blocking import run_blocking
 from stepscore.models.embedded.model import FOLDER, trained_side
 from stepscore.models.requests import ScorePrefixes
+from stepscore.models.responses import Answer, Response
 
 PREFIXES = tuple(range(2, 33, 2))
 QUESTION = "The robot is asked to {}. Which actions remain, and how far is it, in percent?"

@@ -22,8 +22,7 @@ from pathlib import Path
 
 import stepscore
 from benchmarks.scale.bare_passes import CHECKPOINT, compute_at_once, demo_episodes, write_small_qwen3vl
-from stepscore.models import get_model, media_decoder, resolve
-from stepscore.models.base import unknown_response
+from stepscore.models import get_model, media_decoder
 from stepscore.runs import CallOptions
 from stepscore.runs.engines import LocalEngine, ProcessEngine
 
@@ -100,7 +99,7 @@ def decoding_seconds(case: Case) -> float:
     for episode in demo_episodes(case.episodes):
 
         async def ask(request, model=None, episode=episode):
-            return unknown_response(resolve(request, media_decoder(episode)))
+            return request.resolved(media_decoder(episode)).unknown()
 
         asyncio.run(judge.judge(episode, ask))
     return time.process_time() - started

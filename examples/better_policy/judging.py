@@ -23,8 +23,7 @@ from stepscore.judges import Judge, get_judge
 from stepscore.judges.common.calibration import read_calibration
 from stepscore.models import get_model
 from stepscore.models.embedded.model import CALIBRATION
-from stepscore.runs import Run, open_run, score
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions, Run, open_run, score
 from stepscore.sim import LABELS_FILE, RenderOptions, RolloutPlan, write_dataset
 from stepscore.training.embedded.tasks import FPS, SIZE, VIEW
 from stepscore.training.sarm import SarmJob, SarmTrainConfig

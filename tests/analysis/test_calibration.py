@@ -25,8 +25,7 @@ from stepscore.judges.topreward import TopReward
 from stepscore.metrics.order import ccc
 from stepscore.models import PrefixScores, ScorePrefixes
 from stepscore.models.mock import MockModel
-from stepscore.runs import Run
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions, Run
 from tests.fakes import FakeView, episode
 
 FRESH = CallOptions(cache=False)

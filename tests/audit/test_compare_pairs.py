@@ -32,8 +32,10 @@ from stepscore.judges import FrameComparer, Hop, get_judge
 from stepscore.judges.common.pairs import repeated
 from stepscore.metrics import hop_between
 from stepscore.models.calls import Budget
+from stepscore.models.media import DecodedMedia
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import DecodedMedia, Generate, Prompt, Request
+from stepscore.models.prompts import Prompt
+from stepscore.models.requests import Generate, Request
 from stepscore.runs import CallOptions, dry_run, score
 from tests.audit.pair_judges import EXPECTED, scripted_comparers
 from tests.audit.planted_judges import scripted_episodes

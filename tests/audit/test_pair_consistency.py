@@ -32,8 +32,9 @@ from stepscore.errors import BudgetError
 from stepscore.judges import Hop, Judge
 from stepscore.metrics import hop_between
 from stepscore.models.calls import Budget
+from stepscore.models.media import DecodedMedia
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import DecodedMedia, Generate, Request
+from stepscore.models.requests import Generate, Request
 from stepscore.runs import CallOptions, score
 from tests.audit.pair_judges import EXPECTED, scripted_comparers
 from tests.audit.planted_judges import scripted_episodes

@@ -24,8 +24,9 @@ from stepscore.audit.pairs import (
 )
 from stepscore.errors import ManifestError, OptionError, StepScoreError
 from stepscore.judges import Hop
+from stepscore.models.media import DecodedMedia
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import DecodedMedia, Generate, Request
+from stepscore.models.requests import Generate, Request
 from stepscore.runs import CallOptions, score
 from tests.cli.command_walk import invoke
 

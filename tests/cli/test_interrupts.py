@@ -20,12 +20,12 @@ BEFORE_AND_AFTER = (
     *("stepscore.judges.get_judge", "stepscore.episodes.open_episodes", "stepscore.runs.scoring.read_info"),
     *("stepscore.runs.scoring.protocol_of", "stepscore.runs.scoring.Journal.__enter__"),
     *(
-        "stepscore.runs.scoring.ModelClient",
+        "stepscore.runs.scoring.RunAccount",
         "stepscore.runs.scoring.index",
         "stepscore.runs.engines.local.LocalEngine.run",
     ),
     *("stepscore.runs.engines.local.run_blocking", "stepscore.runs.journal.Journal.append"),
-    *("stepscore.runs.model_client.ModelClient.spent", "stepscore.runs.model_client.ModelClient.close"),
+    *("stepscore.models.calls.account.RunAccount.spent", "stepscore.models.calls.account.RunAccount.close"),
     *(
         "stepscore.runs.scoring.write_info",
         "stepscore.runs.run_info.write_json",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import stepscore
 from stepscore.episodes import Episode
@@ -13,14 +14,12 @@ from stepscore.models import (
     Generate,
     Model,
     Request,
-    Response,
     Score,
     media_decoder,
-    resolve,
     run_blocking,
 )
 from stepscore.models.mock import MockModel
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.runs.run import Run
 
 
@@ -61,8 +60,8 @@ def judge_once(judge: Judge, subject: Episode) -> list[Request]:
     model = judge.models[0]
     assert isinstance(model, MockModel)
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
-        return await judge.models[0].answer(resolve(request, media_decoder(subject)))
+    async def ask(request: Request, model: Model | None = None) -> Any:
+        return await judge.models[0].answer(request.resolved(media_decoder(subject)))
 
     before = len(model.requests)
     run_blocking(judge.judge(subject, ask))

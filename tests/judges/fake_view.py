@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from stepscore.episodes import Episode
 from stepscore.episodes.view import ViewInfo
 from stepscore.judges import Judge
-from stepscore.models import Model, Request, Response
+from stepscore.models import Model, Request
 from stepscore.types import FloatArray, Frames, Judgement
 
 
@@ -42,7 +43,7 @@ def rollout(frames: int = 0, fps: float = 10.0, id: str = "a/b", **fields: objec
     return Episode(id=id, instruction="push the cube", views=views, **fields)  # type: ignore[arg-type]
 
 
-async def no_model(request: Request, model: Model | None = None) -> Response:
+async def no_model(request: Request, model: Model | None = None) -> Any:
     raise AssertionError("this judge must not ask a model")
 
 

@@ -16,7 +16,7 @@ from stepscore.judges import Ask, SingleModelJudge
 from stepscore.judges.cascade import Cascade
 from stepscore.models import Answer, Generate, Prompt, Turn
 from stepscore.models.mock import MockModel
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.types import Judgement
 from tests.fakes import episode
 
@@ -82,7 +82,7 @@ def test_only_the_unsure_are_passed_on(tmp_path: Path) -> None:
 def test_two_cheap_judges_that_disagree_pass_it_on(tmp_path: Path) -> None:
     judge, _, big = cascade({"a": 0.9, "b": 0.9}, also=Fixed(MockModel("third"), {"a": 0.85, "b": 0.2}))
     stepscore.score([episode("a"), episode("b")], judge, out=tmp_path / "r", call_options=OFF)
-    assert [part for r in big.requests for part in r.prompt.turns[0].parts] == ["b"]  # type: ignore[union-attr]
+    assert [part for r in big.requests for part in r.prompt.turns[0].parts] == ["b"]
 
 
 def test_the_share_passed_on_and_what_was_saved_are_reported(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +18,10 @@ from stepscore.errors import CapabilityError, EpisodeError, OptionError
 from stepscore.judges.common.calibration import FittedMap, write_calibration
 from stepscore.judges.gvl import Gvl
 from stepscore.metrics.calibration import MonotoneMap
-from stepscore.models import Answer, DecodedMedia, FrameRef, Generate, Request, Response
+from stepscore.models import Answer, DecodedMedia, FrameRef, Generate, Request
 from stepscore.models.base import Capabilities
 from stepscore.models.mock import MockModel
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.testing import write_toy_rollouts
 from stepscore.types import Curve, Judgement
 from tests.fakes import FakeView, episode
@@ -29,7 +30,7 @@ Percent = Callable[[int], object]
 
 
 def judged(judge: Gvl, which: Episode | None = None) -> Judgement:
-    async def ask(request: Request, model: object = None) -> Response:
+    async def ask(request: Request, model: object = None) -> Any:
         return await judge.model.answer(request)
 
     return asyncio.run(judge.judge(which or episode(), ask))

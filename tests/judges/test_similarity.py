@@ -204,7 +204,7 @@ def test_without_a_goal_the_row_says_how_to_give_one(tmp_path: Path) -> None:
 
 
 def test_frames_are_encoded_once_and_an_answer_is_taken_from_the_cache(tmp_path: Path, goal: Path) -> None:
-    from stepscore.runs.model_client import CallOptions
+    from stepscore.runs import CallOptions
 
     x, g = features(5)
     model = model_of(x, g)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,7 +150,7 @@ class TestOneByOne:
         assert answers(run) == ["yes", "yes"]
         assert run.verdicts().column("score").to_pylist() == pytest.approx([0.75, 0.75])
         assert run.judgements().column("success_score").to_pylist() == pytest.approx([0.75])
-        assert model.requests[0].candidates == ("Yes", "No")  # type: ignore[union-attr]
+        assert model.requests[0].candidates == ("Yes", "No")
         assert "one word, Yes or No." in text_of(model.requests[0])
 
     def test_the_success_score_is_the_weakest_subgoals(self, tmp_path: Path) -> None:
@@ -206,24 +207,28 @@ class TestRepeats:
         assert math.isnan(self.votes("unknown", "unknown").score)
 
     def test_each_repeat_is_a_question_of_its_own_with_its_own_seed(self, tmp_path: Path) -> None:
-        run, model = judged(tmp_path, lambda request: BOTH if request.repeat else "garbage", repeats=3)  # type: ignore[union-attr]
+        run, model = judged(tmp_path, _first_is_garbage, repeats=3)
         assert answers(run) == ["yes", "no"]
-        assert sorted((r.repeat, r.seed, r.temperature) for r in model.requests) == [  # type: ignore[union-attr]
+        assert sorted((r.repeat, r.seed, r.temperature) for r in model.requests) == [
             (0, 0, 0.7),
             (1, 1, 0.7),
             (2, 2, 0.7),
         ]
 
 
+def _first_is_garbage(request: Any) -> str:
+    return BOTH if request.repeat else "garbage"
+
+
 class TestOptions:
     def test_an_episode_without_subgoals_names_the_repair(self, tmp_path: Path) -> None:
         judge = StepEval(MockModel("x"))
 
-        async def ask(request: Request, model: object = None) -> object:
+        async def ask(request: Request, model: object = None) -> Any:
             raise AssertionError("nothing may be asked")
 
         with pytest.raises(EpisodeError, match="--subgoals"):
-            run_blocking(judge.judge(episode(), ask))  # type: ignore[arg-type]
+            run_blocking(judge.judge(episode(), ask))
 
     def test_a_model_without_token_scores_is_refused_by_name(self, tmp_path: Path) -> None:
         judge = StepEval(MockModel("x", scores="none"), strategy="per-subgoal", answer="tokens")

@@ -16,11 +16,11 @@ from stepscore.errors import CapabilityError, OptionError, UnknownNameError
 from stepscore.judges import Judge, get_judge
 from stepscore.judges.common.digits import expected_numbers, logprobs_to_request
 from stepscore.models import Answer, Capabilities, Generate, Request, TokenChoice
-from stepscore.models.calls.keys import plain
 from stepscore.models.embedded.model import EmbeddedModel
 from stepscore.models.mock import MockModel
 from stepscore.models.schemas import Number, Written
 from stepscore.models.schemas.automaton import Automaton
+from stepscore.models.tagged import plain
 from tests.fakes import episode
 from tests.judges.asked import judge_once, one_row, run_judge
 from tests.judges.test_procvlm import GOALS, NAMES

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +23,10 @@ from stepscore.judges.common.prefixes import causal_prefixes, spread_prefixes
 from stepscore.judges.topreward import TopReward
 from stepscore.metrics.calibration import MonotoneMap
 from stepscore.metrics.order import voc
-from stepscore.models import PrefixScores, Request, Response, ScorePrefixes
+from stepscore.models import PrefixScores, Request, ScorePrefixes
 from stepscore.models.chatml import split_at_video
 from stepscore.models.mock import MockModel
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.types import Curve, Judgement
 from tests.fakes import FakeView, episode
 from tests.metrics.test_token_rewards import CACHED, UNCACHED
@@ -38,7 +39,7 @@ def scripted(script: Callable[[ScorePrefixes], object]) -> MockModel:
 
 
 def judged(judge: TopReward, which: Episode) -> Judgement:
-    async def ask(request: Request, model: object = None) -> Response:
+    async def ask(request: Request, model: object = None) -> Any:
         return await judge.model.answer(request)
 
     return asyncio.run(judge.judge(which, ask))
@@ -62,7 +63,7 @@ def rewards(values: Sequence[float], no: float = -1.0) -> MockModel:
 
 def requests(model: MockModel) -> list[ScorePrefixes]:
     assert all(isinstance(request, ScorePrefixes) for request in model.requests)
-    return model.requests  # type: ignore[return-value]
+    return model.requests
 
 
 # What comes out

@@ -14,8 +14,7 @@ from stepscore.episodes import Episode
 from stepscore.judges import get_judge
 from stepscore.judges.topreward import TopReward
 from stepscore.models import Model, get_model
-from stepscore.runs import Run
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions, Run
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -16,14 +16,14 @@ from stepscore.episodes.labels.labels import read_labels
 from stepscore.episodes.labels.subgoals import Subgoal, TaskSubgoals
 from stepscore.errors import CapabilityError, ModelError, OptionError, StepScoreError
 from stepscore.models import Answer, Capabilities, Generate, Request
-from stepscore.models.calls.keys import plain
-from stepscore.models.calls.ledger import Budget
+from stepscore.models.calls import Budget
 from stepscore.models.mock import MockModel
 from stepscore.models.schemas.automaton import Automaton
+from stepscore.models.tagged import plain
 from stepscore.procedures.annotate import AnnotateOptions, Annotation, annotate_episodes
 from stepscore.procedures.answer_schemas import STEPS, stages_schema
 from stepscore.procedures.parse_stages import parse_stages, parse_steps
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from tests.fakes import FakeView, episode
 from tests.media import write_video
 from tests.models.schemas.test_schema import accepted
@@ -252,7 +252,7 @@ def test_braces_in_an_instruction_stay_as_they_are(tmp_path: Path) -> None:
 def test_long_videos_are_shown_at_a_lower_rate(tmp_path: Path) -> None:
     model = answering(GOOD)
     run(model, tmp_path, options=AnnotateOptions(fps=10, max_frames=6))
-    parts = model.requests[0].prompt.turns[0].parts  # type: ignore[union-attr]
+    parts = model.requests[0].prompt.turns[0].parts
     assert sum(not isinstance(part, str) for part in parts) == 6
     with pytest.raises(OptionError, match="tries is 0"):
         AnnotateOptions(tries=0)

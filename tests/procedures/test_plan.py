@@ -16,7 +16,7 @@ from stepscore.models import Capabilities, Generate
 from stepscore.models.mock import MockModel
 from stepscore.procedures import plan_subgoals, plan_tasks, write_subgoals
 from stepscore.procedures.plan import parse_plan
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.testing import write_toy_rollouts
 from tests.fakes import episode
 
@@ -60,7 +60,7 @@ def test_a_draft_is_held_to_its_json_where_the_model_supports_it(tmp_path: Path)
 def test_a_video_is_shown_in_a_few_frames(tmp_path: Path) -> None:
     model = MockModel(script=lambda request: json.dumps(PLAN))
     plan_subgoals("open the drawer", model, tmp_path, episode=episode(), call_options=OFF)
-    parts = model.requests[0].prompt.turns[0].parts  # type: ignore[union-attr]
+    parts = model.requests[0].prompt.turns[0].parts
     assert sum(not isinstance(part, str) for part in parts) == 8
 
 
@@ -125,7 +125,7 @@ def test_all_tasks_of_a_source_are_drafted_into_one_file_that_fits_its_episodes(
     assert [draft.task for draft in drafts] == ["open the drawer", "close it"]
     assert list(failures) == ["dance"]
     assert len(model.requests) == 3
-    assert all(len(request.prompt.turns[0].parts) > 8 for request in model.requests)  # type: ignore[union-attr]
+    assert all(len(request.prompt.turns[0].parts) > 8 for request in model.requests)
     write_subgoals(drafts, tmp_path / "subgoals.yaml")
     assert list(read_subgoals(tmp_path / "subgoals.yaml")) == ["open the drawer", "close it"]
 

@@ -16,8 +16,8 @@ from stepscore.models import Answer, FrameRef, Generate, Prompt, Score, Scores, 
 from stepscore.models.calls import CallCache
 from stepscore.models.mock import MockModel
 from stepscore.models.qwen3vl.inputs import fitted_size
+from stepscore.runs import CallOptions
 from stepscore.runs.dry_run import dry_run, estimate_tokens
-from stepscore.runs.model_client import CallOptions
 from stepscore.types import Judgement
 from tests.fakes import FakeView, episode
 

@@ -14,9 +14,10 @@ import stepscore
 from stepscore.episodes import Episode, open_episodes
 from stepscore.judges import Ask, SingleModelJudge, get_judge
 from stepscore.models import Generate
+from stepscore.models.media import FrameRef
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import FrameRef, Prompt, Turn
-from stepscore.runs.model_client import CallOptions
+from stepscore.models.prompts import Prompt, Turn
+from stepscore.runs import CallOptions
 from stepscore.testing import write_toy_rollouts
 from stepscore.types import Curve, FloatArray, Judgement, Verdict
 from tests.media import decode_all, write_video

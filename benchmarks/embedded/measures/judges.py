@@ -31,7 +31,7 @@ from stepscore.metrics.pairs import make_pairs
 from stepscore.metrics.stages import boundary_f1
 from stepscore.models import Model
 from stepscore.procedures.annotate import AnnotateOptions, annotate_episodes
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.sim import get_task
 from stepscore.training.embedded.tasks import SIZE, VIEW
 from stepscore.training.vlm.data.answer_key import DIRECT, without_steps

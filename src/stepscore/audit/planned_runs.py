@@ -17,7 +17,7 @@ from stepscore.audit.probe import Probe
 from stepscore.audit.repeats import repeated, resampled
 from stepscore.episodes import Episode
 from stepscore.errors import StepScoreError, UnfinishedShardsError
-from stepscore.judges import Judge, get_judge
+from stepscore.judges import Judge, JudgeTraits, get_judge
 from stepscore.models import get_model
 from stepscore.runs import DividedRun, read_division
 
@@ -83,7 +83,7 @@ def _probed(plan: AuditPlan, probes: Sequence[Probe], judge: Judge, name: str) -
 
 def is_causal(judge: Judge) -> bool:
     """Return whether a judge never looks ahead, so that its answers on truncated videos are read off its curve."""
-    return bool(getattr(judge, "causal", False))
+    return JudgeTraits.of(judge).causal
 
 
 def trivial_judges(judge: Judge, episodes: Sequence[Episode]) -> list[Judge]:

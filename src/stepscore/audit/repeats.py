@@ -13,7 +13,7 @@ from typing import Any, cast
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError, StepScoreError
 from stepscore.judges import Ask, Judge
-from stepscore.models import Model, Request, Response
+from stepscore.models import Model, Request
 from stepscore.types import Judgement
 
 SAMPLING_OPTIONS = ("fps", "prefixes", "points", "frames")
@@ -51,7 +51,7 @@ class RepeatedJudge:
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return the judge's judgement on answers of this repetition."""
 
-        async def again(request: Request, model: Model | None = None) -> Response:
+        async def again(request: Request, model: Model | None = None) -> Any:
             if any(one.name == "repeat" for one in dataclasses.fields(request)):
                 request = cast(Request, dataclasses.replace(cast(Any, request), repeat=self.repeat))
             return await ask(request, model)

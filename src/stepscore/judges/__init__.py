@@ -16,6 +16,7 @@ from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 from stepscore.judges.base import (
     Ask,
     Judge,
+    JudgeTraits,
     SingleModelJudge,
     check_subgoals,
     default_model,
@@ -42,6 +43,7 @@ __all__ = [
     "Hop",
     "HopMode",
     "Judge",
+    "JudgeTraits",
     "PairJudge",
     "PairPreference",
     "ProcVlm",

@@ -8,29 +8,21 @@ it runs. A judge is a picklable value that loads what it needs on first use.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
-from stepscore.models import Model, Request, Response
+from stepscore.models import Model
+from stepscore.models.calls import Ask as Ask
 from stepscore.types import Judgement
 
 
-class Ask(Protocol):
-    """Sends a request to the judge's model, or to a named one, and returns the response."""
-
-    async def __call__(self, request: Request, model: Model | None = None) -> Response:
-        """Return the response; no answered request is sent twice."""
-
-
 class Judge(Protocol):
-    """Scores an episode.
-
-    A judge whose points depend on nothing that comes after them may state it: ``causal = True``.
-    """
+    """Scores an episode. It may have any of the fields of :class:`JudgeTraits`, as attributes or properties."""
 
     name: str
 
@@ -47,6 +39,33 @@ class Judge(Protocol):
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
         """Return the judgement of one episode. Raises EpisodeError when this episode cannot be judged."""
+
+
+@dataclass(frozen=True)
+class JudgeTraits:
+    """What a judge states of itself, with the value for one that does not.
+
+    Attributes:
+        causal: Its points depend on nothing that comes after them.
+        needs_subgoals: It judges subgoals, and cannot judge an episode without any.
+        uses_goals: It looks at goal images where there are any.
+        score_is_verdict: Its success score answers whether the task was done, so that 0.5 divides yes from no.
+        local_code: File, class and sha256 of a judge in a file that the command line named.
+        prepare: Fetches what it needs before its first request; called with ``offline``.
+    """
+
+    causal: bool = False
+    needs_subgoals: bool = False
+    uses_goals: bool = False
+    score_is_verdict: bool = True
+    local_code: Mapping[str, str] | None = None
+    prepare: Callable[..., None] | None = None
+
+    @classmethod
+    def of(cls, judge: object) -> Self:
+        """Return what a judge states."""
+        stated: dict[str, Any] = {f.name: getattr(judge, f.name, f.default) for f in fields(cls)}
+        return cls(**stated)
 
 
 class SingleModelJudge:
@@ -87,7 +106,7 @@ def prepare(judge: Judge, *, offline: bool = False) -> None:
         judge: The judge.
         offline: Forbid it to fetch anything; what is missing is then an OptionError with the command that repairs it.
     """
-    if (own := getattr(judge, "prepare", None)) is not None:
+    if (own := JudgeTraits.of(judge).prepare) is not None:
         own(offline=offline)
 
 
@@ -96,7 +115,7 @@ def check_subgoals(judge: Judge, episodes: Sequence[Episode]) -> None:
 
     Where only some have none, those become rows with their error, as any episode that cannot be judged.
     """
-    if not getattr(judge, "needs_subgoals", False) or any(episode.subgoals for episode in episodes):
+    if not JudgeTraits.of(judge).needs_subgoals or any(episode.subgoals for episode in episodes):
         return
     tasks = sorted({episode.task or episode.instruction for episode in episodes if episode.error is None})
     named = f" (tasks: {_first_names(tasks)})" if tasks else ""

@@ -18,7 +18,7 @@ from functools import partial
 from stepscore._reading import shown
 from stepscore.episodes import Episode
 from stepscore.errors import OptionError
-from stepscore.judges.base import Ask, Judge, default_model, only_model
+from stepscore.judges.base import Ask, Judge, JudgeTraits, default_model, only_model
 from stepscore.judges.common.option_checks import check_options, within
 from stepscore.models import Model
 from stepscore.registry import names
@@ -76,12 +76,12 @@ class Cascade:
     @property
     def needs_subgoals(self) -> bool:
         """Whether one of its judges judges subgoals."""
-        return any(getattr(judge, "needs_subgoals", False) for judge in (self.first, self.also, self.second))
+        return any(JudgeTraits.of(judge).needs_subgoals for judge in (self.first, self.also, self.second))
 
     @property
     def uses_goals(self) -> bool:
         """Whether one of its judges looks at goal images."""
-        return any(getattr(judge, "uses_goals", False) for judge in (self.first, self.also, self.second))
+        return any(JudgeTraits.of(judge).uses_goals for judge in (self.first, self.also, self.second))
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, the judges' own options and models included."""
@@ -130,7 +130,7 @@ class Cascade:
 
 def _decisive_score(judge: Judge | str, judgement: Judgement) -> float:
     """Return the deciding judge's success score; unknown for a judge whose score is no verdict (``gvl``)."""
-    return judgement.success_score if getattr(judge, "score_is_verdict", True) else math.nan
+    return judgement.success_score if JudgeTraits.of(judge).score_is_verdict else math.nan
 
 
 def _judge_named(text: str) -> Judge:

@@ -20,7 +20,7 @@ from stepscore.episodes import Clip, Episode, open_episodes, sample_frames
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask, StructuredJudge, episode_rng
 from stepscore.judges.common.ask_model import least_mass, require
-from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.calibration import CalibratedJudge, FittedMap
 from stepscore.judges.common.digits import expected_numbers, logprobs_to_request
 from stepscore.judges.common.frame_percentages import parse_frame_percentages
 from stepscore.judges.common.option_checks import (
@@ -56,7 +56,7 @@ MIN_COVERAGE = 0.5
 
 
 @dataclass(frozen=True)
-class Gvl(StructuredJudge):
+class Gvl(CalibratedJudge, StructuredJudge):
     """Progress = the percentage the model states for a frame, over 100, back in order of time.
 
     One question an episode and view. Frames carry numbers, and a percentage counts only with its frame's
@@ -117,10 +117,7 @@ class Gvl(StructuredJudge):
         check_options(self, structured=optional(boolean()))
         if (self.context > 0) != (self.context_source is not None):
             raise OptionError("context and context_source go together: how many episodes, and from where.")
-        if self.calibration is not None:
-            fitted = read_calibration(self.calibration)
-            check_calibration(fitted, self, self.model)
-            object.__setattr__(self, "fitted", fitted)
+        self.read_map()
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number: the prompt's texts and the source of examples included."""
@@ -138,7 +135,7 @@ class Gvl(StructuredJudge):
                 name: section.text for name, section in load_prompt(f"gvl_{self.form}").sections().items()
             },
             "views": "each asked alone, mean of those that answered",
-            "calibration": None if self.fitted is None else self.fitted.content(),
+            "calibration": self.map_content(),
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -166,7 +163,7 @@ class Gvl(StructuredJudge):
             success_score=order if np.isnan(order) else max(order, 0.0),
             facts={"voc": order, "unread": unread, **least_mass(answers)},
         )
-        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
+        return self.calibrated(judgement, episode)
 
     async def _ask_view(
         self, episode: Episode, view: str, scene: Sequence[FrameRef], indices: IntArray, ask: Ask
@@ -178,7 +175,6 @@ class Gvl(StructuredJudge):
         frames = [FrameRef(view, int(indices[at]), self.size) for at in order]
         question = self._question(episode.instruction.strip(), scene, examples, frames)
         answer = await ask(question)
-        assert isinstance(answer, Answer)
         numbers = [len(examples) + at + 1 for at in range(len(frames))]
         stated = parse_frame_percentages(answer.text, numbers, cut=answer.finish == "length")
         if question.schema is not None and (spans := list(number_spans(question.schema, answer.text))):

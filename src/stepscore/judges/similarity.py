@@ -16,7 +16,7 @@ import numpy as np
 from stepscore.episodes import Episode, SampledFrames, sample_frames
 from stepscore.errors import CapabilityError, EpisodeError, OptionError
 from stepscore.judges.base import Ask, SingleModelJudge
-from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.calibration import CalibratedJudge, FittedMap
 from stepscore.judges.common.option_checks import (
     boolean,
     check_options,
@@ -42,7 +42,7 @@ GOAL, BASELINE = 0, 1
 
 
 @dataclass(frozen=True)
-class Similarity(SingleModelJudge):
+class Similarity(CalibratedJudge, SingleModelJudge):
     """Progress from cosine similarities of an encoder, s_t that of frame t with the target: uncalibrated.
 
     ============  =======================================================  ===========================================
@@ -108,10 +108,7 @@ class Similarity(SingleModelJudge):
             )
         if self.target == "text" and not self.prompt.strip():
             raise OptionError("prompt is empty; it is the text to compare, for example '{instruction}'.")
-        if self.calibration is not None:
-            fitted = read_calibration(self.calibration)
-            check_calibration(fitted, self, self.model)
-            object.__setattr__(self, "fitted", fitted)
+        self.read_map()
 
     @property
     def chosen_form(self) -> SimilarityForm:
@@ -131,7 +128,7 @@ class Similarity(SingleModelJudge):
             "clip": self.clip,
             **texts,
             "views": "each scored alone, mean of those that are known",
-            "calibration": None if self.fitted is None else self.fitted.content(),
+            "calibration": self.map_content(),
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -146,7 +143,7 @@ class Similarity(SingleModelJudge):
         values = {view: self._values(one)[first:] for view, one in found.items()}
         start = float(next(iter(found.values())).frames[0, GOAL])
         judgement = self._judgement(sampled.times[first:], cosines, values, start)
-        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
+        return self.calibrated(judgement, episode)
 
     async def compare(
         self,
@@ -170,7 +167,6 @@ class Similarity(SingleModelJudge):
         found = {}
         for view in self._views(episode):
             response = await ask(self._request(episode, sampled, view))
-            assert isinstance(response, Similarities)
             found[view] = response
         return found
 

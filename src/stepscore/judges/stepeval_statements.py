@@ -11,7 +11,7 @@ import numpy as np
 from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
 from stepscore.judges.common.prompts import load_prompt, video_prompt
-from stepscore.models import PrefixScores, ScorePrefixes, VideoFrames
+from stepscore.models import ScorePrefixes, VideoFrames
 from stepscore.types import FloatArray
 
 PROMPT = "statement"
@@ -41,7 +41,6 @@ async def statement_scores(
     for view, indices in sampled.indices.items():
         video = VideoFrames(view, tuple(indices.tolist()), size)
         response = await ask(ScorePrefixes(video, (len(indices),), prompts, WORDS))
-        assert isinstance(response, PrefixScores)
         by_view[view] = np.asarray(response.logprobs, dtype=np.float64)[:-1, 0]
     mean = np.mean(list(by_view.values()), axis=0)
     return np.array(

@@ -17,12 +17,12 @@ from stepscore.episodes import Episode, sample_frames
 from stepscore.errors import EpisodeError, OptionError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
-from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.calibration import CalibratedJudge, FittedMap
 from stepscore.judges.common.option_checks import check_options, frame_rate, image_size, one_of, text, whole
 from stepscore.judges.common.prefixes import causal_prefixes, spread_prefixes
 from stepscore.judges.common.prompts import PromptTemplate, load_prompt, video_prompt
 from stepscore.metrics import minmax, trailing_mean
-from stepscore.models import Model, PrefixScores, Prompt, ScorePrefixes, Template, VideoFrames
+from stepscore.models import Model, Prompt, ScorePrefixes, Template, VideoFrames
 from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, Judgement
 
@@ -42,7 +42,7 @@ class TokenizingModel(Protocol):
 
 
 @dataclass(frozen=True)
-class TopReward(SingleModelJudge):
+class TopReward(CalibratedJudge, SingleModelJudge):
     """Progress = sigmoid(log P(True) - log P(False)) after each prefix of the video: absolute, uncalibrated.
 
     Channels: ``logp_true`` and ``logp_false``, the two words' log-probabilities; ``margin``, their
@@ -103,10 +103,7 @@ class TopReward(SingleModelJudge):
             raise OptionError("variant=instruction scores the user's own words: use form=paper or upstream.")
         if not self.target or not self.other or self.target == self.other:
             raise OptionError(f"target and other are {self.target!r} and {self.other!r}; give two words.")
-        if self.calibration is not None:
-            fitted = read_calibration(self.calibration)
-            check_calibration(fitted, self, self.model)
-            object.__setattr__(self, "fitted", fitted)
+        self.read_map()
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number, the whole prompt included."""
@@ -118,7 +115,7 @@ class TopReward(SingleModelJudge):
             "fps": float(self.fps),
             "prompt": "{video}" + self._template().text,
             "views": "each scored alone, log-odds averaged",
-            "calibration": None if self.fitted is None else self.fitted.content(),
+            "calibration": self.map_content(),
         }
 
     async def judge(self, episode: Episode, ask: Ask) -> Judgement:
@@ -147,7 +144,7 @@ class TopReward(SingleModelJudge):
             success_score=float(curve.channels["success"][-1]) if self.variant == "token" else np.nan,
             facts={"logp_success": float(trailing_mean(likelihood)[-1])},
         )
-        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
+        return self.calibrated(judgement, episode)
 
     async def _score(
         self, video: VideoFrames, lengths: tuple[int, ...], instruction: str, ask: Ask
@@ -223,7 +220,6 @@ class TopReward(SingleModelJudge):
 async def _scores(request: ScorePrefixes, ask: Ask) -> FloatArray:
     """Return log-probabilities by text, prefix and word."""
     response = await ask(request)
-    assert isinstance(response, PrefixScores)
     return np.asarray(response.logprobs, dtype=np.float64)
 
 

@@ -1,8 +1,8 @@
 """Models: they read images and text, and answer a judge's requests.
 
-A judge sends requests (``requests.py``) to a model (``base.py``); every call goes through the ledger
-(``calls/ledger.py``), which keeps answers, attempts and costs. The first part of a model string names the backend:
-``hf/Qwen/Qwen3-VL-4B-Instruct``, ``openai-api/gpt-4o``. ``embedded`` is the small judge in the package itself.
+A judge sends requests (``requests.py``) to a model (``base.py``); every call goes through the call chain
+(``calls/chain.py``), whose account keeps answers, attempts and costs. The first part of a model string names the
+backend: ``hf/Qwen/Qwen3-VL-4B-Instruct``, ``openai-api/gpt-4o``. ``embedded`` is the small judge in the package.
 """
 
 from __future__ import annotations
@@ -15,10 +15,41 @@ from pathlib import Path
 from stepscore._reading import shown
 from stepscore.errors import OptionError, UnknownNameError, exits_as_errors
 from stepscore.models.base import (
-    Answer,
     Capabilities,
     JudgeDefaults,
     Model,
+    SyncMethods,
+    check_model_extra,
+    handler_of,
+)
+from stepscore.models.batches import BatchModel, batch_size
+from stepscore.models.blocking import guard_tasks, guarded, run_blocking
+from stepscore.models.chatml import chatml_parts, split_at_video
+from stepscore.models.media import (
+    DecodedMedia,
+    FrameRef,
+    GoalImage,
+    MediaRef,
+    TiledFrames,
+    VideoFrames,
+    VideoPrefix,
+    media_decoder,
+)
+from stepscore.models.prompts import Part, Prompt, Template, Turn
+from stepscore.models.requests import (
+    Generate,
+    PredictProgress,
+    PredictStages,
+    PreferVideo,
+    R,
+    Request,
+    Score,
+    ScorePrefixes,
+    ScoreSimilarity,
+    TypedRequest,
+)
+from stepscore.models.responses import (
+    Answer,
     Preference,
     PrefixScores,
     ProgressPredictions,
@@ -27,37 +58,8 @@ from stepscore.models.base import (
     Similarities,
     StagePrediction,
     StagePredictions,
-    SyncMethods,
     TokenChoice,
-    check_model_extra,
-    unknown_response,
-)
-from stepscore.models.batches import BatchModel, batch_size
-from stepscore.models.blocking import guard_tasks, guarded, run_blocking
-from stepscore.models.chatml import chatml_parts, split_at_video
-from stepscore.models.requests import (
-    DecodedMedia,
-    FrameRef,
-    Generate,
-    GoalImage,
-    MediaRef,
-    Part,
-    PredictProgress,
-    PredictStages,
-    PreferVideo,
-    Prompt,
-    Request,
-    Score,
-    ScorePrefixes,
-    ScoreSimilarity,
-    Template,
-    TiledFrames,
-    Turn,
-    VideoFrames,
-    VideoPrefix,
-    media_decoder,
-    media_refs,
-    resolve,
+    count_of,
 )
 from stepscore.registry import Registry
 
@@ -81,6 +83,7 @@ __all__ = [
     "PrefixScores",
     "ProgressPredictions",
     "Prompt",
+    "R",
     "Request",
     "Response",
     "Score",
@@ -95,21 +98,21 @@ __all__ = [
     "TiledFrames",
     "TokenChoice",
     "Turn",
+    "TypedRequest",
     "VideoFrames",
     "VideoPrefix",
     "batch_size",
     "chatml_parts",
     "check_model_extra",
+    "count_of",
     "get_model",
     "guard_tasks",
     "guarded",
+    "handler_of",
     "media_decoder",
-    "media_refs",
     "model_registry",
-    "resolve",
     "run_blocking",
     "split_at_video",
-    "unknown_response",
 ]
 
 model_registry: Registry[Callable[..., Model]] = Registry(

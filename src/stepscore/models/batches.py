@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from stepscore.models.base import Model, Response
+from stepscore.models.base import Model
 from stepscore.models.requests import Request
+from stepscore.models.responses import Response
 
 
 @runtime_checkable

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.requests import DecodedMedia, Part, Prompt, ScorePrefixes, VideoPrefix
+from stepscore.models.media import DecodedMedia, VideoPrefix
+from stepscore.models.prompts import Part, Prompt
+from stepscore.models.requests import ScorePrefixes
 
 
 def chatml_parts(prompt: Prompt) -> list[Part]:

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from stepscore.models.base import (
-    Answer,
-    Capabilities,
-    PrefixScores,
-    Response,
-    Scores,
-    Similarities,
-    SyncMethods,
-    unknown_response,
-)
-from stepscore.models.requests import (
-    Generate,
-    PredictProgress,
-    PredictStages,
-    PreferVideo,
-    Request,
-    Score,
-    ScoreSimilarity,
-)
+from stepscore.models.base import Capabilities, Handlers, SyncMethods
+from stepscore.models.requests import Generate, Request, Score, ScorePrefixes, ScoreSimilarity
+from stepscore.models.responses import Answer, PrefixScores, Response, Scores, Similarities
 from stepscore.registry import names
 
 
@@ -51,7 +36,7 @@ class MockModel(SyncMethods):
     prefix_sharing: str = field(default="exact", metadata=names("text"))
     heads: bool = False
     structured: bool = False
-    requests: list[Request] = field(default_factory=list, repr=False, metadata=names("code"))
+    requests: list[Any] = field(default_factory=list, repr=False, metadata=names("code"))
 
     @property
     def name(self) -> str:
@@ -81,20 +66,33 @@ class MockModel(SyncMethods):
         answer = self.text if self.script is None else self.script(request)
         if isinstance(answer, Response):
             return answer
-        if isinstance(request, Generate):
-            return Answer(str(answer), tokens_in=100, tokens_out=max(1, len(str(answer)) // 4))
-        if isinstance(request, Score):
-            values = tuple(
-                float(v) for v in np.broadcast_to(np.asarray(answer, float), len(request.candidates))
-            )
-            return Scores(values, (False,) * len(values), tokens_in=100)
-        if isinstance(request, PredictStages | PredictProgress | PreferVideo):
-            return unknown_response(request)
-        if isinstance(request, ScoreSimilarity):
-            n, r = request.shape
-            alike = np.broadcast_to(np.asarray(answer, dtype=np.float64), (n, r)).copy()
-            return Similarities(alike, np.eye(r), tokens_in=100)
-        shape = (len(request.prompts), len(request.lengths), len(request.candidates))
-        return PrefixScores(
-            np.broadcast_to(np.asarray(answer, dtype=np.float64), shape).copy(), tokens_in=100
-        )
+        scripted = HANDLERS.get(type(request))
+        response: Response = request.unknown() if scripted is None else scripted(request, answer)
+        return response
+
+
+def _text(request: Generate, answer: object) -> Answer:
+    return Answer(str(answer), tokens_in=100, tokens_out=max(1, len(str(answer)) // 4))
+
+
+def _scores(request: Score, answer: Any) -> Scores:
+    values = np.broadcast_to(np.asarray(answer, float), len(request.candidates)).tolist()
+    return Scores(tuple(values), (False,) * len(values), tokens_in=100)
+
+
+def _prefix_scores(request: ScorePrefixes, answer: Any) -> PrefixScores:
+    values = np.broadcast_to(np.asarray(answer, dtype=np.float64), request.shape)
+    return PrefixScores(values.copy(), tokens_in=100)
+
+
+def _similarities(request: ScoreSimilarity, answer: Any) -> Similarities:
+    alike = np.broadcast_to(np.asarray(answer, dtype=np.float64), request.shape)
+    return Similarities(alike.copy(), np.eye(request.shape[1]), tokens_in=100)
+
+
+HANDLERS: Handlers = {
+    Generate: _text,
+    Score: _scores,
+    ScorePrefixes: _prefix_scores,
+    ScoreSimilarity: _similarities,
+}

@@ -1,118 +1,203 @@
 """Requests of a judge to a model: text, token scores, scores of growing prefixes, stages, heads, similarity.
 
-A request names its images (view, frame, size) instead of holding them. The engine looks the request up in the
-cache by those names, and decodes only what was never asked before. A model gets the resolved request, in which
-every :data:`MediaRef` has become :class:`DecodedMedia`.
+A request names its images (view, frame, size) instead of holding them. The call chain looks the request up in the
+cache by those names, and decodes only what was never asked before. A model gets the resolved request, in which every
+:data:`MediaRef` has become :class:`DecodedMedia`. A request type knows its media, the most tokens it can have, its
+response and what that may hold: a new one is written here, and in the models that answer it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from stepscore.episodes import Clip, Episode, read_image, square_image, tile_images
-from stepscore.errors import EpisodeError
-from stepscore.models.schemas import Schema
+from stepscore.errors import TransientModelError
+from stepscore.models.media import (
+    Decode,
+    DecodedMedia,
+    FrameRef,
+    GoalImage,
+    Media,
+    MediaRef,
+    VideoFrames,
+    decoded,
+    label,
+)
+from stepscore.models.prompts import Prompt
+from stepscore.models.responses import (
+    MAX_ADDED_IN,
+    MAX_ADDED_OUT,
+    MAX_LOGPROB,
+    Answer,
+    Preference,
+    PrefixScores,
+    ProgressPredictions,
+    Response,
+    Scores,
+    Similarities,
+    StagePredictions,
+    TokenChoice,
+    cosines,
+    count_of,
+    logprob_of,
+    probabilities,
+)
+from stepscore.models.schemas import Schema, object_schema
+from stepscore.models.tagged import Tagged
+
+MAX_TOKENS_PER_IMAGE = 16_384
+"""No vision model in use reads one image as more tokens than this."""
+
+BLOCK_MARKUP = 10
+"""Tokens around a block of frames in Qwen3-VL: its timestamp, and a mark at either end."""
+
+MIN_ANSWER_CHARS = 65_536
+CHARS_PER_TOKEN = 16
+"""Longest text that is taken from an answer: so many characters a requested token, and at least as many as above.
+Judges search it with patterns whose time grows with its square."""
+
+R = TypeVar("R", bound=Response)
 
 
-@dataclass(frozen=True, slots=True)
-class FrameRef:
-    """One frame of a view; ``size`` is its longer side in pixels, ``None`` for the recorded size."""
-
-    view: str
-    index: int
-    size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GoalImage:
-    """The goal image of a view."""
-
-    view: str
-    size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TiledFrames:
-    """Several frames side by side in one image, row by row, ``columns`` to a row.
+@dataclass(frozen=True)
+class TypedRequest(Tagged, Generic[R]):
+    """A request that is answered with a response of type ``R``.
 
     Attributes:
-        frames: The frames.
-        columns: Number of frames in a row.
-        cell: Side in pixels of the square that each frame is put into; ``None`` for cells as large as the largest.
-        stretch: Stretch a frame to its cell, instead of fitting it in with black around it.
-        gap: Black pixels between cells.
+        response: That type.
+        shown: Names of its fields with images and videos, or prompts that hold them.
+        unanswered: What a message says of a model that does not answer such requests.
+        writes_text: Whether the answer is as long as the model makes it; the number of tokens of others is known.
     """
 
-    frames: tuple[FrameRef, ...]
-    columns: int
-    cell: int | None = None
-    stretch: bool = False
-    gap: int = 0
+    response: ClassVar[type[Response]]
+    shown: ClassVar[tuple[str, ...]] = ("prompt",)
+    unanswered: ClassVar[str] = "does not answer this"
+    writes_text: ClassVar[bool] = False
+
+    def media(self) -> list[Media]:
+        """Return the images and videos it shows, in order."""
+        return [part for name in self.shown for part in _media(getattr(self, name))]
+
+    def refs(self) -> list[MediaRef]:
+        """Return the images and videos that it names."""
+        return [part for part in self.media() if isinstance(part, MediaRef)]
+
+    def resolved(self, decode: Decode) -> Self:
+        """Return it with decoded frames in place of names."""
+        return replace(self, **{name: _resolved(getattr(self, name), decode) for name in self.shown})
+
+    def words(self) -> list[str]:
+        """Return all its words, the instruction among them."""
+        return []
+
+    def as_text(self) -> str:
+        """Return it as a person would read it, images as their names."""
+        raise NotImplementedError
+
+    def token_bound(self) -> tuple[int, int]:
+        """Return an upper bound of its input and output tokens."""
+        return 0, 0
+
+    def token_estimate(self, image_tokens: int, frames_per_block: int) -> tuple[int, int]:
+        """Return its input tokens, about, and its output tokens at most; a token is four bytes.
+
+        Args:
+            image_tokens: Tokens of its images.
+            frames_per_block: Frames of a video's prefix that are read as one image, after a timestamp.
+        """
+        return image_tokens, 0
+
+    def unknown(self, text: str = "") -> R:
+        """Return the response in which nothing is known; ``text`` is that of a generated one."""
+        raise NotImplementedError
+
+    def check(self, response: object, where: str) -> R:
+        """Return a response with unknown in place of what cannot be true.
+
+        Args:
+            response: From a model or the cache.
+            where: The model's name, for messages.
+
+        Raises:
+            TransientModelError: It is not of the kind, length or shape that this asks for.
+        """
+        checked = self.checked(response) if isinstance(response, self.response) else None
+        if checked is None:
+            raise TransientModelError(f"{where} returned something other than what was requested.")
+        return checked
+
+    def checked(self, response: Any) -> R | None:
+        """Return a response of its kind as :meth:`check` does; ``None`` where it is no answer."""
+        raise NotImplementedError
+
+    def _counts(self, response: Response) -> tuple[int, int]:
+        """Return the counts of tokens of a response, each 0 where it is more than this can have."""
+        most_in, most_out = self.token_bound()
+        read, written = count_of(response.tokens_in), count_of(response.tokens_out)
+        return (
+            read if read <= most_in + MAX_ADDED_IN else 0,
+            written if written <= most_out + MAX_ADDED_OUT else 0,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class VideoFrames:
-    """Frames of a view, in order, shown as a video with their timestamps."""
-
-    view: str
-    indices: tuple[int, ...]
-    size: int | None = None
+Request: TypeAlias = TypedRequest[Any]
 
 
-MediaRef = FrameRef | GoalImage | TiledFrames | VideoFrames
+def _media(value: Prompt | tuple[Media, ...] | Media) -> list[Media]:
+    if isinstance(value, Prompt):
+        return value.media()
+    return list(value) if isinstance(value, tuple) else [value]
 
 
-@dataclass(frozen=True, eq=False)
-class DecodedMedia:
-    """Decoded frames: one as an image, or several as a video."""
-
-    clip: Clip
-    video: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VideoPrefix:
-    """Stands for the first frames of the video in the prompts of :class:`ScorePrefixes`."""
-
-
-Part = str | FrameRef | GoalImage | TiledFrames | VideoFrames | DecodedMedia | VideoPrefix
-Role = Literal["system", "user", "assistant"]
-Template = Literal["chat", "open", "none"]
+def _resolved(value: Any, decode: Decode) -> Any:
+    if isinstance(value, Prompt):
+        return value.resolved(decode)
+    return (
+        tuple(decoded(each, decode) for each in value) if isinstance(value, tuple) else decoded(value, decode)
+    )
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One turn of a conversation: texts and images in order."""
+class PromptRequest(TypedRequest[R]):
+    """A request that is one prompt."""
 
-    role: Role
-    parts: tuple[Part, ...]
+    prompt: Prompt
+
+    def words(self) -> list[str]:
+        """Return the texts of the prompt."""
+        return self.prompt.texts()
+
+    def as_text(self) -> str:
+        """Return the turns, one a line."""
+        return self.prompt.as_text()
+
+    def token_bound(self) -> tuple[int, int]:
+        """Return an upper bound of its input and output tokens."""
+        images = sum(part.images for part in self.media())
+        return self.prompt.text_tokens() + images * MAX_TOKENS_PER_IMAGE, 0
+
+    def token_estimate(self, image_tokens: int, frames_per_block: int) -> tuple[int, int]:
+        """Return its input tokens, about, and its output tokens at most."""
+        return image_tokens + _bytes(self.words()) // 4, self.token_bound()[1]
+
+    @property
+    def video_frames(self) -> int:
+        """Number of frames of its videos together."""
+        return sum(part.images for part in self.media() if isinstance(part, VideoFrames | DecodedMedia))
+
+
+def _bytes(texts: list[str]) -> int:
+    return sum(len(text.encode()) for text in texts)
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """A conversation for the model to continue. The backend writes the markup of its own chat template.
-
-    Attributes:
-        turns: The turns in order.
-        prefill: Text the model continues: the beginning of the assistant's turn, unless ``template`` says
-            otherwise. Its leading space counts where it continues a text.
-        template: ``"chat"``: the turns, then the assistant's turn is opened. ``"open"``: the last turn is never
-            closed, and the prefill continues it (TOPReward's published code leaves the user's turn open).
-            ``"none"``: the texts and images alone, without markup.
-    """
-
-    turns: tuple[Turn, ...]
-    prefill: str = ""
-    template: Template = "chat"
-
-
-@dataclass(frozen=True)
-class Generate:
+class Generate(PromptRequest[Answer]):
     """Generate text.
 
     Attributes:
@@ -128,7 +213,6 @@ class Generate:
         schema: The form that the answer must have, where the model supports it; ``None`` for any text.
     """
 
-    prompt: Prompt
     max_tokens: int = 512
     temperature: float = 0.0
     top_p: float = 1.0
@@ -138,19 +222,83 @@ class Generate:
     top_k: int | None = None
     top_logprobs: int = 0
     schema: Schema | None = None
+    tag: ClassVar[str] = "generate"
+    later: ClassVar[Mapping[str, object]] = {"top_k": None, "top_logprobs": 0, "schema": None}
+    response = Answer
+    unanswered = "writes no text"
+    writes_text = True
+
+    def token_bound(self) -> tuple[int, int]:
+        """Return an upper bound of its input and output tokens; a hosted API bills a schema as part of the prompt."""
+        stated = 0 if self.schema is None else len(json.dumps(object_schema(self.schema)))
+        return super().token_bound()[0] + stated, self.max_tokens
+
+    def unknown(self, text: str = "") -> Answer:
+        """Return this text."""
+        return Answer(text)
+
+    def checked(self, response: Answer) -> Answer | None:
+        """Return the answer, cut to what was asked for."""
+        longest = max(MIN_ANSWER_CHARS, CHARS_PER_TOKEN * self.max_tokens)
+        if not isinstance(response.text, str) or len(response.text) > longest:
+            return None
+        finish = response.finish if isinstance(response.finish, str) else "stop"
+        mass = response.schema_mass
+        return Answer(
+            response.text,
+            finish[:40],
+            *self._counts(response),
+            choices=self._checked_choices(response),
+            schema_mass=mass if self.schema is not None and mass is not None and 0 <= mass <= 1 else None,
+        )
+
+    def _checked_choices(self, response: Answer) -> tuple[TokenChoice, ...]:
+        """Return the log-probabilities of the tokens; none where there are more tokens than were requested."""
+        if not self.top_logprobs or len(response.choices) > self.max_tokens:
+            return ()
+        return tuple(
+            TokenChoice(
+                token, tuple(pair for pair in top[: self.top_logprobs] if not math.isnan(logprob_of(pair[1])))
+            )
+            for token, top in response.choices
+        )
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(PromptRequest[Scores]):
     """Log-probability of each candidate as the next token after the prompt (one token each)."""
 
-    prompt: Prompt
     candidates: tuple[str, ...]
     repeat: int = 0
+    tag: ClassVar[str] = "score"
+    response = Scores
+    unanswered = "gives no token scores; hf/, vllm/ and sglang/ give them"
+
+    def token_bound(self) -> tuple[int, int]:
+        """Return an upper bound of its input and output tokens."""
+        return super().token_bound()[0], 1
+
+    def unknown(self, text: str = "") -> Scores:
+        """Return censored scores."""
+        n = len(self.candidates)
+        return Scores((0.0,) * n, (True,) * n)
+
+    def checked(self, response: Scores) -> Scores | None:
+        """Return the scores; a censored number is a bound, and nothing is above 0."""
+        n = len(self.candidates)
+        if len(response.logprobs) != n or len(response.censored) != n:
+            return None
+        values = [logprob_of(value) for value in response.logprobs]
+        pairs = zip(values, response.censored, strict=True)
+        return Scores(
+            tuple(0.0 if math.isnan(value) else value for value in values),
+            tuple(bool(hidden) or math.isnan(value) for value, hidden in pairs),
+            *self._counts(response),
+        )
 
 
 @dataclass(frozen=True)
-class ScorePrefixes:
+class ScorePrefixes(TypedRequest[PrefixScores]):
     """Log-probability of each candidate after growing prefixes of one video, under one or more prompts.
 
     For every length k and prompt s the model reads prompt s with the first ``lengths[k]`` frames of ``video`` in
@@ -168,10 +316,55 @@ class ScorePrefixes:
     prompts: tuple[Prompt, ...]
     candidates: tuple[str, ...]
     repeat: int = 0
+    tag: ClassVar[str] = "score-prefixes"
+    shown = ("video",)
+    response = PrefixScores
+    unanswered = Score.unanswered
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Number of prompts, prefixes and candidates."""
+        return len(self.prompts), len(self.lengths), len(self.candidates)
+
+    def words(self) -> list[str]:
+        """Return the texts of all prompts."""
+        return [text for prompt in self.prompts for text in prompt.texts()]
+
+    def as_text(self) -> str:
+        """Return the prompts, a turn a line."""
+        prefixes = f"{label(self.video)}, prefixes of {list(self.lengths)} frames"
+        return "\n".join(prompt.as_text(prefixes) for prompt in self.prompts)
+
+    def token_bound(self) -> tuple[int, int]:
+        """Return an upper bound of its input and output tokens."""
+        text = sum(prompt.text_tokens() for prompt in self.prompts)
+        frames = sum(self.lengths) * len(self.prompts)
+        tokens_in = len(self.lengths) * text + frames * MAX_TOKENS_PER_IMAGE
+        return tokens_in, len(self.lengths) * len(self.prompts)
+
+    def token_estimate(self, image_tokens: int, frames_per_block: int) -> tuple[int, int]:
+        """Return its input tokens, about, and no output tokens."""
+        if frames_per_block > 1:
+            frames = max(self.lengths)
+            blocks = -(-frames // frames_per_block)
+            image_tokens = image_tokens * blocks // frames + BLOCK_MARKUP * blocks
+        return image_tokens + _bytes(self.words()) * len(self.lengths) // 4, 0
+
+    def unknown(self, text: str = "") -> PrefixScores:
+        """Return NaN for every prefix."""
+        return PrefixScores(np.full(self.shape, np.nan))
+
+    def checked(self, response: PrefixScores) -> PrefixScores | None:
+        """Return the scores; one above 0 is unknown."""
+        if response.logprobs.shape != self.shape or response.logprobs.dtype.kind != "f":
+            return None
+        values = np.asarray(response.logprobs, dtype=np.float64)
+        known = np.where(values <= MAX_LOGPROB, np.minimum(values, 0.0), np.nan)
+        return PrefixScores(known, *self._counts(response), count_of(response.tokens_reused))
 
 
 @dataclass(frozen=True)
-class PredictStages:
+class PredictStages(TypedRequest[StagePredictions]):
     """Stage and progress at frames of a video, by a trained stage-aware reward model (``sarm/``).
 
     Attributes:
@@ -189,10 +382,29 @@ class PredictStages:
     frames: tuple[int, ...] | None = None
     decode: str = "argmax"
     state: tuple[tuple[float, ...], ...] | None = None
+    tag: ClassVar[str] = "predict-stages"
+    shown = ("videos",)
+    response = StagePredictions
+    unanswered = "predicts no stages; a checkpoint under sarm/ does"
+
+    def as_text(self) -> str:
+        """Return the videos, the task and the instruction."""
+        videos = "".join(f"[{label(video)}]" for video in self.videos)
+        return f"{videos}task: {self.task}\ninstruction: {self.instruction}"
+
+    def unknown(self, text: str = "") -> StagePredictions:
+        """Return no stages."""
+        return StagePredictions({})
+
+    def checked(self, response: StagePredictions) -> StagePredictions | None:
+        """Return the predictions, whose arrays belong together."""
+        if not all(head.fits for head in response.heads.values()):
+            return None
+        return replace(response, tokens_in=count_of(response.tokens_in))
 
 
 @dataclass(frozen=True)
-class PredictProgress:
+class PredictProgress(PromptRequest[ProgressPredictions]):
     """Progress and success after each frame of a video, by the heads of a reward model (Robometer).
 
     Attributes:
@@ -200,11 +412,27 @@ class PredictProgress:
             token at which its heads read each of them.
     """
 
-    prompt: Prompt
+    tag: ClassVar[str] = "predict-progress"
+    response = ProgressPredictions
+    unanswered = "has no reward heads; a Robometer checkpoint under hf/ has"
+
+    def unknown(self, text: str = "") -> ProgressPredictions:
+        """Return NaN for every frame."""
+        unknown = np.full(self.video_frames, np.nan)
+        return ProgressPredictions(unknown, unknown, unknown)
+
+    def checked(self, response: ProgressPredictions) -> ProgressPredictions | None:
+        """Return the predictions; one outside of 0..1 is unknown."""
+        values = (response.progress, response.success, response.spread)
+        arrays = [np.asarray(array, dtype=np.float64) for array in values]
+        if any(array.shape != (self.video_frames,) for array in arrays):
+            return None
+        progress, success, spread = map(probabilities, arrays)
+        return ProgressPredictions(progress, success, spread, count_of(response.tokens_in))
 
 
 @dataclass(frozen=True)
-class PreferVideo:
+class PreferVideo(PromptRequest[Preference]):
     """How likely the first of two videos shows more progress than the second, by a reward model's head (Robometer).
 
     Attributes:
@@ -212,11 +440,21 @@ class PreferVideo:
             episode than the one that is judged are given decoded.
     """
 
-    prompt: Prompt
+    tag: ClassVar[str] = "prefer-video"
+    response = Preference
+    unanswered = PredictProgress.unanswered
+
+    def unknown(self, text: str = "") -> Preference:
+        """Return NaN."""
+        return Preference(math.nan)
+
+    def checked(self, response: Preference) -> Preference:
+        """Return the probability; one outside of 0..1 is unknown."""
+        return Preference(float(probabilities(np.float64(response.first))), count_of(response.tokens_in))
 
 
 @dataclass(frozen=True)
-class ScoreSimilarity:
+class ScoreSimilarity(TypedRequest[Similarities]):
     """Cosine similarity of every frame of a video with some images and texts, by a model's encoders.
 
     Attributes:
@@ -228,91 +466,34 @@ class ScoreSimilarity:
     video: VideoFrames | DecodedMedia
     images: tuple[FrameRef | GoalImage | DecodedMedia, ...] = ()
     texts: tuple[str, ...] = ()
+    tag: ClassVar[str] = "score-similarity"
+    shown = ("video", "images")
+    response = Similarities
+    unanswered = "scores no similarity; embedded and encoders under hf/ do"
 
     @property
     def shape(self) -> tuple[int, int]:
         """The number of frames, and of references: images, then texts."""
-        n = len(self.video.indices) if isinstance(self.video, VideoFrames) else len(self.video.clip)
-        return n, len(self.images) + len(self.texts)
+        return self.video.images, len(self.images) + len(self.texts)
 
+    def words(self) -> list[str]:
+        """Return the texts."""
+        return list(self.texts)
 
-HeadRequest = PredictProgress | PreferVideo
-Request = Generate | Score | ScorePrefixes | PredictStages | PredictProgress | PreferVideo | ScoreSimilarity
+    def as_text(self) -> str:
+        """Return the video, the images and the texts."""
+        images = "".join(f"[{label(image)}]" for image in self.images)
+        return "\n".join([f"[{label(self.video)}] similar to {images}", *self.texts])
 
+    def unknown(self, text: str = "") -> Similarities:
+        """Return NaN for every frame."""
+        n, r = self.shape
+        return Similarities(np.full((n, r), np.nan), np.full((r, r), np.nan))
 
-def media_refs(request: Request) -> Iterator[MediaRef]:
-    """Yield the images and videos a request names, in order."""
-    parts: Iterable[object]
-    if isinstance(request, ScorePrefixes):
-        parts = (request.video,)
-    elif isinstance(request, PredictStages):
-        parts = request.videos
-    elif isinstance(request, ScoreSimilarity):
-        parts = (request.video, *request.images)
-    else:
-        parts = _parts(request.prompt)
-    yield from (part for part in parts if isinstance(part, MediaRef))
-
-
-def _parts(prompt: Prompt) -> Iterator[Part]:
-    return (part for turn in prompt.turns for part in turn.parts)
-
-
-def frame_count(prompt: Prompt) -> int:
-    """Return how many frames the videos of a prompt have together."""
-    videos = (part for part in _parts(prompt) if isinstance(part, VideoFrames | DecodedMedia))
-    return sum(len(part.indices) if isinstance(part, VideoFrames) else len(part.clip) for part in videos)
-
-
-def resolve(request: Request, decode: Callable[[MediaRef], DecodedMedia]) -> Request:
-    """Return the request with every reference replaced by decoded frames."""
-
-    def decoded(media: MediaRef | DecodedMedia) -> DecodedMedia:
-        return media if isinstance(media, DecodedMedia) else decode(media)
-
-    if isinstance(request, ScorePrefixes):
-        return replace(request, video=decoded(request.video))
-    if isinstance(request, PredictStages):
-        return replace(request, videos=tuple(map(decoded, request.videos)))
-    if isinstance(request, ScoreSimilarity):
-        return replace(request, video=decoded(request.video), images=tuple(map(decoded, request.images)))
-    turns = tuple(
-        Turn(turn.role, tuple(decode(part) if isinstance(part, MediaRef) else part for part in turn.parts))
-        for turn in request.prompt.turns
-    )
-    return replace(request, prompt=replace(request.prompt, turns=turns))
-
-
-def media_decoder(episode: Episode) -> Callable[[MediaRef], DecodedMedia]:
-    """Return a function that decodes what a request names from an episode."""
-
-    def decode(part: MediaRef) -> DecodedMedia:
-        if isinstance(part, VideoFrames):
-            return DecodedMedia(episode.clip(part.view, indices=part.indices, size=part.size), video=True)
-        if isinstance(part, FrameRef):
-            return DecodedMedia(episode.clip(part.view, indices=[part.index], size=part.size))
-        if isinstance(part, TiledFrames):
-            return DecodedMedia(_tiled([decode(frame).clip for frame in part.frames], part))
-        return DecodedMedia(_goal(episode, part))
-
-    return decode
-
-
-def _tiled(clips: list[Clip], tiles: TiledFrames) -> Clip:
-    """Tile several frames into one image."""
-    frames = [clip.frames[0] for clip in clips]
-    if tiles.cell is not None:
-        frames = [square_image(frame, tiles.cell, stretch=tiles.stretch) for frame in frames]
-    sheet = tile_images(frames, tiles.columns, gap=tiles.gap)
-    return Clip(sheet[None], clips[0].timestamps[:1], clips[0].indices[:1])
-
-
-def _goal(episode: Episode, goal: GoalImage) -> Clip:
-    if goal.view not in episode.goals:
-        has = ", ".join(episode.goals) or "none"
-        raise EpisodeError(
-            f"Episode {episode.id} has no goal image for the view {goal.view!r} (it has {has})."
-        )
-    chosen = episode.goals[goal.view]
-    image = read_image(chosen, goal.size) if isinstance(chosen, Path) else chosen.read(goal.size)
-    return Clip(image[None], np.zeros(1), np.zeros(1, dtype=np.int64))
+    def checked(self, response: Similarities) -> Similarities | None:
+        """Return the similarities; one outside of -1..1 is unknown."""
+        n, r = self.shape
+        frames, references = (np.asarray(a, dtype=np.float64) for a in (response.frames, response.references))
+        if frames.shape != (n, r) or references.shape != (r, r):
+            return None
+        return Similarities(cosines(frames), cosines(references), count_of(response.tokens_in))

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from stepscore.episodes import Clip
-from stepscore.models.requests import Prompt
+from stepscore.models.prompts import Prompt
 from stepscore.types import FloatArray
 
 SIDE = 224

@@ -20,14 +20,14 @@ from stepscore.episodes.labels import TaskSubgoals
 from stepscore.errors import BudgetError, CapabilityError, ModelError, OptionError, RunError, exits_as_errors
 from stepscore.judges import Ask
 from stepscore.judges.common import image_parts, load_prompt
-from stepscore.models import Answer, Generate, Model, Part, Prompt, Turn
-from stepscore.models.calls import Call
+from stepscore.models import Generate, Model, Part, Prompt, Turn
+from stepscore.models.calls import Call, CallChain, CallOptions, opened_chain, usage_of
 from stepscore.models.schemas import UNKNOWN, Schema
 from stepscore.procedures.answer_schemas import STEPS, is_structured, stages_schema
 from stepscore.procedures.parse_stages import known_stages, parse_stages, parse_steps
 from stepscore.procedures.progress_labels import stage_names
 from stepscore.procedures.spans import SPAN_TOLERANCE_S, TOLERATED, SpanProblem, span_problems
-from stepscore.runs import CallOptions, ModelClient, error_text, run_episodes, usage_of
+from stepscore.runs import error_text, run_episodes
 from stepscore.types import Usage
 
 T = TypeVar("T")
@@ -121,19 +121,16 @@ def annotate_episodes(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"Cannot make {folder}: {error.strerror or error}.") from error
-    client = ModelClient(folder, call_options, model)
-    annotator = _Annotator(client, options, vocabulary, held=held)
     annotations: dict[str, Annotation] = {}
+    with opened_chain(folder, call_options, model) as chain:
+        annotator = _Annotator(chain, options, vocabulary, held=held)
 
-    async def annotate(episode: Episode) -> None:
-        annotations[episode.id] = annotation = await annotator.annotate(episode)
-        if on_done is not None:
-            on_done(annotation)
+        async def annotate(episode: Episode) -> None:
+            annotations[episode.id] = annotation = await annotator.annotate(episode)
+            if on_done is not None:
+                on_done(annotation)
 
-    try:
         run_episodes(episodes, annotate, call_options.workers([model]))
-    finally:
-        client.close()
     return [annotations[episode.id] for episode in episodes]
 
 
@@ -142,19 +139,19 @@ class _Annotator:
 
     def __init__(
         self,
-        client: ModelClient,
+        chain: CallChain,
         options: AnnotateOptions,
         vocabulary: Mapping[str, TaskSubgoals] | None,
         *,
         held: bool,
     ) -> None:
-        self._client, self._options, self._vocabulary, self._held = client, options, vocabulary, held
+        self._chain, self._options, self._vocabulary, self._held = chain, options, vocabulary, held
         self._plans: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
     async def annotate(self, episode: Episode) -> Annotation:
         """Return the episode's stages, or why there are none."""
         calls: list[Call] = []
-        ask = self._client.ask_about(episode, calls)
+        ask = self._chain.ask_about(episode, calls)
         plan: tuple[str, ...] = ()
         try:
             with exits_as_errors():
@@ -211,7 +208,6 @@ class _Annotator:
         for left in range(self._options.tries - 1, -1, -1):
             request = Generate(Prompt(turns), max_tokens=self._options.max_tokens, json=True, schema=held)
             answer = await ask(request)
-            assert isinstance(answer, Answer)
             try:
                 if answer.finish == "length":
                     raise ModelError(f"The answer was cut off after {self._options.max_tokens} tokens.")

@@ -16,10 +16,9 @@ from stepscore._files import write_text
 from stepscore.episodes import Episode, Subgoal
 from stepscore.errors import BudgetError, CapabilityError, EpisodeError, ModelError, first_field_error
 from stepscore.judges.common import load_prompt
-from stepscore.models import Answer, FrameRef, Generate, Model, Prompt, Turn, run_blocking
-from stepscore.models.calls import Call
+from stepscore.models import FrameRef, Generate, Model, Prompt, Turn, run_blocking
+from stepscore.models.calls import Call, CallOptions, opened_chain
 from stepscore.procedures.answer_schemas import SUBGOALS, is_structured
-from stepscore.runs import CallOptions, ModelClient
 from stepscore.types import SuccessMode
 
 PLAN_FRAMES, FRAME_SIZE = 8, 336
@@ -91,18 +90,14 @@ def plan_subgoals(
     request = Generate(prompt, max_tokens=1024, json=True, schema=schema)
     call_options = call_options or CallOptions()
     call_options.check([model])
-    client = ModelClient(folder, call_options, model)
     calls: list[Call] = []
-    try:
-        answer = run_blocking(client.ask_about(episode or Episode("plan", instruction), calls)(request))
-        assert isinstance(answer, Answer)
+    with opened_chain(folder, call_options, model) as chain:
+        answer = run_blocking(chain.ask_about(episode or Episode("plan", instruction), calls)(request))
         try:
             return _draft(instruction, parse_plan(answer.text), model.name)
         except ModelError:
-            client.forget(calls)
+            chain.forget(calls)
             raise
-    finally:
-        client.close()
 
 
 def _draft(instruction: str, plan: _Plan, model: str) -> SubgoalDraft:

@@ -3,10 +3,11 @@
 :func:`score` makes or resumes one, :func:`open_run` reads one; :mod:`stepscore.analysis` turns it into numbers.
 """
 
+from stepscore.models.calls import CallOptions
 from stepscore.runs.dry_run import dry_run
-from stepscore.runs.engines import Engine, FinishedEpisode, RayEngine, error_text, run_episodes
+from stepscore.runs.engines import Engine, FinishedEpisode, RayEngine, run_episodes
+from stepscore.runs.episode_record import error_text
 from stepscore.runs.journal import is_being_written
-from stepscore.runs.model_client import CallOptions, ModelClient, usage_of
 from stepscore.runs.protocol import Protocol
 from stepscore.runs.records import finite_or_none
 from stepscore.runs.run import Run, open_run
@@ -23,7 +24,6 @@ __all__ = [
     "Engine",
     "FinishedEpisode",
     "Merged",
-    "ModelClient",
     "Protocol",
     "RayEngine",
     "Run",
@@ -41,5 +41,4 @@ __all__ = [
     "run_episodes",
     "score",
     "share_of",
-    "usage_of",
 ]

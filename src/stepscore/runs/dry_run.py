@@ -22,41 +22,29 @@ from stepscore.judges import Judge, default_model
 from stepscore.models import (
     MediaRef,
     Model,
-    PredictStages,
     PrefixScores,
-    Prompt,
     Request,
     Response,
     ScorePrefixes,
-    ScoreSimilarity,
     TiledFrames,
+    count_of,
     guarded,
-    media_refs,
     run_blocking,
-    unknown_response,
 )
 from stepscore.models.api import score_one_by_one, scores_one_by_one
 from stepscore.models.calls import (
     Call,
     CallCache,
+    CallOptions,
     Price,
     call_key,
-    check_response,
-    count_of,
-    max_request_tokens,
-    unpack,
 )
 from stepscore.models.profiles import without_fetching
-from stepscore.runs.engines import error_text
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs.episode_record import error_text
 
 TOKEN_SIDE = 32
 """Side in pixels of what Qwen3-VL reads as one token; it rounds the sides of an image to multiples of it. Others
 read an image as more tokens (Qwen2.5-VL: 28 pixels) or fewer, so the estimate is about right for its family alone."""
-
-
-BLOCK_MARKUP = 10
-"""Tokens around a block of frames in Qwen3-VL: its timestamp, and a mark at either end."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +250,8 @@ def _described(model: Model) -> dict[str, object] | None:
 def _answer_of(kept: Mapping[str, Any], request: Request, model: Model) -> Response | None:
     """Return a cached answer as the run would take it; ``None`` for a damaged one, which it would ask for again."""
     try:
-        return check_response(unpack(kept), request, model.name)
+        found: Response = request.check(request.response.unpack(kept), model.name)
+        return found
     except ModelError:
         return None
 
@@ -283,7 +272,7 @@ class _Asked:
     own: Model | None
     stood_in: bool = False
 
-    async def ask(self, request: Request, model: Model | None = None) -> Response:
+    async def ask(self, request: Request, model: Model | None = None) -> Any:
         """Return the cached response to a request, or one that knows nothing."""
         await asyncio.sleep(0)
         chosen = model or self.own
@@ -304,7 +293,7 @@ class _Asked:
         answer = self.account.add(self.episode, request, model)
         if answer is None:
             self.stood_in = True
-            return unknown_response(request)
+            answer = request.unknown()
         return answer
 
 
@@ -323,22 +312,8 @@ def estimate_tokens(
         max_side: Longer side in pixels above which the model scales an image down; ``None`` for no limit.
         frames_per_block: Frames of a video's prefix that are read as one image, after a timestamp.
     """
-    image_tokens = sum(_image_tokens(episode, part, max_side) for part in media_refs(request))
-    if isinstance(request, ScorePrefixes):
-        text = sum(map(_text_bytes, request.prompts)) * len(request.lengths)
-        if frames_per_block > 1:
-            frames = max(request.lengths)
-            blocks = -(-frames // frames_per_block)
-            image_tokens = image_tokens * blocks // frames + BLOCK_MARKUP * blocks
-        return image_tokens + text // 4, 0
-    if isinstance(request, PredictStages | ScoreSimilarity):
-        return image_tokens, 0
-    return image_tokens + _text_bytes(request.prompt) // 4, max_request_tokens(request)[1]
-
-
-def _text_bytes(prompt: Prompt) -> int:
-    texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
-    return sum(len(text.encode()) for text in (*texts, prompt.prefill))
+    image_tokens = sum(_image_tokens(episode, part, max_side) for part in request.refs())
+    return request.token_estimate(image_tokens, frames_per_block)
 
 
 def _image_tokens(episode: Episode, part: MediaRef, max_side: int | None) -> int:

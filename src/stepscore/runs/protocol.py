@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stepscore.errors import OptionError
-from stepscore.judges import Judge, only_model
+from stepscore.judges import Judge, JudgeTraits, only_model
 
 MAX_VALUE_CHARS = 50
 """Characters of a value that a message shows; a calibration map has thousands."""
@@ -81,7 +81,7 @@ def protocol_of(
             fingerprints, so that an episode is judged again where its own changed.
     """
     model = only_model(judge)
-    code = getattr(judge, "local_code", None)
+    code = JudgeTraits.of(judge).local_code
     content: dict[str, object] = {
         "judge": {"name": judge.name, "version": judge.version, "options": dict(judge.options())}
         | ({"code": dict(code)} if code is not None else {}),

@@ -27,17 +27,24 @@ from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, LeaseLostError, ProtocolMismatchError, RunError
 from stepscore.judges import Judge, check_subgoals, default_model, prepare
 from stepscore.models import Model
-from stepscore.models.calls import PrefixCacheUse
+from stepscore.models.calls import (
+    ATTEMPTS_DATABASE,
+    KEPT_ANSWERS,
+    CallChain,
+    CallOptions,
+    PrefixCacheUse,
+    RunAccount,
+)
 from stepscore.models.profiles import model_licence
-from stepscore.runs.engines import Engine, FinishedEpisode, Work, choose_engine
+from stepscore.runs.engines import choose_engine
 from stepscore.runs.journal import LEASED_FILES, Journal, index
-from stepscore.runs.model_client import ATTEMPTS_DATABASE, KEPT_ANSWERS, CallOptions, ModelClient
 from stepscore.runs.protocol import Protocol, protocol_of
 from stepscore.runs.run import Run, open_run
 from stepscore.runs.run_info import FORMAT, read_info, write_info
 from stepscore.runs.shards.division import begin_shard, read_division, write_shard_content
 from stepscore.runs.shards.shard import Shard, cut, share_of
 from stepscore.runs.stored_tables import warn_if_cut, write_tables
+from stepscore.runs.work import Engine, FinishedEpisode, Work
 
 
 @dataclass
@@ -137,7 +144,8 @@ def score(
         if anew:  # looked at once more: the process that held the folder until now may have judged some
             _refuse_judged(folder, anew)
             journal.clear()
-        client = ModelClient(folder, call_options, default_model(judge), journal.lease)
+        account = RunAccount(folder, call_options, journal.lease)
+        chain = CallChain(account, call_options, default_model(judge))
         caches = PrefixCacheUse(models)
         try:
             write_info(folder, info)
@@ -147,7 +155,8 @@ def score(
             if shard is not None:
                 write_shard_content(folder, shard, part)
             todo, done = _unique(episodes), index(journal.path, watch=watch)
-            chosen.run(Work(todo, len(episodes), judge, journal, done, views, client, count))
+            work = Work(todo, len(episodes), judge, journal, done, views, account, chain, call_options, count)
+            chosen.run(work)
             info["status"] = "finished"
             if (saved := caches.so_far()) is not None:
                 info["prefix_cache"] = asdict(saved)
@@ -157,9 +166,10 @@ def score(
         finally:
             try:
                 with suppress(RunError):  # a disk that is full is said by what failed on it
-                    now, total = client.spent()
+                    now, total = account.spent()
                     info["spent"] = {"this_start": asdict(now), "total": asdict(total)}
-                client.close()
+                chain.close()
+                account.close()
             finally:
                 summary.seconds = round(time.monotonic() - started, 3)
                 info |= {"last": vars(summary).copy(), "updated": _now()}

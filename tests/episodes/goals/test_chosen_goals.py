@@ -15,7 +15,7 @@ from stepscore.episodes import Episodes, GoalFrame, open_episodes
 from stepscore.errors import OptionError, ProtocolMismatchError
 from stepscore.judges.hop import Hop
 from stepscore.models.mock import MockModel
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.runs.run import Run
 from stepscore.testing import TASKS, write_toy_rollouts
 from tests.judges.asked import images_of

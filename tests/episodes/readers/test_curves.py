@@ -20,7 +20,7 @@ from stepscore.episodes.readers.curves import CurvesReader
 from stepscore.episodes.source import Listing, ReadOptions
 from stepscore.errors import CurveError, ManifestError, OptionError
 from stepscore.judges import get_judge
-from stepscore.models import Model, Request, Response
+from stepscore.models import Model, Request
 from stepscore.types import Judgement
 
 HEAD = "episode_id,time_s,progress,instruction,policy,pair,success\n"
@@ -32,7 +32,7 @@ def listing(tmp_path: Path, text: str, name: str = "curves.csv") -> Listing:
 
 
 def recorded(episode: Episode) -> Judgement:
-    async def ask(request: Request, model: Model | None = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Any:
         raise AssertionError
 
     return asyncio.run(get_judge("recorded").judge(episode, ask))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
-from stepscore.models import FrameRef, Generate, GoalImage, Model, Request, Response, TiledFrames, VideoFrames
-from stepscore.models.base import Answer, unknown_response
+from stepscore.models import FrameRef, Generate, GoalImage, Model, Request, TiledFrames, VideoFrames
 from stepscore.models.blocking import run_blocking
-from stepscore.models.requests import MediaRef, media_refs
+from stepscore.models.media import MediaRef
+from stepscore.models.responses import Answer
 from stepscore.types import Judgement
 from tests.fakes import FakeView, episode
 
@@ -20,10 +21,10 @@ def ask_judge(judge: Judge, one: Episode, said: Said | None = None) -> tuple[Jud
     """The judgement of one episode, and the requests in the order they came, as they name their images."""
     requests: list[Generate] = []
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Any:
         assert isinstance(request, Generate)
         requests.append(request)
-        answer = unknown_response(request) if said is None else said(request)
+        answer = request.unknown() if said is None else said(request)
         return Answer(answer) if isinstance(answer, str) else answer
 
     return run_blocking(judge.judge(one, ask)), requests
@@ -48,7 +49,7 @@ def named(part: MediaRef) -> str:
 
 def shown(request: Generate) -> list[str]:
     """The images of a request, in order."""
-    return [named(part) for part in media_refs(request)]
+    return [named(part) for part in request.refs()]
 
 
 def subject(views: int = 1, frames: int = 5, **fields: object) -> Episode:

@@ -22,10 +22,7 @@ from stepscore.models import (
     PreferVideo,
     ProgressPredictions,
     Request,
-    Response,
     VideoFrames,
-    media_refs,
-    unknown_response,
 )
 from stepscore.models.blocking import run_blocking
 from stepscore.models.mock import MockModel
@@ -44,17 +41,17 @@ def subject(frames: int, name: str = "e", **fields: Any) -> Episode:
 def asked(judge: Robometer, one: Episode) -> list[PredictProgress]:
     requests: list[PredictProgress] = []
 
-    async def ask(request: Request, model: object = None) -> Response:
+    async def ask(request: Request, model: object = None) -> Any:
         assert isinstance(request, PredictProgress)
         requests.append(request)
-        return unknown_response(request)
+        return request.unknown()
 
     run_blocking(judge.judge(one, ask))
     return requests
 
 
 def shown(request: Request) -> tuple[int, ...]:
-    (video,) = media_refs(request)
+    (video,) = request.refs()
     assert isinstance(video, VideoFrames)
     return video.indices
 
@@ -215,9 +212,9 @@ def test_frames_of_the_first_episode_are_named_and_not_decoded() -> None:
     """So that a preference that was asked before is found in the cache by the names of its frames."""
     requests: list[Request] = []
 
-    async def ask(request: Request, model: object = None) -> Response:
+    async def ask(request: Request, model: object = None) -> Any:
         requests.append(request)
-        return unknown_response(request)
+        return request.unknown()
 
     judge = Robometer(MODEL, both_orders=True, **OWN)
     found = run_blocking(judge.prefer(subject(9, "a"), subject(9, "b"), ask))

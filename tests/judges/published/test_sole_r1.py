@@ -13,7 +13,6 @@ from stepscore.errors import EpisodeError
 from stepscore.judges.published.sole_r1 import SoleR1
 from stepscore.models import Generate, TiledFrames, media_decoder
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import media_refs
 from tests.judges.asked import text_of
 from tests.judges.published.asking import ask_judge, asked, shown, subject
 
@@ -28,7 +27,7 @@ def test_first_previous_and_current_stand_side_by_side_the_external_row_over_the
         ["[top 0|top 2|top 4|left 0|left 2|left 4]"],
     ]
     (request, *_) = requests
-    (composite,) = media_refs(request)
+    (composite,) = request.refs()
     assert isinstance(composite, TiledFrames)
     assert (composite.columns, composite.cell, composite.gap, composite.stretch) == (3, 384, 5, False)
     assert (request.temperature, request.top_p, request.top_k, request.max_tokens) == (1.0, 0.9, 50, 200)
@@ -38,7 +37,7 @@ def test_first_previous_and_current_stand_side_by_side_the_external_row_over_the
 def test_the_composite_is_drawn_as_published() -> None:
     one = subject(views=2)
     (request, *_) = asked(SoleR1(MODEL, points=1, prompt="own"), one)
-    (composite,) = media_refs(request)
+    (composite,) = request.refs()
     image = media_decoder(one)(composite).clip.frames[0]
     assert image.shape == (2 * 384 + 5, 3 * 384 + 2 * 5, 3)
     assert not image[384:389].any()

@@ -11,7 +11,6 @@ from stepscore.judges.common.digits import expected_number, expected_value
 from stepscore.judges.published.vlac import Vlac
 from stepscore.models import Answer, Generate, TiledFrames, TokenChoice
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import media_refs
 from stepscore.runs import CallOptions, dry_run
 from tests.judges.asked import text_of
 from tests.judges.published.asking import ask_judge, asked, shown, subject
@@ -32,7 +31,7 @@ def test_a_question_has_the_two_images_in_order_and_the_last_is_asked_for_done()
 
 def test_images_are_stretched_and_decoding_is_greedy() -> None:
     (request, *_) = asked(Vlac(MODEL, points=1, prompt="own"), subject())
-    for part in media_refs(request):
+    for part in request.refs():
         assert isinstance(part, TiledFrames)
         assert (part.cell, part.stretch, part.columns, part.gap) == (448, True, 1, 0)
     assert (request.temperature, request.top_logprobs) == (0.0, 0)

@@ -17,8 +17,8 @@ from stepscore.judges.sarm.judge import Sarm
 from stepscore.judges.sarm.session import trailing_mean_s
 from stepscore.models import Generate, Prompt, Turn, get_model
 from stepscore.models.sarm.model import SarmModel
+from stepscore.runs import CallOptions
 from stepscore.runs.dry_run import dry_run
-from stepscore.runs.model_client import CallOptions
 from stepscore.runs.protocol import protocol_of
 from tests.judges.asked import run_judge
 from tests.models.sarm import tiny_sarm

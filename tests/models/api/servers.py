@@ -33,7 +33,8 @@ from PIL import Image
 from stepscore.episodes import Clip
 from stepscore.models import Answer, Capabilities, Generate, Model, Prompt, Request, Response, Score, Scores
 from stepscore.models.base import SyncMethods
-from stepscore.models.requests import DecodedMedia, Part, Turn
+from stepscore.models.media import DecodedMedia
+from stepscore.models.prompts import Part, Turn
 from tests.paths import ROOT
 
 MODEL = "tiny"

@@ -26,7 +26,7 @@ import stepscore
 from stepscore.episodes import Clip, Episode, Subgoal
 from stepscore.errors import CapabilityError, ModelError, StatusError
 from stepscore.models import DecodedMedia, Generate, Model, Prompt, Turn, get_model
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from tests.fakes import FakeView, episode
 from tests.judges.asked import run_judge
 from tests.models.hf import tiny_families

@@ -32,7 +32,7 @@ from stepscore.models import (
     VideoFrames,
     VideoPrefix,
 )
-from stepscore.models.calls.call import Call, pack, prompt_text, unpack
+from stepscore.models.calls.call import Call
 from stepscore.models.calls.keys import call_key
 
 MODEL = {"name": "mock/x"}
@@ -101,7 +101,7 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=64)
 @given(st.lists(NUMBERS, max_size=6), st.integers(0, 10**9))
 def test_scores_come_back_as_they_were(values: list[float], tokens: int) -> None:
     scores = Scores(tuple(values), tuple(value > -1 for value in values), tokens)
-    again = unpack(json.loads(json.dumps(pack(scores), allow_nan=False)))
+    again = type(scores).unpack(json.loads(json.dumps(scores.pack(), allow_nan=False)))
     assert isinstance(again, Scores)
     assert np.array_equal(again.logprobs, scores.logprobs, equal_nan=True)
     assert (again.censored, again.tokens_in) == (scores.censored, tokens)
@@ -111,7 +111,7 @@ def test_scores_come_back_as_they_were(values: list[float], tokens: int) -> None
 def test_prefix_scores_come_back_as_they_were(tails: int, lengths: int, data: st.DataObject) -> None:
     flat = data.draw(st.lists(NUMBERS, min_size=tails * lengths * 2, max_size=tails * lengths * 2))
     scores = PrefixScores(np.array(flat).reshape(tails, lengths, 2), 7)
-    again = unpack(json.loads(json.dumps(pack(scores), allow_nan=False)))
+    again = type(scores).unpack(json.loads(json.dumps(scores.pack(), allow_nan=False)))
     assert isinstance(again, PrefixScores)
     assert np.array_equal(again.logprobs, scores.logprobs, equal_nan=True)
     assert again.tokens_in == 7
@@ -120,10 +120,10 @@ def test_prefix_scores_come_back_as_they_were(tails: int, lengths: int, data: st
 @given(st.text(), st.text(max_size=6))
 def test_texts_come_back_as_they_were(text: str, finish: str) -> None:
     answer = Answer(text, finish, 3, 4)
-    assert unpack(json.loads(json.dumps(pack(answer)))) == answer
-    assert "choices" not in pack(answer)
+    assert Answer.unpack(json.loads(json.dumps(answer.pack()))) == answer
+    assert "choices" not in answer.pack()
     scored = replace(answer, choices=(TokenChoice("5", (("5", -0.1), ("6", -2.5))),))
-    assert unpack(json.loads(json.dumps(pack(scored)))) == scored
+    assert Answer.unpack(json.loads(json.dumps(scored.pack()))) == scored
 
 
 def test_half_a_surrogate_pair_in_a_question_is_a_question() -> None:
@@ -131,8 +131,8 @@ def test_half_a_surrogate_pair_in_a_question_is_a_question() -> None:
 
 
 def test_an_unknown_kind_is_no_answer() -> None:
-    with pytest.raises(ModelError, match="unknown kind 'nothing'"):
-        unpack(pack(None))
+    with pytest.raises(ModelError, match="another kind, 'nothing'"):
+        Answer.unpack({"kind": "nothing"})
 
 
 def test_a_row_says_what_was_asked_and_answered() -> None:
@@ -153,8 +153,8 @@ def test_a_row_of_scores_is_json_also_where_they_are_unknown() -> None:
 
 
 def test_prefix_questions_are_readable() -> None:
-    assert prompt_text(PREFIXES).startswith("user: [video {")
-    assert prompt_text(PREFIXES).endswith("prefixes of [1, 3] frames]tail")
+    assert PREFIXES.as_text().startswith("user: [video {")
+    assert PREFIXES.as_text().endswith("prefixes of [1, 3] frames]tail")
 
 
 def test_images_are_counted() -> None:
@@ -174,26 +174,28 @@ def test_images_in_hand_are_known_by_their_pixels() -> None:
 
 def test_predictions_of_heads_are_stored_and_read_again() -> None:
     values = np.array([0.25, math.nan, 1.0])
-    packed = json.loads(json.dumps(pack(ProgressPredictions(values, 1 - values, values * 0, 12))))
-    found = unpack(packed)
+    packed = json.loads(json.dumps(ProgressPredictions(values, 1 - values, values * 0, 12).pack()))
+    found = ProgressPredictions.unpack(packed)
     assert isinstance(found, ProgressPredictions)
     np.testing.assert_array_equal(found.progress, values)
     np.testing.assert_array_equal(found.success, 1 - values)
     np.testing.assert_array_equal(found.spread, values * 0)
     assert found.tokens_in == 12
     for first in (0.75, math.nan):
-        again = unpack(json.loads(json.dumps(pack(Preference(first, 3)))))
+        again = Preference.unpack(json.loads(json.dumps(Preference(first, 3).pack())))
         assert isinstance(again, Preference)
         np.testing.assert_array_equal(again.first, first)
     with pytest.raises(ModelError, match="malformed"):
-        unpack({"kind": "progress", "progress": [0.5]})
+        ProgressPredictions.unpack({"kind": "progress", "progress": [0.5]})
 
 
 def test_similarities_are_stored_and_read_again() -> None:
     frames, references = np.array([[0.25, math.nan], [-1.0, 1.0]]), np.eye(2)
-    found = unpack(json.loads(json.dumps(pack(Similarities(frames, references)))))
+    found = Similarities.unpack(json.loads(json.dumps(Similarities(frames, references).pack())))
     assert isinstance(found, Similarities)
     np.testing.assert_array_equal(found.frames, frames)
     np.testing.assert_array_equal(found.references, references)
     with pytest.raises(ModelError, match="malformed"):
-        unpack({"kind": "similarities", "frames": [[1.0], [1.0, 2.0]], "references": [], "tokens_in": 0})
+        Similarities.unpack(
+            {"kind": "similarities", "frames": [[1.0], [1.0, 2.0]], "references": [], "tokens_in": 0}
+        )

@@ -12,26 +12,21 @@ from pathlib import Path
 import pytest
 
 from stepscore.errors import ModelError, RunError
-from stepscore.models import Answer, Generate, Prompt, Request, Response, Turn
+from stepscore.models import Answer, Request, Response
 from stepscore.models.calls import claims
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.attempts import Attempts
 from stepscore.models.calls.call import Call
-from stepscore.models.calls.claims import CLAIM_S, claimed, is_dead, new_owner
-from stepscore.models.calls.ledger import Ledger
-
-REQUEST = Generate(Prompt((Turn("user", ("how far?",)),)))
+from stepscore.models.calls.claims import CLAIM_S, is_dead, new_owner, take_claim
+from tests.models.calls.book import REQUEST, Book
 
 
 def questions(folder: Path, name: str, n: int, kill_at: int | None = None) -> None:
     """Ask ``n`` questions of one cache, as one of several processes; each that is sent is a line of a file."""
 
-    async def prepare() -> Request:
-        return REQUEST
-
     async def together() -> None:
         cache = CallCache(folder / "calls.sqlite")
-        book = Ledger("m", attempts=Attempts(folder / f"{name}.sqlite"), cache=cache, shared=True)
+        (folder / name).mkdir()
+        book = Book(folder / name, cache=cache, shared=True)
 
         def sender(key: str) -> object:
             async def send(request: Request) -> Response:
@@ -45,7 +40,7 @@ def questions(folder: Path, name: str, n: int, kill_at: int | None = None) -> No
             return send
 
         calls = [Call("e", str(number), REQUEST) for number in range(n)]
-        answers = await asyncio.gather(*(book.ask(one, prepare, sender(one.key)) for one in calls))  # type: ignore[arg-type]
+        answers = await asyncio.gather(*(book.ask(one, sender(one.key)) for one in calls))  # type: ignore[arg-type]
         assert [answer.text for answer in answers if isinstance(answer, Answer)] == [
             f"answer {k}" for k in range(n)
         ]
@@ -132,10 +127,11 @@ def test_a_claim_is_renewed_while_the_question_is_under_way(
     cache, until = CallCache(tmp_path / "c.sqlite"), []
 
     async def hold() -> None:
-        async with claimed(cache, "k", "me"):
-            for _ in range(50):
-                await asyncio.sleep(0)
-                until.append(cache._run("SELECT until FROM claims")[0][0][0])
+        held = await take_claim(cache, "k", "me")
+        for _ in range(50):
+            await asyncio.sleep(0)
+            until.append(cache._run("SELECT until FROM claims")[0][0][0])
+        held.give_back()
 
     asyncio.run(hold())
     assert len(set(until)) > 1
@@ -144,17 +140,14 @@ def test_a_claim_is_renewed_while_the_question_is_under_way(
 
 def test_a_question_that_fails_is_given_back(tmp_path: Path) -> None:
     cache = CallCache(tmp_path / "c.sqlite")
-    book = Ledger("m", attempts=Attempts(tmp_path / "a.sqlite"), cache=cache, shared=True)
+    book = Book(tmp_path, cache=cache, shared=True)
 
     async def fail(request: Request) -> Response:
         assert len(cache._run("SELECT * FROM claims")[0]) == 1
         raise ModelError("no")
 
-    async def prepare() -> Request:
-        return REQUEST
-
     with pytest.raises(ModelError, match="no"):
-        asyncio.run(book.ask(Call("e", "k", REQUEST), prepare, fail))
+        asyncio.run(book.ask(Call("e", "k", REQUEST), fail))
     assert cache._run("SELECT * FROM claims")[0] == []
 
 
@@ -167,7 +160,8 @@ def test_a_cache_that_breaks_while_a_claim_is_held_does_not_hide_the_answer(tmp_
             raise RunError("the disk is full")
 
     async def hold() -> str:
-        async with claimed(Breaking(), "k", "me"):
-            return "answer"
+        held = await take_claim(Breaking(), "k", "me")
+        held.give_back()
+        return "answer"
 
     assert asyncio.run(hold()) == "answer"

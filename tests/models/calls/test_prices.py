@@ -21,7 +21,8 @@ from stepscore.models import (
 )
 from stepscore.models.api.prefix_requests import single_requests
 from stepscore.models.calls.call import Call
-from stepscore.models.calls.prices import MAX_TOKENS_PER_IMAGE, Price, max_request_tokens, price_of
+from stepscore.models.calls.prices import Price, price_of
+from stepscore.models.requests import MAX_TOKENS_PER_IMAGE
 
 VIDEO = VideoFrames("top", (0, 3, 6, 9))
 
@@ -101,10 +102,10 @@ def test_a_price_is_per_million_tokens() -> None:
 
 def test_the_most_a_call_reads_is_bounded_by_bytes_and_images() -> None:
     text = "Wie weit? 走"
-    tokens_in, tokens_out = max_request_tokens(Generate(user(text, FrameRef("top", 1)), max_tokens=40))
+    tokens_in, tokens_out = Generate(user(text, FrameRef("top", 1)), max_tokens=40).token_bound()
     assert tokens_in >= len(text.encode()) + MAX_TOKENS_PER_IMAGE
     assert tokens_out == 40
-    assert max_request_tokens(Score(user(text), ("yes", "no")))[1] == 1
+    assert Score(user(text), ("yes", "no")).token_bound()[1] == 1
 
 
 @pytest.mark.parametrize(
@@ -118,18 +119,18 @@ def test_the_most_a_call_reads_is_bounded_by_bytes_and_images() -> None:
     ],
 )
 def test_every_image_counts(part: object, images: int) -> None:
-    assert max_request_tokens(Generate(user(part)))[0] == images * MAX_TOKENS_PER_IMAGE
+    assert Generate(user(part)).token_bound()[0] == images * MAX_TOKENS_PER_IMAGE
 
 
 def test_prefixes_cost_at_most_what_they_cost_one_by_one() -> None:
     prompts = [Prompt((Turn("user", (VideoPrefix(), text)),), template="open") for text in ("a", "bb")]
     request = ScorePrefixes(VIDEO, (1, 2, 4), tuple(prompts), (" True",))
-    alone = [max_request_tokens(one) for one in single_requests(request)]
-    assert max_request_tokens(request) == (
+    alone = [one.token_bound() for one in single_requests(request)]
+    assert request.token_bound() == (
         sum(read for read, _ in alone),
         sum(written for _, written in alone),
     )
-    assert max_request_tokens(request)[0] >= 2 * (1 + 2 + 4) * MAX_TOKENS_PER_IMAGE
+    assert request.token_bound()[0] >= 2 * (1 + 2 + 4) * MAX_TOKENS_PER_IMAGE
 
 
 def test_the_most_a_call_costs_is_never_less_than_what_it_costs() -> None:

@@ -12,10 +12,9 @@ import pytest
 import stamina
 
 from stepscore.errors import ModelError, RefusedError, StatusError, TransientModelError, UnavailableError
-from stepscore.models import Answer, Generate, Prompt, Request, Response, Turn
+from stepscore.models import Answer, Request, Response
 from stepscore.models.calls.attempts import Attempts
 from stepscore.models.calls.call import Call
-from stepscore.models.calls.ledger import Ledger
 from stepscore.models.calls.retries import (
     MAX_BACKOFF_S,
     MAX_PROBE_WAIT_S,
@@ -24,8 +23,8 @@ from stepscore.models.calls.retries import (
     growing_wait,
     holds_all,
 )
+from tests.models.calls.book import REQUEST, Book
 
-REQUEST = Generate(Prompt((Turn("user", ("how far?",)),)))
 AWAY = UnavailableError("URL cannot be reached (refused).")
 
 
@@ -53,17 +52,11 @@ class Restarting:
         return Answer("half way", tokens_in=20, tokens_out=5)
 
 
-async def prepare() -> Request:
-    return REQUEST
-
-
 async def ask_together(folder: Path, server: Restarting, n: int) -> list[Any]:
     server.started = server.waits._now()
-    book = Ledger("m", attempts=Attempts(folder / "attempts.sqlite"), waits=server.waits)
+    book = Book(folder, waits=server.waits)
     calls = [Call("e", str(number), REQUEST) for number in range(n)]
-    return await asyncio.gather(
-        *(book.ask(one, prepare, server.send) for one in calls), return_exceptions=True
-    )
+    return await asyncio.gather(*(book.ask(one, server.send) for one in calls), return_exceptions=True)
 
 
 def ask_all(folder: Path, server: Restarting, n: int = 20) -> list[Any]:
@@ -146,7 +139,7 @@ def test_a_question_that_alone_meets_an_absent_server_is_given_up_after_its_atte
     poison, tried = "7", 0
 
     async def together() -> list[Any]:
-        book = Ledger("m", attempts=Attempts(tmp_path / "a.sqlite"), waits=Waits("m", say=lambda line: None))
+        book = Book(tmp_path, waits=Waits("m", say=lambda line: None))
 
         def sender(number: int) -> Any:
             async def send(request: Request) -> Response:
@@ -162,7 +155,7 @@ def test_a_question_that_alone_meets_an_absent_server_is_given_up_after_its_atte
         asked = []
         for number in range(300):
             one = Call("e", str(number), REQUEST)
-            asked.append(asyncio.create_task(book.ask(one, prepare, sender(number))))
+            asked.append(asyncio.create_task(book.ask(one, sender(number))))
             await asyncio.sleep(0)
         return await asyncio.gather(*asked, return_exceptions=True)
 

@@ -11,7 +11,7 @@ import pytest
 
 from stepscore.errors import ModelError, OptionError
 from stepscore.models import DecodedMedia, Generate, Prompt, Score, ScorePrefixes, Turn
-from stepscore.models.embedded.domain_check import decisive_images, request_text
+from stepscore.models.embedded.domain_check import decisive_images
 from stepscore.models.embedded.domain_gate import (
     GATE_FILE,
     DomainGate,
@@ -199,13 +199,13 @@ class TestWhichImagesDecide:
         prompt = Prompt((Turn("user", ("Look: ", *stills, " Is it open?")),))
         for request in (Generate(prompt), Score(prompt, (" Yes", " No"))):
             assert len(decisive_images(request)) == 3
-            assert request_text(request).split() == ["Look:", "Is", "it", "open?"]
+            assert " ".join(request.words()).split() == ["Look:", "Is", "it", "open?"]
 
     def test_the_words_of_a_video_stand_after_it(self) -> None:
         request = ScorePrefixes(
             DecodedMedia(tiny.clip(5), True), (2, 5), tiny.prompts("open it", "close it"), tiny.CANDIDATES
         )
-        assert request_text(request).endswith("open it close it")
+        assert " ".join(request.words()).endswith("open it close it")
 
 
 class TestImages:

@@ -235,7 +235,7 @@ class TestJudges:
     """What a refused video becomes in a run: unknown, counted, and no failure."""
 
     def run(self, folder: Path, rooms: Episodes, out: Path, judge: str, **options: object) -> Run:
-        from stepscore.runs.model_client import CallOptions
+        from stepscore.runs import CallOptions
 
         model = EmbeddedModel(checkpoint=str(folder))
         made = stepscore.get_judge(judge, model=model, **options)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from stepscore.episodes import Clip, resize_frames
 from stepscore.errors import EpisodeError
+from stepscore.models.media import DecodedMedia
 from stepscore.models.qwen3vl.inputs import (
     Geometry,
     block_frames,
@@ -22,7 +23,6 @@ from stepscore.models.qwen3vl.inputs import (
     positions,
 )
 from stepscore.models.qwen3vl.prompts import QwenInputs
-from stepscore.models.requests import DecodedMedia
 from tests.models import tiny
 
 sides = st.integers(20, 900)

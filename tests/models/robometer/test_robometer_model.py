@@ -224,7 +224,7 @@ def test_the_rows_of_the_added_tokens_are_read_in_their_order(
         permuted[[one, two]] = rows[[two, one]]
         model = get_model(f"hf/{tiny_rbm.save(tmp_path / token, changed={EMBEDDING: permuted})}")
         asked = preference_request(clip, other)
-        assert abs(run_blocking(model.answer(asked)).first - preferred.first) > 1e-4, token  # type: ignore[union-attr]
+        assert abs(run_blocking(model.answer(asked)).first - preferred.first) > 1e-4, token  # type: ignore[attr-defined]
         moved = np.abs(predicted(model, progress_request(clip)).progress - progress).max()
         assert (moved > 1e-4) == (token == "prog"), token
 

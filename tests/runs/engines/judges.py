@@ -19,8 +19,8 @@ from stepscore.errors import EpisodeError, ModelError
 from stepscore.judges import Ask, SingleModelJudge
 from stepscore.models import Answer, Capabilities, FrameRef, Generate, Model, Prompt, Request, Response, Turn
 from stepscore.models.base import SyncMethods
+from stepscore.models.media import DecodedMedia
 from stepscore.models.mock import MockModel
-from stepscore.models.requests import DecodedMedia
 from stepscore.types import Curve, Frames, Judgement, Verdict
 from tests.fakes import FakeView, episode
 

@@ -26,7 +26,6 @@ from stepscore.models import (
     Generate,
     Prompt,
     Request,
-    Response,
     Score,
     Scores,
     TiledFrames,
@@ -58,7 +57,7 @@ def judged(asked: Judge, subject: Episode) -> Judgement:
     """The judgement of a judge that is given the right answers."""
     right = {example.prompt: example for example in training_examples(asked, subject)}
 
-    async def ask(request: Request, model: object = None) -> Response:
+    async def ask(request: Request, model: object = None) -> Any:
         assert isinstance(request, Generate | Score)
         example = right[request.prompt]
         if isinstance(request, Generate):
@@ -284,7 +283,7 @@ class TestTheAnswerIsInTheFormAskedFor:
     def test_the_questions_are_the_judges_own(self, name: str) -> None:
         seen = []
 
-        async def ask(request: Request, model: object = None) -> Response:
+        async def ask(request: Request, model: object = None) -> Any:
             assert isinstance(request, Generate)
             seen.append(request.prompt)
             return Answer("")

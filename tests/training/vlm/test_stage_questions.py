@@ -18,7 +18,7 @@ from stepscore.models.mock import MockModel
 from stepscore.models.schemas.automaton import Automaton
 from stepscore.procedures import AnnotateOptions, annotate_episodes
 from stepscore.procedures.answer_schemas import STEPS, stages_schema
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.training.vlm import setup as vlm_setup
 from stepscore.training.vlm.data.dataset import LabelledVideo, read_videos
 from stepscore.training.vlm.data.image_batches import _at_other_times, to_question

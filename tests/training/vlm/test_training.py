@@ -13,9 +13,9 @@ import torch
 
 from stepscore.errors import OptionError, SourceError
 from stepscore.judges.common import video_prompt
+from stepscore.models.media import DecodedMedia
 from stepscore.models.qwen3vl.inputs import Geometry, patches
 from stepscore.models.qwen3vl.prefix_plan import PromptLayout
-from stepscore.models.requests import DecodedMedia
 from stepscore.training.job import deferred_interrupt
 from stepscore.training.sarm.job import SarmJob
 from stepscore.training.vlm import setup as vlm_setup
@@ -338,7 +338,7 @@ def test_what_is_trained_is_loaded_as_any_other_checkpoint(
     prompt = video_prompt(" open the drawer", template="open")
     request = ScorePrefixes(DecodedMedia(clip, video=True), (4, 8), (prompt,), WORDS)
     scores = asyncio.run(model.answer(request))
-    assert np.isfinite(scores.logprobs).all()  # type: ignore[union-attr]
+    assert np.isfinite(scores.logprobs).all()  # type: ignore[attr-defined]
 
 
 def test_a_stage_of_some_minutes_is_kept_and_gone_on_from(

@@ -18,7 +18,7 @@ from stepscore.audit.board.rows.row import BoardRow, Cost, slug
 from stepscore.audit.planned_runs import TRIVIAL_JUDGES
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import BudgetError, CapabilityError, OptionError, RunError, StepScoreError
-from stepscore.judges import BASELINES, Judge, get_judge
+from stepscore.judges import BASELINES, Judge, JudgeTraits, get_judge
 from stepscore.models import Model, get_model, model_registry
 from stepscore.models.calls import Budget
 from stepscore.runs import CallOptions, FinishedEpisode, Protocol, Run, open_run, score
@@ -254,7 +254,7 @@ class _Runner:
 
 
 def _looks_at_goals(judge: Judge) -> bool:
-    return bool(getattr(judge, "uses_goals", False))
+    return JudgeTraits.of(judge).uses_goals
 
 
 def _all_failed(run: Run) -> str | None:

@@ -65,7 +65,7 @@ def trial_cost(run: Run, judge: Judge, options: CallOptions, only: Collection[st
 
 
 def _cost(usage: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], price: Price | None) -> float:
-    """Return the money for one episode: as the ledger has it, or its tokens' price where some were in the cache."""
+    """Return the money for one episode: as the account has it, or its tokens' price where some were in the cache."""
     if not usage["calls"]:
         return 0.0
     if not usage["cached"]:

@@ -12,7 +12,7 @@ from stepscore.audit.tune.rewrite import MAX_REWRITES, check_rewritable
 from stepscore.audit.tune.split import Split, split_scenes
 from stepscore.episodes import Episode
 from stepscore.errors import CapabilityError, EpisodeError, OptionError, StepScoreError
-from stepscore.judges import check_subgoals
+from stepscore.judges import JudgeTraits, check_subgoals
 from stepscore.runs import CallOptions, Engine, dry_run
 
 BOTH_CLASSES = ("subgoal-balanced-accuracy", "success-balanced-accuracy", "success-auc")
@@ -105,7 +105,7 @@ def plan_tuning(
     if options.rewrite:
         check_rewritable(judge)
     check_subgoals(judge, episodes)
-    judges_subgoals = bool(getattr(judge, "needs_subgoals", False))
+    judges_subgoals = JudgeTraits.of(judge).needs_subgoals
     kind = choose_kind(episodes, options.metric, subgoals=judges_subgoals)
     labelled = [episode for episode in episodes if episode.error is None and is_labelled(episode, kind)]
     split = split_scenes(labelled, options.share, options.seed)

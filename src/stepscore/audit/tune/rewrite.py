@@ -20,9 +20,9 @@ from stepscore.episodes import Episode
 from stepscore.errors import ModelError, OptionError, RunError
 from stepscore.judges import Judge, only_model
 from stepscore.judges.common import json_values, load_prompt, strip_thinking
-from stepscore.models import Answer, Generate, Model, Prompt, Turn, run_blocking
-from stepscore.models.calls import Call
-from stepscore.runs import CallOptions, ModelClient
+from stepscore.models import Generate, Model, Prompt, Turn, run_blocking
+from stepscore.models.calls import Call, opened_chain
+from stepscore.runs import CallOptions
 
 MAX_REWRITES = 50
 """Rewordings that may be asked for at a time."""
@@ -149,18 +149,14 @@ def _request(template: str, count: int, seed: int) -> Generate:
 
 def _ask(model: Model, request: Generate, folder: Path, call_options: CallOptions) -> list[object]:
     """Return the texts that the model proposes; an answer without any is not kept in the cache."""
-    client = ModelClient(folder, call_options, model)
     calls: list[Call] = []
-    try:
-        answer = run_blocking(client.ask_about(Episode("rewrite", "rewrite"), calls)(request))
-        assert isinstance(answer, Answer)
+    with opened_chain(folder, call_options, model) as chain:
+        answer = run_blocking(chain.ask_about(Episode("rewrite", "rewrite"), calls)(request))
         for value in json_values(strip_thinking(answer.text)):
             if isinstance(value, dict) and isinstance(value.get("rewordings"), list):
                 return list(value["rewordings"])
-        client.forget(calls)
+        chain.forget(calls)
         raise ModelError(f"{model.name} gave no rewordings: {answer.text[:80]!r}.")
-    finally:
-        client.close()
 
 
 def _read(path: Path) -> list[object] | None:

@@ -62,16 +62,6 @@ RayAddress = Annotated[
         rich_help_panel=SHARDS,
     ),
 ]
-Replicas = Annotated[
-    int | None,
-    typer.Option(
-        "--replicas",
-        callback=between(1, MAX_PARALLEL),
-        metavar="N",
-        help="Actors that hold the model, with --engine ray; default: one for every GPU, else for every worker.",
-        rich_help_panel=SHARDS,
-    ),
-]
 LeaseSeconds = Annotated[
     float | None,
     typer.Option(
@@ -92,7 +82,6 @@ class EngineFlags:
     workers: Workers = None
     engine: EngineName = "auto"
     ray_address: RayAddress = None
-    replicas: Replicas = None
 
     def open(self, connections: int) -> str | Engine:
         """Return the engine of ``--engine``: its name, or the one on a Ray cluster.
@@ -101,9 +90,9 @@ class EngineFlags:
             connections: Calls in flight at a time, over the whole cluster.
         """
         if self.engine != "ray":
-            if self.ray_address is not None or self.replicas is not None:
-                raise OptionError("--ray-address and --replicas are options of a Ray cluster: --engine ray")
+            if self.ray_address is not None:
+                raise OptionError("--ray-address is an option of a Ray cluster: --engine ray")
             return self.engine
         from stepscore.runs import RayEngine
 
-        return RayEngine(self.workers, self.ray_address, self.replicas, connections)
+        return RayEngine(self.workers, self.ray_address, connections)

@@ -111,7 +111,8 @@ async def _ask_all(ask: Ask, requests: Sequence[Request], kind: type[R]) -> list
             if failed:
                 return None
             try:
-                return await ask(request)
+                response: Response = await ask(request)
+                return response
             except Exception as error:
                 failed.append(error)
                 return None

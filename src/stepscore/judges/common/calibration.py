@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -257,3 +257,32 @@ def _success_map(content: _File) -> FittedSuccess | None:
         return None
     fitted = SuccessMap(found.intercept, found.slope, found.tasks)
     return FittedSuccess(fitted, found.channel, found.mode, found.fit, found.figures)
+
+
+class CalibratedJudge:
+    """Mixin for a judge of one model with the options ``calibration``, a file, and ``fitted``, what it holds.
+
+    Attributes:
+        calibration: The file; ``None`` for no map.
+        fitted: Its maps; set by :meth:`read_map`, which the judge calls when its options are checked.
+    """
+
+    name: str
+    model: Model
+    calibration: str | Path | None
+    fitted: FittedMap | None
+
+    def read_map(self) -> None:
+        """Read the map. Raises OptionError for one that was fitted for another judge, options or model."""
+        if self.calibration is not None:
+            fitted = read_calibration(self.calibration)
+            check_calibration(fitted, cast(Calibratable, self), self.model)
+            object.__setattr__(self, "fitted", fitted)
+
+    def map_content(self) -> dict[str, object] | None:
+        """Return what of the map can change a number; ``None`` without one."""
+        return None if self.fitted is None else self.fitted.content()
+
+    def calibrated(self, judgement: Judgement, episode: Episode) -> Judgement:
+        """Return a judgement with progress and success mapped, where there is a map."""
+        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from stepscore.episodes import Episode, SampledFrames
 from stepscore.judges.base import Ask
-from stepscore.models import Generate, Model, Request, Response, media_decoder, resolve, run_blocking
+from stepscore.models import Generate, Model, Request, media_decoder, run_blocking
 from stepscore.types import FloatArray
 
 
@@ -84,8 +84,8 @@ class PairJudge(Protocol):
 def prefer(judge: PairJudge, first: Episode, second: Episode) -> PairPreference:
     """Return a judge's preference between two episodes, for use outside a run; nothing is cached."""
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Any:
         chosen = judge.models[0] if model is None else model
-        return await chosen.answer(resolve(request, media_decoder(first)))
+        return await chosen.answer(request.resolved(media_decoder(first)))
 
     return run_blocking(judge.prefer(first, second, ask))

@@ -7,7 +7,6 @@ where its words stand; ``models/robometer`` shows the frames and reads the heads
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -33,7 +32,6 @@ from stepscore.models import (
     DecodedMedia,
     Model,
     PredictProgress,
-    Preference,
     PreferVideo,
     Prompt,
     Turn,
@@ -192,7 +190,7 @@ class Robometer(PublishedJudge):
         before += (texts["progress"] if self._asks_progress() else "") + texts["first"]
         parts = (before, videos[0], texts["second"], videos[1], texts["last"])
         response = await ask(PreferVideo(Prompt((Turn("user", parts),))))
-        return response.first if isinstance(response, Preference) else math.nan
+        return response.first
 
     def _asks_progress(self) -> bool:
         if self.pair_progress is not None:

@@ -19,10 +19,10 @@ from stepscore.episodes.lerobot import read_state
 from stepscore.errors import CapabilityError, EpisodeError, UnknownNameError
 from stepscore.judges.base import Ask, SingleModelJudge
 from stepscore.judges.common.ask_model import require
-from stepscore.judges.common.calibration import FittedMap, check_calibration, read_calibration
+from stepscore.judges.common.calibration import CalibratedJudge, FittedMap
 from stepscore.judges.common.option_checks import at_least, check_options, frame_rate, one_of, optional, whole
 from stepscore.judges.sarm.session import SarmSession, stage_curve
-from stepscore.models import PredictStages, StagePredictions, VideoFrames
+from stepscore.models import PredictStages, VideoFrames
 from stepscore.models.sarm import DIGITS, Decode, SarmModel
 from stepscore.registry import names
 from stepscore.types import Curve, FloatArray, IntArray, Judgement
@@ -33,7 +33,7 @@ FINAL_POINTS = 3
 
 
 @dataclass(frozen=True)
-class Sarm(SingleModelJudge):
+class Sarm(CalibratedJudge, SingleModelJudge):
     """Progress at every frame from a trained stage-aware network: absolute, uncalibrated.
 
     Channels: ``stage``, the number of the likeliest stage from 0; ``share``, how much of it is done;
@@ -67,15 +67,12 @@ class Sarm(SingleModelJudge):
         require(self.model, self.name, stages=True)
         check_options(self, head=optional(one_of(Head)), decode=one_of(Decode), fps=optional(frame_rate()))
         check_options(self, max_frames=whole(2), smooth_s=at_least(0))
-        if self.calibration is not None:
-            fitted = read_calibration(self.calibration)
-            check_calibration(fitted, self, self.model)
-            object.__setattr__(self, "fitted", fitted)
+        self.read_map()
 
     def options(self) -> Mapping[str, object]:
         """Return all that can change a number; the checkpoint is the model."""
         # Without a map there is no calibration to state.
-        calibration = {} if self.fitted is None else {"calibration": self.fitted.content()}
+        calibration = {} if self.fitted is None else {"calibration": self.map_content()}
         return {
             **calibration,
             "head": self.head,
@@ -102,13 +99,12 @@ class Sarm(SingleModelJudge):
             state=_rows(read_state(episode, config.state)[frames]) if config.state else None,
         )
         response = await ask(request)
-        assert isinstance(response, StagePredictions)
         times = sampled.times[scored]
         if not response.heads:
             return Judgement(Curve(times, np.full(len(times), np.nan)))
         curve = stage_curve(times, response, self.chosen, self.smooth_s)
         judgement = Judgement(curve, success_score=float(np.mean(curve.progress[-FINAL_POINTS:])))
-        return judgement if self.fitted is None else self.fitted.apply_to(judgement, episode)
+        return self.calibrated(judgement, episode)
 
     def open(self, instruction: str, views: Sequence[str], task: str | None = None) -> SarmSession:
         """Open a session on a video that is still being recorded, scored frame by frame as :meth:`judge` would.

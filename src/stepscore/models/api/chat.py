@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeVar
 
 from stepscore.episodes import fit_size
 from stepscore.errors import OptionError, TransientModelError
-from stepscore.models.base import Answer, Scores, TokenChoice
-from stepscore.models.calls.response_checks import count_of, logprob_of
-from stepscore.models.requests import DecodedMedia, Part, Prompt, Turn
+from stepscore.models.media import DecodedMedia
+from stepscore.models.prompts import Part, Prompt, Turn
+from stepscore.models.responses import Answer, Scores, TokenChoice, count_of, logprob_of
 from stepscore.types import Frames
 
 MIN_LOGPROB = -9999.0

@@ -36,26 +36,12 @@ from stepscore.models.api.chat import (
     scores_of,
 )
 from stepscore.models.api.http import Server, status_of
-from stepscore.models.api.prefix_requests import chat_prompt, is_single, of_scores, score_one_by_one
-from stepscore.models.base import (
-    Answer,
-    Capabilities,
-    PrefixScores,
-    Response,
-    Scores,
-    SyncMethods,
-)
+from stepscore.models.api.prefix_requests import chat_prompt, of_scores, score_one_by_one
+from stepscore.models.base import Capabilities, Handlers, SyncMethods, handler_of
 from stepscore.models.blocking import run_blocking
-from stepscore.models.requests import (
-    Generate,
-    HeadRequest,
-    PredictStages,
-    Prompt,
-    Request,
-    Score,
-    ScorePrefixes,
-    ScoreSimilarity,
-)
+from stepscore.models.prompts import Prompt
+from stepscore.models.requests import Generate, Request, Score, ScorePrefixes
+from stepscore.models.responses import Answer, PrefixScores, Response, Scores
 from stepscore.models.schemas import Schema, from_object, object_schema
 from stepscore.registry import names
 
@@ -236,21 +222,24 @@ class OpenAIModel(SyncMethods):
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a resolved request; see :class:`stepscore.models.Model`."""
-        if isinstance(request, Generate):
-            return await self._generate(request)
-        if isinstance(request, PredictStages):
-            raise CapabilityError(f"{self.name} predicts no stages; a checkpoint under sarm/ does.")
-        if isinstance(request, HeadRequest):
-            raise CapabilityError(f"{self.name} has no reward heads; a Robometer checkpoint under hf/ has.")
-        if isinstance(request, ScoreSimilarity):
-            raise CapabilityError(f"{self.name} scores no similarity; embedded and encoders under hf/ do.")
+        response: Response = await handler_of(self._handlers, request, self.name)(request)
+        return response
+
+    @property
+    def _handlers(self) -> Handlers:
+        return {Generate: self._generate, Score: self._answer_score, ScorePrefixes: self._answer_prefixes}
+
+    async def _answer_score(self, request: Score) -> Scores:
+        self._check_scores(request)
+        return await self._score(request.prompt, request.candidates)
+
+    async def _answer_prefixes(self, request: ScorePrefixes) -> PrefixScores:
+        self._check_scores(request)
+        return await score_one_by_one(request, self._score_prefix)
+
+    def _check_scores(self, request: Request) -> None:
         if self.capabilities.scores == "none":
-            raise CapabilityError(f"{self.name} gives no token scores; hf/, vllm/ and sglang/ give them.")
-        if isinstance(request, Score):
-            return await self._score(request.prompt, request.candidates)
-        if not is_single(request):
-            return await score_one_by_one(request, self._score_prefix)
-        return await self._score_prefix(request)
+            raise CapabilityError(f"{self.name} {request.unanswered}.")
 
     async def _generate(self, request: Generate) -> Answer:
         body: dict[str, Any] = {self.limit_field: request.max_tokens, "temperature": request.temperature}

@@ -1,7 +1,7 @@
 """Prefix scoring on a server: one request per prefix and prompt, shortest prefix first.
 
 A server cannot score all prefixes in one pass. It is asked about each on its own, and each is a call of its own in
-the ledger, so that a budget counts what the server receives and a lost response costs one prefix, not all. Every
+the account, so that a budget counts what the server receives and a lost response costs one prefix, not all. Every
 frame is its own image and prefixes grow at their end: a server that caches prefixes computes only what is new.
 
 A chat server writes the markup itself, closes every turn and opens the assistant's (:func:`chat_prompt`):
@@ -24,16 +24,11 @@ import numpy as np
 
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError
-from stepscore.models.base import Capabilities, PrefixScores, Scores
-from stepscore.models.requests import (
-    DecodedMedia,
-    Part,
-    Prompt,
-    ScorePrefixes,
-    Turn,
-    VideoFrames,
-    VideoPrefix,
-)
+from stepscore.models.base import Capabilities
+from stepscore.models.media import DecodedMedia, VideoFrames, VideoPrefix
+from stepscore.models.prompts import Part, Prompt, Turn
+from stepscore.models.requests import ScorePrefixes
+from stepscore.models.responses import PrefixScores, Scores
 
 _SPECIAL = re.compile(r"<\|[a-z_]+\|>")
 

@@ -29,10 +29,12 @@ from stepscore.models.api.openai import json_schema_format
 from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.raw_turn import BARE, WRAPPED, expected_ids, target_ids
 from stepscore.models.api.self_hosted import SelfHostedModel
-from stepscore.models.base import Capabilities, PrefixScores, Scores
-from stepscore.models.calls.response_checks import logprob_of
+from stepscore.models.base import Capabilities
 from stepscore.models.chatml import chatml_parts, split_at_video
-from stepscore.models.requests import DecodedMedia, Part, Prompt, ScorePrefixes, VideoPrefix
+from stepscore.models.media import DecodedMedia, VideoPrefix
+from stepscore.models.prompts import Part, Prompt
+from stepscore.models.requests import ScorePrefixes
+from stepscore.models.responses import PrefixScores, Scores, logprob_of
 from stepscore.models.schemas import Schema
 from stepscore.registry import names
 

@@ -33,10 +33,13 @@ from stepscore.models.api.prefix_requests import of_scores
 from stepscore.models.api.raw_turn import Way, expected_ids, probe, raw_message, target_ids, ways
 from stepscore.models.api.self_hosted import SelfHostedModel
 from stepscore.models.api.sent_pairs import SentPairs
-from stepscore.models.base import Capabilities, PrefixScores, Scores
+from stepscore.models.base import Capabilities
 from stepscore.models.blocking import run_blocking
 from stepscore.models.chatml import split_at_video
-from stepscore.models.requests import DecodedMedia, Prompt, ScorePrefixes
+from stepscore.models.media import DecodedMedia
+from stepscore.models.prompts import Prompt
+from stepscore.models.requests import ScorePrefixes
+from stepscore.models.responses import PrefixScores, Scores
 from stepscore.models.schemas import Schema
 
 FIELD = "logprob_token_ids"

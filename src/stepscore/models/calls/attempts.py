@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from stepscore.errors import RunError
 
 _TABLE = "CREATE TABLE IF NOT EXISTS attempts (id INTEGER PRIMARY KEY, key TEXT, cost REAL, state TEXT)"
 _COLUMNS = {"id", "key", "cost", "state"}
+STATES = ("sent", "answered", "uncounted", "lost", "refused", "unsent")
 
 
 @dataclass(frozen=True)
@@ -47,45 +48,90 @@ class Spent:
     exact: bool = True
 
 
+@dataclass
+class _Sums:
+    """Sums over attempts. The cost is exact, so that what is added and taken away again leaves nothing."""
+
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
+    cost: Fraction = Fraction(0)
+    unpriced: int = 0
+
+    def add(self, state: str, cost: float | None, sign: int = 1) -> None:
+        """Count an attempt in a state, or take it away again."""
+        self.counts[state] += sign
+        if state == "unsent":
+            return
+        self.cost += sign * Fraction(max(cost or 0.0, 0.0))
+        self.unpriced += sign * (cost is None and state != "refused")
+
+    @property
+    def made(self) -> int:
+        """Attempts made: all but those that were never sent."""
+        return sum(self.counts.values()) - self.counts["unsent"]
+
+    def spent(self) -> Spent:
+        """Return them as they are reported."""
+        n = self.counts
+        answered, lost = n["answered"] + n["uncounted"], n["lost"] + n["sent"]
+        cost = None if self.unpriced else float(self.cost)
+        return Spent(self.made, answered, n["refused"], lost, cost, not (lost + n["uncounted"]))
+
+
 class OpenAttempts(ABC):
-    """The attempts of a run: those that this process has under way, and the record of all."""
+    """The attempts of a run: those that this process has under way, and the sums of all.
+
+    Sums are kept in memory: to add up the record before each of many calls takes longer than the calls.
+    """
 
     def __init__(self) -> None:
+        self._sums, self._first = _Sums(), _Sums()
+        self._sent: dict[int, float | None] = {}
         self._open = 0
         self._waiting: list[asyncio.Future[None]] = []
 
     @abstractmethod
-    def spent(self) -> tuple[int, float]:
-        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
+    def _record_begin(self, key: str, cost: float | None) -> int:
+        """Record an attempt, and return its number."""
 
     @abstractmethod
-    def total(self) -> Spent:
-        """Return what all starts of the run spent."""
-
-    @abstractmethod
-    def this_start(self) -> Spent:
-        """Return what was spent since this object was made."""
-
-    @abstractmethod
-    def begin(self, key: str, cost: float | None) -> int:
-        """Record an attempt before it is sent, and return its number."""
-
-    @abstractmethod
-    def end(self, attempt: int, state: str, cost: float | None) -> None:
-        """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
+    def _record_end(self, attempt: int, state: str, cost: float | None) -> None:
+        """Record how an attempt ended; the bound stays where its cost is not known."""
 
     @abstractmethod
     def close(self) -> None:
         """Close the record."""
 
+    def spent(self) -> tuple[int, float]:
+        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
+        return self._sums.made, float(self._sums.cost)
+
+    def total(self) -> Spent:
+        """Return what all starts of the run spent."""
+        return self._sums.spent()
+
+    def this_start(self) -> Spent:
+        """Return what was spent since this object was made."""
+        now, before = self._sums, self._first
+        counts = {state: now.counts[state] - before.counts[state] for state in STATES}
+        return _Sums(counts, now.cost - before.cost, now.unpriced - before.unpriced).spent()
+
+    def begin(self, key: str, cost: float | None) -> int:
+        """Record an attempt before it is sent, and return its number."""
+        number = self._record_begin(key, cost)
+        self._count_begun(number, cost)
+        self._open += 1
+        return number
+
+    def end(self, attempt: int, state: str, cost: float | None) -> None:
+        """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
+        billed = None if cost is None else max(cost, 0.0)  # nothing is given back
+        self._record_end(attempt, state, billed)
+        self._count_ended(attempt, state, billed)
+
     @property
     def open(self) -> int:
         """Number of attempts of this process that are under way."""
         return self._open
-
-    def begun(self) -> None:
-        """Count an attempt as under way."""
-        self._open += 1
 
     async def one_ended(self) -> None:
         """Wait until an open attempt has ended: it may have cost less than the most it could."""
@@ -99,6 +145,20 @@ class OpenAttempts(ABC):
             if not waiting.done():
                 waiting.set_result(None)
         self._waiting.clear()
+
+    def _earlier_starts_end(self) -> None:
+        """Take what was counted so far as earlier starts; what they left under way counts in full."""
+        self._sent.clear()
+        self._first = _Sums(dict(self._sums.counts), self._sums.cost, self._sums.unpriced)
+
+    def _count_begun(self, number: int, cost: float | None) -> None:
+        self._sent[number] = cost
+        self._sums.add("sent", cost)
+
+    def _count_ended(self, number: int, state: str, cost: float | None) -> None:
+        bound = self._sent.pop(number)
+        self._sums.add("sent", bound, -1)
+        self._sums.add(state, bound if cost is None else cost)
 
 
 class Attempts(OpenAttempts):
@@ -118,61 +178,21 @@ class Attempts(OpenAttempts):
         self._run(_TABLE)
         if not {row[1] for row in self._run("PRAGMA table_info(attempts)")} >= _COLUMNS:
             raise self._broken("it is the file of another program")
-        self._first = int(self._run("SELECT ifnull(MAX(id), 0) FROM attempts").fetchone()[0])
-        row = self._run(
-            "SELECT COUNT(*), TOTAL(max(cost, 0)) FROM attempts WHERE state <> 'unsent'"
-        ).fetchone()
-        # Sums of this start are kept here: to add up the file before each of many calls takes longer than the calls.
-        self._made_before, self._paid_before = int(row[0]), float(row[1])
-        self._made, self._paid = 0, Fraction(0)
-        self._bounds: dict[int, Fraction] = {}
-
-    def spent(self) -> tuple[int, float]:
-        """Return attempts made and money spent; a lost answer counts with the most it can have cost."""
-        return self._made_before + self._made, self._paid_before + float(self._paid)
-
-    def total(self) -> Spent:
-        """Return what all starts of the run spent."""
-        return self._spent_after(0)
-
-    def this_start(self) -> Spent:
-        """Return what was spent since this object was made."""
-        return self._spent_after(self._first)
-
-    def _spent_after(self, number: int) -> Spent:
-        row = self._run(
-            "SELECT COUNT(*), TOTAL(state IN ('answered', 'uncounted')), TOTAL(state = 'refused'), "
-            "TOTAL(state IN ('lost', 'sent')), TOTAL(max(cost, 0)), TOTAL(cost IS NULL AND state <> 'refused'), "
-            "TOTAL(state IN ('lost', 'sent', 'uncounted')) "
-            "FROM attempts WHERE state <> 'unsent' AND id > ?",
-            number,
-        ).fetchone()
-        made, answered, refused, lost = map(int, row[:4])
-        return Spent(made, answered, refused, lost, None if row[5] else float(row[4]), not row[6])
-
-    def begin(self, key: str, cost: float | None) -> int:
-        """Record an attempt before it is sent, and return its number."""
-        cursor = self._run("INSERT INTO attempts (key, cost, state) VALUES (?, ?, 'sent')", key, cost)
-        self.begun()
-        number = int(cursor.lastrowid or 0)
-        self._bounds[number] = _billed(cost)
-        self._made += 1
-        self._paid += self._bounds[number]
-        return number
-
-    def end(self, attempt: int, state: str, cost: float | None) -> None:
-        """Record how an attempt ended and its cost; where that is not known, the upper bound stays."""
-        self._run("UPDATE attempts SET state = ?, cost = ifnull(?, cost) WHERE id = ?", state, cost, attempt)
-        bound = self._bounds.pop(attempt)
-        if state == "unsent":
-            self._made -= 1
-            self._paid -= bound
-        elif cost is not None:
-            self._paid += _billed(cost) - bound
+        for state, cost in self._run("SELECT state, cost FROM attempts"):
+            known = isinstance(cost, int | float) and cost < float("inf")
+            self._sums.add(state if state in STATES else "lost", max(cost, 0.0) if known else None)
+        self._earlier_starts_end()
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+    def _record_begin(self, key: str, cost: float | None) -> int:
+        cursor = self._run("INSERT INTO attempts (key, cost, state) VALUES (?, ?, 'sent')", key, cost)
+        return int(cursor.lastrowid or 0)
+
+    def _record_end(self, attempt: int, state: str, cost: float | None) -> None:
+        self._run("UPDATE attempts SET state = ?, cost = ifnull(?, cost) WHERE id = ?", state, cost, attempt)
 
     def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
         try:
@@ -186,8 +206,3 @@ class Attempts(OpenAttempts):
             "made. If the disk is full, free some space and run again; if the file is damaged, put back a copy, or "
             "remove it to count from 0."
         )
-
-
-def _billed(cost: float | None) -> Fraction:
-    """Return a cost that counts: nothing is given back. Exact, so that what is taken away again leaves nothing."""
-    return Fraction(max(cost or 0.0, 0.0))

@@ -12,12 +12,12 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Protocol
 
 from stepscore._locks import has_ended
 from stepscore.errors import RunError
+from stepscore.models.calls.claim_table import Waiter
 
 CLAIM_S = 30.0
 """How long a claim holds that is not renewed, in seconds."""
@@ -29,7 +29,7 @@ MAX_POLL_S = 0.5
 """Longest wait between two looks at a claim of another process, in seconds."""
 
 
-class ClaimTable(Protocol):
+class SharedClaims(Protocol):
     """What claims need of the cache."""
 
     def claim(self, key: str, owner: str, until: float) -> bool:
@@ -53,24 +53,34 @@ def is_dead(owner: str) -> bool:
     return has_ended(int(process))
 
 
-@asynccontextmanager
-async def claimed(table: ClaimTable, key: str, owner: str) -> AsyncIterator[None]:
-    """Hold the claim on a key; wait for it as long as another holds it."""
+class HeldClaim:
+    """The claim on a key while its call is under way; renewed until it is given back."""
+
+    def __init__(self, table: SharedClaims, key: str, owner: str) -> None:
+        self._table, self._key, self._owner = table, key, owner
+        self._renewing = asyncio.create_task(self._renew())
+
+    def give_back(self) -> None:
+        """Give the claim back."""
+        self._renewing.cancel()
+        with suppress(RunError):  # it ends by itself
+            self._table.release(self._key, self._owner)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            with suppress(RunError):
+                self._table.claim(self._key, self._owner, time.time() + CLAIM_S)
+
+
+async def take_claim(table: SharedClaims, key: str, owner: str, waiter: Waiter | None = None) -> HeldClaim:
+    """Return the claim on a key; wait for it as long as another process holds it, in which ``waiter`` pauses."""
     wait = 0.01
     while not table.claim(key, owner, time.time() + CLAIM_S):
+        if waiter is not None:
+            waiter.pause()
         await asyncio.sleep(wait)
         wait = min(MAX_POLL_S, wait * 1.5)
-    renewing = asyncio.create_task(_renew(table, key, owner))
-    try:
-        yield
-    finally:
-        renewing.cancel()
-        with suppress(RunError):  # it ends by itself
-            table.release(key, owner)
-
-
-async def _renew(table: ClaimTable, key: str, owner: str) -> None:
-    while True:
-        await asyncio.sleep(RENEW_S)
-        with suppress(RunError):
-            table.claim(key, owner, time.time() + CLAIM_S)
+    if waiter is not None:
+        waiter.resume()
+    return HeldClaim(table, key, owner)

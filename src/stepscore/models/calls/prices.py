@@ -7,25 +7,12 @@ process is billed by nobody. Any other has no price, and its cost is unknown.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stepscore.errors import OptionError
-from stepscore.models.requests import (
-    DecodedMedia,
-    Generate,
-    PredictStages,
-    Prompt,
-    Request,
-    Score,
-    ScorePrefixes,
-    ScoreSimilarity,
-    VideoFrames,
-)
-from stepscore.models.schemas import object_schema
 
 if TYPE_CHECKING:
     from stepscore.models.calls.call import Call
@@ -35,9 +22,6 @@ BILLED_BACKENDS = ("openai-api", "mock")
 
 IN_PROCESS_BACKENDS = ("embedded", "hf", "sarm")
 """Backends whose models are computed here, where a token has no price."""
-
-MAX_TOKENS_PER_IMAGE = 16_384
-"""No vision model in use reads one image as more tokens than this."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +60,7 @@ class Price:
 
     def max_cost(self, call: Call) -> float:
         """Return the most a call can cost: a byte of text is at most one token."""
-        tokens_in, tokens_out = max_request_tokens(call.request)
-        return self.cost(tokens_in, tokens_out)
+        return self.cost(*call.request.token_bound())
 
 
 def check_amount(value: float | None, name: str) -> None:
@@ -150,35 +133,3 @@ def _list_price(provider: str, name: str) -> Price | None:
         f"list price of {found.provider.name} on {now:%Y-%m-%d}, genai-prices {genai_prices.__version__}",
         tuple((start, at(listed[0], start), at(listed[1], start)) for start in sorted(starts)),
     )
-
-
-def max_request_tokens(request: Request) -> tuple[int, int]:
-    """Return an upper bound of the input and output tokens of a request."""
-    if isinstance(request, ScorePrefixes):
-        # One call per prefix and prompt, as on a server; sharing work can only make it less.
-        text = sum(_text_tokens(prompt) for prompt in request.prompts)
-        asked = len(request.lengths) * len(request.prompts)
-        frames = sum(request.lengths) * len(request.prompts)
-        return len(request.lengths) * text + frames * MAX_TOKENS_PER_IMAGE, asked
-    if isinstance(request, PredictStages | ScoreSimilarity):
-        return 0, 0
-    images = sum(
-        _frames(part) for turn in request.prompt.turns for part in turn.parts if not isinstance(part, str)
-    )
-    tokens_out = request.max_tokens if isinstance(request, Generate) else int(isinstance(request, Score))
-    schema = request.schema if isinstance(request, Generate) else None
-    # A hosted API bills a schema as part of the prompt.
-    stated = 0 if schema is None else len(json.dumps(object_schema(schema)))
-    return _text_tokens(request.prompt) + stated + images * MAX_TOKENS_PER_IMAGE, tokens_out
-
-
-def _text_tokens(prompt: Prompt) -> int:
-    """Return the most tokens of the texts: one per byte, and a turn's markup for each."""
-    texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
-    return sum(len(text.encode()) + 16 for text in (*texts, prompt.prefill) if text)
-
-
-def _frames(part: object) -> int:
-    if isinstance(part, DecodedMedia):
-        return len(part.clip)
-    return len(part.indices) if isinstance(part, VideoFrames) else 1

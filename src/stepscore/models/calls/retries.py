@@ -1,6 +1,6 @@
 """How often a failed request is sent again, and how long to wait in between: all retry numbers in one place.
 
-The ledger retries calls, ``api/http.py`` the short GET requests about a server. Which errors are worth another
+The call chain retries calls, ``api/http.py`` the short GET requests about a server. Which errors are worth another
 attempt is stated in ``api/http.py``. Waits double from ``FIRST_WAIT_S``, with jitter.
 
 A server that is away (it restarts, say) or asks for a long wait is waited for by all calls together: one at a time

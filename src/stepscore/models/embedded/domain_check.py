@@ -15,14 +15,8 @@ from numpy.typing import NDArray
 from stepscore._reading import shown
 from stepscore.errors import ModelError
 from stepscore.models.embedded.domain_gate import GATE_FILE, DomainGate, load_gate
-from stepscore.models.requests import (
-    DecodedMedia,
-    PredictStages,
-    Prompt,
-    Request,
-    ScorePrefixes,
-    ScoreSimilarity,
-)
+from stepscore.models.media import DecodedMedia
+from stepscore.models.requests import Request, ScoreSimilarity
 from stepscore.types import FloatArray, Frames
 
 MAX_CACHED_IMAGES = 4096
@@ -34,31 +28,8 @@ def decisive_images(request: Request) -> list[Frames]:
 
     Of a video only the first frame counts, so that a prefix is answered the same whatever follows it.
     """
-    if isinstance(request, ScorePrefixes | ScoreSimilarity):
-        assert isinstance(request.video, DecodedMedia)
-        return [request.video.clip.frames[0]]
-    parts = [part for prompt in prompts_of(request) for turn in prompt.turns for part in turn.parts]
-    return [part.clip.frames[0] for part in parts if isinstance(part, DecodedMedia)]
-
-
-def request_text(request: Request) -> str:
-    """Return all words of a request; the instruction is among them."""
-    if isinstance(request, ScoreSimilarity):
-        return " ".join(request.texts)
-    return " ".join(text for prompt in prompts_of(request) for text in prompt_texts(prompt))
-
-
-def prompts_of(request: Request) -> tuple[Prompt, ...]:
-    """Return the prompts of a request."""
-    if isinstance(request, PredictStages | ScoreSimilarity):
-        return ()
-    return request.prompts if isinstance(request, ScorePrefixes) else (request.prompt,)
-
-
-def prompt_texts(prompt: Prompt) -> list[str]:
-    """Return the texts of a prompt, its prefill included."""
-    texts = [part for turn in prompt.turns for part in turn.parts if isinstance(part, str)]
-    return [*texts, prompt.prefill] if prompt.prefill else texts
+    media = request.media()[:1] if isinstance(request, ScoreSimilarity) else request.media()
+    return [part.clip.frames[0] for part in media if isinstance(part, DecodedMedia)]
 
 
 class DomainCheck:
@@ -81,7 +52,7 @@ class DomainCheck:
 
     def accepts(self, request: Request) -> bool:
         """Return whether to answer a request: at least half of its decisive images pass, or it has none."""
-        return self.accepts_images(decisive_images(request), request_text(request))
+        return self.accepts_images(decisive_images(request), " ".join(request.words()))
 
     def accepts_images(self, images: Sequence[Frames], text: str = "") -> bool:
         """Return whether at least half of the images are of scenes the text may be about; true without images."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stepscore.episodes import Clip
-from stepscore.errors import CapabilityError, ModelError, StepScoreError
-from stepscore.models.base import Response
+from stepscore.errors import ModelError, StepScoreError
+from stepscore.models.base import Handler, Handlers, handler_of
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
 from stepscore.models.embedded.runtime import chat, prefix_scoring
 from stepscore.models.embedded.runtime.layers import Array
@@ -23,16 +23,9 @@ from stepscore.models.embedded.runtime.network import NumpyNetwork, load_network
 from stepscore.models.encoders.similarity import score_similarity
 from stepscore.models.hf.files import config_digest, weights_digest
 from stepscore.models.hf.worker_thread import WorkerThread
-from stepscore.models.requests import (
-    Generate,
-    HeadRequest,
-    PredictStages,
-    Prompt,
-    Request,
-    Score,
-    ScorePrefixes,
-    ScoreSimilarity,
-)
+from stepscore.models.prompts import Prompt
+from stepscore.models.requests import Generate, Request, Score, ScorePrefixes, ScoreSimilarity
+from stepscore.models.responses import Response
 from stepscore.types import FloatArray, Frames
 
 T = TypeVar("T")
@@ -82,6 +75,21 @@ class EmbeddedEngine:
         """Used on the engine's thread alone."""
         return prefix_scoring.PrefixScorer(self.network)
 
+    @cached_property
+    def _handlers(self) -> Handlers:
+        return {
+            ScorePrefixes: lambda request: self._prefixes.score(render_prefixes(request)),
+            Generate: lambda request: chat.generate(self.network, request),
+            Score: lambda request: chat.score(self.network, request),
+            ScoreSimilarity: lambda request: score_similarity(
+                request, self.network.image_features, self._name
+            ),
+        }
+
+    def handler(self, request: Request) -> Handler:
+        """Return what answers a request on the engine's thread; a CapabilityError where nothing does."""
+        return handler_of(self._handlers, request, self._name)
+
     async def answer(self, request: Request) -> Response:
         """Return the response, computed on the engine's thread."""
         return await asyncio.wrap_future(self._thread.submit(request))
@@ -119,20 +127,8 @@ class EmbeddedEngine:
 
     def _answer(self, request: Request) -> Response | Exception:
         try:
-            if isinstance(request, ScorePrefixes):
-                return self._prefixes.score(render_prefixes(request))
-            if isinstance(request, Generate):
-                return chat.generate(self.network, request)
-            if isinstance(request, Score):
-                return chat.score(self.network, request)
-            if isinstance(request, HeadRequest):
-                return CapabilityError(
-                    f"{self._name} has no reward heads; a Robometer checkpoint under hf/ has."
-                )
-            if isinstance(request, ScoreSimilarity):
-                return score_similarity(request, self.network.image_features, self._name)
-            assert isinstance(request, PredictStages)
-            return CapabilityError(f"{self._name} predicts no stages; a checkpoint under sarm/ does.")
+            response: Response = self.handler(request)(request)
+            return response
         except StepScoreError as error:
             return error
         except MemoryError:

@@ -20,22 +20,17 @@ import numpy as np
 from stepscore._reading import shown
 from stepscore.episodes import Clip
 from stepscore.errors import ModelError, OptionError
-from stepscore.models.base import (
-    TOP_LOGPROBS,
-    Capabilities,
-    Response,
-    SyncMethods,
-    is_unknown,
-    unknown_response,
-)
+from stepscore.models.base import TOP_LOGPROBS, Capabilities, SyncMethods
 from stepscore.models.checkpoints.folder import brief, has_file, named_folder, whole_number
-from stepscore.models.embedded.domain_check import DomainCheck, prompt_texts
+from stepscore.models.embedded.domain_check import DomainCheck
 from stepscore.models.embedded.domain_gate import gate_digest
 from stepscore.models.embedded.engine import EmbeddedEngine, EmbeddedStream
 from stepscore.models.embedded.runtime.network import FAMILY
 from stepscore.models.hf.files import read_json
+from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
-from stepscore.models.requests import Prompt, Request
+from stepscore.models.requests import Request
+from stepscore.models.responses import Response
 from stepscore.models.warm_up import score_blank
 from stepscore.registry import names
 from stepscore.types import FloatArray, Frames
@@ -149,13 +144,15 @@ class EmbeddedModel(SyncMethods):
 
     async def answer(self, request: Request) -> Response:
         """Return the response; unknown where the images are out of distribution."""
+        self._engine.handler(request)  # what it cannot answer is an error whatever the images
         if self._check is None or await asyncio.to_thread(self._check.accepts, request):
             return await self._engine.answer(request)
-        return unknown_response(request, UNKNOWN_TEXT)
+        unknown: Response = request.unknown(UNKNOWN_TEXT)
+        return unknown
 
-    def on_cache_hit(self, response: Response) -> None:
+    def on_cache_hit(self, request: Request, response: Response) -> None:
         """Warn of a refusal that comes from the cache, too; called after every cache hit."""
-        if self._check is not None and is_unknown(response, UNKNOWN_TEXT):
+        if self._check is not None and response.pack() == request.unknown(UNKNOWN_TEXT).pack():
             self._check.warn()
 
     def token_texts(self, text: str) -> tuple[str, ...]:
@@ -194,7 +191,7 @@ class _GatedStream(EmbeddedStream):
 
     def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
         """Return log-probabilities for the video so far, shape (S, C); NaN where it is out of distribution."""
-        text = " ".join(text for prompt in prompts for text in prompt_texts(prompt))
+        text = " ".join(text for prompt in prompts for text in prompt.texts())
         if self._first is None or self._check.accepts_images([self._first], text):
             return super().score(prompts, candidates)
         return np.full((len(prompts), len(candidates)), np.nan)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscore.errors import CapabilityError, ModelError
-from stepscore.models.base import Similarities
-from stepscore.models.requests import DecodedMedia, ScoreSimilarity
+from stepscore.models.media import DecodedMedia
+from stepscore.models.requests import ScoreSimilarity
+from stepscore.models.responses import Similarities
 from stepscore.types import FloatArray, Frames
 
 DIGITS = 6

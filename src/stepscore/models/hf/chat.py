@@ -14,15 +14,17 @@ from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from stepscore.errors import ModelError
-from stepscore.models.base import Answer, Scores, TokenChoice
 from stepscore.models.chatml import chatml_parts
 from stepscore.models.checkpoints.folder import brief
 from stepscore.models.checkpoints.network_size import MAX_NUMBER
 from stepscore.models.hf.template_bounds import render_chat
+from stepscore.models.media import DecodedMedia
+from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.full_forward import next_logprobs
 from stepscore.models.qwen3vl.prefix_plan import target_ids
 from stepscore.models.qwen3vl.prompts import QwenInputs
-from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score
+from stepscore.models.requests import Generate, Score
+from stepscore.models.responses import Answer, Scores, TokenChoice
 from stepscore.models.schemas.token_mask import AnswerTokens, Vocabulary, token_bytes
 
 THINKS = (

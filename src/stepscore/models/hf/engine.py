@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from stepscore._reading import shown
 from stepscore.episodes import Clip
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, StepScoreError
-from stepscore.models.base import PrefixScores, Response
+from stepscore.models.base import Handlers, handler_of
 from stepscore.models.chatml import render_prefixes, split_at_video, tails_after
 from stepscore.models.checkpoints.folder import brief, named_folder
 from stepscore.models.encoders.similarity import score_similarity
@@ -30,16 +30,17 @@ from stepscore.models.hf.files import (
 )
 from stepscore.models.hf.options import HfOptions
 from stepscore.models.hf.worker_thread import WorkerThread
+from stepscore.models.prompts import Prompt
 from stepscore.models.requests import (
     Generate,
-    HeadRequest,
-    PredictStages,
-    Prompt,
+    PredictProgress,
+    PreferVideo,
     Request,
     Score,
     ScorePrefixes,
     ScoreSimilarity,
 )
+from stepscore.models.responses import Answer, PrefixScores, Response, Scores
 from stepscore.models.robometer.config import RobometerConfig, read_config
 from stepscore.types import FloatArray
 
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from stepscore.models.robometer.engine import RobometerEngine
 
 MAX_FAMILY_CHARS = 100
+
+BATCHED, HEADS = (ScorePrefixes,), (PredictProgress, PreferVideo)
+"""Requests that are answered several in one pass: by a model that scores prefixes, and by a Robometer checkpoint."""
 
 
 class HfEngine:
@@ -181,10 +185,8 @@ class HfEngine:
 
     def is_batchable(self, request: Request) -> bool:
         """Return whether a request may be answered in one pass with others; all of a batch are of one kind."""
-        if not isinstance(request, HeadRequest):
-            return isinstance(request, ScorePrefixes)
         with suppress(StepScoreError):  # it is raised again where the request is answered
-            return self.robometer is not None
+            return type(request) in (BATCHED if self.robometer is None else HEADS)
         return False
 
     def _similarities(self, request: ScoreSimilarity) -> Response | Exception:
@@ -234,8 +236,10 @@ class HfEngine:
         return passes
 
     def _answer_batch(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
-        if isinstance(requests[0], ScoreSimilarity):  # never with others in a batch
-            return [self._similarities(requests[0])]
+        if (
+            answer := self._without_network.get(type(requests[0]))
+        ) is not None:  # never with others in a batch
+            return [answer(requests[0])]
         in_memory = self._in_memory()
         from stepscore.models.hf.network_loading import is_out_of_memory
 
@@ -244,7 +248,7 @@ class HfEngine:
                 return cast("RobometerEngine", in_memory).answer(requests)
             loaded = cast("Loaded", in_memory)
             if len(requests) > 1 and loaded.network is not None and self.options.scoring == "shared":
-                return self._shared(loaded, [r for r in requests if isinstance(r, ScorePrefixes)])
+                return self._shared(loaded, cast("Sequence[ScorePrefixes]", requests))
             return [self._answer(loaded, request) for request in requests]
         except StepScoreError:
             raise
@@ -256,36 +260,42 @@ class HfEngine:
                 ) from error
             raise ModelError(f"{self.options.name}: the network failed ({first_line(error)}).") from error
 
-    def _answer(self, loaded: Loaded, request: Request) -> Response | Exception:
-        from stepscore.models.hf import chat
-        from stepscore.models.qwen3vl import full_forward, prefix_scoring
+    @cached_property
+    def _without_network(self) -> Handlers:
+        return {ScoreSimilarity: self._similarities}
 
+    @cached_property
+    def _handlers(self) -> Handlers:
+        return {ScorePrefixes: self._score_prefixes, Generate: self._generate, Score: self._score}
+
+    def _answer(self, loaded: Loaded, request: Request) -> Response | Exception:
         try:
-            if isinstance(request, ScorePrefixes):
-                if loaded.network is None or self.options.scoring == "naive":
-                    rendered = render_prefixes(request)
-                    return PrefixScores(
-                        *full_forward.score_naive(loaded.model, loaded.prefix_inputs, rendered)
-                    )
-                if self.options.scoring == "shared":
-                    return self._shared(loaded, [request])[0]
-                video = prefix_scoring.prepare_video(loaded.network, render_prefixes(request))
-                values = prefix_scoring.score_incremental(loaded.network, video, self.limit)
-                return PrefixScores(values, video.plan.tokens)
-            if isinstance(request, PredictStages):
-                raise CapabilityError(
-                    f"{self.options.name} predicts no stages; a checkpoint under sarm/ does."
-                )
-            if isinstance(request, HeadRequest):
-                raise CapabilityError(f"{self.options.name} has no reward heads; a Robometer checkpoint has.")
-            if isinstance(loaded.chat, ModelError):
-                raise loaded.chat
-            if isinstance(request, Generate):
-                return chat.generate(loaded.model, loaded.tokenizer, loaded.chat, request)
-            assert isinstance(request, Score)
-            return chat.score(loaded.model, loaded.encode, loaded.chat, request)
+            response: Response = handler_of(self._handlers, request, self.options.name)(loaded, request)
+            return response
         except StepScoreError as error:
             return error
+
+    def _generate(self, loaded: Loaded, request: Generate) -> Answer:
+        from stepscore.models.hf import chat
+
+        return chat.generate(loaded.model, loaded.tokenizer, _chat_of(loaded), request)
+
+    def _score(self, loaded: Loaded, request: Score) -> Scores:
+        from stepscore.models.hf import chat
+
+        return chat.score(loaded.model, loaded.encode, _chat_of(loaded), request)
+
+    def _score_prefixes(self, loaded: Loaded, request: ScorePrefixes) -> Response | Exception:
+        from stepscore.models.qwen3vl import full_forward, prefix_scoring
+
+        if loaded.network is None or self.options.scoring == "naive":
+            rendered = render_prefixes(request)
+            return PrefixScores(*full_forward.score_naive(loaded.model, loaded.prefix_inputs, rendered))
+        if self.options.scoring == "shared":
+            return self._shared(loaded, [request])[0]
+        video = prefix_scoring.prepare_video(loaded.network, render_prefixes(request))
+        values = prefix_scoring.score_incremental(loaded.network, video, self.limit)
+        return PrefixScores(values, video.plan.tokens)
 
     def _shared(self, loaded: Loaded, requests: Sequence[ScorePrefixes]) -> list[Response | Exception]:
         """Score videos side by side; one that cannot be prepared does not stop the others."""
@@ -304,6 +314,13 @@ class HfEngine:
             PrefixScores(next(scored), video.plan.tokens) if isinstance(video, PreparedVideo) else video
             for video in prepared
         ]
+
+
+def _chat_of(loaded: Loaded) -> Any:
+    """Return what writes chats; raise the error where the model has none."""
+    if isinstance(loaded.chat, ModelError):
+        raise loaded.chat
+    return loaded.chat
 
 
 class HfStream:

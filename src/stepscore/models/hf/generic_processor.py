@@ -17,8 +17,9 @@ from stepscore.episodes import Clip
 from stepscore.errors import ModelError
 from stepscore.models.hf.chat import chat_text, media_in
 from stepscore.models.hf.template_bounds import render_chat
+from stepscore.models.media import DecodedMedia
+from stepscore.models.prompts import Prompt, Turn
 from stepscore.models.qwen3vl.inputs import Encode, time_text
-from stepscore.models.requests import DecodedMedia, Prompt, Turn
 
 
 def load_processor(folder: Path, name: str, family: str, *, remote_code: bool) -> Any:

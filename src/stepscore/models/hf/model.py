@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepscore.errors import ModelError
-from stepscore.models.base import TOP_LOGPROBS, Capabilities, Response, SyncMethods
+from stepscore.models.base import TOP_LOGPROBS, Capabilities, SyncMethods
 from stepscore.models.hf.engine import HfEngine, HfStream
 from stepscore.models.hf.families import ENCODER_FAMILIES, PREFIX_SHARING_FAMILIES, QWEN_VIDEO_STYLES
 from stepscore.models.hf.options import HfOptions
+from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
-from stepscore.models.requests import Prompt, Request
+from stepscore.models.requests import Request
+from stepscore.models.responses import Response
 from stepscore.models.warm_up import score_blank
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from stepscore.episodes import Clip, resize_frames
+from stepscore.models.media import DecodedMedia
 from stepscore.models.qwen3vl.inputs import (
     Encode,
     Geometry,
@@ -25,7 +26,6 @@ from stepscore.models.qwen3vl.inputs import (
     time_text,
     token_ids,
 )
-from stepscore.models.requests import DecodedMedia
 
 Inputs = dict[str, Tensor]
 

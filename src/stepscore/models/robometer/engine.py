@@ -9,12 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stepscore.errors import CapabilityError, ModelError, StepScoreError
-from stepscore.models.base import Preference, ProgressPredictions, Response
-from stepscore.models.requests import HeadRequest, PreferVideo, Request
+from stepscore.errors import ModelError, StepScoreError
+from stepscore.models.base import Handlers, handler_of
+from stepscore.models.requests import PredictProgress, PreferVideo, Request
+from stepscore.models.responses import Preference, ProgressPredictions, Response
 from stepscore.models.robometer.inputs import ReadRequest, RobometerInputs, batched
 from stepscore.models.robometer.network import RobometerNetwork
 from stepscore.types import FloatArray
+
+ANSWERS = (
+    "is a Robometer checkpoint: it predicts progress, success and preferences, and answers no other question. "
+    "Choose its judge: --judge robometer"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +48,19 @@ class RobometerEngine:
         ]
 
     def _read(self, request: Request) -> ReadRequest | StepScoreError:
-        if not isinstance(request, HeadRequest):
-            return CapabilityError(
-                f"{self.name} is a Robometer checkpoint: it predicts progress, success and preferences, and answers "
-                "no other question. Choose its judge: --judge robometer"
-            )
         try:
-            return self.inputs.read(request)
+            prompt, preference, _ = handler_of(self._heads, request, self.name, ANSWERS)(request)
+            return self.inputs.read(prompt, preference=preference)
         except StepScoreError as error:
             return error
+
+    @property
+    def _heads(self) -> Handlers:
+        """The prompt of a request, whether it compares two videos, and what reads its answer off the states."""
+        return {
+            PredictProgress: lambda request: (request.prompt, False, self._progress),
+            PreferVideo: lambda request: (request.prompt, True, self._preference),
+        }
 
     @torch.inference_mode()
     def _states(self, requests: Sequence[ReadRequest]) -> list[Tensor]:
@@ -63,14 +73,20 @@ class RobometerEngine:
     @torch.inference_mode()
     def _response(self, request: Request, read: ReadRequest, states: Tensor) -> Response | Exception:
         try:
-            if isinstance(request, PreferVideo):
-                return Preference(float(self._known(self.network.preference(states))[0]), read.tokens)
-            progress, spread = self.network.progress(states)
-            success = self.network.success(states)
-            found = self._known(progress), self._known(success), spread.cpu().double().numpy()
-            return ProgressPredictions(*found, read.tokens)
+            response: Response = self._heads[type(request)](request)[-1](states, read.tokens)
+            return response
         except StepScoreError as error:
             return error
+
+    def _preference(self, states: Tensor, tokens: int) -> Preference:
+        return Preference(float(self._known(self.network.preference(states))[0]), tokens)
+
+    def _progress(self, states: Tensor, tokens: int) -> ProgressPredictions:
+        progress, spread = self.network.progress(states)
+        success = self.network.success(states)
+        return ProgressPredictions(
+            self._known(progress), self._known(success), spread.cpu().double().numpy(), tokens
+        )
 
     def _known(self, values: Tensor) -> FloatArray:
         found: FloatArray = values.cpu().double().numpy()

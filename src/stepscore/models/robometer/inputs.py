@@ -18,9 +18,10 @@ from stepscore.episodes import Clip
 from stepscore.errors import ModelError
 from stepscore.models.hf.chat import split_at_images
 from stepscore.models.hf.template_bounds import render_chat
+from stepscore.models.media import DecodedMedia
+from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import Geometry, VisionTokens
 from stepscore.models.qwen3vl.prompts import QwenInputs
-from stepscore.models.requests import DecodedMedia, HeadRequest, PreferVideo, Prompt
 from stepscore.models.robometer.tokens import PREFERENCE, PROGRESS, SPECIAL_TOKENS, SPLIT
 
 MIN_TOKENS, MAX_TOKENS = 4, 16384
@@ -56,14 +57,13 @@ class RobometerInputs:
     geometry: Geometry
     max_pixels: int | None = None
 
-    def read(self, request: HeadRequest) -> ReadRequest:
-        """Return the inputs of a resolved request.
+    def read(self, prompt: Prompt, *, preference: bool) -> ReadRequest:
+        """Return the inputs of a resolved prompt, whether of one video or of two that are compared.
 
         Raises:
             ModelError: Its texts hold special tokens, or it has another number of videos than its kind.
         """
-        preference = isinstance(request, PreferVideo)
-        content, images = self._content(request.prompt, 2 if preference else 1, preference=preference)
+        content, images = self._content(prompt, 2 if preference else 1, preference=preference)
         inputs = self._qwen().inputs(split_at_images(self._text(content), images))
         ids = inputs["input_ids"][0]
         wanted = self.tokenizer.convert_tokens_to_ids(PREFERENCE if preference else PROGRESS)

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 import numpy as np
 
 from stepscore.errors import CapabilityError, MissingExtraError, ModelError, OptionError
-from stepscore.models.base import Capabilities, Response, StagePrediction, StagePredictions, SyncMethods
+from stepscore.models.base import Capabilities, SyncMethods, handler_of
 from stepscore.models.checkpoints.folder import named_folder
 from stepscore.models.hf.options import check_device
-from stepscore.models.requests import DecodedMedia, PredictStages, Request
+from stepscore.models.media import DecodedMedia
+from stepscore.models.requests import PredictStages, Request
+from stepscore.models.responses import Response, StagePrediction, StagePredictions
 from stepscore.models.sarm.checkpoint import checkpoint_digest, load_network, read_config
 from stepscore.models.sarm.config import Decode, SarmConfig
 from stepscore.registry import names
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 DIGITS = 6
 """Decimals of a prediction and of the robot's state, so that a cached response equals a new one."""
 MAX_CACHED_TEXTS = 256
+ANSWERS = "answers the judge sarm alone. Choose it: --judge sarm"
 
 
 @dataclass
@@ -159,9 +162,13 @@ class SarmModel(SyncMethods):
         """Return stages and progress for a :class:`stepscore.models.PredictStages`."""
         return await asyncio.to_thread(self._answer, request)
 
-    def _answer(self, request: Request) -> StagePredictions:
-        if not isinstance(request, PredictStages) or len(request.videos) != len(self.config.views):
-            raise CapabilityError(f"{self.name} answers the judge sarm alone. Choose it: --judge sarm")
+    def _answer(self, request: Request) -> Response:
+        response: Response = handler_of({PredictStages: self._predict}, request, self.name, ANSWERS)(request)
+        return response
+
+    def _predict(self, request: PredictStages) -> StagePredictions:
+        if len(request.videos) != len(self.config.views):
+            raise CapabilityError(f"{self.name} {ANSWERS}.")
         clips = [video.clip for video in request.videos if isinstance(video, DecodedMedia)]
         frames = (
             np.arange(len(clips[0])) if request.frames is None else np.asarray(request.frames, dtype=np.int64)

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stepscore.models.base import StagePrediction
 from stepscore.models.encoders.vision_encoder import Float32, Half
+from stepscore.models.responses import StagePrediction
 from stepscore.models.sarm.config import Decode, Procedure, SarmConfig
 from stepscore.models.sarm.network import SarmNetwork, Windows
 from stepscore.types import FloatArray, IntArray

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from stepscore.errors import OptionError
 from stepscore.models.schemas.patterns import (
@@ -25,6 +25,7 @@ from stepscore.models.schemas.patterns import (
     Repeated,
     Text,
 )
+from stepscore.models.tagged import Tagged
 
 UNKNOWN = "unknown"
 MAX_NUMBERS = 10_000
@@ -61,7 +62,7 @@ class Schema(Hashable, Protocol):
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Part(Tagged):
     """What schemas have in common."""
 
     @property
@@ -92,6 +93,7 @@ class Word(_Part):
     """One of some words, or ``unknown``."""
 
     words: tuple[str, ...]
+    tag: ClassVar[str] = "word"
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -128,6 +130,7 @@ class Number(_Part):
     decimals: int = 0
     plus: bool = False
     unit: str = ""
+    tag: ClassVar[str] = "number"
 
     def __post_init__(self) -> None:
         if not self.low <= self.high < self.low + MAX_NUMBERS:
@@ -165,6 +168,8 @@ class Number(_Part):
 class Seconds(_Part):
     """A time in seconds with up to two decimals, or ``null``."""
 
+    tag: ClassVar[str] = "seconds"
+
     def written(self) -> Pattern:
         """See :class:`Schema`. A number has no leading zero but 0 itself, as in JSON."""
         first = OneOfPatterns(tuple(Text(str(n)) for n in range(1, 10)))
@@ -186,6 +191,7 @@ class Constant(_Part):
     """A number that is given, such as that of an entry in a list."""
 
     value: int
+    tag: ClassVar[str] = "constant"
 
     def written(self) -> Pattern:
         """See :class:`Schema`."""
@@ -209,6 +215,7 @@ class FreeText(_Part):
     """
 
     but: str = "\n"
+    tag: ClassVar[str] = "free-text"
 
     def written(self) -> Pattern:
         """See :class:`Schema`."""
@@ -228,6 +235,7 @@ class Steps(_Part):
     """A list out of some steps, numbered from 1, one on a line; or ``1. unknown``."""
 
     steps: tuple[str, ...]
+    tag: ClassVar[str] = "steps"
 
     def written(self) -> Pattern:
         """See :class:`Schema`."""
@@ -243,6 +251,7 @@ class Written(_Part):
     """A text of fixed pieces and parts that are to be filled in."""
 
     parts: tuple[str | Schema, ...]
+    tag: ClassVar[str] = "written"
 
     def written(self) -> Pattern:
         """See :class:`Schema`."""
@@ -254,6 +263,7 @@ class Either(_Part):
     """One of several forms."""
 
     forms: tuple[Schema, ...]
+    tag: ClassVar[str] = "either"
 
     def written(self) -> Pattern:
         """See :class:`Schema`."""
@@ -265,6 +275,7 @@ class JsonObject(_Part):
     """A JSON object with these keys in this order."""
 
     fields: tuple[tuple[str, Schema], ...]
+    tag: ClassVar[str] = "json-object"
 
     @property
     def is_json(self) -> bool:
@@ -297,6 +308,7 @@ class JsonList(_Part):
     """A JSON list of exactly these items in this order; as a JSON schema the order is left open."""
 
     items: tuple[Schema, ...]
+    tag: ClassVar[str] = "json-list"
 
     def written(self) -> Pattern:
         """See :class:`Schema`."""
@@ -327,6 +339,7 @@ class JsonItems(_Part):
 
     item: Schema
     most: int
+    tag: ClassVar[str] = "json-items"
 
     def written(self) -> Pattern:
         """See :class:`Schema`."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from stepscore.errors import ModelError
-from stepscore.models.base import TokenChoice
+from stepscore.models.responses import TokenChoice
 from stepscore.models.schemas.automaton import DEAD, START, Automaton
 from stepscore.models.schemas.schema import Schema
 from stepscore.types import BoolArray, FloatArray, IntArray

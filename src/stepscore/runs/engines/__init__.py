@@ -1,14 +1,12 @@
 """Engines: what carries out the work of a run, in this process or in others; see :class:`Engine`."""
 
-from stepscore.runs.engines.base import Engine, FinishedEpisode, Work
 from stepscore.runs.engines.chosen import choose_engine
 from stepscore.runs.engines.cluster import RayEngine
-from stepscore.runs.engines.episode_work import RUN_STOPPING_ERRORS, error_text
 from stepscore.runs.engines.local import LocalEngine, run_episodes
 from stepscore.runs.engines.processes import ProcessEngine
+from stepscore.runs.work import Engine, FinishedEpisode, Work
 
 __all__ = [
-    "RUN_STOPPING_ERRORS",
     "Engine",
     "FinishedEpisode",
     "LocalEngine",
@@ -16,6 +14,5 @@ __all__ = [
     "RayEngine",
     "Work",
     "choose_engine",
-    "error_text",
     "run_episodes",
 ]

@@ -6,11 +6,11 @@ import os
 
 from stepscore.errors import UnknownNameError
 from stepscore.judges import Judge
-from stepscore.runs.engines.base import IN_FLIGHT, Engine
+from stepscore.models.calls import CallOptions
 from stepscore.runs.engines.cluster import RayEngine
 from stepscore.runs.engines.local import LocalEngine
 from stepscore.runs.engines.processes import ProcessEngine
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs.work import IN_FLIGHT, Engine
 
 ENGINES = ("auto", "local", "processes", "ray")
 """Names of engines."""

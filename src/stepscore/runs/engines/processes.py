@@ -7,7 +7,6 @@ input and output. It ends when this process does: its input ends then. ``worker_
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import pickle
 import queue
@@ -17,17 +16,15 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 from stepscore._local_modules import local_modules
 from stepscore.errors import OptionError, RunError, exits_as_errors
-from stepscore.judges import Judge
-from stepscore.models import BatchModel, Model, Request, Response
-from stepscore.runs.engines.base import IN_FLIGHT, MAX_WORKERS, Work
-from stepscore.runs.engines.batch_group import BatchElsewhere
-from stepscore.runs.engines.driver import Driver, pickled
-from stepscore.runs.engines.messages import Ask, Compute, Computed, FromWorker, ToWorker
+from stepscore.models.calls import log_wait
+from stepscore.runs.messages import FromWorker, ToWorker
+from stepscore.runs.owner import Owner, pickled
+from stepscore.runs.work import IN_FLIGHT, MAX_WORKERS, Work
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that set the number of threads of matrix products."""
@@ -47,33 +44,31 @@ class ProcessEngine:
     name = "processes"
 
     def run(self, work: Work) -> None:
-        """Judge what the journal does not hold yet; see :class:`stepscore.runs.engines.base.Engine`."""
+        """Judge what the journal does not hold yet; see :class:`stepscore.runs.work.Engine`."""
         if not 1 <= self.workers <= MAX_WORKERS:
             raise OptionError(f"workers is {self.workers}; it must be 1 to {MAX_WORKERS}.")
         at_a_time = IN_FLIGHT if work.judge.models else 1
-        first = [pickle.dumps(at_a_time), *packed_judge(work.judge, work.views)]
-        Driver(work, ProcessCrew(first, self.workers), self.workers, at_a_time).run()
+        Owner(work, ProcessCrew(packed_work(work, at_a_time), self.workers), self.workers, at_a_time).run()
 
 
-def packed_judge(
-    judge: Judge, views: Sequence[str] | None, dumps: Callable[[object], bytes] = pickle.dumps
-) -> list[bytes]:
-    """Return what a worker gets first, pickled: modules of the user's own files, then the judge and its views.
+def packed_work(work: Work, at_a_time: int, dumps: Callable[[object], bytes] = pickle.dumps) -> list[bytes]:
+    """Return what a worker gets first, pickled: modules of the user's own files, then what its link is made of.
 
     Args:
-        judge: The judge.
-        views: Give the judge only these views.
+        work: The work.
+        at_a_time: Groups that each worker works on at a time.
         dumps: Pickles the judge.
 
     Raises:
         RunError: The judge cannot be pickled.
     """
+    options = replace(work.options, on_wait=log_wait)  # a worker says on its own stderr what it waits for
     try:
         with exits_as_errors():
-            return [pickle.dumps(local_modules()), dumps((judge, views))]
+            return [pickle.dumps(local_modules()), dumps((work.judge, work.views, options, at_a_time))]
     except Exception as error:  # pickle raises anything
         raise RunError(
-            f"The judge {judge.name!r} cannot be sent to another process ({type(error).__name__}: {error}). "
+            f"The judge {work.judge.name!r} cannot be sent to another process ({type(error).__name__}: {error}). "
             "Judge in this one: --engine local"
         ) from error
 
@@ -82,7 +77,7 @@ class ProcessCrew:
     """Starts worker processes.
 
     Args:
-        first: What each is sent first: the number of groups at a time, then what :func:`packed_judge` returns.
+        first: What each is sent first, from :func:`packed_work`.
         workers: How many there will be, which share the machine's cores.
     """
 
@@ -109,14 +104,14 @@ class ProcessCrew:
 
 
 class ProcessLink:
-    """The driver's end of a worker process; to be made in a running event loop.
+    """The owner's end of a worker process; to be made in a running event loop.
 
     Two threads of its own read and write, so that a worker that does not listen stops nobody else.
     """
 
     def __init__(self, number: int, environment: dict[str, str], first: Sequence[bytes]) -> None:
         self.number = number
-        # A session of its own: Ctrl-C is for the driver, which ends its workers.
+        # A session of its own: Ctrl-C is for the owner, which ends its workers.
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MAIN],
             stdin=subprocess.PIPE,
@@ -127,8 +122,6 @@ class ProcessLink:
         self._loop = asyncio.get_running_loop()
         self._received: asyncio.Queue[FromWorker | None] = asyncio.Queue()
         self._to_send: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._computing: dict[int, asyncio.Future[tuple[Response | Exception, ...]]] = {}
-        self._numbers = itertools.count(1)
         for content in first:
             self._to_send.put(content)
         assert self._process.stdin is not None
@@ -152,40 +145,16 @@ class ProcessLink:
 
     async def receive(self) -> Sequence[FromWorker]:
         """Return the messages that have come, at least one; none where the process has ended."""
-        while True:
-            messages = [await self._received.get()]
-            while not self._received.empty():
-                messages.append(self._received.get_nowait())
-            others = []
-            for message in messages:
-                if isinstance(message, Computed):
-                    self._settle(message)
-                elif message is not None:
-                    others.append(message)
-            if None in messages:
-                if others:  # what it said before it ended counts; its end is noticed next
-                    self._received.put_nowait(None)
-                    return others
+        messages = [await self._received.get()]
+        while not self._received.empty():
+            messages.append(self._received.get_nowait())
+        said = [message for message in messages if message is not None]
+        if None in messages:
+            if said:  # what it said before it ended counts; its end is noticed next
+                self._received.put_nowait(None)
+            else:
                 await asyncio.to_thread(self.wait)
-                self._cancel()
-                return []
-            if others:
-                return others
-
-    def elsewhere(self, ask: Ask, model: Model) -> _InWorker | None:
-        """Return the worker's own process for its own model; servers are asked by the driver's."""
-        return None if model.capabilities.served else _InWorker(self, ask.ask)
-
-    async def compute(self, asked: Sequence[tuple[int, Request]]) -> tuple[Response | Exception, ...]:
-        """Return the answers of the worker's own model, made in one pass."""
-        number, future = next(self._numbers), self._loop.create_future()
-        self._computing[number] = future
-        try:
-            self.send(Compute(number, tuple(asked)))
-            results: tuple[Response | Exception, ...] = await future
-            return results
-        finally:
-            del self._computing[number]
+        return said
 
     def stop(self) -> None:
         """End the process at once."""
@@ -201,15 +170,6 @@ class ProcessLink:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def _settle(self, message: Computed) -> None:
-        future = self._computing.get(message.number)
-        if future is not None and not future.done():
-            future.set_result(message.results)
-
-    def _cancel(self) -> None:
-        for future in self._computing.values():
-            future.cancel()
 
     def _read(self, stream: IO[bytes]) -> None:
         message: FromWorker | None
@@ -230,30 +190,3 @@ class ProcessLink:
                 stream.write(content)
                 if self._to_send.empty():
                     stream.flush()
-
-
-@dataclass(frozen=True)
-class _InWorker:
-    """Answers a request in the worker's process."""
-
-    link: ProcessLink
-    ask: int
-
-    async def decode(self, request: Request) -> Request:
-        """Return the request: the worker decodes its frames."""
-        return request
-
-    async def answer(self, decoded: Request, model: Model) -> Response:
-        """Return the answer of the worker's own model."""
-        (result,) = await self.link.compute([(self.ask, decoded)])
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    async def answer_batch(
-        self, asked: Sequence[tuple[BatchElsewhere, Request]], model: BatchModel
-    ) -> Sequence[Response | Exception]:
-        """Return the answers of the worker's own model, made in one pass."""
-        return await self.link.compute(
-            [(other.ask, decoded) for other, decoded in asked if isinstance(other, _InWorker)]
-        )

@@ -13,8 +13,8 @@ from typing import IO
 from stepscore._local_modules import import_local_modules
 from stepscore._tracebacks import TracebackPrinter, wants_tracebacks
 from stepscore.errors import exits_as_errors
-from stepscore.runs.engines.messages import Unable
-from stepscore.runs.engines.worker import EpisodeWorker
+from stepscore.runs.messages import Unable
+from stepscore.runs.worker_link import WorkerLink
 
 
 def main() -> None:
@@ -39,10 +39,9 @@ async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
 
     try:
         with exits_as_errors():
-            at_a_time = pickle.load(incoming)
             import_local_modules(pickle.load(incoming))
-            judge, views = pickle.load(incoming)
-            worker = EpisodeWorker(judge, views, at_a_time, post)
+            judge, views, options, at_a_time = pickle.load(incoming)
+            worker = WorkerLink(judge, views, options, at_a_time, post)
     except EOFError:
         return
     except Exception as error:  # a judge is anyone's code
@@ -54,11 +53,11 @@ async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
         while True:
             try:
                 message = pickle.load(incoming)
-            except (Exception, SystemExit):  # the driver has ended
+            except (Exception, SystemExit):  # the owner has ended
                 os._exit(0)
             loop.call_soon_threadsafe(worker.deliver, message)
 
-    threading.Thread(target=read, name="stepscore-driver", daemon=True).start()
+    threading.Thread(target=read, name="stepscore-owner", daemon=True).start()
     worker.start()
     sys.stdout.flush()
     await asyncio.Event().wait()  # until the reading thread ends this process

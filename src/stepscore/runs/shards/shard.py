@@ -13,8 +13,7 @@ from typing import NamedTuple
 from stepscore.episodes import Episode, Episodes
 from stepscore.errors import OptionError
 from stepscore.models import Model, batch_size
-from stepscore.models.calls import Budget
-from stepscore.runs.model_client import CallOptions
+from stepscore.models.calls import Budget, CallOptions
 
 MAX_SHARDS = 100_000
 """Most shards of a run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import secrets
@@ -11,32 +10,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import stepscore
-from stepscore.episodes import Clip
-from stepscore.errors import MissingExtraError, OptionError, RunError, TransientModelError
-from stepscore.models import Generate, Prompt, Request, Turn
+from stepscore.errors import MissingExtraError, OptionError
 from stepscore.models.api.openai import OpenAIModel
-from stepscore.models.requests import DecodedMedia
 from stepscore.runs import CallOptions, FinishedEpisode, Run
 from stepscore.runs.engines import choose_engine
 from stepscore.runs.engines.cluster import RayEngine
-from stepscore.runs.engines.cluster.crew import on_this_node
+from stepscore.runs.engines.cluster.crew import plan
 from stepscore.runs.engines.cluster.engine import connected
-from stepscore.runs.engines.cluster.links import _Decoded, _OnCluster
-from stepscore.runs.engines.cluster.models import ModelReplicas
-from stepscore.runs.engines.cluster.placement import plan
 from stepscore.server import LivePage
 from stepscore.testing import write_toy_rollouts
 from tests.models.api.servers import serving
 from tests.runs.engines.judges import (
     Asking,
-    Brightness,
     Exiting,
     ExitingModel,
     Gathering,
@@ -94,7 +84,7 @@ def test_a_node_that_joins_is_used(
     cluster: Any, score: Score, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first test of the module: nodes that others removed count for some seconds."""
-    monkeypatch.setattr("stepscore.runs.engines.driver.GROW_S", 0.2)
+    monkeypatch.setattr("stepscore.runs.owner.GROW_S", 0.2)
     marks = tmp_path / "marks"
     marks.mkdir()
     added: list[Any] = []
@@ -105,7 +95,7 @@ def test_a_node_that_joins_is_used(
 
     judge = Gathering(folder=marks, processes=3)
     # Enough that some are left when two workers have all that they take.
-    run = score("ray", judge, n=12, engine=RayEngine(replicas=1), on_done=join)
+    run = score("ray", judge, n=12, engine=RayEngine(), on_done=join)
     assert run.info["last"]["failed"] == 0
     assert len(list(marks.iterdir())) == 3
     cluster.remove_node(added[0], allow_graceful=False)
@@ -113,7 +103,7 @@ def test_a_node_that_joins_is_used(
 
 def test_a_lost_worker_and_a_lost_model_change_no_table(cluster: Any, score: Score, tmp_path: Path) -> None:
     judge = Killing(Mortal(mark=tmp_path / "mark"), "task/e004", ("task/e002",), tmp_path)
-    ray_run = score("ray", judge, engine=RayEngine(workers=2, replicas=1))
+    ray_run = score("ray", judge, engine=RayEngine(workers=2))
     local = score("local", Killing(fails="task/e004"))
     assert (tmp_path / "mark").exists(), "the model's actor died"
     assert (tmp_path / "task_e002").exists(), "a worker died"
@@ -124,7 +114,7 @@ def test_a_lost_worker_and_a_lost_model_change_no_table(cluster: Any, score: Sco
 
 
 def test_what_exits_in_a_worker_or_in_a_models_actor_is_a_row(cluster: Any, score: Score) -> None:
-    run = score("ray", Exiting(ExitingModel()), n=4, engine=RayEngine(workers=1, replicas=1))
+    run = score("ray", Exiting(ExitingModel()), n=4, engine=RayEngine(workers=1))
     errors = run.judgements().column("error").to_pylist()
     assert [bool(error) for error in errors] == [False, True, True, False]
     assert all("judges.py" in error and "called sys.exit(0)" in error for error in filter(None, errors))
@@ -143,94 +133,13 @@ def test_a_node_that_leaves_costs_only_what_was_under_way(cluster: Any, score: S
             cluster.remove_node(node, allow_graceful=False)
 
     # One of three replicas is on the node that leaves, and there is no CPU for it elsewhere.
-    ray_run = score("ray", Asking(), n=16, engine=RayEngine(workers=2, replicas=3), on_done=leave)
+    ray_run = score("ray", Asking(), n=16, engine=RayEngine(workers=2), on_done=leave)
     assert len(done) == 16
     assert ray_run.info["spent"]["total"]["answered"] == 48
     assert ray_run.info["spent"]["total"]["lost"] <= 4, "what was under way: two episodes of each worker"
     assert b'"running":true' in shown[0], "the page of `view` beside it follows the journal"
     assert b'"n":5' in shown[0]
     assert tables(ray_run) == tables(score("local", Asking(), n=16))
-
-
-def test_a_model_that_was_lost_with_its_node_is_asked_nothing_more(cluster: Any) -> None:
-    node = cluster.add_node(num_cpus=0, resources={"place": 1})
-    asyncio.run(_lose_a_replica(lambda: cluster.remove_node(node, allow_graceful=False)))
-
-
-async def _lose_a_replica(leave: Callable[[], None]) -> None:
-    from ray import cloudpickle
-
-    model = ModelReplicas(Brightness(), 2, {"num_cpus": 0, "resources": {"place": 1}}, cloudpickle.dumps)
-
-    async def ask_both(value: int) -> int:
-        """Ask twice at a time, so that every replica which counts as ready is asked; return how many calls failed."""
-        both = (model.answer([seen(value)]), model.answer([seen(value)]))
-        found = await asyncio.gather(*both, return_exceptions=True)
-        answers = [one[0] if isinstance(one, list) else one for one in found]
-        failed = [answer for answer in answers if isinstance(answer, TransientModelError)]
-        assert [getattr(answer, "text", "") for answer in answers if answer not in failed] == [
-            f"{value}.000"
-        ] * (2 - len(failed))
-        return len(failed)
-
-    while len(model._ready) < 2:
-        await asyncio.sleep(0.05)
-    leave()
-    while not await ask_both(51):  # its process outlives its node by a little
-        await asyncio.sleep(0.05)
-    # There is no place for it elsewhere, and it is not asked again and again.
-    assert [await ask_both(value) for value in range(5)] == [0] * 5
-    model.close()
-
-
-def seen(value: int) -> Generate:
-    clip = Clip(np.full((1, 8, 8, 3), value, np.uint8), np.zeros(1), np.zeros(1, np.int64))
-    return Generate(Prompt((Turn("user", (DecodedMedia(clip), "What?")),)))
-
-
-def test_frames_that_are_lost_are_decoded_again(cluster: Any) -> None:
-    asyncio.run(_lose_frames())
-
-
-async def _lose_frames() -> None:
-    import ray
-    from ray import cloudpickle
-
-    class Decoding:
-        async def decode(self, ask: int, request: Request) -> tuple[None, Request]:
-            return None, seen(51)
-
-    def lost() -> None:
-        raise ray.exceptions.ObjectLostError("00", None, "")
-
-    # Not on a node that was just removed.
-    here = {"num_cpus": 0, **on_this_node()}
-    worker: Any = ray.remote(**here)(Decoding)
-    gone: Any = ray.remote(**here)(lost)
-    actor, stopped = worker.remote(), []
-    model = ModelReplicas(Brightness(), 1, here, cloudpickle.dumps)
-    link: Any = SimpleNamespace(actor=actor, stop=lambda: stopped.append(1))
-    there: Any = _OnCluster(link, 1, model)
-    held = _Decoded(Generate(Prompt(())), gone.remote())
-    assert (await there.answer(held, Brightness())).text == "51.000"
-    assert not stopped
-    ray.kill(actor)
-    with pytest.raises(asyncio.CancelledError):  # who asked is gone, too
-        await there.answer(held, Brightness())
-    assert stopped
-    model.close()
-
-
-def test_a_model_that_no_node_can_load_stops_the_run(cluster: Any) -> None:
-    async def ask() -> None:
-        model = ModelReplicas(Brightness(), 2, {"num_cpus": 0}, lambda value: b"no pickle")
-        try:
-            await model.answer([None])
-        finally:
-            model.close()
-
-    with pytest.raises(RunError, match=r"mock/brightness cannot be loaded on the Ray cluster: .*Unpickling"):
-        asyncio.run(ask())
 
 
 def test_a_server_is_asked_nothing_twice_although_a_worker_dies_as_it_waits(
@@ -302,8 +211,6 @@ def test_addresses_and_numbers_that_cannot_be_are_refused(monkeypatch: pytest.Mo
         pass
     with pytest.raises(OptionError, match="workers is 0; it must be 1 to 4096"):
         RayEngine(workers=0)
-    with pytest.raises(OptionError, match="replicas is -1"):
-        RayEngine(replicas=-1)
 
 
 def test_a_cluster_puts_the_same_requests_together_as_one_process(
@@ -311,7 +218,7 @@ def test_a_cluster_puts_the_same_requests_together_as_one_process(
 ) -> None:
     fresh = CallOptions(cache=False)
     local = stepscore.score(slow(), Rounds(), tmp_path / "local", call_options=fresh)
-    engine = RayEngine(workers=2, replicas=1)
+    engine = RayEngine(workers=2)
     on_ray = stepscore.score(slow(), Rounds(), tmp_path / "ray", engine=engine, call_options=fresh)
     assert tables(on_ray) == tables(local)
 
@@ -336,24 +243,13 @@ def test_workers_of_a_cluster_of_this_machine_have_its_priority(monkeypatch: pyt
         assert os.environ["RAY_worker_niceness"] == "7"  # noqa: SIM112
 
 
-def test_models_have_the_gpus_else_the_cpus_and_nothing_waits_for_more_than_there_is() -> None:
+def test_workers_have_the_gpus_else_the_cpus_and_none_waits_for_more_than_there_is() -> None:
     computing, plain = Asking(), stepscore.get_judge("linear-time")
-    found = plan(computing, None, None, {"CPU": 8.0})
-    assert (found.workers, found.worker, found.replicas, found.replica) == (
-        8,
-        {"num_cpus": 0},
-        8,
-        {"num_cpus": 1.0},
+    assert plan(computing, None, {"CPU": 8.0}) == (8, {"num_cpus": 1.0})
+    assert plan(plain, 4, {"CPU": 2.0}) == (4, {"num_cpus": 0.5})
+    assert plan(computing, None, {"CPU": 16.0, "GPU": 4.0}) == (4, {"num_cpus": 1.0, "num_gpus": 1.0})
+    assert plan(computing, 6, {"CPU": 16.0, "GPU": 4.0}) == (6, {"num_cpus": 1.0, "num_gpus": 4 / 6})
+    assert plan(computing, 8, {"CPU": 4.0}) == (8, {"num_cpus": 0.5})
+    assert plan(plain, None, {"CPU": 16.0, "GPU": 4.0}) == (16, {"num_cpus": 1.0}), (
+        "it computes nothing there"
     )
-    found = plan(plain, 4, None, {"CPU": 2.0})
-    assert (found.workers, found.worker) == (4, {"num_cpus": 0.5})
-    found = plan(computing, None, None, {"CPU": 16.0, "GPU": 4.0})
-    assert (found.workers, found.replicas, found.replica) == (16, 4, {"num_cpus": 0, "num_gpus": 1.0})
-    assert plan(computing, None, 6, {"CPU": 16.0, "GPU": 4.0}).replicas == 6
-    assert plan(computing, 2, 8, {"CPU": 4.0}).replica == {"num_cpus": 0.5}
-
-    class Two(Asking):
-        models = (Brightness(), Brightness())
-
-    found = plan(Two(), None, None, {"CPU": 4.0, "GPU": 1.0})
-    assert (found.replicas, found.replica["num_gpus"]) == (1, 0.5)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscore.errors import ModelError
-from stepscore.models.base import Answer, Scores
 from stepscore.models.chatml import chatml_parts
 from stepscore.models.embedded.runtime.language_model import KVCache
 from stepscore.models.embedded.runtime.layers import Array
 from stepscore.models.embedded.runtime.network import NumpyNetwork
 from stepscore.models.embedded.runtime.prefix_scoring import logprobs_of
+from stepscore.models.media import DecodedMedia
+from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import (
     RepeatedToken,
     block_frames,
@@ -24,7 +25,8 @@ from stepscore.models.qwen3vl.inputs import (
 )
 from stepscore.models.qwen3vl.inputs import positions as grid_positions
 from stepscore.models.qwen3vl.prefix_plan import TokenSpan, concat_spans, target_ids
-from stepscore.models.requests import DecodedMedia, Generate, Prompt, Score
+from stepscore.models.requests import Generate, Score
+from stepscore.models.responses import Answer, Scores
 from stepscore.models.schemas.token_mask import AnswerTokens
 
 _RESERVED = "<|vision_start|>"

@@ -13,7 +13,6 @@ import numpy as np
 
 from stepscore.episodes import Clip
 from stepscore.errors import OptionError
-from stepscore.models.base import PrefixScores
 from stepscore.models.chatml import RenderedPrefixes
 from stepscore.models.embedded.runtime.language_model import KVCache, Segment
 from stepscore.models.embedded.runtime.layers import Array
@@ -29,6 +28,7 @@ from stepscore.models.qwen3vl.prefix_plan import (
     plan_shared_prefixes,
     target_ids,
 )
+from stepscore.models.responses import PrefixScores
 from stepscore.types import FloatArray, Frames, IntArray
 
 ROWS_PER_PASS = 1024

@@ -1,7 +1,4 @@
-"""The actors of a run on Ray: one judges episodes, one holds a model. Ray itself is not imported here.
-
-Results are returned, never raised: Ray would wrap an error in one of its own.
-"""
+"""The actor of a run on Ray: a worker, with its judge's models in its process. Ray itself is not imported here."""
 
 from __future__ import annotations
 
@@ -13,24 +10,22 @@ from typing import Any
 
 from stepscore._local_modules import import_local_modules
 from stepscore.errors import exits_as_errors
-from stepscore.models import Model, Request, Response, guarded
-from stepscore.runs.engines.messages import Unable
-from stepscore.runs.engines.worker import EpisodeWorker, answers, sendable
+from stepscore.runs.messages import Unable
+from stepscore.runs.worker_link import WorkerLink
 
 
 class EpisodeActor:
-    """Judges episodes: a worker whose messages are fetched by the driver.
+    """Judges episodes: a worker whose messages are fetched by the owner.
 
     Args:
-        packed: Modules of the user's own files, then the judge and its views; see ``packed_judge``.
-        at_a_time: Groups in work at a time.
+        packed: Modules of the user's own files, then what a worker's link is made of; see ``packed_work``.
     """
 
-    def __init__(self, packed: Sequence[bytes], at_a_time: int) -> None:
+    def __init__(self, packed: Sequence[bytes]) -> None:
         limit_threads()
-        self._packed, self._at_a_time = packed, at_a_time
+        self._packed = packed
         self._posted: asyncio.Queue[bytes] = asyncio.Queue()
-        self._worker: EpisodeWorker | None = None
+        self._worker: WorkerLink | None = None
 
     async def begin(self) -> None:
         """Load the judge."""
@@ -42,51 +37,25 @@ class EpisodeActor:
         try:
             with exits_as_errors():
                 import_local_modules(pickle.loads(self._packed[0]))
-                judge, views = pickle.loads(self._packed[1])
-                self._worker = EpisodeWorker(judge, views, self._at_a_time, post)
+                judge, views, options, at_a_time = pickle.loads(self._packed[1])
+                self._worker = WorkerLink(judge, views, options, at_a_time, post)
         except Exception as error:  # a judge is anyone's code
             post(pickle.dumps(Unable(f"{type(error).__name__}: {error}")))
             return
         self._worker.start()
 
     async def deliver(self, messages: Sequence[bytes]) -> None:
-        """Take messages of the driver."""
+        """Take messages of the owner."""
         assert self._worker is not None
         for message in messages:
             self._worker.deliver(pickle.loads(message))
 
     async def take(self) -> list[bytes]:
-        """Return the messages for the driver, as soon as there is one."""
+        """Return the messages for the owner, as soon as there is one."""
         messages = [await self._posted.get()]
         while not self._posted.empty():
             messages.append(self._posted.get_nowait())
         return messages
-
-    async def decode(self, ask: int, request: Request) -> tuple[Exception | None, Request | None]:
-        """Return why a request cannot be decoded, else ``None``, and the request with its frames."""
-        assert self._worker is not None
-        try:
-            with guarded():
-                return None, await self._worker.decode_asked(ask, request)
-        except Exception as error:  # a view is anyone's code
-            return sendable(error), None
-
-
-class ModelActor:
-    """Holds the weights of a model, or the connections to a server, and answers decoded requests."""
-
-    def __init__(self, packed: Sequence[bytes]) -> None:
-        limit_threads()
-        with exits_as_errors():
-            import_local_modules(pickle.loads(packed[0]))
-            self._model: Model = pickle.loads(packed[1])
-
-    async def ready(self) -> None:
-        """Return when the actor is there."""
-
-    async def answer(self, *decoded: Request) -> list[Response | Exception]:
-        """Return the response to each request, or why there is none; several are answered in one pass."""
-        return await answers(self._model, decoded)
 
 
 def limit_threads() -> None:

@@ -1,4 +1,4 @@
-"""The Ray engine: worker actors judge episodes, model actors hold the weights, the driver keeps all accounts."""
+"""The Ray engine: actors judge episodes, each with its own model; the owner keeps all accounts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from stepscore._extras import check_extra
 from stepscore._reading import shown
 from stepscore.errors import OptionError
 from stepscore.judges import Judge
-from stepscore.runs.engines.base import MAX_WORKERS, Work
-from stepscore.runs.engines.cluster.crew import RayCrew
-from stepscore.runs.engines.cluster.placement import Placement, plan
-from stepscore.runs.engines.driver import Driver
-from stepscore.runs.engines.processes import packed_judge
+from stepscore.runs.engines.cluster.crew import Needs, RayCrew, plan
+from stepscore.runs.engines.processes import packed_work
+from stepscore.runs.owner import Owner
+from stepscore.runs.work import MAX_WORKERS, Work
 
 OBJECT_STORE_BYTES = 1 << 30
-"""Most memory for decoded frames on their way, in a cluster of this machine alone."""
+"""Memory for objects on their way, in a cluster of this machine alone."""
 
 
 CONNECT_S = 10.0
@@ -34,39 +33,37 @@ class RayEngine:
     """Judges on a Ray cluster.
 
     Attributes:
-        workers: Actors that judge episodes; ``None`` for as many as the cluster has CPUs, also those that join later.
+        workers: Actors that judge episodes, each with its own model; ``None`` for one on every GPU where the model
+            computes, else one on every CPU, also on nodes that join later.
         address: The cluster; ``None`` for that of ``RAY_ADDRESS``, else one of this machine, which ends with the run.
-        replicas: Actors that hold each model; ``None`` for one on every GPU, else one for every worker.
         connections: Calls to a server in flight, over the whole cluster, for which workers need episodes at hand.
     """
 
     workers: int | None = None
     address: str | None = None
-    replicas: int | None = None
     connections: int = 8
     name = "ray"
 
     def __post_init__(self) -> None:
         check_extra("ray", "The engine ray")
-        for name, value in (("workers", self.workers), ("replicas", self.replicas)):
-            if value is not None and not 1 <= value <= MAX_WORKERS:
-                raise OptionError(f"{name} is {value}; it must be 1 to {MAX_WORKERS}.")
+        if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
+            raise OptionError(f"workers is {self.workers}; it must be 1 to {MAX_WORKERS}.")
 
     def run(self, work: Work) -> None:
-        """Judge what the journal does not hold yet; see :class:`stepscore.runs.engines.base.Engine`."""
+        """Judge what the journal does not hold yet; see :class:`stepscore.runs.work.Engine`."""
         import ray
         from ray import cloudpickle
 
-        packed = packed_judge(work.judge, work.views, cloudpickle.dumps)
+        packed_work(work, 1, cloudpickle.dumps)  # a judge that cannot be sent is better known before all else
         with connected(self.address, self.workers):
 
-            def placement() -> Placement:
+            def placement() -> tuple[int, Needs]:
                 resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-                return plan(work.judge, self.workers, self.replicas, resources)
+                return plan(work.judge, self.workers, resources)
 
-            at_a_time = self._at_a_time(work.judge, placement().workers)
-            crew = RayCrew(packed, work.judge, placement, at_a_time)
-            Driver(work, crew, crew.wanted, at_a_time).run()
+            at_a_time = self._at_a_time(work.judge, placement()[0])
+            crew = RayCrew(packed_work(work, at_a_time, cloudpickle.dumps), placement)
+            Owner(work, crew, crew.wanted, at_a_time).run()
 
     def _at_a_time(self, judge: Judge, workers: int) -> int:
         """Return the groups that a worker works on at a time: enough that models and connections do not wait."""

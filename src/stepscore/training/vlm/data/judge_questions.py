@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def training_examples(judge: Judge, episode: Episode) -> list[TrainingExample]:
     supported, truth = _supported(judge), EpisodeTruth(episode)
     examples: list[TrainingExample] = []
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Any:
         assert isinstance(request, Generate | Score | ScorePrefixes)
         answered = _examples_of(supported, request, truth)
         examples.extend(answered if request.repeat == 0 else [])
@@ -137,7 +137,7 @@ def sample_examples(judge: Judge, episode: Episode, rng: np.random.Generator) ->
         asking = _single_point(supported, episode, last / max(1, len(truth.times) - 1), rng)
     requests: list[Request] = []
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Any:
         requests.append(request)
         # StepEval may state earlier verdicts in a prompt; no other question depends on an answer.
         needed = isinstance(supported, StepEval)
@@ -162,7 +162,7 @@ def _random_pair(judge: Hop, truth: EpisodeTruth, rng: np.random.Generator) -> l
     at = frames.index(one), frames.index(other)
     requests: list[Request] = []
 
-    async def ask(request: Request, model: Model | None = None) -> Response:
+    async def ask(request: Request, model: Model | None = None) -> Any:
         requests.append(request)
         return Answer("")
 

@@ -13,10 +13,13 @@ import pytest
 
 import stepscore
 from stepscore.episodes import Episode
-from stepscore.errors import ModelError
-from stepscore.models import BatchModel, Request, Response
+from stepscore.errors import BudgetError, ModelError
+from stepscore.models import Answer, Request, Response
+from stepscore.models.calls import BatchGroup, Budget, Call
+from stepscore.models.calls.batching import Batching
+from stepscore.models.calls.model_layer import ModelLayer
 from stepscore.runs import CallOptions, Run, Shard, merge
-from stepscore.runs.engines.batch_group import BatchElsewhere, BatchGroup, _InGroup, episode_groups
+from stepscore.runs.schedule import episode_groups
 from tests.runs.engines.judges import Rounds, Together, _about, slow
 from tests.runs.engines.test_processes import tables
 
@@ -90,54 +93,54 @@ def test_groups_are_cut_from_the_sorted_ids_and_stay_lazy_without_batches() -> N
     assert [name for name, _ in next(episode_groups(endless, Rounds(Together(batch=1))))] == ["e000"]
 
 
-@dataclass
-class Recorded:
-    """Decodes nothing, and notes what is answered together."""
+@dataclass(eq=False)
+class Passes:
+    """Notes what is sent together."""
 
-    passes: list[list[Request]] = field(default_factory=list)
+    sent: list[list[str]] = field(default_factory=list)
 
-    async def decode(self, request: Request) -> Request:
-        return request
-
-    async def answer(self, decoded: Request, model: object) -> Response:
-        raise AssertionError("answered alone")
-
-    async def answer_batch(
-        self, asked: Sequence[tuple[BatchElsewhere, Request]], model: BatchModel
-    ) -> Sequence[Response | Exception]:
-        self.passes.append([decoded for _, decoded in asked])
-        await asyncio.sleep(3600)
-        return []
+    def send(self, waiting: Sequence[str]) -> None:
+        self.sent.append(list(waiting))
 
 
-def test_closing_a_group_cancels_what_waits_and_what_is_answered() -> None:
-    async def closed() -> list[str]:
-        group, elsewhere, model = BatchGroup(["a", "b"]), Recorded(), Together()
-        request = _about(slow(1)[0], "0")
+def test_one_that_waits_for_a_call_of_another_holds_up_no_pass() -> None:
+    group, passes = BatchGroup(["a", "b", "c"]), Passes()
+    with group.asking("b") as b, group.asking("a") as a, group.asking("c") as c:
+        b.wait(passes, "b")
+        a.wait(passes, "a")
+        assert not passes.sent, "c may still ask"
+        c.pause()
+        assert passes.sent == [["a", "b"]], "in the order of the episodes"
+        c.resume()
+        b.wait(passes, "b again")
+        a.wait(passes, "a again")
+        assert len(passes.sent) == 1, "c goes on, and may join"
+        c.wait(passes, "c")
+    assert passes.sent[1:] == [["a again", "b again", "c"]]
 
-        async def ask(name: str) -> Response:
-            with group.asking(name) as asked:
-                inside = _InGroup(group, elsewhere, asked)
-                return await inside.answer(await inside.decode(request), model)
 
-        first = asyncio.create_task(ask("a"))
-        await asyncio.sleep(0)
-        assert not elsewhere.passes, "b may still ask"
-        second = asyncio.create_task(ask("b"))
-        await asyncio.sleep(0.01)
-        assert [len(one) for one in elsewhere.passes] == [2]
-        group.close()
-        ended = await asyncio.gather(first, second, return_exceptions=True)
-        waiting = BatchGroup(["a", "b"])
-        with waiting.asking("a") as asked:
-            inside = _InGroup(waiting, elsewhere, asked)
-            task = asyncio.create_task(inside.answer(await inside.decode(request), model))
-            await asyncio.sleep(0)
-            waiting.close()
-            last = await asyncio.gather(task, return_exceptions=True)
-        return [type(one).__name__ for one in (*ended, *last)]
+def test_calls_without_a_group_are_cut_by_arrival() -> None:
+    async def asked() -> list[str]:
+        layer = Batching(ModelLayer(Together(), 60.0), Together())
+        calls = [_decoded(f"{number}") for number in range(5)]
+        answers = await asyncio.gather(*map(layer.answer, calls))
+        return [answer.text for answer in answers if isinstance(answer, Answer)]
 
-    assert asyncio.run(closed()) == ["CancelledError"] * 3
+    assert asyncio.run(asked()) == ["e:0 + e:1 + e:2"] * 3 + ["e:3 + e:4"] * 2
+
+
+def _decoded(text: str) -> Call:
+    request = _about(replace(slow(1)[0], id="e"), text)
+    return Call("e", text, request, decoded=request)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_budget_that_ends_within_a_group_holds_up_none_of_its_calls(tmp_path: Path, workers: int) -> None:
+    calls = CallOptions(Budget(max_calls=2), cache=False)
+    with pytest.raises(BudgetError, match="The budget of 2 calls is spent"):
+        stepscore.score(slow(3), Rounds(), tmp_path / "run", call_options=calls, workers=workers)
+    spent = stepscore.open_run(tmp_path / "run").info["spent"]["total"]
+    assert (spent["attempts"], spent["answered"]) == (2, 2), "what was sent is answered and kept"
 
 
 def test_an_error_of_a_whole_pass_is_that_of_each_request(tmp_path: Path) -> None:

@@ -24,15 +24,7 @@ from stepscore.models import (
     Turn,
     VideoFrames,
 )
-from stepscore.models.calls.prices import max_request_tokens
-from stepscore.models.calls.response_checks import (
-    MAX_ADDED_IN,
-    MAX_ADDED_OUT,
-    MAX_TOKENS,
-    check_response,
-    count_of,
-    logprob_of,
-)
+from stepscore.models.responses import MAX_ADDED_IN, MAX_ADDED_OUT, MAX_TOKENS, count_of, logprob_of
 
 PROMPT = Prompt((Turn("user", ("how far?",)),))
 TEXT = Generate(PROMPT, max_tokens=50)
@@ -88,22 +80,22 @@ def test_counts_above_what_the_request_can_have_are_unknown(request_: Any, made:
     from dataclasses import replace
 
     most_in, most_out = (
-        n + m for n, m in zip(max_request_tokens(request_), (MAX_ADDED_IN, MAX_ADDED_OUT), strict=True)
+        n + m for n, m in zip(request_.token_bound(), (MAX_ADDED_IN, MAX_ADDED_OUT), strict=True)
     )
-    believed = check_response(replace(made, tokens_in=most_in, tokens_out=most_out), request_, "m")
+    believed = request_.check(replace(made, tokens_in=most_in, tokens_out=most_out), "m")
     assert (believed.tokens_in, getattr(believed, "tokens_out", None)) == (most_in, most_out)
-    refused = check_response(replace(made, tokens_in=most_in + 1, tokens_out=most_out + 1), request_, "m")
+    refused = request_.check(replace(made, tokens_in=most_in + 1, tokens_out=most_out + 1), "m")
     assert (refused.tokens_in, getattr(refused, "tokens_out", None)) == (0, 0)
 
 
 def test_a_score_above_0_is_censored_and_bounds_nothing() -> None:
-    found = check_response(Scores((3.5, -1.0), (False, False)), SCORE, "m")
+    found = SCORE.check(Scores((3.5, -1.0), (False, False)), "m")
     assert found == Scores((0.0, -1.0), (True, False))
 
 
 def test_a_prefix_score_above_0_is_unknown() -> None:
     values = np.array([[[3.5, -1.0], [np.nan, 0.0]]])
-    found = check_response(PrefixScores(values), PREFIXES, "m")
+    found = PREFIXES.check(PrefixScores(values), "m")
     assert isinstance(found, PrefixScores)
     np.testing.assert_array_equal(found.logprobs, [[[np.nan, -1.0], [np.nan, 0.0]]])
 
@@ -124,11 +116,11 @@ def test_a_prefix_score_above_0_is_unknown() -> None:
 )
 def test_a_response_of_another_kind_or_shape_is_an_error(request_: Any, response: Any) -> None:
     with pytest.raises(TransientModelError, match="m returned something other than what was requested"):
-        check_response(response, request_, "m")
+        request_.check(response, "m")
 
 
 def test_a_finish_reason_is_a_short_text() -> None:
-    found = check_response(Answer("x", "y" * 1000), TEXT, "m")
+    found = TEXT.check(Answer("x", "y" * 1000), "m")
     assert isinstance(found, Answer)
     assert found.finish == "y" * 40
 
@@ -140,7 +132,7 @@ PREFERENCE = PreferVideo(Prompt((Turn("user", ("A", VIDEO, "B", VIDEO)),)))
 
 def test_predicted_progress_outside_of_0_to_1_is_unknown() -> None:
     values = np.array([0.25, 1.5, math.nan])
-    found = check_response(ProgressPredictions(values, values - 1, values * 0, 7), PROGRESS, "m")
+    found = PROGRESS.check(ProgressPredictions(values, values - 1, values * 0, 7), "m")
     assert isinstance(found, ProgressPredictions)
     np.testing.assert_array_equal(found.progress, [0.25, math.nan, math.nan])
     np.testing.assert_array_equal(found.success, [math.nan, 0.5, math.nan])
@@ -150,7 +142,7 @@ def test_predicted_progress_outside_of_0_to_1_is_unknown() -> None:
 
 @pytest.mark.parametrize(("value", "kept"), [(0.5, 0.5), (1, 1.0), (1.01, math.nan), (-math.inf, math.nan)])
 def test_a_preference_is_a_probability_or_unknown(value: float, kept: float) -> None:
-    found = check_response(Preference(value, 9), PREFERENCE, "m")
+    found = PREFERENCE.check(Preference(value, 9), "m")
     assert isinstance(found, Preference)
     np.testing.assert_array_equal(found.first, kept)
 
@@ -166,15 +158,15 @@ def test_a_preference_is_a_probability_or_unknown(value: float, kept: float) -> 
 )
 def test_another_kind_or_number_of_predictions_is_an_error(response: Any, request_: Any) -> None:
     with pytest.raises(TransientModelError, match="something other"):
-        check_response(response, request_, "m")
+        request_.check(response, "m")
 
 
 def test_a_cosine_outside_of_its_range_is_unknown_and_another_shape_an_error() -> None:
     request = ScoreSimilarity(VIDEO, texts=("open",))
     frames = np.array([[1.0000001], [-1.5], [math.nan]])
-    found = check_response(Similarities(frames, np.eye(1)), request, "m")
+    found = request.check(Similarities(frames, np.eye(1)), "m")
     assert isinstance(found, Similarities)
     np.testing.assert_array_equal(found.frames, [[1.0], [math.nan], [math.nan]])
     for wrong in (Similarities(frames[:2], np.eye(1)), Similarities(frames, np.eye(2)), Answer("0.5")):
         with pytest.raises(TransientModelError, match="something other"):
-            check_response(wrong, request, "m")
+            request.check(wrong, "m")

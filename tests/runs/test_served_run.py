@@ -38,10 +38,10 @@ from stepscore.models import (
 )
 from stepscore.models.api.openai import OpenAIModel
 from stepscore.models.api.vllm import VllmModel
+from stepscore.models.calls import Budget
 from stepscore.models.calls.attempts import Attempts
-from stepscore.models.calls.ledger import Budget
 from stepscore.models.mock import MockModel
-from stepscore.runs.model_client import CallOptions
+from stepscore.runs import CallOptions
 from stepscore.runs.tables import TABLES
 from stepscore.types import Curve, Judgement, Verdict
 from tests.fakes import FakeView, episode
@@ -246,7 +246,7 @@ def work(folder: str, url: str, episodes: int) -> None:
 @pytest.mark.slow
 def test_killed_and_restarted_it_asks_again_only_what_was_under_way(tmp_path: Path) -> None:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.runs.test_model_client", "pyarrow.parquet"])
+    context.set_forkserver_preload(["tests.runs.test_served_run", "pyarrow.parquet"])
     kills = (3, 21, 40)
     with serving(delay_s=0.02) as server:
         for count in kills:

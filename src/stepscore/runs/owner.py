@@ -1,4 +1,4 @@
-"""The driver of a run over several workers: it gives them work, keeps the account of calls, and writes the journal.
+"""The owner of a run with workers in other processes: it gives them work, keeps the account, and writes the journal.
 
 One event loop does all of it, in the process that started the run. Where workers run, and how messages reach
 them, is the business of a :class:`Crew`.
@@ -11,34 +11,30 @@ import itertools
 import pickle
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, RunError, exits_as_errors
-from stepscore.models import Model, run_blocking
-from stepscore.models.calls import Call
-from stepscore.runs.engines.base import Work
-from stepscore.runs.engines.batch_group import BatchElsewhere, BatchGroup, GroupAsk, episode_groups
-from stepscore.runs.engines.episode_work import Described, EpisodeWriter
-from stepscore.runs.engines.messages import (
+from stepscore.models import Request, Response, run_blocking
+from stepscore.models.calls import Call, Outcome
+from stepscore.runs.episode_record import Described, RecordWriter, failed
+from stepscore.runs.messages import (
     Alive,
-    Answered,
-    Ask,
-    Asks,
-    Ended,
-    EpisodeTask,
     Finished,
     FromWorker,
     Give,
     Ready,
+    Reply,
+    Tell,
     ToWorker,
     Unable,
+    Wait,
 )
-from stepscore.runs.engines.scheduler import MAX_DEATHS, Scheduler
-from stepscore.runs.engines.worker import sendable
 from stepscore.runs.records import episode_row, input_key
-from stepscore.types import Judgement
+from stepscore.runs.schedule import MAX_DEATHS, Scheduler, episode_groups
+from stepscore.runs.work import Work
+from stepscore.runs.worker_link import Forwarded, sendable
 
 MAX_FAILED_STARTS = 3
 """Workers that may end one after another before they have loaded the judge."""
@@ -47,14 +43,14 @@ LEASE_S = 60.0
 """Seconds after which a worker that was not heard is replaced."""
 
 GROW_S = 5.0
-"""How often the driver asks how many workers there should be, in seconds."""
+"""How often the owner asks how many workers there should be, in seconds."""
 
 TICK_S = 1.0
-"""How often the driver looks for workers that were not heard, in seconds."""
+"""How often the owner looks for workers that were not heard, in seconds."""
 
 
 class Link(Protocol):
-    """The driver's end of one worker."""
+    """The owner's end of one worker."""
 
     number: int
 
@@ -63,12 +59,6 @@ class Link(Protocol):
 
     async def receive(self) -> Sequence[FromWorker]:
         """Return the messages that have come, at least one; none where the worker is gone."""
-
-    def elsewhere(self, ask: Ask, model: Model) -> BatchElsewhere | None:
-        """Return where a request is answered; ``None`` for the driver's process.
-
-        What the worker itself would have answered is cancelled when it is gone.
-        """
 
     def stop(self) -> None:
         """End the worker at once."""
@@ -89,23 +79,21 @@ class Crew(Protocol):
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """An episode of a worker, as the account of its calls needs it."""
+class _WaitingThere:
+    """Who asks, in a worker."""
 
-    id: str
-    fingerprint: str
+    link: Link
+    number: int
 
+    def pause(self) -> None:
+        """Say that it waits."""
+        self.link.send(Wait(self.number))
 
-@dataclass
-class _Given:
-    """An episode that a worker has, the group with which it is judged, and the calls made for it."""
-
-    episode: Episode
-    group: BatchGroup
-    calls: list[Call] = field(default_factory=list)
+    def resume(self) -> None:
+        """Go on: the reply says so."""
 
 
-class Driver:
+class Owner:
     """Carries out the work of a run with the workers of a crew.
 
     Args:
@@ -122,15 +110,14 @@ class Driver:
         self._scheduler: Scheduler[Episode] = Scheduler(
             episode_groups(work.episodes, work.judge), at_a_time=at_a_time, lease_s=LEASE_S
         )
-        self._writer = EpisodeWriter(work.journal, work.entries, work.on_done)
+        self._writer = RecordWriter(work.journal, work.entries, work.on_done)
         self._links: dict[int, Link] = {}
-        self._given: dict[tuple[int, str], _Given] = {}
-        self._asks: set[asyncio.Task[None]] = set()
+        self._asks: dict[asyncio.Task[None], Link | None] = {}
         self._numbers = itertools.count(1)
         self._spent: BudgetError | None = None
 
     def run(self) -> None:
-        """Judge what the journal does not hold yet; see :class:`stepscore.runs.engines.base.Engine`."""
+        """Judge what the journal does not hold yet; see :class:`stepscore.runs.work.Engine`."""
         try:
             run_blocking(self._run())
         finally:
@@ -201,11 +188,8 @@ class Driver:
         return ready
 
     def _handle(self, link: Link, message: FromWorker) -> None:
-        if isinstance(message, Asks):
-            self._ask(link, message)
-        elif isinstance(message, Ended):
-            if (given := self._given.get((link.number, message.episode_id))) is not None:
-                given.group.leave(message.episode_id)
+        if isinstance(message, Tell):
+            self._told(link, message)
         elif isinstance(message, Finished):
             self._finish(link, message)
         elif isinstance(message, Alive):
@@ -218,30 +202,16 @@ class Driver:
 
     def _feed(self, link: Link) -> None:
         while (group := self._scheduler.take(link.number)) is not None:
-            together = BatchGroup(list(group.items))
-            for name, episode in group.items.items():
-                self._given[link.number, name] = _Given(episode, together)
-            link.send(Give(group.number, tuple(map(self._task, group.items.values()))))
-
-    def _task(self, episode: Episode) -> EpisodeTask:
-        entry = self._work.entries.get(episode.id)
-        return EpisodeTask(episode, None if entry is None or entry.failed else entry.key)
+            link.send(Give(group.number, tuple(map(self._writer.task, group.items.values()))))
 
     def _finish(self, link: Link, message: Finished) -> None:
-        names = [one.described.id for one in message.outcomes if one.stopped is None]
+        names = [outcome.id for outcome in message.outcomes if outcome.stopped is None]
         first = self._scheduler.finish(link.number, message.number, names)
         for outcome in message.outcomes:
-            name = outcome.described.id
-            given = self._given.pop((link.number, name), None)
             if outcome.stopped is not None:
                 self._stop(outcome.stopped)
-            elif name not in first:
-                continue
-            elif outcome.judgement is None:
-                self._writer.reuse(outcome.described)
-            else:
-                calls = given.calls if given is not None else []
-                self._writer.finish(outcome.described, outcome.judgement, calls, outcome.seconds)
+            elif outcome.id in first:
+                self._writer.write(outcome)
 
     def _stop(self, error: Exception) -> None:
         """Begin no more episodes where the budget is spent; raise any other error."""
@@ -250,54 +220,66 @@ class Driver:
         self._spent = error
         self._scheduler.stop()
 
-    def _ask(self, link: Link, message: Asks) -> None:
-        """Begin to answer the requests of a worker, all of them before the first is answered."""
-        for ask in message.asks:
-            given = self._given.get((link.number, ask.episode_id))
-            if given is None:
-                continue  # the worker counted as gone, and its episode is another's
-            task = asyncio.create_task(self._answer(link, ask, given, given.group.begin(ask.episode_id)))
-            self._asks.add(task)
-            task.add_done_callback(self._asks.discard)
+    def _told(self, link: Link, message: Tell) -> None:
+        """Do what a worker asks of the account; what takes time is a task, whose result is sent when it is there."""
+        account = self._work.account
+        if not message.number:
+            tell: dict[str, Callable[..., None]] = {
+                "forget": account.forget,
+                "release": lambda key, outcome: account.release(key, outcome, link),
+                "end": account.end,
+            }
+            tell[message.method](*message.arguments)
+            return
+        waiter = _WaitingThere(link, message.number)
+        ask: dict[str, Callable[..., Awaitable[Any]]] = {
+            "find": account.find,
+            "claim": lambda key, kind, served: account.claim(key, kind, waiter, served=served, holder=link),
+            "begin": lambda key, model, bound: account.begin(key, model, bound, waiter, link),
+            "forward": self._forward,
+        }
+        task = asyncio.create_task(self._reply(link, message.number, ask[message.method](*message.arguments)))
+        # A call that is forwarded outlives its worker: the answer is kept for whoever judges the episode next.
+        self._asks[task] = None if message.method == "forward" else link
+        task.add_done_callback(self._asks.pop)
 
-    async def _answer(self, link: Link, ask: Ask, given: _Given, in_group: GroupAsk) -> None:
-        """Answer a request of a worker: from the cache, or by the model, which may be elsewhere."""
-        client = self._work.client
+    async def _reply(self, link: Link, number: int, asked: Awaitable[Any]) -> None:
         try:
             with exits_as_errors():
-                models = self._work.judge.models
-                model = models[ask.model or 0] if models else None
-                elsewhere = None if model is None else link.elsewhere(ask, model)
-                if elsewhere is None:
-                    elsewhere = client.here(await self._selected(given.episode))
-                asked = _Asked(ask.episode_id, ask.fingerprint)
-                answer = given.group.ask(client, asked, given.calls, elsewhere, in_group)
-                link.send(Answered(ask.ask, await answer(ask.request, model)))
-        except Exception as error:  # a model is anyone's code; the judge handles it
-            link.send(Answered(ask.ask, sendable(error)))
-        finally:
-            given.group.end(in_group)
+                result = await asked
+        except Exception as error:  # third-party code may raise anything; the judge handles it
+            result = sendable(error)
+        link.send(Reply(number, result))
 
-    async def _selected(self, episode: Episode) -> Episode:
-        """Return the episode as the judge has it, its fingerprint read."""
-        views = self._work.views
-        selected = episode if views is None else episode.with_views(views)
-        await asyncio.to_thread(lambda: selected.fingerprint)
-        return selected
+    async def _forward(
+        self, model: int, episode_id: str, key: str, request: Request, decoded: Request
+    ) -> Forwarded:
+        """Make a call to a served model for a worker, whose claim on it is then this process's."""
+        account, call = self._work.account, Call(episode_id, key, request, decoded=decoded)
+        account.take_over(key)
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._work.chain.attempt(call, self._work.judge.models[model])
+        except Exception as error:
+            outcome = error
+        finally:
+            account.release(key, outcome)
+        result: Response | Exception = sendable(outcome) if isinstance(outcome, Exception) else outcome
+        return Forwarded(result, call.attempts, call.latencies, call.cost)
 
     def _lost(self, link: Link) -> None:
         """Give what a worker held to others; an episode that ended too many workers becomes a row with that error."""
         self._links.pop(link.number, None)
-        # What it asked of a server is awaited all the same: the answer is kept for whoever judges the episode next.
+        for task in [task for task, asking in self._asks.items() if asking is link]:
+            task.cancel()
+        self._work.account.lose(link)
         given_up = self._scheduler.leave(link.number)
-        for key in [key for key in self._given if key[0] == link.number]:
-            self._given.pop(key).group.close()
         for episode in given_up:
             error = (
                 f"{MAX_DEATHS} workers ended one after another while they judged this episode ({link.end}). "
                 "Its judge, model or video makes them crash or use too much memory."
             )
-            self._writer.finish(described_from_afar(episode), Judgement(error=error), [], 0.0)
+            self._writer.write(failed(described_from_afar(episode), error))
         for other in list(self._links.values()):
             self._feed(other)
         self._check_end()

@@ -1,4 +1,4 @@
-"""The scheduler: which worker judges which episodes. No processes, messages or files are in it.
+"""The schedule: which episodes are judged together, and by which worker. No processes, messages or files are in it.
 
 It cuts the episodes of a run into groups, hands each group to a worker, and takes the results. What a worker
 held that is gone goes to others; of two results for an episode the first one counts. So no episode is lost and
@@ -15,10 +15,28 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from stepscore.episodes import Episode
+from stepscore.judges import Judge
+from stepscore.models import batch_size
+
 T = TypeVar("T")
 
 MAX_DEATHS = 3
 """Workers that may die while they judge the same episode, before it is given up."""
+
+
+def episode_groups(episodes: Iterable[Episode], judge: Judge) -> Iterator[list[tuple[str, Episode]]]:
+    """Yield the episodes in groups that a model in process answers in one pass, cut from the sorted ids.
+
+    Without such a model every episode is a group, and a lazy listing stays lazy.
+    """
+    size = batch_size(judge.models)
+    if size == 1:
+        yield from ([(episode.id, episode)] for episode in episodes)
+        return
+    ordered = sorted(((episode.id, episode) for episode in episodes), key=lambda item: item[0])
+    for start in range(0, len(ordered), size):
+        yield ordered[start : start + size]
 
 
 @dataclass(frozen=True, slots=True)

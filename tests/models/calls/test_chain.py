@@ -15,16 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscore.errors import BudgetError, ModelError, OptionError, RefusedError, RunError, TransientModelError
-from stepscore.models import Answer, Generate, Prompt, Request, Response, Turn
+from stepscore.models import Answer, DecodedMedia, MediaRef, Request, Response
 from stepscore.models.calls.answer_cache import CallCache
-from stepscore.models.calls.attempts import Attempts
+from stepscore.models.calls.budget import Budget
 from stepscore.models.calls.call import Call
-from stepscore.models.calls.ledger import Budget, Ledger
 from stepscore.models.calls.prices import Price
 from stepscore.models.calls.retries import PATIENCE_S, Retry, Waits
+from tests.models.calls.book import FRAME, REQUEST, Book
 
 PRICE = Price(1.0, 10.0, "given by the user")
-REQUEST = Generate(Prompt((Turn("user", ("how far?",)),)), max_tokens=50)
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +40,9 @@ class Fake:
     seen: int = 0
     prepared: int = 0
 
-    async def prepare(self) -> Request:
+    def decode(self, named: MediaRef) -> DecodedMedia:
         self.prepared += 1
-        return REQUEST
+        return FRAME
 
     async def send(self, request: Request) -> Response:
         self.seen += 1
@@ -53,16 +52,16 @@ class Fake:
         return Answer("half way", tokens_in=20, tokens_out=5)
 
 
-def ledger(path: Path, **options: Any) -> Ledger:
-    return Ledger("mock/x", attempts=Attempts(path / "attempts.sqlite"), **options)
+def ledger(path: Path, **options: Any) -> Book:
+    return Book(path, **options)
 
 
 def call(key: str = "k") -> Call:
     return Call("e", key, REQUEST)
 
 
-def ask(book: Ledger, one: Call, fake: Fake) -> Response:
-    return asyncio.run(book.ask(one, fake.prepare, fake.send))
+def ask(book: Book, one: Call, fake: Fake) -> Response:
+    return asyncio.run(book.ask(one, fake.send, fake.decode))
 
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
@@ -75,7 +74,7 @@ def test_an_attempt_is_written_before_it_is_sent(tmp_path: Path) -> None:
         assert [state for _, _, state in rows(tmp_path)] == ["sent"]
         return Answer("x", tokens_in=1)
 
-    asyncio.run(ledger(tmp_path).ask(call(), Fake().prepare, look))
+    asyncio.run(ledger(tmp_path).ask(call(), look))
     assert rows(tmp_path) == [("k", None, "answered")]
 
 
@@ -158,7 +157,7 @@ def test_a_cost_that_the_server_did_not_count_is_unknown_and_held_against_the_bu
         return Answer("x")
 
     one = call()
-    asyncio.run(ledger(tmp_path, price=PRICE).ask(one, Fake().prepare, uncounted))
+    asyncio.run(ledger(tmp_path, price=PRICE).ask(one, uncounted))
     assert one.cost is None
     assert rows(tmp_path)[0][1] == PRICE.max_cost(one)
 
@@ -169,7 +168,7 @@ def test_what_is_reserved_for_calls_under_way_is_waited_for_and_not_taken_as_spe
 
     async def together() -> list[Any]:
         book = ledger(tmp_path, price=PRICE, budget=Budget(max_cost=limit))
-        asked = [book.ask(call(str(n)), fake.prepare, fake.send) for n in range(12)]
+        asked = [book.ask(call(str(n)), fake.send, fake.decode) for n in range(12)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
     found = asyncio.run(together())
@@ -196,7 +195,7 @@ def test_the_same_question_under_way_is_asked_once(tmp_path: Path) -> None:
     calls = [call() for _ in range(5)] + [call("another")]
 
     async def together() -> list[Response]:
-        return await asyncio.gather(*(book.ask(one, fake.prepare, fake.send) for one in calls))
+        return await asyncio.gather(*(book.ask(one, fake.send, fake.decode) for one in calls))
 
     assert len(set(map(repr, asyncio.run(together())))) == 1
     assert fake.seen == 3
@@ -208,7 +207,7 @@ def test_an_error_is_shared_by_those_who_wait_for_it(tmp_path: Path) -> None:
     fake, book = Fake([ModelError("no")]), ledger(tmp_path)
 
     async def together() -> list[Any]:
-        asked = [book.ask(call(), fake.prepare, fake.send) for _ in range(3)]
+        asked = [book.ask(call(), fake.send, fake.decode) for _ in range(3)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
     assert [str(error) for error in asyncio.run(together())] == ["no"] * 3
@@ -220,7 +219,7 @@ def test_one_who_is_cancelled_takes_nobody_with_it(tmp_path: Path, leaves: int) 
     fake, book = Fake(), ledger(tmp_path)
 
     async def together() -> list[Any]:
-        tasks = [asyncio.create_task(book.ask(call(), fake.prepare, fake.send)) for _ in range(3)]
+        tasks = [asyncio.create_task(book.ask(call(), fake.send, fake.decode)) for _ in range(3)]
         await asyncio.sleep(0)
         tasks[leaves].cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)
@@ -243,7 +242,7 @@ def test_no_more_are_under_way_than_there_are_slots(tmp_path: Path) -> None:
 
     async def together() -> None:
         book = ledger(tmp_path, slots=asyncio.Semaphore(3))
-        await asyncio.gather(*(book.ask(call(str(n)), Fake().prepare, send) for n in range(20)))
+        await asyncio.gather(*(book.ask(call(str(n)), send) for n in range(20)))
 
     asyncio.run(together())
     assert most == 3
@@ -259,7 +258,7 @@ def test_what_waits_for_a_slot_is_no_attempt_and_no_latency(tmp_path: Path) -> N
 
     async def together() -> float:
         book, started = ledger(tmp_path, slots=asyncio.Semaphore(1)), time.perf_counter()
-        await asyncio.gather(*(book.ask(one, Fake().prepare, send) for one in calls))
+        await asyncio.gather(*(book.ask(one, send) for one in calls))
         return time.perf_counter() - started
 
     elapsed = asyncio.run(together())

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from stepscore.episodes import Episode
 from stepscore.judges import Judge
+from stepscore.models.calls import CallChain, CallOptions, RunAccount
 from stepscore.runs.journal import Entry, Journal
-from stepscore.runs.model_client import ModelClient
 from stepscore.types import Usage
 
 IN_FLIGHT = 2
@@ -47,7 +47,9 @@ class Work:
         journal: The open journal to which each finished episode is written, by this process alone.
         entries: What the journal held at the start.
         views: Give the judge only these views; ``None`` for all.
-        client: Answers the judge's requests, and keeps the account of them.
+        account: The account of all calls.
+        chain: Answers requests in this process.
+        options: Prices, connections and patience, for the chains of workers.
         on_done: Called after each episode, in the calling thread.
     """
 
@@ -57,7 +59,9 @@ class Work:
     journal: Journal
     entries: Mapping[str, Entry]
     views: Sequence[str] | None
-    client: ModelClient
+    account: RunAccount
+    chain: CallChain
+    options: CallOptions
     on_done: Callable[[FinishedEpisode], None]
 
 

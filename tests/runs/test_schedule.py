@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stepscore.runs.engines.scheduler import Group, Scheduler
+from stepscore.runs.schedule import Group, Scheduler
 
 
 class Clock:

@@ -1,0 +1,237 @@
+"""The account of a run: answers, claims, attempts and money. There is one, in the process that owns the run's folder.
+
+An attempt is recorded before it is sent and counts against the budget, retries and lost answers included; killing
+the process loses none. An answered call is never sent again: it is in the cache (``answer_cache.py``), and a call
+that is under way is waited for, also where another owner on this machine sent it (``claims.py``). One event loop does
+all of it, so that the budget is exact.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from stepscore._appending import Lease
+from stepscore.errors import BudgetError, ModelError
+from stepscore.models.calls.answer_cache import CallCache
+from stepscore.models.calls.attempts import Attempts, OpenAttempts, Spent
+from stepscore.models.calls.attempts_journal import AttemptsJournal
+from stepscore.models.calls.claim_table import ClaimTable, Outcome, Waiter
+from stepscore.models.calls.claims import HeldClaim, new_owner, take_claim
+from stepscore.models.calls.kept_answers import KeptAnswers
+from stepscore.models.calls.options import CallOptions
+from stepscore.models.responses import Response
+
+ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL, KEPT_ANSWERS = "attempts.sqlite", "attempts.jsonl", "answers.jsonl"
+"""Files of a run folder that models' calls write: the latter two where machines share the folder."""
+
+
+class Account(Protocol):
+    """What the layers of a call chain need of the account, which may be another process's."""
+
+    async def find(self, key: str, kind: type[Response]) -> Response | None:
+        """Return the cached answer to a call; ``None`` where there is none that can be read."""
+
+    def forget(self, key: str) -> None:
+        """Delete an answer that cannot be used, so that it is asked for again."""
+
+    async def claim(
+        self, key: str, kind: type[Response], waiter: Waiter | None, *, served: bool
+    ) -> Response | None:
+        """Claim a call before it is asked, and return ``None``; else return or raise what the same call ended with.
+
+        Args:
+            key: The call.
+            kind: The type of its response.
+            waiter: Who asks; informed of a wait for another call.
+            served: Whether other owners on this machine may ask the same of the same server.
+        """
+
+    def release(self, key: str, outcome: Outcome | None) -> None:
+        """End a claim with what the call ended with; ``None`` for one that was cancelled."""
+
+    async def begin(self, key: str, model: str, bound: float | None, waiter: Waiter | None) -> int:
+        """Record an attempt before it is sent, and return its number.
+
+        Args:
+            key: The call.
+            model: The model's name.
+            bound: The most that it can cost; ``None`` where no price is known.
+            waiter: Who asks; informed of a wait for attempts under way, which may cost less than they can.
+
+        Raises:
+            BudgetError: The budget does not allow it.
+        """
+
+    def end(
+        self, number: int, state: str, cost: float | None, answer: Response | None, failure: str = ""
+    ) -> None:
+        """Store an attempt's answer, then record how it ended; see ``attempts.py`` for its states.
+
+        Args:
+            number: From :meth:`begin`.
+            state: The state.
+            cost: What it cost; ``None`` leaves the bound.
+            answer: The answer.
+            failure: Why there is none.
+        """
+
+    async def settled(self) -> None:
+        """Wait until all calls now under way have ended, so that none of their answers is lost."""
+
+
+class RunAccount:
+    """The account in the process that owns a run folder.
+
+    Args:
+        folder: The folder.
+        options: Budget and cache.
+        lease: The lease of a folder that machines share: attempts are then lines of a file, and answers are kept
+            beside them for another machine. ``None`` where the folder is locked.
+    """
+
+    def __init__(self, folder: Path, options: CallOptions, lease: Lease | None = None) -> None:
+        self._folder, self._options, self._lease = folder, options, lease
+        # Opened at once where earlier starts left it: a damaged one is better known before anything is asked.
+        kept = any((folder / name).exists() for name in (ATTEMPTS_DATABASE, ATTEMPTS_JOURNAL))
+        self._opened: OpenAttempts | None = self._open_attempts() if kept else None
+        self._cache: CallCache | KeptAnswers | None = None
+        self._owner = new_owner()
+        self._claims = ClaimTable()
+        self._shared: dict[str, HeldClaim] = {}
+        self._sent: dict[int, tuple[str, str, object]] = {}
+        self._failure = ""
+
+    def close(self) -> None:
+        """Close the files."""
+        if self._opened is not None:
+            self._opened.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def spent(self) -> tuple[Spent, Spent]:
+        """Return attempts and cost of this start, and of all starts of the run."""
+        if self._opened is None:
+            return Spent(), Spent()
+        return self._opened.this_start(), self._opened.total()
+
+    async def find(self, key: str, kind: type[Response]) -> Response | None:
+        """See :class:`Account`."""
+        cache = self._open_cache()
+        if cache is None or (kept := cache.get(key)) is None:
+            return None
+        try:
+            return kind.unpack(kept)
+        except ModelError:
+            cache.forget(key)
+            return None
+
+    def forget(self, key: str) -> None:
+        """See :class:`Account`."""
+        if self._cache is not None:
+            self._cache.forget(key)
+
+    async def claim(
+        self,
+        key: str,
+        kind: type[Response],
+        waiter: Waiter | None,
+        *,
+        served: bool,
+        holder: object = None,
+    ) -> Response | None:
+        """See :class:`Account`; ``holder`` is the worker that asks, ``None`` for this process."""
+        found = await self._claims.claim(key, waiter, holder)
+        cache = self._open_cache()
+        if found is not None or cache is None or not served:
+            return found
+        try:
+            self._shared[key] = await take_claim(cache, key, self._owner, waiter)
+            # Whoever held the claim before may have brought the answer.
+            found = await self.find(key, kind)
+        except BaseException:
+            self.release(key, None, holder)
+            raise
+        if found is not None:
+            self.release(key, found, holder)
+        return found
+
+    def release(self, key: str, outcome: Outcome | None, holder: object = None) -> None:
+        """See :class:`Account`."""
+        if self._claims.release(key, outcome, holder) and (held := self._shared.pop(key, None)) is not None:
+            held.give_back()
+
+    def take_over(self, key: str) -> None:
+        """Keep a worker's claim for this process, which asks for it now: the call survives the worker."""
+        self._claims.give(key, None)
+
+    def lose(self, holder: object) -> None:
+        """Release the claims of a worker that is gone; the attempts it had under way stay counted."""
+        for key in self._claims.held_by(holder):
+            self.release(key, None, holder)
+        for number in [
+            number for number, sent in self._sent.items() if holder is not None and sent[2] is holder
+        ]:
+            self.end(number, "sent", None, None)
+
+    async def begin(
+        self, key: str, model: str, bound: float | None, waiter: Waiter | None, holder: object = None
+    ) -> int:
+        """See :class:`Account`; ``holder`` as in :meth:`claim`."""
+        attempts, limit, most = self._attempts, self._options.budget, bound or 0.0
+        while True:
+            made, paid = attempts.spent()
+            if limit.max_calls is not None and made >= limit.max_calls:
+                raise BudgetError(limit.spent_calls() + self._failure)
+            if limit.max_cost is None or paid + most <= limit.max_cost:
+                break
+            if not attempts.open:
+                raise BudgetError(limit.spent_cost(most, paid) + self._failure)
+            if waiter is not None:
+                waiter.pause()
+            await attempts.one_ended()
+        if waiter is not None:
+            waiter.resume()
+        number = attempts.begin(key, bound)
+        self._sent[number] = key, model, holder
+        return number
+
+    def end(
+        self, number: int, state: str, cost: float | None, answer: Response | None, failure: str = ""
+    ) -> None:
+        """See :class:`Account`."""
+        if (sent := self._sent.pop(number, None)) is None:
+            return  # it counted as lost with its worker
+        if failure:
+            self._failure = f" The last attempt that failed: {failure}"
+        try:
+            if answer is not None and (cache := self._open_cache()) is not None:
+                # Before the attempt ends: if killed in between, the answer is kept and its cost overstated.
+                cache.put(sent[0], sent[1], answer.pack())
+            self._attempts.end(number, state, cost)
+        finally:
+            self._attempts.ended()
+
+    async def settled(self) -> None:
+        """See :class:`Account`."""
+        await self._claims.settled()
+
+    @property
+    def _attempts(self) -> OpenAttempts:
+        if self._opened is None:
+            self._opened = self._open_attempts()
+        return self._opened
+
+    def _open_attempts(self) -> OpenAttempts:
+        """Return the record of attempts; the one that earlier starts of the run wrote goes on."""
+        database, journal = self._folder / ATTEMPTS_DATABASE, self._folder / ATTEMPTS_JOURNAL
+        if database.exists() or (self._lease is None and not journal.exists()):
+            return Attempts(database)
+        return AttemptsJournal(journal, lambda: None if self._lease is None else self._lease.check())
+
+    def _open_cache(self) -> CallCache | KeptAnswers | None:
+        if self._cache is None and self._options.cache:
+            cache = CallCache(self._options.cache_path)
+            shared = None if self._lease is None else self._lease.check
+            self._cache = cache if shared is None else KeptAnswers(cache, self._folder / KEPT_ANSWERS, shared)
+        return self._cache

@@ -1,0 +1,160 @@
+"""The call chain: every request of a judge to a model goes through it, so that nothing is asked, or paid for, twice.
+
+Layers of one interface, ``async def answer(call) -> Response``, outermost first::
+
+    Split      one request that a server needs many calls for becomes those
+    Cache      an answer that is known is not asked for
+    Sharing    the same call under way, here or elsewhere, is waited for
+    Decoding   images are decoded, once for all attempts
+    Retrying   a failed attempt is made again
+    Attempt    takes a connection, checks the budget and records; stores the answer
+    Batching   what a model can answer in one pass is
+    ModelLayer the model
+
+In a worker the chain to a served model ends after Decoding in Forward, and the process that owns the run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from stepscore._threads import Threads
+from stepscore.episodes import Episode
+from stepscore.errors import BudgetError, OptionError
+from stepscore.models.base import Model
+from stepscore.models.calls.account import Account, RunAccount
+from stepscore.models.calls.attempt import Attempt
+from stepscore.models.calls.batch_group import BatchGroup
+from stepscore.models.calls.batching import Batching
+from stepscore.models.calls.cache import Cache
+from stepscore.models.calls.call import Asker, Call, Layer
+from stepscore.models.calls.decoding import Decoding
+from stepscore.models.calls.model_layer import ModelLayer
+from stepscore.models.calls.options import CallOptions
+from stepscore.models.calls.retries import Waits
+from stepscore.models.calls.retry import Retrying
+from stepscore.models.calls.sharing import Sharing
+from stepscore.models.calls.split import Split
+from stepscore.models.media import media_decoder
+from stepscore.models.requests import R, Request, TypedRequest
+from stepscore.models.responses import Response
+
+
+class Ask(Protocol):
+    """Sends a request to the usual model, or to a named one, and returns the response."""
+
+    async def __call__(self, request: TypedRequest[R], model: Model | None = None) -> R:
+        """Return the response; no answered request is sent twice."""
+
+
+@contextlib.contextmanager
+def opened_chain(folder: Path, options: CallOptions, model: Model) -> Iterator[CallChain]:
+    """Yield a chain to a model; its attempts are recorded in a folder, where a further start goes on."""
+    account = RunAccount(folder, options)
+    chain = CallChain(account, options, model)
+    try:
+        yield chain
+    finally:
+        chain.close()
+        account.close()
+
+
+class CallChain:
+    """Answers the requests of a run's judges.
+
+    Args:
+        account: The account of the run.
+        options: Prices, connections and patience.
+        default: The model for requests that name none; ``None`` where every request must.
+        forward: Returns the layer after Decoding for a served model, in a worker; ``None`` in the owner.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        options: CallOptions,
+        default: Model | None,
+        forward: Callable[[Model], Layer] | None = None,
+    ) -> None:
+        self._account, self._options, self._default = account, options, default
+        self._forward = forward
+        self._layers: dict[str, tuple[Layer, Layer]] = {}
+        # By identity; the model is kept with its layers, so that no other can take its id.
+        self._known: dict[int, tuple[Model, tuple[Layer, Layer]]] = {}
+        self._connections = asyncio.Semaphore(options.connections)
+        self._decoders = Threads(2, "stepscore-decode")
+
+    def close(self) -> None:
+        """Close the threads."""
+        self._decoders.shutdown(wait=True)
+
+    def ask_about(self, episode: Episode, calls: list[Call], group: BatchGroup | None = None) -> Ask:
+        """Return the ``ask`` for one episode; every call is appended to ``calls``.
+
+        Args:
+            episode: The episode.
+            calls: Gets its calls.
+            group: The group with which it is judged.
+        """
+        decode = media_decoder(episode)
+
+        async def ask(request: Request, model: Model | None = None) -> Any:
+            chosen = model or self._default
+            if chosen is None:
+                raise OptionError("This judge asks a model, and has none: give it one (--model).")
+            whole, _ = self._of(chosen)
+            with group.asking(episode.id) if group is not None else contextlib.nullcontext() as waiter:
+                asker = Asker(episode.id, episode.fingerprint, decode, calls, waiter)
+                try:
+                    return await whole.answer(Call(episode.id, "", request, asker=asker))
+                except BudgetError:
+                    # Calls in flight are paid for already: their answers are awaited and kept.
+                    with waiter.paused() if waiter is not None else contextlib.nullcontext():
+                        await self._account.settled()
+                    raise
+
+        return ask
+
+    async def attempt(self, call: Call, model: Model) -> Response:
+        """Return the response to a decoded call that a worker forwards."""
+        _, attempts = self._of(model)
+        return await attempts.answer(call)
+
+    def forget(self, calls: Iterable[Call]) -> None:
+        """Delete the answers to calls from the cache, where they cannot be used, so that they are asked for again."""
+        for call in calls:
+            self._account.forget(call.key)
+
+    def _of(self, model: Model) -> tuple[Layer, Layer]:
+        """Return the chain of a model, and its part from Retrying on.
+
+        Two models of one name and other options are two models.
+        """
+        if id(model) not in self._known:
+            described = dict(model.describe())
+            name = json.dumps(described, sort_keys=True)
+            if name not in self._layers:
+                self._layers[name] = self._build(model, described)
+            self._known[id(model)] = model, self._layers[name]
+        return self._known[id(model)][1]
+
+    def _build(self, model: Model, described: Mapping[str, object]) -> tuple[Layer, Layer]:
+        options, account, price = self._options, self._account, self._options.price(model)
+        options.budget.check(model.name, price)
+        served = model.capabilities.served
+        if served and self._forward is not None:
+            attempts = self._forward(model)
+        else:
+            inner = Batching(ModelLayer(model, options.timeout_s), model)
+            connection = self._connections if served else contextlib.nullcontext()
+            waits = Waits(model.name, options.patience_s, options.on_wait)
+            attempts = Retrying(
+                Attempt(inner, account, model.name, price, connection), options.retries, waits
+            )
+        shared = Sharing(Decoding(attempts, self._decoders), account, served=served)
+        return Split(Cache(shared, account, model, price), model, described), attempts
