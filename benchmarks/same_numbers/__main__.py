@@ -21,9 +21,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from tests.paths import SHARED_DATA
+from tests.paths import ROOT, SHARED_DATA
 
 SARM_TASK = "move the block from the red bin to the blue bin"
+BUNDLED = ROOT / "src" / "stepscore" / "cli" / "demo_data"
 MAKE = Path(__file__).with_name("make_runs.py")
 
 
@@ -46,7 +47,7 @@ def digests(tree: Path, out: Path, checkpoints: Path, sources: Sequence[Path]) -
         "PYTHONPATH": str(tree.resolve() / "src"),
         "STEPSCORE_CACHE": str(out / "cache"),
     }
-    line = [sys.executable, str(MAKE), str(out), str(checkpoints), *map(str, sources)]
+    line = [sys.executable, str(MAKE), str(out), str(checkpoints), str(BUNDLED), *map(str, sources)]
     done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, str] = json.loads(done.stdout[done.stdout.index("{") :])
     return found

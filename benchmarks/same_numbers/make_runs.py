@@ -1,6 +1,6 @@
 """Make the runs of one tree and print a digest of each table; started by ``benchmarks.same_numbers`` in that tree.
 
-    python make_runs.py OUT CHECKPOINTS SOURCE...
+    python make_runs.py OUT CHECKPOINTS BUNDLED SOURCE...
 
 It uses the public API and the command line only, so that it runs in any tree.
 """
@@ -12,8 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from stepscore.episodes import Episode
 from stepscore.judges import Judge
 from stepscore.runs import CallOptions, RayEngine, Run, Shard, merge
 
-BUNDLED = Path(stepscore.__file__).parent / "cli" / "demo_data"
 TABLES = ("episodes", "judgements", "curves", "verdicts", "calls")
 SAME_USAGE = ("episode_id", "calls", "images", "tokens_in", "tokens_out", "cost")
 """Columns of ``usage`` that no time, retry or worker changes."""
@@ -41,17 +39,23 @@ JUDGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "procvlm": ("procvlm", {**EMBEDDED, "points": 2, "max_tokens": 64}),
     "similarity": ("similarity", EMBEDDED),
     "stepeval": ("stepeval", EMBEDDED),
-    "stepeval-statements": ("stepeval", {"model": "mock/-1.5", "form": "statements"}),
+    "stepeval-statements": (
+        "stepeval",
+        {"model": "mock/-1.5", "answer": "statement", "strategy": "per-subgoal"},
+    ),
     "stepeval-mock": ("stepeval", {"model": "mock/yes"}),
     "cascade": ("cascade", {"first": "constant", "second": "linear-time"}),
     "gvl-mock": ("gvl", {"model": "mock/Frame 1: 40%"}),
     "hop-mock": ("hop", {"model": "mock/<score>+25%</score>"}),
-    "grm": ("grm", {"model": "mock/<score>+25%</score>", "profile": "grm"}),
-    "progresslm": ("progresslm", {"model": "mock/<score>40%</score>", "profile": "progresslm"}),
-    "roboreward": ("roboreward", {"model": "mock/ANSWER: 4", "profile": "roboreward"}),
-    "sole-r1": ("sole-r1", {"model": "mock/<answer>40</answer>", "profile": "sole-r1"}),
-    "vlac": ("vlac", {"model": "mock/+25%", "profile": "vlac"}),
-    "robometer": ("robometer", {"model": "mock/heads", "heads": True}),
+    "grm": ("grm", {"model": "mock/<score>+25%</score>", "profile": "grm", "prompt": "own"}),
+    "progresslm": (
+        "progresslm",
+        {"model": "mock/<score>40%</score>", "profile": "progresslm", "prompt": "own"},
+    ),
+    "roboreward": ("roboreward", {"model": "mock/ANSWER: 4", "profile": "roboreward", "prompt": "own"}),
+    "sole-r1": ("sole-r1", {"model": "mock/<answer>40</answer>", "profile": "sole-r1", "prompt": "own"}),
+    "vlac": ("vlac", {"model": "mock/+25%", "profile": "vlac", "prompt": "own"}),
+    "robometer": ("robometer", {"model": "mock/heads", "heads": True, "prompt": "own"}),
 }
 
 
@@ -61,10 +65,11 @@ class Runs:
     Args:
         out: The folder.
         checkpoints: Holds the tiny checkpoints ``hf`` and ``sarm``.
+        demo: The bundled rollouts.
     """
 
-    def __init__(self, out: Path, checkpoints: Path) -> None:
-        self.out, self.checkpoints = out, checkpoints
+    def __init__(self, out: Path, checkpoints: Path, demo: Path) -> None:
+        self.out, self.checkpoints, self.demo = out, checkpoints, demo
         self.digests: dict[str, str] = {}
 
     def judge(self, name: str, judge: str, options: Mapping[str, Any], **how: Any) -> Run | None:
@@ -92,7 +97,9 @@ class Runs:
         """Keep the digest of what a command prints."""
         line = [sys.executable, "-m", "stepscore", *map(str, words)]
         done = subprocess.run(line, capture_output=True, text=True, cwd=self.out, check=False)
-        self.digests[name] = f"exit {done.returncode}, {_digest(done.stdout.encode())}"
+        self.digests[name] = (
+            f"exit {done.returncode}, {_digest(done.stdout.replace(str(self.out), 'RUNS').encode())}"
+        )
 
 
 def make_judge(judge: str, options: Mapping[str, Any]) -> Judge:
@@ -138,14 +145,17 @@ def every_way(runs: Runs, name: str, judge: str, options: Mapping[str, Any], epi
     runs.note(f"{name} shards", stepscore.open_run(runs.out / f"{name} shards"))
     runs.judge(f"{name} resumed", judge, options, episodes=episodes[: len(episodes) // 3])
     runs.judge(f"{name} resumed", judge, options, episodes=episodes)
-    _kill_after(runs.out / f"{name} killed", judge, options, episodes)
+    _kill_after(runs, f"{name} killed", judge, options, episodes)
     runs.judge(f"{name} killed", judge, options, episodes=episodes)
 
 
-def _kill_after(folder: Path, judge: str, options: Mapping[str, Any], episodes: list[Episode]) -> None:
+def _kill_after(
+    runs: Runs, name: str, judge: str, options: Mapping[str, Any], episodes: list[Episode]
+) -> None:
     """Kill a process that judges when its journal holds three episodes."""
+    folder = runs.out / name
     line = [sys.executable, __file__, "--judge", str(folder), judge, json.dumps(dict(options))]
-    child = subprocess.Popen([*line, str(len(episodes))])
+    child = subprocess.Popen([*line, str(runs.demo), str(len(episodes))])
     journal, end = folder / "journal.jsonl", time.monotonic() + 120
     while child.poll() is None and time.monotonic() < end:
         if journal.exists() and journal.read_bytes().count(b"\n") >= 3:
@@ -155,26 +165,23 @@ def _kill_after(folder: Path, judge: str, options: Mapping[str, Any], episodes: 
     child.wait()
 
 
-def _copies(episodes: Sequence[Episode], count: int) -> list[Episode]:
-    return [replace(one, id=f"copy{number}/{one.id}") for number in range(count) for one in episodes]
-
-
-def bundled() -> Iterator[tuple[str, list[Episode]]]:
-    """Yield the bundled rollouts with their subgoals and a goal image."""
-    found = stepscore.open_episodes(BUNDLED, subgoals=BUNDLED / "subgoals.yaml", goal="last-success")
-    yield "bundled", list(found)[::4]
+def bundled(folder: Path) -> list[Episode]:
+    """Return bundled rollouts with their subgoals and goal images."""
+    found = stepscore.open_episodes(folder, subgoals=folder / "subgoals.yaml", goal="last-success")
+    return list(found)[::4]
 
 
 def main() -> None:
     if sys.argv[1] == "--judge":
-        _, _, folder, judge, options, count = sys.argv
-        episodes = next(bundled())[1][: int(count)]
+        _, _, folder, judge, options, source, count = sys.argv
+        episodes = bundled(Path(source))[: int(count)]
         made = make_judge(judge, json.loads(options))
         stepscore.score(episodes, made, folder, call_options=CallOptions(cache=False))
         return
-    out, checkpoints, *sources = (Path(word).resolve() for word in sys.argv[1:])
-    runs = Runs(out, checkpoints)
-    everything = [*bundled(), *((source.name, list(stepscore.open_episodes(source))) for source in sources)]
+    out, checkpoints, demo, *sources = (Path(word).resolve() for word in sys.argv[1:])
+    runs = Runs(out, checkpoints, demo)
+    everything = [("bundled", bundled(demo))]
+    everything += [(source.name, list(stepscore.open_episodes(source))) for source in sources]
     for name, episodes in everything:
         every_judge(runs, name, episodes, checkpoints / "sarm")
     some = everything[0][1]
@@ -191,7 +198,7 @@ def main() -> None:
     runs.command("metrics", "metrics", out / "embedded 1 worker", "--show", "all", "--json")
     pair = (out / "bundled topreward", out / "bundled linear-time")
     runs.command("metrics of one judge", "metrics", pair[0], "--show", "all", "--json")
-    runs.command("compare", "compare", *pair, "--json")
+    runs.command("compare", "compare", *pair, "--by", "judge", "--json")
     print(json.dumps(runs.digests, indent=1))
 
 
