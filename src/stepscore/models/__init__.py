@@ -46,6 +46,7 @@ from stepscore.models.requests import (
     Score,
     ScorePrefixes,
     ScoreSimilarity,
+    ScoreStream,
     TypedRequest,
 )
 from stepscore.models.responses import (
@@ -89,6 +90,7 @@ __all__ = [
     "Score",
     "ScorePrefixes",
     "ScoreSimilarity",
+    "ScoreStream",
     "Scores",
     "Similarities",
     "StagePrediction",

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from stepscore.episodes import Clip
 from stepscore.errors import TransientModelError
 from stepscore.models.media import (
     Decode,
@@ -48,7 +49,8 @@ from stepscore.models.responses import (
     probabilities,
 )
 from stepscore.models.schemas import Schema, object_schema
-from stepscore.models.tagged import Tagged
+from stepscore.models.tagged import Tagged, plain
+from stepscore.types import FloatArray
 
 MAX_TOKENS_PER_IMAGE = 16_384
 """No vision model in use reads one image as more tokens than this."""
@@ -64,6 +66,16 @@ Judges search it with patterns whose time grows with its square."""
 R = TypeVar("R", bound=Response)
 
 
+class Stream(Protocol):
+    """A growing video that a model in process scores; from ``open_stream``."""
+
+    def append(self, clip: Clip) -> None:
+        """Append frames."""
+
+    def score(self, prompts: Sequence[Prompt], candidates: Sequence[str]) -> FloatArray:
+        """Return log-probabilities for the video so far."""
+
+
 @dataclass(frozen=True)
 class TypedRequest(Tagged, Generic[R]):
     """A request that is answered with a response of type ``R``.
@@ -72,12 +84,14 @@ class TypedRequest(Tagged, Generic[R]):
         response: That type.
         shown: Names of its fields with images and videos, or prompts that hold them.
         unanswered: What a message says of a model that does not answer such requests.
+        cached: Whether the answer depends on nothing but the request, so that it is kept.
         writes_text: Whether the answer is as long as the model makes it; the number of tokens of others is known.
     """
 
     response: ClassVar[type[Response]]
     shown: ClassVar[tuple[str, ...]] = ("prompt",)
     unanswered: ClassVar[str] = "does not answer this"
+    cached: ClassVar[bool] = True
     writes_text: ClassVar[bool] = False
 
     def media(self) -> list[Media]:
@@ -136,7 +150,7 @@ class TypedRequest(Tagged, Generic[R]):
         """Return a response of its kind as :meth:`check` does; ``None`` where it is no answer."""
         raise NotImplementedError
 
-    def _counts(self, response: Response) -> tuple[int, int]:
+    def possible_counts(self, response: Response) -> tuple[int, int]:
         """Return the counts of tokens of a response, each 0 where it is more than this can have."""
         most_in, most_out = self.token_bound()
         read, written = count_of(response.tokens_in), count_of(response.tokens_out)
@@ -247,7 +261,7 @@ class Generate(PromptRequest[Answer]):
         return Answer(
             response.text,
             finish[:40],
-            *self._counts(response),
+            *self.possible_counts(response),
             choices=self._checked_choices(response),
             schema_mass=mass if self.schema is not None and mass is not None and 0 <= mass <= 1 else None,
         )
@@ -293,7 +307,7 @@ class Score(PromptRequest[Scores]):
         return Scores(
             tuple(0.0 if math.isnan(value) else value for value in values),
             tuple(bool(hidden) or math.isnan(value) for value, hidden in pairs),
-            *self._counts(response),
+            *self.possible_counts(response),
         )
 
 
@@ -356,11 +370,65 @@ class ScorePrefixes(TypedRequest[PrefixScores]):
 
     def checked(self, response: PrefixScores) -> PrefixScores | None:
         """Return the scores; one above 0 is unknown."""
-        if response.logprobs.shape != self.shape or response.logprobs.dtype.kind != "f":
-            return None
-        values = np.asarray(response.logprobs, dtype=np.float64)
-        known = np.where(values <= MAX_LOGPROB, np.minimum(values, 0.0), np.nan)
-        return PrefixScores(known, *self._counts(response), count_of(response.tokens_reused))
+        return _known_scores(self, response, self.shape)
+
+
+def _known_scores(request: Request, response: PrefixScores, shape: tuple[int, ...]) -> PrefixScores | None:
+    """Return scores with NaN in place of those above 0; ``None`` where they have another shape."""
+    if response.logprobs.shape != shape or response.logprobs.dtype.kind != "f":
+        return None
+    values = np.asarray(response.logprobs, dtype=np.float64)
+    known = np.where(values <= MAX_LOGPROB, np.minimum(values, 0.0), np.nan)
+    return PrefixScores(known, *request.possible_counts(response), count_of(response.tokens_reused))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreStream(TypedRequest[PrefixScores]):
+    """Append frames to a live video, then score each candidate as the next token after each prompt.
+
+    The video is a stream of a model in process, so that the answer depends on what was appended before: it is
+    recorded and counted, and never cached.
+
+    Attributes:
+        stream: From the model's ``open_stream``.
+        video: The new frames.
+        prompts: One per instruction or question, alike up to the video.
+        candidates: Words to score, one token each.
+    """
+
+    stream: Stream
+    video: DecodedMedia
+    prompts: tuple[Prompt, ...]
+    candidates: tuple[str, ...]
+    tag: ClassVar[str] = "score-stream"
+    shown = ("video",)
+    response = PrefixScores
+    unanswered = "scores no live video; embedded and Qwen3-VL under hf/ do"
+    cached = False
+
+    def plain_fields(self) -> dict[str, Any]:
+        """Return its fields as JSON values, without the stream."""
+        return {
+            "video": plain(self.video),
+            "prompts": plain(self.prompts),
+            "candidates": plain(self.candidates),
+        }
+
+    def words(self) -> list[str]:
+        """Return the texts of all prompts."""
+        return [text for prompt in self.prompts for text in prompt.texts()]
+
+    def as_text(self) -> str:
+        """Return the prompts, a turn a line."""
+        return "\n".join(prompt.as_text("live video") for prompt in self.prompts)
+
+    def unknown(self, text: str = "") -> PrefixScores:
+        """Return NaN for every candidate."""
+        return PrefixScores(np.full((len(self.prompts), 1, len(self.candidates)), np.nan))
+
+    def checked(self, response: PrefixScores) -> PrefixScores | None:
+        """Return the scores; one above 0 is unknown."""
+        return _known_scores(self, response, self.unknown().logprobs.shape)
 
 
 @dataclass(frozen=True)

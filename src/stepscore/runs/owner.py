@@ -233,7 +233,6 @@ class Owner:
             return
         waiter = _WaitingThere(link, message.number)
         ask: dict[str, Callable[..., Awaitable[Any]]] = {
-            "find": account.find,
             "claim": lambda key, kind, served: account.claim(key, kind, waiter, served=served, holder=link),
             "begin": lambda key, model, bound: account.begin(key, model, bound, waiter, link),
             "forward": self._forward,

@@ -63,11 +63,10 @@ class OwnersAccount:
 
     Args:
         say: Sends a message.
-        cache: Whether answers are cached.
     """
 
-    def __init__(self, say: Callable[[FromWorker], None], *, cache: bool) -> None:
-        self._say, self._caches = say, cache
+    def __init__(self, say: Callable[[FromWorker], None]) -> None:
+        self._say = say
         self._claims = (
             ClaimTable()
         )  # of one group the same call is always shared here, whatever the way takes
@@ -75,9 +74,8 @@ class OwnersAccount:
         self._numbers = itertools.count(1)
 
     async def find(self, key: str, kind: type[Response]) -> Response | None:
-        """See :class:`stepscore.models.calls.Account`."""
-        found: Response | None = await self.ask("find", key, kind) if self._caches else None
-        return found
+        """Return nothing: the owner looks before it grants a claim, which saves a message."""
+        return None
 
     def forget(self, key: str) -> None:
         """See :class:`stepscore.models.calls.Account`."""
@@ -202,7 +200,7 @@ class WorkerLink:
         views: Give the judge only these views; ``None`` for all.
         options: Prices, cache and patience.
         at_a_time: Groups in work at a time.
-        post: Sends a pickled message to the owner; called from any thread.
+        post: Sends pickled messages to the owner; called from any thread.
     """
 
     def __init__(
@@ -211,15 +209,16 @@ class WorkerLink:
         views: Sequence[str] | None,
         options: CallOptions,
         at_a_time: int,
-        post: Callable[[bytes], None],
+        post: Callable[[Sequence[bytes]], None],
     ) -> None:
         self._judge, self._at_a_time, self._post = judge, at_a_time, post
-        self._account = OwnersAccount(self._say, cache=options.cache)
+        self._account = OwnersAccount(self._say_soon)
         chain = CallChain(self._account, options, default_model(judge), self._forward)
         self._worker = Worker(judge, views, chain, Threads(2, "stepscore"))
         self._waiting: deque[Give] = deque()
         self._working: set[int] = set()
         self._received = 0
+        self._to_say: list[bytes] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -243,7 +242,7 @@ class WorkerLink:
             time.sleep(HEARTBEAT_S)
             received = self._received  # before what is held: what comes in between is in neither
             holding = [*self._working.copy(), *(give.number for give in self._waiting.copy())]
-            self._say(Alive(received, tuple(holding)))
+            self._post([pickle.dumps(Alive(received, tuple(holding)))])
 
     def _begin(self) -> None:
         while self._waiting and len(self._working) < self._at_a_time:
@@ -283,8 +282,19 @@ class WorkerLink:
             )
         return Forward(self._account, (same + alike)[0])
 
-    def _say(self, message: FromWorker) -> None:
-        self._post(pickle.dumps(message))
+    def _say_soon(self, message: FromWorker) -> None:
+        """Send a message together with those that are said at the same time."""
+        content = pickle.dumps(message)
+        if not self._to_say:
+            asyncio.get_running_loop().call_soon(self._say)
+        self._to_say.append(content)
+
+    def _say(self, *messages: FromWorker) -> None:
+        """Send messages after those that wait."""
+        self._to_say += map(pickle.dumps, messages)
+        if self._to_say:
+            now, self._to_say = self._to_say, []
+            self._post(now)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

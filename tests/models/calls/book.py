@@ -73,5 +73,6 @@ class Book:
         call.asker = Asker("e", "f", decode, [])
         attempt = Attempt(Sends(send), self.account, "mock/x", self.price, self.slots)
         decoding = Decoding(Retrying(attempt, self.retries, self.waits), self.threads)
-        sharing = Sharing(decoding, self.account, served=self.shared)
-        return await Cache(sharing, self.account, MockModel("x"), self.price).answer(call)
+        model = MockModel("x", served=self.shared)
+        sharing = Sharing(decoding, self.account, model)
+        return await Cache(sharing, self.account, model, self.price).answer(call)

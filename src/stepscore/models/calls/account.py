@@ -140,15 +140,16 @@ class RunAccount:
         served: bool,
         holder: object = None,
     ) -> Response | None:
-        """See :class:`Account`; ``holder`` is the worker that asks, ``None`` for this process."""
+        """See :class:`Account`; ``holder`` is the worker that asks and has not looked, ``None`` for this process."""
         found = await self._claims.claim(key, waiter, holder)
         cache = self._open_cache()
-        if found is not None or cache is None or not served:
+        if found is not None or cache is None or (holder is None and not served):
             return found
         try:
-            self._shared[key] = await take_claim(cache, key, self._owner, waiter)
-            # Whoever held the claim before may have brought the answer.
-            found = await self.find(key, kind)
+            if (found := await self.find(key, kind)) is None and served:
+                self._shared[key] = await take_claim(cache, key, self._owner, waiter)
+                # Whoever held the claim before may have brought the answer.
+                found = await self.find(key, kind)
         except BaseException:
             self.release(key, None, holder)
             raise

@@ -51,7 +51,7 @@ class Attempt:
             started = time.perf_counter()
             try:
                 response: Response = call.request.check(await self._inner.answer(call), self._model)
-                answer = response
+                answer = response if call.request.cached else None
                 call.latencies.append(time.perf_counter() - started)
                 cost = call.cost = self._cost(call, response)
                 state = "uncounted" if self._price and cost is None else "answered"

@@ -36,6 +36,9 @@ class Cache:
 
     async def answer(self, call: Call) -> Response:
         """Return the cached response, else that of the layer inside."""
+        if not call.request.cached:
+            call.response = await self._inner.answer(call)
+            return call.response
         response = await self._found(call) or await self._inner.answer(call)
         if call.cached:  # found, or that of the same call, which was under way
             call.cost = 0.0 if self._price else None

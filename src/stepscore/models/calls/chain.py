@@ -156,5 +156,5 @@ class CallChain:
             attempts = Retrying(
                 Attempt(inner, account, model.name, price, connection), options.retries, waits
             )
-        shared = Sharing(Decoding(attempts, self._decoders), account, served=served)
+        shared = Sharing(Decoding(attempts, self._decoders), account, model)
         return Split(Cache(shared, account, model, price), model, described), attempts

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
+from stepscore.errors import ModelError
+from stepscore.models.base import Model
 from stepscore.models.calls.account import Account
 from stepscore.models.calls.call import Call, Layer
 from stepscore.models.responses import Response
@@ -15,18 +18,25 @@ class Sharing:
     Args:
         inner: Answers a call that nobody else asks.
         account: Keeps the claims.
-        served: Whether other owners of the same cache may ask the same.
+        model: The model; of a served one, other owners of the same cache may ask the same.
     """
 
-    def __init__(self, inner: Layer, account: Account, *, served: bool) -> None:
-        self._inner, self._account, self._served = inner, account, served
+    def __init__(self, inner: Layer, account: Account, model: Model) -> None:
+        self._inner, self._account, self._model = inner, account, model
+        self._served = model.capabilities.served
 
     async def answer(self, call: Call) -> Response:
         """Return the response of the same call, else of this one."""
-        shared = await self._account.claim(call.key, call.request.response, call.group, served=self._served)
-        if shared is not None:
+        if not call.request.cached:
+            return await self._inner.answer(call)
+        while (shared := await self._claim(call)) is not None:
+            try:
+                response: Response = call.request.check(shared, self._model.name)
+            except ModelError:  # a stored answer that cannot be one to this request
+                self._account.forget(call.key)
+                continue
             call.cached = True
-            return shared
+            return response
         outcome: Response | Exception | None = None
         try:
             outcome = await self._inner.answer(call)
@@ -38,3 +48,6 @@ class Sharing:
             raise
         finally:
             self._account.release(call.key, outcome)
+
+    def _claim(self, call: Call) -> Awaitable[Response | None]:
+        return self._account.claim(call.key, call.request.response, call.group, served=self._served)

@@ -31,7 +31,7 @@ from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Request
 from stepscore.models.responses import Response
-from stepscore.models.warm_up import score_blank
+from stepscore.models.warm_up import LIVE, score_blank
 from stepscore.registry import names
 from stepscore.types import FloatArray, Frames
 
@@ -144,6 +144,9 @@ class EmbeddedModel(SyncMethods):
 
     async def answer(self, request: Request) -> Response:
         """Return the response; unknown where the images are out of distribution."""
+        if (live := LIVE.get(type(request))) is not None:
+            scores: Response = await asyncio.to_thread(live, request)
+            return scores
         self._engine.handler(request)  # what it cannot answer is an error whatever the images
         if self._check is None or await asyncio.to_thread(self._check.accepts, request):
             return await self._engine.answer(request)

@@ -16,7 +16,7 @@ from stepscore.models.prompts import Prompt
 from stepscore.models.qwen3vl.inputs import PREPROCESSING
 from stepscore.models.requests import Request
 from stepscore.models.responses import Response
-from stepscore.models.warm_up import score_blank
+from stepscore.models.warm_up import LIVE, score_blank
 
 if TYPE_CHECKING:
     from stepscore.models.qwen3vl.network import Qwen3VLNetwork
@@ -95,6 +95,9 @@ class HfModel(HfOptions, SyncMethods):
 
     async def answer(self, request: Request) -> Response:
         """Return the response, computed in the model's own thread."""
+        if (live := LIVE.get(type(request))) is not None:
+            scores: Response = await asyncio.to_thread(live, request)
+            return scores
         return await asyncio.wrap_future(self._engine.thread.submit(request))
 
     def is_batchable(self, request: Request) -> bool:

@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import IO
 
@@ -32,9 +33,9 @@ def main() -> None:
 async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
     lock = threading.Lock()
 
-    def post(content: bytes) -> None:
+    def post(messages: Sequence[bytes]) -> None:
         with lock:
-            outgoing.write(content)
+            outgoing.write(b"".join(messages))
             outgoing.flush()
 
     try:
@@ -45,7 +46,7 @@ async def _work(incoming: IO[bytes], outgoing: IO[bytes]) -> None:
     except EOFError:
         return
     except Exception as error:  # a judge is anyone's code
-        post(pickle.dumps(Unable(f"{type(error).__name__}: {error}")))
+        post([pickle.dumps(Unable(f"{type(error).__name__}: {error}"))])
         return
     loop = asyncio.get_running_loop()
 

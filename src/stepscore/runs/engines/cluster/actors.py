@@ -31,8 +31,9 @@ class EpisodeActor:
         """Load the judge."""
         loop = asyncio.get_running_loop()
 
-        def post(content: bytes) -> None:
-            loop.call_soon_threadsafe(self._posted.put_nowait, content)
+        def post(messages: Sequence[bytes]) -> None:
+            for message in messages:
+                loop.call_soon_threadsafe(self._posted.put_nowait, message)
 
         try:
             with exits_as_errors():
@@ -40,7 +41,7 @@ class EpisodeActor:
                 judge, views, options, at_a_time = pickle.loads(self._packed[1])
                 self._worker = WorkerLink(judge, views, options, at_a_time, post)
         except Exception as error:  # a judge is anyone's code
-            post(pickle.dumps(Unable(f"{type(error).__name__}: {error}")))
+            post([pickle.dumps(Unable(f"{type(error).__name__}: {error}"))])
             return
         self._worker.start()
 
