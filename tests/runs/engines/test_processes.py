@@ -16,6 +16,7 @@ import pytest
 
 import stepscore
 from stepscore.errors import BudgetError, OptionError, RunError, UnknownNameError
+from stepscore.models.api.openai import OpenAIModel
 from stepscore.models.calls import Budget
 from stepscore.models.mock import MockModel
 from stepscore.runs import CallOptions, Run
@@ -24,7 +25,8 @@ from stepscore.runs.engines.processes import THREAD_VARIABLES, ProcessCrew, Proc
 from stepscore.runs.messages import Ready, Unable
 from stepscore.runs.tables import TABLES
 from stepscore.testing import write_toy_rollouts
-from tests.runs.engines.judges import Asking, Killing, many
+from tests.models.api.servers import serving
+from tests.runs.engines.judges import Asking, Impatient, Killing, many
 
 Score = Callable[..., Run]
 
@@ -115,6 +117,18 @@ def test_a_served_model_is_asked_by_the_first_process(score: Score) -> None:
     run = score("served", judge, n=4, workers=2, engine="processes")
     assert len(judge.model.requests) == 12  # type: ignore[union-attr]
     assert run.judgements().column("success_score").to_pylist() == [0.2] * 4
+
+
+def test_a_server_is_asked_nothing_twice_although_a_worker_dies_as_it_waits(
+    score: Score, tmp_path: Path
+) -> None:
+    with serving(delay_s=0.5) as server:
+        judge = Impatient(mark=tmp_path / "mark", model=OpenAIModel("tiny", base_url=server.url))
+        run = score("run", judge, n=4, workers=2, engine="processes")
+        assert (tmp_path / "mark").exists()
+        assert server.stats()["total"] == 4
+    assert run.info["spent"]["total"]["answered"] == 4
+    assert run.judgements().column("error").null_count == 4
 
 
 def test_what_cannot_be_sent_is_refused_with_a_sentence(score: Score) -> None:

@@ -20,8 +20,8 @@ from stepscore.models.api.openai import OpenAIModel
 from stepscore.runs import CallOptions, FinishedEpisode, Run
 from stepscore.runs.engines import choose_engine
 from stepscore.runs.engines.cluster import RayEngine
-from stepscore.runs.engines.cluster.crew import plan
 from stepscore.runs.engines.cluster.engine import connected
+from stepscore.runs.engines.cluster.workers import plan
 from stepscore.server import LivePage
 from stepscore.testing import write_toy_rollouts
 from tests.models.api.servers import serving

@@ -15,7 +15,7 @@ from stepscore._extras import check_extra
 from stepscore._reading import shown
 from stepscore.errors import OptionError
 from stepscore.judges import Judge
-from stepscore.runs.engines.cluster.crew import Needs, RayCrew, plan
+from stepscore.runs.engines.cluster.workers import Needs, RayCrew, plan
 from stepscore.runs.engines.processes import packed_work
 from stepscore.runs.owner import Owner
 from stepscore.runs.work import MAX_WORKERS, Work
