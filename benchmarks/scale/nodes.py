@@ -1,4 +1,4 @@
-"""Runs on three nodes of a Ray cluster, of which workers, models and whole nodes are lost, frozen and added."""
+"""Runs on three nodes of a Ray cluster, of which workers and whole nodes are lost, frozen and added."""
 
 from __future__ import annotations
 
@@ -54,10 +54,6 @@ class Faults:
         """Kill a worker."""
         self._nodes.signal(self._nodes.processes(None, "ray::EpisodeActor")[-1:], signal.SIGKILL)
 
-    def kill_models(self) -> None:
-        """Kill all actors of the model."""
-        self._nodes.signal(self._nodes.processes(None, "ray::ModelActor"), signal.SIGKILL)
-
     def kill_node(self) -> None:
         """Kill all processes of a node."""
         self._nodes.kill(3)
@@ -83,7 +79,7 @@ def measure_nodes(folder: Path) -> bool:
         nodes = {1: "kill_worker", 3: "kill_node", 4: "add_node", 5: "freeze_node"}
         good = [
             _measured("a judge without a model", Steady(8), source, folder, nodes, None),
-            _measured("topreward, embedded", embedded, source, folder, {**nodes, 2: "kill_models"}, None),
+            _measured("topreward, embedded", embedded, source, folder, {**nodes, 2: "kill_worker"}, None),
             _measured("gvl on a server that counts", served, source, folder, nodes, server),
         ]
     return all(good)
