@@ -16,8 +16,8 @@ from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, ModelError
 from stepscore.models import Answer, Request, Response
 from stepscore.models.calls import BatchGroup, Budget, Call
-from stepscore.models.calls.batching import Batching
-from stepscore.models.calls.model_layer import ModelLayer
+from stepscore.models.calls.layers.batching import Batching
+from stepscore.models.calls.layers.model_layer import ModelLayer
 from stepscore.runs import CallOptions, Run, Shard, merge
 from stepscore.runs.schedule import episode_groups
 from tests.runs.engines.judges import Rounds, Together, _about, slow

@@ -189,7 +189,7 @@ class Owner:
 
     def _handle(self, link: Link, message: FromWorker) -> None:
         if isinstance(message, Tell):
-            self._told(link, message)
+            self._serve(link, message)
         elif isinstance(message, Finished):
             self._finish(link, message)
         elif isinstance(message, Alive):
@@ -220,7 +220,7 @@ class Owner:
         self._spent = error
         self._scheduler.stop()
 
-    def _told(self, link: Link, message: Tell) -> None:
+    def _serve(self, link: Link, message: Tell) -> None:
         """Do what a worker asks of the account; what takes time is a task, whose result is sent when it is there."""
         account = self._work.account
         if not message.number:

@@ -14,12 +14,12 @@ from stepscore._threads import Threads
 from stepscore.episodes import Clip
 from stepscore.models import DecodedMedia, FrameRef, Generate, MediaRef, Prompt, Request, Response, Turn
 from stepscore.models.calls import Budget, Call, CallCache, CallOptions, Price, RunAccount, Waits
-from stepscore.models.calls.attempt import Attempt
-from stepscore.models.calls.cache import Cache
 from stepscore.models.calls.call import Asker
-from stepscore.models.calls.decoding import Decoding
-from stepscore.models.calls.retry import Retrying
-from stepscore.models.calls.sharing import Sharing
+from stepscore.models.calls.layers.attempt import Attempt
+from stepscore.models.calls.layers.cache import Cache
+from stepscore.models.calls.layers.decoding import Decoding
+from stepscore.models.calls.layers.retry import Retrying
+from stepscore.models.calls.layers.sharing import Sharing
 from stepscore.models.mock import MockModel
 
 REQUEST = Generate(Prompt((Turn("user", ("how far?", FrameRef("top", 3))),)), max_tokens=50)

@@ -67,7 +67,7 @@ def checked_types(tree: ast.AST) -> Iterator[set[str]]:
         elif isinstance(node, ast.MatchClass):
             yield _named(node.cls)
         elif isinstance(node, ast.Compare) and "type" in _named(node.left):
-            yield set.union(*map(_named, node.comparators)) or {"Request"}
+            yield set.union(*map(_named, node.comparators))
 
 
 def table_keys(path: Path, tree: ast.AST) -> Iterator[str]:

@@ -23,12 +23,12 @@ from stepscore.models import (
     VideoPrefix,
 )
 from stepscore.models.calls import Call, CallOptions, RunAccount
-from stepscore.models.calls.cache import Cache
 from stepscore.models.calls.call import Asker
-from stepscore.models.calls.decoding import Decoding
-from stepscore.models.calls.model_layer import ModelLayer
-from stepscore.models.calls.sharing import Sharing
-from stepscore.models.calls.split import Split
+from stepscore.models.calls.layers.cache import Cache
+from stepscore.models.calls.layers.decoding import Decoding
+from stepscore.models.calls.layers.model_layer import ModelLayer
+from stepscore.models.calls.layers.sharing import Sharing
+from stepscore.models.calls.layers.split import Split
 from stepscore.models.mock import MockModel
 from tests.models.calls.book import FRAME, REQUEST, decode
 

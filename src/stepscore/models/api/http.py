@@ -8,7 +8,7 @@
     invalid JSON, too long a body                 TransientModelError: try again; it may have been billed
     other 4xx, redirects                          StatusError with the server's message: do not try again
 
-How often, and how long to wait in between: ``calls/retries.py``; the call chain retries calls (``calls/retry.py``).
+How often, and how long to wait in between: ``calls/retries.py``; calls are retried in ``calls/layers/retry.py``.
 
 Nothing a server sends is believed: a body is read within a limit (``response_body.py``), its JSON within limits of
 depth, and the key is cut out of all of it (``api_key.py``). Redirects are not followed, cookies not kept. Proxies of

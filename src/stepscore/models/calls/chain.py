@@ -28,18 +28,18 @@ from stepscore.episodes import Episode
 from stepscore.errors import BudgetError, OptionError
 from stepscore.models.base import Model
 from stepscore.models.calls.account import Account, RunAccount
-from stepscore.models.calls.attempt import Attempt
 from stepscore.models.calls.batch_group import BatchGroup
-from stepscore.models.calls.batching import Batching
-from stepscore.models.calls.cache import Cache
 from stepscore.models.calls.call import Asker, Call, Layer
-from stepscore.models.calls.decoding import Decoding
-from stepscore.models.calls.model_layer import ModelLayer
+from stepscore.models.calls.layers.attempt import Attempt
+from stepscore.models.calls.layers.batching import Batching
+from stepscore.models.calls.layers.cache import Cache
+from stepscore.models.calls.layers.decoding import Decoding
+from stepscore.models.calls.layers.model_layer import ModelLayer
+from stepscore.models.calls.layers.retry import Retrying
+from stepscore.models.calls.layers.sharing import Sharing
+from stepscore.models.calls.layers.split import Split
 from stepscore.models.calls.options import CallOptions
 from stepscore.models.calls.retries import Waits
-from stepscore.models.calls.retry import Retrying
-from stepscore.models.calls.sharing import Sharing
-from stepscore.models.calls.split import Split
 from stepscore.models.media import media_decoder
 from stepscore.models.requests import R, Request, TypedRequest
 from stepscore.models.responses import Response

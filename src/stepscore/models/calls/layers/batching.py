@@ -14,7 +14,7 @@ from stepscore.errors import exits_as_errors
 from stepscore.models.base import Model
 from stepscore.models.batches import BatchModel
 from stepscore.models.calls.call import Call
-from stepscore.models.calls.model_layer import ModelLayer
+from stepscore.models.calls.layers.model_layer import ModelLayer
 from stepscore.models.responses import Response
 
 
