@@ -20,7 +20,7 @@ from tests.models import tiny
 def test_frames_of_a_live_video_go_through_the_chain(tmp_path: Path) -> None:
     model = stepscore.get_model("embedded", gate=False)
     prompts, clip, calls = tiny.statements(), tiny.clip(3), list[Call]()
-    alone, live = model.open_stream(prompts[0]), model.open_stream(prompts[0])
+    alone, live = (model.open_stream(prompts[0]) for _ in range(2))  # type: ignore[attr-defined]
     options = CallOptions(Budget(max_calls=3), cache_path=tmp_path / "cache.sqlite")
 
     async def asked() -> None:
