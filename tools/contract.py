@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "src" / "stepscore" / "report" / "page" / "schema"
 CONTRACT = ROOT / "web" / "src" / "contract.ts"
-MODULES = ("values", "episodes", "videos", "judgements", "boards", "audits", "page")
+MODULES = ("values", "episodes", "videos", "judgements", "leaderboards", "audits", "page")
 HEAD = """\
 /**
  * All data of a report page as one JSON value. Generated from src/stepscore/report/page/schema by

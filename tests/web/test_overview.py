@@ -251,7 +251,7 @@ class TestWorstFailures:
             curve["time_s"] = [(i + 1) / 4 for i in range(len(progress))]
             curve["progress"] = [None if np.isnan(p) else float(p) for p in progress]
 
-        monkeypatch.setattr("stepscore.report.page.boards.findings.MOST_FAILURES", len(curves))
+        monkeypatch.setattr("stepscore.report.page.leaderboards.findings.MOST_FAILURES", len(curves))
         run = write_run(tmp_path / "run", len(curves), steps=30, change=change)
         page = watched().goto(made(tmp_path, [run]))
         table = run.curves().to_pydict()

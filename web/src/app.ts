@@ -1,5 +1,5 @@
 // The context that every view gets, and the view it returns.
-import type { Board } from "./contract";
+import type { Leaderboard } from "./contract";
 import type { Data } from "./data";
 import type { Route } from "./route";
 
@@ -7,7 +7,7 @@ export interface Context {
   data: Data;
   route: Route;
   /** The judge whose numbers are on the page. */
-  board: Board;
+  board: Leaderboard;
 }
 
 export interface View {

@@ -1,5 +1,5 @@
 // Estimates among successes or failures only, with the source of success in the name.
-import type { Board, Est, Group, MetricInfo } from "./contract";
+import type { Leaderboard, Est, Group, MetricInfo } from "./contract";
 import type { Data, Item } from "./data";
 import { Draws, meanInterval, none } from "./interval";
 
@@ -32,7 +32,7 @@ export function meets(data: Data, item: Item, condition: string): boolean {
  */
 export function conditionedCells(
   data: Data,
-  board: Board,
+  board: Leaderboard,
   condition: string,
 ): (group: Group, metric: MetricInfo) => Est | undefined {
   const key = (policy: string | null, task: string | null): string => JSON.stringify([policy, task]);

@@ -265,10 +265,10 @@ export interface PagedRows {
 export interface JudgementRows {
   episode: number[]; // Indices into episodes, ascending.
   error: Record<string, string>; // Row -> why there is no judgement.
-  /** Rows, ascending, that another run of the board holds as well, judged alike: not counted again. */
+  /** Rows, ascending, that another run of the leaderboard holds as well, judged alike: not counted again. */
   repeated: number[];
   success_score: Packed;
-  failure_mode: Dict; // By the board's diagnosis source.
+  failure_mode: Dict; // By the leaderboard's diagnosis source.
   calls: CallTable;
 }
 
@@ -403,7 +403,7 @@ export interface Trust {
   aspects: TrustAspect[];
 }
 
-/** What the runs of a board show, in sentences: stepscore.analysis.run_findings. */
+/** What the runs of a leaderboard show, in sentences: stepscore.analysis.run_findings. */
 export interface Findings {
   opening: Opening;
   first_failures: FirstFailure[];
@@ -412,8 +412,8 @@ export interface Findings {
   trust: Trust;
 }
 
-/** The tables of a board. */
-export interface BoardTables {
+/** The tables of a leaderboard. */
+export interface LeaderboardTables {
   id: string; // Unique, for URLs.
   label: string; // E.g. "recorded", "topreward hf/..."; made unique with the hash where two would be equal.
   judge: string;
@@ -434,7 +434,7 @@ export interface BoardTables {
  *
  * Equal to `stepscore metrics RUNS --revision R --json --by ...` over exactly these runs.
  */
-export interface Board extends BoardTables {
+export interface Leaderboard extends LeaderboardTables {
   findings: Findings;
 }
 
@@ -476,7 +476,8 @@ export interface AgreementCells {
 export interface JudgeAgreement extends AgreementCells {
   model: string | null;
   run: number; // Index into runs; -1 for a baseline computed for this page.
-  baseline_for: number; // For such a baseline: the first board whose episodes and sample times it was given; else -1.
+  /** For such a baseline: the first leaderboard whose episodes and sample times it was given; else -1. */
+  baseline_for: number;
 }
 
 /** What the judges were measured on. */
@@ -676,7 +677,7 @@ export interface RunFacts {
 
 /** A run as the page shows it. */
 export interface RunInfo extends RunFacts {
-  board: number; // Index into boards.
+  board: number; // Index into leaderboards.
   coverage: Est; // Share of points whose progress is known, over episodes with a curve (metric "coverage").
   id: string; // Short, unique, [a-z0-9-]+: for URLs.
 }
@@ -702,7 +703,7 @@ export interface PageFrame {
    */
   live_revisions: Revision[];
   failure_mode_rules: FailureModeRule[]; // The meaning of each failure mode's name.
-  /** The page of an audit; its boards have no tables, since changed episodes are among its own. */
+  /** The page of an audit; its leaderboards have no tables, since changed episodes are among its own. */
   audit: AuditData | null;
   judge_board: JudgeBoard | null;
   /** Of a written page with parts: the folder that they are in; a served one asks for parts/NAME. */
@@ -726,7 +727,7 @@ export interface Explorer {
 export interface PageData extends PageFrame, Explorer {
   title: string; // E.g. "demo/recorded, demo/linear-time"; set document.title from it.
   warnings: Warning[]; // Shown at the top of the overview.
-  boards: Board[]; // One per protocol: results of different protocols are never in one table.
+  boards: Leaderboard[]; // One per protocol: results of different protocols are never in one table.
   judge_agreement: JudgeAgreement[]; // Of each run with labels, then of the baselines computed for this page.
   traces: TraceTable;
   files: MediaFile[];

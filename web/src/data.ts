@@ -2,7 +2,7 @@
 import { FrameClock } from "./clock";
 import type {
   AnswerPart,
-  Board,
+  Leaderboard,
   ColumnPart,
   Est,
   Judgements,
@@ -289,14 +289,14 @@ export class Data {
   }
 
   /** Load metrics of every episode of a board, and its verdicts; null where all of them are here. */
-  needColumns(board: Board, metrics?: string[], answers = false): Promise<void> | null {
+  needColumns(board: Leaderboard, metrics?: string[], answers = false): Promise<void> | null {
     if (!this.page.paged) return null;
     const runs = board.runs.map((run) => this.runs[run]);
     return this.parts.load(runs.flatMap((run) => [...run.columnParts(metrics), ...(answers ? run.answerParts : [])]));
   }
 
   /** Load the curves that are drawn where many are; null where all of them are here. */
-  needSample(board: Board): Promise<void> | null {
+  needSample(board: Leaderboard): Promise<void> | null {
     return this.page.paged ? this.parts.load(board.runs.flatMap((run) => this.runs[run].sampleParts)) : null;
   }
 
@@ -304,18 +304,18 @@ export class Data {
     return this.metricByName.get(name);
   }
 
-  board(id: string | undefined): Board {
+  board(id: string | undefined): Leaderboard {
     return this.page.boards.find((board) => board.id === id) ?? this.firstBoard();
   }
 
   /** The first judge that is not a baseline, if there is one. */
-  firstBoard(): Board {
+  firstBoard(): Leaderboard {
     return this.page.boards.find((board) => !board.baseline) ?? this.page.boards[0];
   }
 
   /** The first judge that gives verdicts on subgoals, where the first one does not. */
-  verdictBoard(): Board {
-    const judged = (board: Board): boolean => board.subgoals.some(({ source }) => source === "judge");
+  verdictBoard(): Leaderboard {
+    const judged = (board: Leaderboard): boolean => board.subgoals.some(({ source }) => source === "judge");
     const first = this.firstBoard();
     return judged(first) ? first : (this.page.boards.find((board) => !board.baseline && judged(board)) ?? first);
   }
@@ -390,12 +390,12 @@ export class Data {
   }
 
   /** Every episode of a board, with the run that judged it. */
-  items(board: Board): Item[] {
+  items(board: Leaderboard): Item[] {
     return board.runs.flatMap((run) => this.runs[run].episodes.map((episode, row) => ({ run, row, episode })));
   }
 
   /** The same, each episode once, though several runs may hold it. */
-  counted(board: Board): Item[] {
+  counted(board: Leaderboard): Item[] {
     const repeated = new Set(board.runs.flatMap((run) => this.runs[run].repeated.map((row) => `${run} ${row}`)));
     const items = this.items(board);
     return repeated.size ? items.filter(({ run, row }) => !repeated.has(`${run} ${row}`)) : items;

@@ -1,7 +1,7 @@
 // The rows of the leaderboard: policies, columns, order and ranks.
 import type { Context } from "./app";
 import { conditionedCells, conditionedName } from "./conditions";
-import type { Board, Est, Group, MetricInfo, Rank } from "./contract";
+import type { Leaderboard, Est, Group, MetricInfo, Rank } from "./contract";
 import type { Row } from "./download";
 import { distinct, displayName, unpackName } from "./names";
 import { byValue, ranks } from "./rank";
@@ -42,7 +42,7 @@ function columnsOf({ data, board }: Context, state: State): MetricInfo[] {
   );
 }
 
-function groupsOf(board: Board, state: State): Group[] {
+function groupsOf(board: Leaderboard, state: State): Group[] {
   if (!state.task) return board.overall;
   const task = unpackName(state.task);
   return state.task === "*" ? board.by_task : board.by_task.filter((group) => group.task === task);

@@ -20,7 +20,7 @@ from stepscore.analysis.pooling import (
     repeated_episodes,
 )
 from stepscore.errors import OptionError
-from stepscore.report.page.boards import open_boards
+from stepscore.report.page.leaderboards import open_leaderboards
 from tests.report.made_runs import write_run
 
 Record = dict[str, Any]
@@ -117,7 +117,7 @@ class TestRepeatedEpisodes:
         assert sum(table.reached[0].n for table in tables) == 20
         counted = stepscore.measure(runs, ())
         assert sum(n for _, n in values(counted, "reached:g:label")) == 20
-        (board,) = open_boards(runs, "v1.0")
+        (board,) = open_leaderboards(runs, "v1.0")
         assert (len(board.metrics), len(board.counted)) == (40, 20)
         assert sum(policy.failures for policy in board.diagnosis.policies) == int(
             np.sum(both.values["success_label"] == 0)

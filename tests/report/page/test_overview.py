@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from stepscore.analysis import metric_columns
-from stepscore.report.page.overview import board_labels, metric_infos
+from stepscore.report.page.overview import leaderboard_labels, metric_infos
 
 
 def board(judge: str, success_name: str, protocol: str = "abcdef012345") -> Any:
@@ -22,13 +22,13 @@ def success_label(boards: list[Any]) -> str:
 def test_boards_that_decide_alike_say_so_in_the_column() -> None:
     boards = [board("gvl", "success by judge, uncalibrated"), board("hop", "success by judge, uncalibrated")]
     assert success_label(boards) == "success by judge, uncalibrated"
-    assert board_labels(boards) == ["gvl embedded", "hop embedded"]
+    assert leaderboard_labels(boards) == ["gvl embedded", "hop embedded"]
 
 
 def test_boards_that_decide_by_other_rules_each_state_their_own() -> None:
     boards = [board("topreward", "success by judge"), board("stepeval", "success by judge, uncalibrated")]
     assert success_label(boards) == "success by judge"
-    assert board_labels(boards) == ["topreward embedded", "stepeval embedded (success uncalibrated)"]
+    assert leaderboard_labels(boards) == ["topreward embedded", "stepeval embedded (success uncalibrated)"]
 
 
 def test_two_protocols_of_one_judge_differ_by_their_hash() -> None:
@@ -36,7 +36,7 @@ def test_two_protocols_of_one_judge_differ_by_their_hash() -> None:
         board("topreward", "success by judge", "aaaaaa11"),
         board("topreward", "success by judge, uncalibrated", "bbbbbb22"),
     ]
-    assert board_labels(boards) == [
+    assert leaderboard_labels(boards) == [
         "topreward embedded (aaaaaa)",
         "topreward embedded (bbbbbb, success uncalibrated)",
     ]

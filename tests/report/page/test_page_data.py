@@ -13,8 +13,8 @@ import pytest
 from stepscore.analysis import curves_by_episode
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS, opd_prefixes
-from stepscore.report.page.boards import CURVE_METRICS
 from stepscore.report.page.data import page_data
+from stepscore.report.page.leaderboards import CURVE_METRICS
 from stepscore.report.page.packing import unpack
 from stepscore.runs import Run
 from tests.report.made_runs import write_run

@@ -1,6 +1,6 @@
 // How far the judge may be trusted here, in the sentences of stepscore.analysis.judge_trust.
 import type { Context } from "../app";
-import type { Board } from "../contract";
+import type { Leaderboard } from "../contract";
 import { h } from "../dom";
 import { plural } from "../format";
 import { routeHash } from "../route";
@@ -43,7 +43,7 @@ const NOUNS = { success: "rollout", progress: "curve", order: "rollout", subgoal
 const ANSWERS = { yes: "yes for", no: "not for", unknown: "unknown for" } as const;
 
 /** "NAME: yes for success and order, not for progress". */
-function otherJudge(board: Board): HTMLElement {
+function otherJudge(board: Leaderboard): HTMLElement {
   const { aspects, text } = board.findings.trust;
   const said = (Object.keys(ANSWERS) as (keyof typeof ANSWERS)[]).flatMap((answer) => {
     const found = aspects.filter((one) => one.answer === answer).map(({ aspect }) => aspect);

@@ -1,7 +1,7 @@
 """The report page: all its data as JSON, the HTML around it, and where its videos are hosted.
 
 ``schema`` is the type of the data. :func:`page_data` assembles them from one module per part of the page:
-``overview`` (runs, warnings), ``boards`` (leaderboards, subgoals, failure modes, sentences, agreement of judges with
+``overview`` (runs, warnings), ``leaderboards`` (with subgoals, failure modes, sentences, agreement of judges with
 labels), ``episodes``, ``videos``, ``judgements`` (curves, verdicts, calls) and ``signals`` (true progress, state and
 action). :func:`audit_page_data` does so for an audit (``audits``). None of them computes a metric of its own.
 """

@@ -13,21 +13,21 @@ from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
 from stepscore.report.page import schema
-from stepscore.report.page.boards import (
+from stepscore.report.page.episodes import EpisodeIndex, episode_table, index_episodes
+from stepscore.report.page.judgements import Prompts, judgement_tables, run_bytes
+from stepscore.report.page.leaderboards import (
     MAX_BASELINE_EPISODES,
-    Board,
+    Leaderboard,
     Pack,
     agreement_rows,
-    board_data,
     estimate_packer,
     failure_mode_rules,
     findings_data,
-    open_boards,
+    leaderboard_tables,
+    open_leaderboards,
     without_baselines,
 )
-from stepscore.report.page.episodes import EpisodeIndex, episode_table, index_episodes
-from stepscore.report.page.judgements import Prompts, judgement_tables, run_bytes
-from stepscore.report.page.overview import board_labels, metric_infos, run_rows, warning, warnings_of
+from stepscore.report.page.overview import leaderboard_labels, metric_infos, run_rows, warning, warnings_of
 from stepscore.report.page.packing import Table
 from stepscore.report.page.paging import MAX_BYTES, Parts
 from stepscore.report.page.posters import Posters
@@ -69,30 +69,30 @@ def page_data(
     if not runs:
         raise OptionError("A report needs at least one run folder.")
     runs = distinct_runs(runs)
-    boards = open_boards(runs, revision, done_at, watch, scenes)
+    leaderboards = open_leaderboards(runs, revision, done_at, watch, scenes)
     with doing(watch, "Sorting episodes"):
-        index = board_index(boards)
-    labels = board_labels(boards)
+        index = leaderboard_index(leaderboards)
+    labels = leaderboard_labels(leaderboards)
     methods = Table[str]()
     pack = estimate_packer(methods)
     with doing(watch, "Opening sources"):
         sources = RunSources(runs, source)
     posters = Posters(None if host is None else sources)
-    tables: list[schema.Board] = [
+    tables: list[schema.Leaderboard] = [
         {
-            **board_data(board, label, pack, watch),
-            "findings": findings_data(board, index, pack, posters, watch),
+            **leaderboard_tables(leaderboard, label, pack, watch),
+            "findings": findings_data(leaderboard, index, pack, posters, watch),
         }
-        for board, label in zip(boards, labels, strict=True)
+        for leaderboard, label in zip(leaderboards, labels, strict=True)
     ]
     first = [
         *(one["episode"] for table in tables for one in table["findings"]["worst"]),
-        *_failures(boards, index),
+        *_failures(leaderboards, index),
     ]
     files, videos = video_tables(index, host, sources, watch)
-    explored = explorer_tables(boards, index, pack, parts, watch)
+    explored = explorer_tables(leaderboards, index, pack, parts, watch)
     with doing(watch, "Against labels"):
-        agreement = agreement_rows(boards, runs, pack)
+        agreement = agreement_rows(leaderboards, runs, pack)
     with doing(watch, "Reading state and action"):
         signals = trace_table(sources if host is not None else None, index, first, traces)
     rows, judgements = explored["runs"], explored["judgements"]
@@ -100,7 +100,8 @@ def page_data(
         **page_frame(revision, live=live),
         **explored,
         "title": ", ".join(row["name"] for row in rows),
-        "warnings": warnings_of(boards, labels, rows) + _left_out(boards, runs, rows, judgements, videos),
+        "warnings": warnings_of(leaderboards, labels, rows)
+        + _left_out(leaderboards, runs, rows, judgements, videos),
         "boards": tables,
         "judge_agreement": agreement,
         "traces": signals,
@@ -129,18 +130,18 @@ def page_frame(revision: str, *, live: bool) -> schema.PageFrame:
     }
 
 
-def board_index(boards: Sequence[Board]) -> EpisodeIndex:
-    """Return the episodes of some boards, each once, in the order of the runs."""
+def leaderboard_index(leaderboards: Sequence[Leaderboard]) -> EpisodeIndex:
+    """Return the episodes of some leaderboards, each once, in the order of the runs."""
     by_run = {
-        number: board.metrics.episodes[rows]
-        for board in boards
-        for number, rows in zip(board.numbers, board.slices(), strict=True)
+        number: leaderboard.metrics.episodes[rows]
+        for leaderboard in leaderboards
+        for number, rows in zip(leaderboard.numbers, leaderboard.slices(), strict=True)
     }
     return index_episodes(row for number in sorted(by_run) for row in by_run[number])
 
 
 def explorer_tables(
-    boards: Sequence[Board],
+    leaderboards: Sequence[Leaderboard],
     index: EpisodeIndex,
     pack: Pack,
     parts: Parts | None = None,
@@ -148,37 +149,39 @@ def explorer_tables(
 ) -> schema.Explorer:
     """Return what the explorer shows besides videos and traces: runs, metrics, episodes, truth and judgements."""
     prompts, stages = Prompts(), Table[str]()
-    if sum(map(run_bytes, boards)) <= MAX_BYTES:
+    if sum(map(run_bytes, leaderboards)) <= MAX_BYTES:
         parts = None
     judgements = {
         number: table
-        for board in boards
+        for leaderboard in leaderboards
         for number, table in zip(
-            board.numbers, judgement_tables(board, index, prompts, stages, parts, watch), strict=True
+            leaderboard.numbers,
+            judgement_tables(leaderboard, index, prompts, stages, parts, watch),
+            strict=True,
         )
     }
     with doing(watch, "Listing episodes"):
         return {
-            "metrics": metric_infos(boards),
-            "runs": run_rows(boards, pack),
+            "metrics": metric_infos(leaderboards),
+            "runs": run_rows(leaderboards, pack),
             "episodes": episode_table(index, stages, paged=parts is not None),
             "paged": parts is not None,
-            "truth": truth_table(boards, index),
+            "truth": truth_table(leaderboards, index),
             "judgements": [judgements[number] for number in sorted(judgements)],
             "prompt_lines": prompts.lines,
             "prompts": prompts.prompts,
         }
 
 
-def _failures(boards: Sequence[Board], index: EpisodeIndex) -> list[int]:
+def _failures(leaderboards: Sequence[Leaderboard], index: EpisodeIndex) -> list[int]:
     """Return the places of episodes that failed by label or by a judge, in their order."""
     return sorted(
         index.place(row)
-        for board in boards
+        for leaderboard in leaderboards
         for row, label, judge in zip(
-            board.metrics.episodes,
-            board.metrics.values["success_label"],
-            board.metrics.values["success_judge"],
+            leaderboard.metrics.episodes,
+            leaderboard.metrics.values["success_label"],
+            leaderboard.metrics.values["success_judge"],
             strict=True,
         )
         if label == 0 or judge == 0
@@ -186,7 +189,7 @@ def _failures(boards: Sequence[Board], index: EpisodeIndex) -> list[int]:
 
 
 def _left_out(
-    boards: Sequence[Board],
+    leaderboards: Sequence[Leaderboard],
     runs: Sequence[Run],
     rows: Sequence[schema.RunInfo],
     judgements: Sequence[schema.Judgements],
@@ -201,10 +204,10 @@ def _left_out(
                 f"not on the page, for its size; they are in {runs[number].path / 'calls.parquet'}."
             )
             warnings.append(warning("left-out", text))
-    for board in without_baselines(boards, runs):
+    for leaderboard in without_baselines(leaderboards, runs):
         text = (
-            f"With more than {MAX_BASELINE_EPISODES} episodes, {board.runs[0].judge} is not compared with baselines "
-            "automatically. Run one, and give its run folder to the report too: "
+            f"With more than {MAX_BASELINE_EPISODES} episodes, {leaderboard.runs[0].judge} is not compared with "
+            "baselines automatically. Run one, and give its run folder to the report too: "
             "stepscore judge SOURCE --judge linear-time -o RUN"
         )
         warnings.append(warning("left-out", text))

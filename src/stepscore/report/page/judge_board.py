@@ -8,9 +8,9 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore.audit.board import StoredBenchmark, StoredBoard, StoredRow, read_stored_board
 from stepscore.errors import RunError
 from stepscore.report.page import schema
-from stepscore.report.page.boards import Pack, estimate_packer
 from stepscore.report.page.data import explorer_tables, page_frame
 from stepscore.report.page.episodes import index_episodes
+from stepscore.report.page.leaderboards import Pack, estimate_packer
 from stepscore.report.page.packing import Table
 from stepscore.report.page.signals import trace_table
 from stepscore.report.page.videos import video_tables

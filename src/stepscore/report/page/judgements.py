@@ -10,8 +10,8 @@ import numpy as np
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import DoneRule, curves_by_episode, done_rule
 from stepscore.report.page import schema
-from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
+from stepscore.report.page.leaderboards import Leaderboard
 from stepscore.report.page.packing import (
     Table,
     dictionary,
@@ -64,17 +64,17 @@ class Prompts:
 
 
 def judgement_tables(
-    board: Board,
+    leaderboard: Leaderboard,
     index: EpisodeIndex,
     prompts: Prompts,
     stages: Table[str],
     parts: Parts | None = None,
     watch: Watch[Any] = unwatched,
 ) -> list[schema.Judgements]:
-    """Return the judgements of each run of the board.
+    """Return the judgements of each run of the leaderboard.
 
     Args:
-        board: The board.
+        leaderboard: The leaderboard.
         index: The page's episodes.
         prompts: The page's prompts, to which those of the calls are added.
         stages: The page's names of stages, to which those in parts are added.
@@ -82,21 +82,21 @@ def judgement_tables(
         watch: Shows how far it is.
     """
     return [
-        _judgements(run, board, rows, index, prompts, stages, parts, watch)
-        for run, rows in zip(board.runs, board.slices(), strict=True)
+        _judgements(run, leaderboard, rows, index, prompts, stages, parts, watch)
+        for run, rows in zip(leaderboard.runs, leaderboard.slices(), strict=True)
     ]
 
 
-def run_bytes(board: Board) -> float:
-    """Return about how many bytes a board's runs take on a page that holds everything."""
-    points = sum(len(times) for times, _ in board.judged.curves)
-    channels = max(len(run.curves().column_names) - 3 for run in board.runs)
-    return data_bytes(points, channels, len(board.metrics), len(board.metrics.columns))
+def run_bytes(leaderboard: Leaderboard) -> float:
+    """Return about how many bytes a leaderboard's runs take on a page that holds everything."""
+    points = sum(len(times) for times, _ in leaderboard.judged.curves)
+    channels = max(len(run.curves().column_names) - 3 for run in leaderboard.runs)
+    return data_bytes(points, channels, len(leaderboard.metrics), len(leaderboard.metrics.columns))
 
 
 def _judgements(
     run: Run,
-    board: Board,
+    leaderboard: Leaderboard,
     rows: slice,
     index: EpisodeIndex,
     prompts: Prompts,
@@ -105,18 +105,21 @@ def _judgements(
     watch: Watch[Any],
 ) -> schema.Judgements:
     """Return the table of one run, its rows in the order of the page's episodes."""
-    episodes = board.metrics.episodes[rows]
+    episodes = leaderboard.metrics.episodes[rows]
     places = [index.place(row) for row in episodes]
     # Ids are sorted within a run as on the page, but a page sorts by source first.
     order = np.argsort(places, kind="stable").tolist()
     row_of = {episodes[i]["episode_id"]: place for place, i in enumerate(order)}
-    values = {column.name: board.metrics.values[column.name][rows][order] for column in board.metrics.columns}
-    modes = board.failure_modes.by_episode[rows]
-    repeated = [(e["run"], e["episode_id"]) in board.metrics.repeated for e in episodes]
+    values = {
+        column.name: leaderboard.metrics.values[column.name][rows][order]
+        for column in leaderboard.metrics.columns
+    }
+    modes = leaderboard.failure_modes.by_episode[rows]
+    repeated = [(e["run"], e["episode_id"]) in leaderboard.metrics.repeated for e in episodes]
     errors = {str(place): episodes[i]["error"] for place, i in enumerate(order) if episodes[i]["error"]}
     scores = [np.nan if e["success_score"] is None else e["success_score"] for e in episodes]
     ordered = [episodes[i] for i in order]
-    done = done_rule(run, board.done_at)
+    done = done_rule(run, leaderboard.done_at)
     with doing(watch, "Reading verdicts"):
         verdicts = _verdicts(run, row_of)
     table: schema.JudgementRows = {
@@ -138,10 +141,10 @@ def _judgements(
             "verdicts": verdict_table([row["row"] for row in verdicts], verdicts),
             "paged": None,
         }
-    curves = board.judged.curves[rows]
+    curves = leaderboard.judged.curves[rows]
     ids = [row["episode_id"] for row in ordered]
     run_rows = RunRows(
-        f"run-{board.numbers[board.runs.index(run)]}",
+        f"run-{leaderboard.numbers[leaderboard.runs.index(run)]}",
         ordered,
         [curves[i] for i in order],
         _channels(run, ids),

@@ -15,7 +15,7 @@ from stepscore.analysis import DURATION_COLUMN
 from stepscore.judges import BASELINES
 from stepscore.metrics import MetricColumn, registered_columns
 from stepscore.report.page import schema
-from stepscore.report.page.boards import Board, Pack
+from stepscore.report.page.leaderboards import Leaderboard, Pack
 from stepscore.runs import Run, finite_or_none
 
 METRIC_LABELS = {
@@ -37,14 +37,14 @@ MANY_DIFFERENCES = 4
 """Values of one option in which two protocols differ, above which they are counted and not listed."""
 
 
-def metric_infos(boards: Sequence[Board]) -> list[schema.MetricInfo]:
+def metric_infos(leaderboards: Sequence[Leaderboard]) -> list[schema.MetricInfo]:
     """Return what the page says of every metric; success by judge is named by the rules that gave it.
 
-    Where boards differ in their rules, each board's own label states its own.
+    Where leaderboards differ in their rules, each leaderboard's own label states its own.
     """
-    names = {board.judged.success_name for board in boards}
+    names = {leaderboard.judged.success_name for leaderboard in leaderboards}
     labels = {**METRIC_LABELS, **({"success_judge": names.pop()} if len(names) == 1 else {})}
-    columns = dict.fromkeys(column for board in boards for column in board.metrics.columns)
+    columns = dict.fromkeys(column for leaderboard in leaderboards for column in leaderboard.metrics.columns)
     return [_metric_info(column, labels) for column in columns]
 
 
@@ -60,35 +60,39 @@ def _metric_info(column: MetricColumn, labels: Mapping[str, str]) -> schema.Metr
     }
 
 
-def board_labels(boards: Sequence[Board]) -> list[str]:
-    """Return judge and model of each board, with the protocol's hash where two would be the same.
+def leaderboard_labels(leaderboards: Sequence[Leaderboard]) -> list[str]:
+    """Return judge and model of each leaderboard, with the protocol's hash where two would be the same.
 
-    How success by judge was decided is added where the boards differ in it.
+    How success by judge was decided is added where the leaderboards differ in it.
     """
-    names = [" ".join(filter(None, (b.runs[0].judge, b.runs[0].model))) for b in boards]
-    differ = len({board.judged.success_name for board in boards}) > 1
+    names = [" ".join(filter(None, (b.runs[0].judge, b.runs[0].model))) for b in leaderboards]
+    differ = len({leaderboard.judged.success_name for leaderboard in leaderboards}) > 1
     labels = []
-    for name, board in zip(names, boards, strict=True):
-        rule = board.judged.success_name.partition(", ")[2] if differ else ""
-        facts = [board.runs[0].protocol.hash[:6]] * (names.count(name) > 1) + [f"success {rule}"] * bool(rule)
+    for name, leaderboard in zip(names, leaderboards, strict=True):
+        rule = leaderboard.judged.success_name.partition(", ")[2] if differ else ""
+        facts = [leaderboard.runs[0].protocol.hash[:6]] * (names.count(name) > 1) + [
+            f"success {rule}"
+        ] * bool(rule)
         labels.append(f"{name} ({', '.join(facts)})" if facts else name)
     return labels
 
 
-def run_rows(boards: Sequence[Board], pack: Pack) -> list[schema.RunInfo]:
+def run_rows(leaderboards: Sequence[Leaderboard], pack: Pack) -> list[schema.RunInfo]:
     """Return what the page says of every run, in the order in which they were given."""
     facts = {
-        number: _run(run) for board in boards for run, number in zip(board.runs, board.numbers, strict=True)
+        number: _run(run)
+        for leaderboard in leaderboards
+        for run, number in zip(leaderboard.runs, leaderboard.numbers, strict=True)
     }
     ids = dict(
         zip(sorted(facts), unique_ids([facts[number]["name"] for number in sorted(facts)]), strict=True)
     )
     rows: dict[int, schema.RunInfo] = {}
-    for place, board in enumerate(boards):
-        for number, chosen in zip(board.numbers, board.slices(), strict=True):
-            inside = np.zeros(len(board.judged), dtype=bool)
+    for place, leaderboard in enumerate(leaderboards):
+        for number, chosen in zip(leaderboard.numbers, leaderboard.slices(), strict=True):
+            inside = np.zeros(len(leaderboard.judged), dtype=bool)
             inside[chosen] = True
-            coverage = pack(board.judged.estimate("coverage", inside))
+            coverage = pack(leaderboard.judged.estimate("coverage", inside))
             rows[number] = {**facts[number], "board": place, "coverage": coverage, "id": ids[number]}
     return [rows[number] for number in sorted(rows)]
 
@@ -157,10 +161,10 @@ def _usage(run: Run) -> schema.Usage:
 
 
 def warnings_of(
-    boards: Sequence[Board], labels: Sequence[str], rows: Sequence[schema.RunInfo]
+    leaderboards: Sequence[Leaderboard], labels: Sequence[str], rows: Sequence[schema.RunInfo]
 ) -> list[schema.Warning]:
     """Return what a reader must know before comparing numbers."""
-    warnings = _protocols(boards, labels)
+    warnings = _protocols(leaderboards, labels)
     for row in rows:
         if row["errors"]:
             warnings.append(
@@ -188,19 +192,19 @@ def warnings_of(
     return warnings
 
 
-def _protocols(boards: Sequence[Board], labels: Sequence[str]) -> list[schema.Warning]:
+def _protocols(leaderboards: Sequence[Leaderboard], labels: Sequence[str]) -> list[schema.Warning]:
     """Warn if one judge on one model has several protocols, with the fields in which they differ.
 
     Different judges are meant to differ: their tables have their names.
     """
     details = []
     judges = set()
-    for (a, name_a), (b, name_b) in combinations(zip(boards, labels, strict=True), 2):
+    for (a, name_a), (b, name_b) in combinations(zip(leaderboards, labels, strict=True), 2):
         mine, other = a.runs[0].protocol, b.runs[0].protocol
         if mine.judge_and_model != other.judge_and_model:
             continue
         judges.add(mine.judge_and_model[0])
-        pair = f"{name_a} and {name_b}: " if len(boards) > 2 else ""
+        pair = f"{name_a} and {name_b}: " if len(leaderboards) > 2 else ""
         details += [f"{pair}{difference}" for difference in _summarised(mine.differences(other))]
     if not judges:
         return []

@@ -22,9 +22,9 @@ from stepscore.audit import (
 from stepscore.report.page import schema
 from stepscore.report.page.audits.changed_views import ChangedSources, changes_of
 from stepscore.report.page.audits.shown_runs import run_label, shown_runs
-from stepscore.report.page.boards import Board, Pack, estimate_packer, open_boards
-from stepscore.report.page.data import board_index, explorer_tables, page_frame
+from stepscore.report.page.data import explorer_tables, leaderboard_index, page_frame
 from stepscore.report.page.episodes import EpisodeIndex
+from stepscore.report.page.leaderboards import Leaderboard, Pack, estimate_packer, open_leaderboards
 from stepscore.report.page.overview import warning
 from stepscore.report.page.packing import Table
 from stepscore.report.page.signals import trace_table
@@ -70,8 +70,8 @@ def audit_page_data(
     methods = Table[str]()
     pack = estimate_packer(methods)
     runs = list(shown.values())
-    boards = open_boards(runs, revision, done_at) if runs else []
-    index = board_index(boards)
+    leaderboards = open_leaderboards(runs, revision, done_at) if runs else []
+    index = leaderboard_index(leaderboards)
     labels = [run_label(name, run) for name, run in shown.items()]
     given = ChangedSources(RunSources(runs, source), index)
     files, videos = video_tables(index, host, given)
@@ -84,10 +84,13 @@ def audit_page_data(
     judge = " ".join(filter(None, (stored.audit.judge, stored.audit.model)))
     return {
         **page_frame(revision, live=live),
-        **explorer_tables(boards, index, pack),
+        **explorer_tables(leaderboards, index, pack),
         "title": f"Audit of {judge}",
         "warnings": _warnings(stored.audit, shown),
-        "boards": [_light_board(board, label) for board, label in zip(boards, labels, strict=True)],
+        "boards": [
+            _light_leaderboard(leaderboard, label)
+            for leaderboard, label in zip(leaderboards, labels, strict=True)
+        ],
         "judge_agreement": [],
         "traces": trace_table(None, index, (), None),
         "files": files,
@@ -170,12 +173,12 @@ def _row(row: Mapping[str, Any], pack: Pack) -> schema.AgreementRow:
     return {"group": row["group"], "metric": row["metric"], "estimate": pack(estimate)}
 
 
-def _light_board(board: Board, label: str) -> schema.Board:
-    """Return a board without tables: recorded and changed episodes are never measured together."""
-    run = board.runs[0]
+def _light_leaderboard(leaderboard: Leaderboard, label: str) -> schema.Leaderboard:
+    """Return a leaderboard without tables: recorded and changed episodes are never measured together."""
+    run = leaderboard.runs[0]
     groups: list[schema.Group] = [
         {"policy": group["policy"], "task": None, "episodes": int(np.sum(chosen)), "cells": {}, "ranks": {}}
-        for group, chosen in episode_groups(board.metrics, ("policy",))
+        for group, chosen in episode_groups(leaderboard.metrics, ("policy",))
     ]
     return {
         "id": run.protocol.hash,
@@ -183,8 +186,8 @@ def _light_board(board: Board, label: str) -> schema.Board:
         "judge": run.judge,
         "model": run.model,
         "protocol": run.protocol.hash,
-        "baseline": board.numbers[0] > 0,
-        "runs": list(board.numbers),
+        "baseline": leaderboard.numbers[0] > 0,
+        "runs": list(leaderboard.numbers),
         "scope": "",
         "overall": groups,
         "by_task": [],

@@ -102,10 +102,10 @@ class JudgementRows(TypedDict):
     error: dict[str, str]
     """Row -> why there is no judgement."""
     repeated: list[int]
-    """Rows, ascending, that another run of the board holds as well, judged alike: not counted again."""
+    """Rows, ascending, that another run of the leaderboard holds as well, judged alike: not counted again."""
     success_score: Packed
     failure_mode: Dict
-    """By the board's diagnosis source."""
+    """By the leaderboard's diagnosis source."""
     calls: CallTable
 
 

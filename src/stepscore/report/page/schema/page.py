@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 from typing_extensions import TypedDict
 
 from stepscore.report.page.schema.audits import AuditData, JudgeBoard
-from stepscore.report.page.schema.boards import Board, FailureModeRule, JudgeAgreement
 from stepscore.report.page.schema.episodes import EpisodeTable, TraceTable, TruthTable
 from stepscore.report.page.schema.judgements import Judgements
+from stepscore.report.page.schema.leaderboards import FailureModeRule, JudgeAgreement, Leaderboard
 from stepscore.report.page.schema.values import Est
 from stepscore.report.page.schema.videos import MediaFile, VideoTable
 
@@ -105,7 +105,7 @@ class RunInfo(RunFacts):
     """A run as the page shows it."""
 
     board: int
-    """Index into boards."""
+    """Index into leaderboards."""
     coverage: Est
     """Share of points whose progress is known, over episodes with a curve (metric "coverage")."""
     id: str
@@ -140,7 +140,7 @@ class PageFrame(TypedDict):
     failure_mode_rules: list[FailureModeRule]
     """The meaning of each failure mode's name."""
     audit: AuditData | None
-    """The page of an audit; its boards have no tables, since changed episodes are among its own."""
+    """The page of an audit; its leaderboards have no tables, since changed episodes are among its own."""
     judge_board: JudgeBoard | None
     parts: str | None
     """Of a written page with parts: the folder that they are in; a served one asks for parts/NAME."""
@@ -171,7 +171,7 @@ class PageData(PageFrame, Explorer):
     """E.g. "demo/recorded, demo/linear-time"; set document.title from it."""
     warnings: list[Warning]
     """Shown at the top of the overview."""
-    boards: list[Board]
+    boards: list[Leaderboard]
     """One per protocol: results of different protocols are never in one table."""
     judge_agreement: list[JudgeAgreement]
     """Of each run with labels, then of the baselines computed for this page."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from stepscore.report.page import schema
-from stepscore.report.page.boards import Board
 from stepscore.report.page.episodes import EpisodeIndex
+from stepscore.report.page.leaderboards import Leaderboard
 from stepscore.report.page.packing import dictionary, pack_progress, pack_range
 from stepscore.report.page.signals.straight_lines import straight_points
 from stepscore.report.truth_curve import TRUTH_NAMES, truth_curve
@@ -26,11 +26,11 @@ MAX_POINTS = 250_000
 """Points of all episodes on one page, about 1.3 MB; beyond it, episodes are left out."""
 
 
-def truth_table(boards: Sequence[Board], index: EpisodeIndex) -> schema.TruthTable:
+def truth_table(leaderboards: Sequence[Leaderboard], index: EpisodeIndex) -> schema.TruthTable:
     """Return the true progress: of each episode the first truth that some run has."""
     truths: dict[int, Any] = {}
-    for board in boards:
-        for row in board.metrics.episodes:
+    for leaderboard in leaderboards:
+        for row in leaderboard.metrics.episodes:
             if row["truth"].source is not None:
                 truths.setdefault(index.place(row), row)
     curves: list[tuple[int, str, FloatArray, FloatArray]] = []

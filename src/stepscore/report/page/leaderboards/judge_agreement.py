@@ -10,7 +10,7 @@ from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import EpisodeMetrics, JudgeAgreement, judge_agreement, measure_baselines
 from stepscore.judges import BASELINES
 from stepscore.report.page import schema
-from stepscore.report.page.boards.board import Board, Pack
+from stepscore.report.page.leaderboards.leaderboard import Leaderboard, Pack
 from stepscore.runs import Run
 
 CURVE_METRICS = ("VOC", "stage_MAE", "stage_CCC")
@@ -20,60 +20,64 @@ MAX_BASELINE_EPISODES = 1_000
 """Episodes up to which baselines are computed for the page: measuring more of them takes minutes."""
 
 
-def agreement_rows(boards: Sequence[Board], runs: Sequence[Run], pack: Pack) -> list[schema.JudgeAgreement]:
+def agreement_rows(
+    leaderboards: Sequence[Leaderboard], runs: Sequence[Run], pack: Pack
+) -> list[schema.JudgeAgreement]:
     """Return the agreement of every run, then those of the baselines not given as runs.
 
     Judges of the same episodes have one set of baselines between them, at the times of the first that has curves.
     """
     rows: list[schema.JudgeAgreement] = []
-    for board in boards:
-        for run, place, chosen in zip(board.runs, board.numbers, board.slices(), strict=True):
-            row = _row(run.judge, _agreement(run, board, chosen), board.judged, chosen, pack)
+    for leaderboard in leaderboards:
+        for run, place, chosen in zip(
+            leaderboard.runs, leaderboard.numbers, leaderboard.slices(), strict=True
+        ):
+            row = _row(run.judge, _agreement(run, leaderboard, chosen), leaderboard.judged, chosen, pack)
             rows.append({**row, "model": run.model, "run": place, "baseline_for": -1})
     given = {run.judge for run in runs}
     missing = [name for name in BASELINES if name not in given]
-    for place in _baseline_boards(boards, missing):
-        if len(boards[place].judged) <= MAX_BASELINE_EPISODES:
-            for baseline in measure_baselines(boards[place].judged, missing):
+    for place in _baseline_leaderboards(leaderboards, missing):
+        if len(leaderboards[place].judged) <= MAX_BASELINE_EPISODES:
+            for baseline in measure_baselines(leaderboards[place].judged, missing):
                 row = _row(baseline.judge, baseline.agreement, baseline.metrics, slice(None), pack)
                 rows.append({**row, "model": None, "run": -1, "baseline_for": place})
     return rows
 
 
-def _agreement(run: Run, board: Board, rows: slice) -> JudgeAgreement:
-    """Return the agreement of one run, from what the board has measured if that is the revision it is stated in."""
-    if board.judged.revision != DEFAULT_REVISION:
+def _agreement(run: Run, leaderboard: Leaderboard, rows: slice) -> JudgeAgreement:
+    """Return the agreement of one run, as the leaderboard measured it if that is the revision it is stated in."""
+    if leaderboard.judged.revision != DEFAULT_REVISION:
         return judge_agreement(run)
-    chosen = np.zeros(len(board.judged), dtype=bool)
+    chosen = np.zeros(len(leaderboard.judged), dtype=bool)
     chosen[rows] = True
-    return judge_agreement(run, measured=[board.judged.select(chosen)])
+    return judge_agreement(run, measured=[leaderboard.judged.select(chosen)])
 
 
-def _baseline_boards(boards: Sequence[Board], missing: Sequence[str]) -> list[int]:
-    """Return one board for each set of episodes that needs baselines: the first with curves, else the first."""
+def _baseline_leaderboards(leaderboards: Sequence[Leaderboard], missing: Sequence[str]) -> list[int]:
+    """Return one leaderboard for each set of episodes that needs baselines: the first with curves, else the first."""
     chosen: dict[frozenset[tuple[str, str]], int] = {}
-    for place, board in enumerate(boards):
-        if _needs_baselines(board, missing):
-            episodes = frozenset((row["source"], row["episode_id"]) for row in board.judged.episodes)
+    for place, leaderboard in enumerate(leaderboards):
+        if _needs_baselines(leaderboard, missing):
+            episodes = frozenset((row["source"], row["episode_id"]) for row in leaderboard.judged.episodes)
             first = chosen.setdefault(episodes, place)
-            if _has_curves(board) and not _has_curves(boards[first]):
+            if _has_curves(leaderboard) and not _has_curves(leaderboards[first]):
                 chosen[episodes] = place
     return sorted(chosen.values())
 
 
-def _has_curves(board: Board) -> bool:
-    return any(len(values) for _, values in board.judged.curves)
+def _has_curves(leaderboard: Leaderboard) -> bool:
+    return any(len(values) for _, values in leaderboard.judged.curves)
 
 
-def without_baselines(boards: Sequence[Board], runs: Sequence[Run]) -> list[Board]:
-    """Return the boards whose judge is compared with no baseline because they have too many episodes."""
+def without_baselines(leaderboards: Sequence[Leaderboard], runs: Sequence[Run]) -> list[Leaderboard]:
+    """Return the leaderboards whose judge is compared with no baseline because they have too many episodes."""
     missing = [name for name in BASELINES if name not in {run.judge for run in runs}]
-    chosen = [boards[place] for place in _baseline_boards(boards, missing)]
-    return [board for board in chosen if len(board.judged) > MAX_BASELINE_EPISODES]
+    chosen = [leaderboards[place] for place in _baseline_leaderboards(leaderboards, missing)]
+    return [leaderboard for leaderboard in chosen if len(leaderboard.judged) > MAX_BASELINE_EPISODES]
 
 
-def _needs_baselines(board: Board, missing: Sequence[str]) -> bool:
-    return bool(missing) and board.runs[0].judge not in BASELINES
+def _needs_baselines(leaderboard: Leaderboard, missing: Sequence[str]) -> bool:
+    return bool(missing) and leaderboard.runs[0].judge not in BASELINES
 
 
 def _row(

@@ -142,7 +142,7 @@ class Trust(TypedDict):
 
 
 class Findings(TypedDict):
-    """What the runs of a board show, in sentences: stepscore.analysis.run_findings."""
+    """What the runs of a leaderboard show, in sentences: stepscore.analysis.run_findings."""
 
     opening: Opening
     first_failures: list[FirstFailure]
@@ -153,8 +153,8 @@ class Findings(TypedDict):
     trust: Trust
 
 
-class BoardTables(TypedDict):
-    """The tables of a board."""
+class LeaderboardTables(TypedDict):
+    """The tables of a leaderboard."""
 
     id: str
     """Unique, for URLs."""
@@ -178,7 +178,7 @@ class BoardTables(TypedDict):
     diagnosis: Diagnosis
 
 
-class Board(BoardTables):
+class Leaderboard(LeaderboardTables):
     """All runs of one protocol, measured together.
 
     Equal to `stepscore metrics RUNS --revision R --json --by ...` over exactly these runs.
@@ -230,4 +230,4 @@ class JudgeAgreement(AgreementCells):
     run: int
     """Index into runs; -1 for a baseline computed for this page."""
     baseline_for: int
-    """For such a baseline: the first board whose episodes and sample times it was given; else -1."""
+    """For such a baseline: the first leaderboard whose episodes and sample times it was given; else -1."""

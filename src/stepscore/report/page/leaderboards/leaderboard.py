@@ -1,4 +1,4 @@
-"""Leaderboards, subgoal tables and failure modes as the page holds them: one board per protocol.
+"""Leaderboards, subgoal tables and failure modes as the page holds them: one leaderboard per protocol.
 
 Every number comes from :mod:`stepscore.analysis`, so the page shows what ``stepscore metrics --json`` prints for
 the same runs.
@@ -30,7 +30,7 @@ from stepscore.analysis import (
 from stepscore.judges import BASELINES
 from stepscore.metrics import FAILURE_MODE_RULES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
 from stepscore.report.page import schema
-from stepscore.report.page.boards.ranks import tied_ranks
+from stepscore.report.page.leaderboards.ranks import tied_ranks
 from stepscore.report.page.packing import Table
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
@@ -56,7 +56,7 @@ def estimate_packer(methods: Table[str]) -> Pack:
 
 
 @dataclass(frozen=True)
-class Board:
+class Leaderboard:
     """The runs of one protocol, measured together.
 
     Attributes:
@@ -64,7 +64,7 @@ class Board:
         numbers: The index of each among all runs of the page.
         judged: The metrics of every episode, run by run, as the judge gave them: what the judge is checked by.
         metrics: The same as far as they are about policies: see :func:`stepscore.analysis.policy_metrics`.
-        counted: These without episodes that an earlier run of the board holds: what is averaged.
+        counted: These without episodes that an earlier run of the leaderboard holds: what is averaged.
         failure_modes: The failure mode of every episode.
         diagnosis: How the policies fail, each episode counted once.
         done_at: Progress that counts as done, where it was given.
@@ -85,18 +85,18 @@ class Board:
         return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def open_boards(
+def open_leaderboards(
     runs: Sequence[Run],
     revision: str,
     done_at: float | None = None,
     watch: Watch[Any] = unwatched,
     scenes: SceneChoice = "auto",
-) -> list[Board]:
+) -> list[Leaderboard]:
     """Group the runs by protocol, in order of first appearance, and measure each group once."""
     by_hash: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         by_hash.setdefault(run.protocol.hash, []).append(place)
-    boards = []
+    leaderboards = []
     for places in by_hash.values():
         chosen = tuple(runs[place] for place in places)
         judged = measure_episodes(
@@ -105,13 +105,17 @@ def open_boards(
         metrics = policy_metrics(judged)
         counted, modes = metrics.counted_once(), failure_modes_by_policy(metrics, watch)
         diagnosis = failure_modes_by_policy(counted, watch) if metrics.repeated else modes
-        boards.append(Board(chosen, tuple(places), judged, metrics, counted, modes, diagnosis, done_at))
-    return boards
+        leaderboards.append(
+            Leaderboard(chosen, tuple(places), judged, metrics, counted, modes, diagnosis, done_at)
+        )
+    return leaderboards
 
 
-def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatched) -> schema.BoardTables:
-    """Return the tables of a board."""
-    run, metrics = board.runs[0], board.counted
+def leaderboard_tables(
+    leaderboard: Leaderboard, label: str, pack: Pack, watch: Watch[Any] = unwatched
+) -> schema.LeaderboardTables:
+    """Return the tables of a leaderboard."""
+    run, metrics = leaderboard.runs[0], leaderboard.counted
     overall = grouped_estimates(metrics, ("policy",), watch=watch)
     by_task = _plain(metrics, ("task", "policy"), watch)
     pooled = [(by, _plain(metrics, by, watch)) for by in (("task",), ())]
@@ -122,7 +126,7 @@ def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatch
         "model": run.model,
         "protocol": run.protocol.hash,
         "baseline": run.judge in BASELINES,
-        "runs": list(board.numbers),
+        "runs": list(leaderboard.numbers),
         "scope": scope_text(row.fixed_scenes for row in overall),
         "overall": _groups(metrics, ("policy",), overall, pack),
         "by_task": _groups(metrics, ("task", "policy"), by_task, pack),
@@ -131,8 +135,8 @@ def board_data(board: Board, label: str, pack: Pack, watch: Watch[Any] = unwatch
             for by, estimates in pooled
             for group in _groups(metrics, by, estimates, pack, ranked=False)
         ],
-        "subgoals": _subgoals(board, pack, watch),
-        "diagnosis": _diagnosis(board.diagnosis, pack),
+        "subgoals": _subgoals(leaderboard, pack, watch),
+        "diagnosis": _diagnosis(leaderboard.diagnosis, pack),
     }
 
 
@@ -199,8 +203,8 @@ def _groups(
     return rows
 
 
-def _subgoals(board: Board, pack: Pack, watch: Watch[Any]) -> list[schema.SubgoalTable]:
-    criteria = _criteria(board.metrics.episodes)
+def _subgoals(leaderboard: Leaderboard, pack: Pack, watch: Watch[Any]) -> list[schema.SubgoalTable]:
+    criteria = _criteria(leaderboard.metrics.episodes)
     return [
         {
             "task": table.group["task"],
@@ -215,10 +219,10 @@ def _subgoals(board: Board, pack: Pack, watch: Watch[Any]) -> list[schema.Subgoa
             "violations": pack(table.violations),
         }
         for table in subgoal_tables(
-            board.runs,
+            leaderboard.runs,
             ("policy",),
-            left_out=board.metrics.repeated,
-            scenes=board.metrics.scenes,
+            left_out=leaderboard.metrics.repeated,
+            scenes=leaderboard.metrics.scenes,
             watch=watch,
         )
     ]

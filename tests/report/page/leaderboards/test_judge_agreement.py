@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepscore.analysis import agreement, judge_agreement
-from stepscore.report.page.boards.board import estimate_packer, open_boards
-from stepscore.report.page.boards.judge_agreement import agreement_rows
+from stepscore.report.page.leaderboards.judge_agreement import agreement_rows
+from stepscore.report.page.leaderboards.leaderboard import estimate_packer, open_leaderboards
 from stepscore.report.page.packing import Table
 from stepscore.runs import Run
 from tests.report.made_runs import write_run
@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 def test_it_is_that_of_the_run_measured_alone(runs: list[Run], revision: str) -> None:
     methods = Table[str]()
     pack = estimate_packer(methods)
-    rows = agreement_rows(open_boards(runs, revision), runs, pack)
+    rows = agreement_rows(open_leaderboards(runs, revision), runs, pack)
     for number, run in enumerate(runs):
         (row,) = (row for row in rows if row["run"] == number)
         alone = judge_agreement(run)
@@ -45,6 +45,6 @@ def test_it_is_that_of_the_run_measured_alone(runs: list[Run], revision: str) ->
 
 
 def test_no_episode_is_measured_again(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    boards = open_boards(runs, "robust")
+    boards = open_leaderboards(runs, "robust")
     monkeypatch.setattr(agreement, "measure_episodes", None)  # calling it would be an error
     assert len(agreement_rows(boards, runs, estimate_packer(Table[str]()))) >= len(runs)

@@ -1,4 +1,4 @@
-"""What a board's runs show in sentences, as the page holds it: the overview's words, funnels and worst failures."""
+"""What a leaderboard's runs show in sentences: the overview's words, funnels and worst failures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
 from stepscore.report.page import schema
-from stepscore.report.page.boards.board import Board, Pack
 from stepscore.report.page.episodes import EpisodeIndex
+from stepscore.report.page.leaderboards.leaderboard import Leaderboard, Pack
 from stepscore.report.page.posters import Posters
 
 MOST_FAILURES = 6
@@ -17,18 +17,20 @@ MOST_FAILURES = 6
 
 
 def findings_data(
-    board: Board, index: EpisodeIndex, pack: Pack, posters: Posters, watch: Watch[Any] = unwatched
+    leaderboard: Leaderboard, index: EpisodeIndex, pack: Pack, posters: Posters, watch: Watch[Any] = unwatched
 ) -> schema.Findings:
-    """Return what one board shows in sentences; frames of its worst failures are added to the posters."""
+    """Return what one leaderboard shows in sentences; frames of its worst failures are added to the posters."""
     found = run_findings(
-        board.runs,
-        board.judged.counted_once(),
-        modes=board.diagnosis,
+        leaderboard.runs,
+        leaderboard.judged.counted_once(),
+        modes=leaderboard.diagnosis,
         most_failures=MOST_FAILURES,
         watch=watch,
     )
-    numbers = {str(run.path): number for run, number in zip(board.runs, board.numbers, strict=True)}
-    rows = {(row["run"], row["episode_id"]): row for row in board.counted.episodes}
+    numbers = {
+        str(run.path): number for run, number in zip(leaderboard.runs, leaderboard.numbers, strict=True)
+    }
+    rows = {(row["run"], row["episode_id"]): row for row in leaderboard.counted.episodes}
     return {
         "opening": _opening(found.opening),
         "first_failures": [
