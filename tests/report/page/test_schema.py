@@ -11,7 +11,15 @@ import pytest
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
-from stepscore.report.page import audit_page_data, board_page_data, data, page_data, schema
+from stepscore.report.page import (
+    audit_page_data,
+    board_page_data,
+    columns,
+    data,
+    page_data,
+    schema,
+    table_types,
+)
 from stepscore.runs import Run
 from tests.report.planted_audits import planted_audit
 from tests.report.planted_boards import planted_board
@@ -21,7 +29,10 @@ from tools.contract import CONTRACT, contract
 @pytest.fixture(autouse=True)
 def exact() -> Iterator[None]:
     """Check fields exactly: none is missing, none is added, none is converted."""
-    types: list[Any] = [one for name in schema.__all__ if is_typeddict(one := getattr(schema, name))]
+    types: list[Any] = [
+        one for module in (columns, table_types, schema) for one in vars(module).values() if is_typeddict(one)
+    ]
+    types = list(dict.fromkeys(types))
     for one in types:
         one.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
     yield
@@ -61,8 +72,8 @@ def test_the_parts_of_a_large_page_have_them_too(tiny_run: Run, monkeypatch: pyt
     check(schema.PageData, page)
     assert page["paged"]
     for name, value in parts.items():
-        kinds = {"column": schema.ColumnPart, "verdicts": schema.AnswerPart}
-        check(kinds.get(name.split("-")[2], schema.PagePart), value)
+        kinds = {"column": columns.ColumnPart, "verdicts": columns.AnswerPart}
+        check(kinds.get(name.split("-")[2], columns.PagePart), value)
     assert {name.split("-")[2] for name in parts} == {"page", "column", "sample"}
 
 

@@ -14,7 +14,7 @@ from stepscore.episodes import open_episodes
 from stepscore.episodes.video.video_view import VideoView
 from stepscore.errors import VideoError
 from stepscore.judges import get_judge
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.report.page.episodes import index_episodes
 from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import unpack
@@ -36,7 +36,7 @@ def judged(folder: Path, out: Path) -> Run:
     return score(open_episodes(folder), get_judge("linear-time"), out)
 
 
-def tables(run: Run, host: VideoHost | None) -> tuple[list[schema.MediaFile], schema.VideoTable]:
+def tables(run: Run, host: VideoHost | None) -> tuple[list[columns.MediaFile], columns.VideoTable]:
     return video_tables(index_episodes(run.episodes().to_pylist()), host, RunSources([run]))
 
 

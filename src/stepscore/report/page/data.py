@@ -12,7 +12,7 @@ from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import distinct_runs
 from stepscore.errors import OptionError
 from stepscore.metrics.opd import REVISIONS
-from stepscore.report.page import schema
+from stepscore.report.page import columns, schema, table_types
 from stepscore.report.page.episodes import EpisodeIndex, episode_table, index_episodes
 from stepscore.report.page.judgements import Prompts, judgement_tables, run_bytes
 from stepscore.report.page.leaderboards import (
@@ -78,7 +78,7 @@ def page_data(
     with doing(watch, "Opening sources"):
         sources = RunSources(runs, source)
     posters = Posters(None if host is None else sources)
-    tables: list[schema.Leaderboard] = [
+    tables: list[table_types.Leaderboard] = [
         {
             **leaderboard_tables(leaderboard, label, pack, watch),
             "findings": findings_data(leaderboard, index, pack, posters, watch),
@@ -192,8 +192,8 @@ def _left_out(
     leaderboards: Sequence[Leaderboard],
     runs: Sequence[Run],
     rows: Sequence[schema.RunInfo],
-    judgements: Sequence[schema.Judgements],
-    videos: schema.VideoTable,
+    judgements: Sequence[columns.Judgements],
+    videos: columns.VideoTable,
 ) -> list[schema.Warning]:
     """Return warnings about what is missing from the page, each with the remedy."""
     warnings = []

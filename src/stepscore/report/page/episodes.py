@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.report.page.packing import Table, dictionary, pack_floats
 from stepscore.runs import finite_or_none
 
@@ -45,7 +45,7 @@ def index_episodes(judged: Iterable[Mapping[str, Any]]) -> EpisodeIndex:
     return EpisodeIndex(tuple(rows[key] for key in order), {key: place for place, key in enumerate(order)})
 
 
-def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False) -> schema.EpisodeTable:
+def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False) -> columns.EpisodeTable:
     """Return the episodes as columns.
 
     Args:
@@ -61,7 +61,7 @@ def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False
     lists = Table[tuple[tuple[Any, ...], ...]]()
     subgoals = [_subgoal_list(row, lists) for row in rows]
     stages = [
-        schema.StageSpan(
+        columns.StageSpan(
             place,
             names.number(stage["name"]),
             number_or_none(stage["start_s"]),
@@ -71,7 +71,7 @@ def episode_table(index: EpisodeIndex, names: Table[str], *, paged: bool = False
         for stage in row["stages"]
     ]
 
-    def column(name: str) -> schema.Dict:
+    def column(name: str) -> columns.Dict:
         return dictionary(row[name] for row in rows)
 
     return {

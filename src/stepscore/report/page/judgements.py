@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscore._watching import Watch, doing, unwatched
 from stepscore.analysis import DoneRule, curves_by_episode, done_rule
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.leaderboards import Leaderboard
 from stepscore.report.page.packing import (
@@ -70,7 +70,7 @@ def judgement_tables(
     stages: Table[str],
     parts: Parts | None = None,
     watch: Watch[Any] = unwatched,
-) -> list[schema.Judgements]:
+) -> list[columns.Judgements]:
     """Return the judgements of each run of the leaderboard.
 
     Args:
@@ -103,7 +103,7 @@ def _judgements(
     stages: Table[str],
     parts: Parts | None,
     watch: Watch[Any],
-) -> schema.Judgements:
+) -> columns.Judgements:
     """Return the table of one run, its rows in the order of the page's episodes."""
     episodes = leaderboard.metrics.episodes[rows]
     places = [index.place(row) for row in episodes]
@@ -122,7 +122,7 @@ def _judgements(
     done = done_rule(run, leaderboard.done_at)
     with doing(watch, "Reading verdicts"):
         verdicts = _verdicts(run, row_of)
-    table: schema.JudgementRows = {
+    table: columns.JudgementRows = {
         "episode": [places[i] for i in order],
         "error": errors,
         "repeated": [place for place, i in enumerate(order) if repeated[i]],
@@ -153,7 +153,7 @@ def _judgements(
         done.channel,
     )
     none: FloatArray = np.empty(0)
-    empty: schema.CurvePoints = {
+    empty: columns.CurvePoints = {
         "length": [len(times) for times, _ in run_rows.curves],
         "times": pack_floats(none),
         "rate": None,
@@ -181,7 +181,7 @@ def _channels(run: Run, ids: Sequence[str]) -> dict[str, list[FloatArray]]:
     return found
 
 
-def _rules(done: DoneRule, episodes: Sequence[Any]) -> schema.CurveRules:
+def _rules(done: DoneRule, episodes: Sequence[Any]) -> columns.CurveRules:
     """Return what the page keeps of every curve, wherever its points are."""
     calibrated = [row["calibrated"] for row in episodes]
     known = {flag for flag in calibrated if flag is not None}
@@ -193,7 +193,7 @@ def _rules(done: DoneRule, episodes: Sequence[Any]) -> schema.CurveRules:
     }
 
 
-def _curves(run: Run, episodes: Sequence[Any], done: DoneRule) -> schema.CurvePoints:
+def _curves(run: Run, episodes: Sequence[Any], done: DoneRule) -> columns.CurvePoints:
     table = run.curves()
     ids = [row["episode_id"] for row in episodes]
     no_curve = (np.empty(0), np.empty(0))
@@ -226,7 +226,7 @@ def _verdicts(run: Run, row_of: dict[str, int]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["row"])
 
 
-def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> schema.CallTable:
+def _calls(run: Run, row_of: dict[str, int], prompts: Prompts) -> columns.CallTable:
     """Return the calls of as many episodes as fit, from the first on."""
     rows = sorted(run.calls().to_pylist(), key=lambda row: row_of[row["episode_id"]])
     kept: list[tuple[dict[str, Any], int]] = []

@@ -15,7 +15,7 @@ from stepscore.episodes.perturbations import RetimedView
 from stepscore.episodes.remote import RemoteVideo
 from stepscore.episodes.video import VideoView, packet_index
 from stepscore.errors import StepScoreError, VideoError
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.media_probe import probe
 from stepscore.report.page.packing import MAX_CODE, dictionary, pack_codes, pack_floats
@@ -38,7 +38,7 @@ class _Row:
     start_s: float = 0.0
     info: ViewInfo | None = None
     times: FloatArray | None = None
-    shown: schema.ShownFrames | None = None
+    shown: columns.ShownFrames | None = None
     unavailable: str = ""
 
 
@@ -62,7 +62,7 @@ class _Files:
 
 def video_tables(
     index: EpisodeIndex, host: VideoHost | None, sources: RunSources, watch: Watch[Any] = unwatched
-) -> tuple[list[schema.MediaFile], schema.VideoTable]:
+) -> tuple[list[columns.MediaFile], columns.VideoTable]:
     """Return the files, and the part of them that shows each episode; both are empty without a host.
 
     A video that is not available is a row with the reason.
@@ -78,7 +78,7 @@ def video_tables(
     return [_media(video) for video in files.hosted], _table(rows)
 
 
-def _media(video: HostedVideo) -> schema.MediaFile:
+def _media(video: HostedVideo) -> columns.MediaFile:
     codec, mime_type, first_s, plays = video.probe
     return {"src": video.src, "codec": codec, "type": mime_type, "first_s": first_s, "plays": plays}
 
@@ -124,7 +124,7 @@ def _fill(row: _Row, view: View, files: _Files) -> None:
     row.times = _uneven(times, row.info.fps)
 
 
-def _shown(view: RetimedView, recorded: VideoView) -> schema.ShownFrames:
+def _shown(view: RetimedView, recorded: VideoView) -> columns.ShownFrames:
     """Return which recorded frame is on screen at each frame of a changed video."""
     frames, info = view.frames(), recorded.info()
     if info.n_frames > MAX_CODE:
@@ -144,7 +144,7 @@ def _uneven(times: FloatArray, fps: float) -> FloatArray | None:
     return None if even else times
 
 
-def _table(rows: Sequence[_Row]) -> schema.VideoTable:
+def _table(rows: Sequence[_Row]) -> columns.VideoTable:
     infos = [row.info or ViewInfo(0, np.nan, 0, 0, 0.0) for row in rows]
     return {
         "episode": [row.episode for row in rows],

@@ -19,7 +19,7 @@ from stepscore.audit import (
     read_audit,
     warnings_of,
 )
-from stepscore.report.page import schema
+from stepscore.report.page import schema, table_types
 from stepscore.report.page.audits.changed_views import ChangedSources, changes_of
 from stepscore.report.page.audits.shown_runs import run_label, shown_runs
 from stepscore.report.page.data import explorer_tables, leaderboard_index, page_frame
@@ -34,7 +34,7 @@ from stepscore.report.run_sources import RunSources
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
 
-NO_FINDINGS: schema.Findings = {
+NO_FINDINGS: table_types.Findings = {
     "opening": {"sentences": [], "notes": [], "metric": "", "tiers": []},
     "first_failures": [],
     "funnels": [],
@@ -173,10 +173,10 @@ def _row(row: Mapping[str, Any], pack: Pack) -> schema.AgreementRow:
     return {"group": row["group"], "metric": row["metric"], "estimate": pack(estimate)}
 
 
-def _light_leaderboard(leaderboard: Leaderboard, label: str) -> schema.Leaderboard:
+def _light_leaderboard(leaderboard: Leaderboard, label: str) -> table_types.Leaderboard:
     """Return a leaderboard without tables: recorded and changed episodes are never measured together."""
     run = leaderboard.runs[0]
-    groups: list[schema.Group] = [
+    groups: list[table_types.Group] = [
         {"policy": group["policy"], "task": None, "episodes": int(np.sum(chosen)), "cells": {}, "ranks": {}}
         for group, chosen in episode_groups(leaderboard.metrics, ("policy",))
     ]

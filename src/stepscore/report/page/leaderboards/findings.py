@@ -7,7 +7,7 @@ from typing import Any
 
 from stepscore._watching import Watch, unwatched
 from stepscore.analysis import JudgeTrust, Opening, WorstFailure, run_findings
-from stepscore.report.page import schema
+from stepscore.report.page import table_types
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.leaderboards.leaderboard import Leaderboard, Pack
 from stepscore.report.page.posters import Posters
@@ -18,7 +18,7 @@ MOST_FAILURES = 6
 
 def findings_data(
     leaderboard: Leaderboard, index: EpisodeIndex, pack: Pack, posters: Posters, watch: Watch[Any] = unwatched
-) -> schema.Findings:
+) -> table_types.Findings:
     """Return what one leaderboard shows in sentences; frames of its worst failures are added to the posters."""
     found = run_findings(
         leaderboard.runs,
@@ -52,7 +52,7 @@ def findings_data(
     }
 
 
-def _opening(opening: Opening) -> schema.Opening:
+def _opening(opening: Opening) -> table_types.Opening:
     return {
         "sentences": list(opening.sentences),
         "notes": list(opening.notes),
@@ -67,7 +67,7 @@ def _worst(
     rows: Mapping[tuple[str, str], Mapping[str, Any]],
     index: EpisodeIndex,
     posters: Posters,
-) -> schema.WorstFailure:
+) -> table_types.WorstFailure:
     row = rows[failure.run, failure.episode_id]
     time_s = failure.worst.time_s if failure.worst is not None else None
     return {
@@ -78,7 +78,7 @@ def _worst(
     }
 
 
-def _trust(trust: JudgeTrust, pack: Pack) -> schema.Trust:
+def _trust(trust: JudgeTrust, pack: Pack) -> table_types.Trust:
     return {
         "text": trust.text,
         "notes": list(trust.notes),

@@ -9,7 +9,7 @@ import numpy as np
 from stepscore._defaults import DEFAULT_REVISION
 from stepscore.analysis import EpisodeMetrics, JudgeAgreement, judge_agreement, measure_baselines
 from stepscore.judges import BASELINES
-from stepscore.report.page import schema
+from stepscore.report.page import columns, table_types
 from stepscore.report.page.leaderboards.leaderboard import Leaderboard, Pack
 from stepscore.runs import Run
 
@@ -22,12 +22,12 @@ MAX_BASELINE_EPISODES = 1_000
 
 def agreement_rows(
     leaderboards: Sequence[Leaderboard], runs: Sequence[Run], pack: Pack
-) -> list[schema.JudgeAgreement]:
+) -> list[table_types.JudgeAgreement]:
     """Return the agreement of every run, then those of the baselines not given as runs.
 
     Judges of the same episodes have one set of baselines between them, at the times of the first that has curves.
     """
-    rows: list[schema.JudgeAgreement] = []
+    rows: list[table_types.JudgeAgreement] = []
     for leaderboard in leaderboards:
         for run, place, chosen in zip(
             leaderboard.runs, leaderboard.numbers, leaderboard.slices(), strict=True
@@ -82,8 +82,8 @@ def _needs_baselines(leaderboard: Leaderboard, missing: Sequence[str]) -> bool:
 
 def _row(
     judge: str, agreement: JudgeAgreement, metrics: EpisodeMetrics, chosen: slice, pack: Pack
-) -> schema.AgreementCells:
-    cells: dict[str, schema.Est] = {}
+) -> table_types.AgreementCells:
+    cells: dict[str, columns.Est] = {}
     for a in agreement.agreements:
         estimates = {**a.named(), **a.errors()}
         cells |= {f"{a.question}: {name}": pack(estimate) for name, estimate in estimates.items()}
@@ -98,7 +98,7 @@ def _row(
         "baseline": judge in BASELINES,
         "cells": cells,
         "confusion": {
-            a.question: schema.Confusion(a.table.tp, a.table.fp, a.table.fn, a.table.tn, a.table.unknown)
+            a.question: table_types.Confusion(a.table.tp, a.table.fp, a.table.fn, a.table.tn, a.table.unknown)
             for a in agreement.agreements
         },
     }

@@ -29,20 +29,20 @@ from stepscore.analysis import (
 )
 from stepscore.judges import BASELINES
 from stepscore.metrics import FAILURE_MODE_RULES, NO_FAILURE_MODE, UNKNOWN_FAILURE_MODE, failure_mode_advice
-from stepscore.report.page import schema
+from stepscore.report.page import columns, table_types
 from stepscore.report.page.leaderboards.ranks import tied_ranks
 from stepscore.report.page.packing import Table
 from stepscore.runs import Run, finite_or_none
 from stepscore.types import Estimate
 
-Pack = Callable[[Estimate], schema.Est]
+Pack = Callable[[Estimate], columns.Est]
 
 
 def estimate_packer(methods: Table[str]) -> Pack:
     """Return a function that packs an Estimate, its method as an index into ``methods``."""
 
-    def pack(e: Estimate) -> schema.Est:
-        return schema.Est(
+    def pack(e: Estimate) -> columns.Est:
+        return columns.Est(
             finite_or_none(e.value),
             finite_or_none(e.lo),
             finite_or_none(e.hi),
@@ -113,7 +113,7 @@ def open_leaderboards(
 
 def leaderboard_tables(
     leaderboard: Leaderboard, label: str, pack: Pack, watch: Watch[Any] = unwatched
-) -> schema.LeaderboardTables:
+) -> table_types.LeaderboardTables:
     """Return the tables of a leaderboard."""
     run, metrics = leaderboard.runs[0], leaderboard.counted
     overall = grouped_estimates(metrics, ("policy",), watch=watch)
@@ -140,9 +140,9 @@ def leaderboard_tables(
     }
 
 
-def failure_mode_rules() -> list[schema.FailureModeRule]:
+def failure_mode_rules() -> list[table_types.FailureModeRule]:
     """Return the meaning of each failure mode's name, for a legend."""
-    named: list[schema.FailureModeRule] = [
+    named: list[table_types.FailureModeRule] = [
         {"name": r.name, "of": r.of, "when": r.when, "advice": r.advice} for r in FAILURE_MODE_RULES
     ]
     otherwise = {
@@ -173,12 +173,12 @@ def _groups(
     pack: Pack,
     *,
     ranked: bool = True,
-) -> list[schema.Group]:
+) -> list[table_types.Group]:
     """Return the groups of a table; ranks are within the task where the groups are by task."""
     cells: dict[tuple[str | None, ...], dict[str, Estimate]] = {}
     for m in group_estimates:
         cells.setdefault(tuple(m.group.values()), {})[m.metric] = m.estimate
-    rows: list[schema.Group] = []
+    rows: list[table_types.Group] = []
     keys = []
     for group, chosen in episode_groups(metrics, by):
         keys.append(key := tuple(group.values()))
@@ -203,7 +203,7 @@ def _groups(
     return rows
 
 
-def _subgoals(leaderboard: Leaderboard, pack: Pack, watch: Watch[Any]) -> list[schema.SubgoalTable]:
+def _subgoals(leaderboard: Leaderboard, pack: Pack, watch: Watch[Any]) -> list[table_types.SubgoalTable]:
     criteria = _criteria(leaderboard.metrics.episodes)
     return [
         {
@@ -232,7 +232,7 @@ def _criteria(episodes: Iterable[Mapping[str, Any]]) -> dict[tuple[str | None, s
     return {(e["task"], goal["name"]): goal["criterion"] or "" for e in episodes for goal in e["subgoals"]}
 
 
-def _diagnosis(modes: FailureModes, pack: Pack) -> schema.Diagnosis:
+def _diagnosis(modes: FailureModes, pack: Pack) -> table_types.Diagnosis:
     names = list(next(iter(modes.z_scores.values()), {}))
     return {
         "source": modes.source,

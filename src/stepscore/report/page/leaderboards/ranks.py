@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.types import Estimate
 
 
-def tied_ranks(estimates: Sequence[Estimate | None], better: Literal["higher", "lower"]) -> list[schema.Rank]:
+def tied_ranks(
+    estimates: Sequence[Estimate | None], better: Literal["higher", "lower"]
+) -> list[columns.Rank]:
     """Return the best and the worst rank each group may take.
 
     A group is surely better than another if its whole interval is. The best rank is 1 + the groups surely
@@ -27,14 +29,14 @@ def tied_ranks(estimates: Sequence[Estimate | None], better: Literal["higher", "
     """
     ends = [_ends(estimate, better) for estimate in estimates]
     known = [end for end in ends if end is not None]
-    ranks: list[schema.Rank] = []
+    ranks: list[columns.Rank] = []
     for end in ends:
         if end is None:
             ranks.append(None)
             continue
         above = sum(other[0] > end[1] for other in known)
         below = sum(other[1] < end[0] for other in known)
-        ranks.append(schema.Places(1 + above, len(known) - below))
+        ranks.append(columns.Places(1 + above, len(known) - below))
     return ranks
 
 

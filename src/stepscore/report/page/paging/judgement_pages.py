@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stepscore._watching import Watch, doing, unwatched
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.report.page.episodes import number_or_none
 from stepscore.report.page.packing import (
     Table,
@@ -68,7 +68,7 @@ class RunRows:
 
 def paged_judgements(
     rows: RunRows, stages: Table[str], parts: Parts, watch: Watch[Any] = unwatched
-) -> schema.PagedRows:
+) -> columns.PagedRows:
     """Write the pages of a run and return what the page itself keeps of them."""
     lengths = [len(times) for times, _ in rows.curves]
     firsts = _firsts(lengths)
@@ -100,7 +100,7 @@ def paged_judgements(
         }
 
 
-def always_kept(values: Mapping[str, FloatArray]) -> dict[str, schema.Packed]:
+def always_kept(values: Mapping[str, FloatArray]) -> dict[str, columns.Packed]:
     """Return the metrics that the page itself keeps of every row."""
     return {name: pack_flags(values[name]) for name in ALWAYS if name in values}
 
@@ -118,7 +118,7 @@ def _firsts(lengths: Sequence[int]) -> list[int]:
 
 def _page(
     rows: RunRows, chosen: Sequence[int] | range, stages: Table[str], verdict_rows: Sequence[int]
-) -> schema.PagePart:
+) -> columns.PagePart:
     """Return some rows as a part."""
     none: FloatArray = np.empty(0)
     curves = [rows.curves[i] for i in chosen]
@@ -141,7 +141,7 @@ def _page(
         },
         "verdicts": _verdicts(rows, chosen, verdict_rows),
         "stages": [
-            schema.StageSpan(
+            columns.StageSpan(
                 place,
                 stages.number(one["name"]),
                 number_or_none(one["start_s"]),
@@ -155,7 +155,7 @@ def _page(
 
 def _verdicts(
     rows: RunRows, chosen: Sequence[int] | range, verdict_rows: Sequence[int]
-) -> schema.VerdictTable:
+) -> columns.VerdictTable:
     found = [
         (place, rows.verdicts[at])
         for place, i in enumerate(chosen)
@@ -164,7 +164,7 @@ def _verdicts(
     return verdict_table([place for place, _ in found], [verdict for _, verdict in found])
 
 
-def verdict_table(places: Sequence[int], verdicts: Sequence[Mapping[str, Any]]) -> schema.VerdictTable:
+def verdict_table(places: Sequence[int], verdicts: Sequence[Mapping[str, Any]]) -> columns.VerdictTable:
     """Return some verdicts as columns, with the rows that they belong to."""
     return {
         "row": list(places),
@@ -176,7 +176,7 @@ def verdict_table(places: Sequence[int], verdicts: Sequence[Mapping[str, Any]]) 
     }
 
 
-def _answers(rows: RunRows) -> schema.AnswerPart:
+def _answers(rows: RunRows) -> columns.AnswerPart:
     """Return every verdict's row, subgoal and answer, for filters."""
     return {
         "row": pack_rows([verdict["row"] for verdict in rows.verdicts]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscore.episodes import Signal
 from stepscore.errors import SourceError, StepScoreError
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.packing import Table, pack_codes, pack_floats, pack_range
 from stepscore.report.page.signals.straight_lines import straight_points
@@ -89,7 +89,7 @@ class ServedTraces:
         self.rows[number] = row
         return number
 
-    def table(self, number: int, sources: RunSources) -> schema.TraceTable | None:
+    def table(self, number: int, sources: RunSources) -> columns.TraceTable | None:
         """Return the traces of one episode, as its only row; ``None`` for an unknown number.
 
         Raises:
@@ -103,7 +103,7 @@ class ServedTraces:
 
 def trace_table(
     sources: RunSources | None, index: EpisodeIndex, first: Iterable[int], served: ServedTraces | None
-) -> schema.TraceTable:
+) -> columns.TraceTable:
     """Return the traces of a page.
 
     Args:
@@ -165,7 +165,7 @@ def trace_of(
     return Trace(place, tuple(layout), times[points], values[points], len(times))
 
 
-def packed_traces(traces: Sequence[Trace]) -> schema.TraceTable:
+def packed_traces(traces: Sequence[Trace]) -> columns.TraceTable:
     """Return the traces of these episodes as columns."""
     layouts = Table[Layout]()
     numbers = [layouts.number(trace.layout) for trace in traces]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscore.report.page import schema
+from stepscore.report.page import columns
 from stepscore.report.page.episodes import EpisodeIndex
 from stepscore.report.page.leaderboards import Leaderboard
 from stepscore.report.page.packing import dictionary, pack_progress, pack_range
@@ -26,7 +26,7 @@ MAX_POINTS = 250_000
 """Points of all episodes on one page, about 1.3 MB; beyond it, episodes are left out."""
 
 
-def truth_table(leaderboards: Sequence[Leaderboard], index: EpisodeIndex) -> schema.TruthTable:
+def truth_table(leaderboards: Sequence[Leaderboard], index: EpisodeIndex) -> columns.TruthTable:
     """Return the true progress: of each episode the first truth that some run has."""
     truths: dict[int, Any] = {}
     for leaderboard in leaderboards:
