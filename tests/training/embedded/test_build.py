@@ -8,6 +8,7 @@ import pytest
 
 import stepscore
 from stepscore.errors import OptionError
+from stepscore.judges import TopReward
 from stepscore.judges.common import read_calibration
 from stepscore.models import get_model
 from stepscore.models.embedded import gate_digest, load_gate
@@ -57,6 +58,7 @@ def test_a_judge_is_built_from_nothing_and_what_is_done_is_not_done_again(
 
     model = get_model("embedded", checkpoint=str(folder))
     judge = stepscore.get_judge("topreward", model=model)
+    assert isinstance(judge, TopReward)
     assert str(folder) in str(judge.calibration)  # the maps beside the weights, not those of the package
 
 
