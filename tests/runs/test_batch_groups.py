@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -156,6 +157,9 @@ class Broken(Together):
 
 def test_videos_of_a_run_are_scored_in_full_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
+    importlib.import_module(
+        "stepscore.models.qwen3vl.prefix_check"
+    )  # binds the function that is replaced below
     from stepscore.models.qwen3vl import prefix_scoring
     from tests.models import tiny
 
