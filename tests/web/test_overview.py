@@ -131,7 +131,7 @@ class TestPolicies:
                  return [row.dataset.policy, [value, lo, hi, n].map(Number)];
                })"""
         )
-        assert dict(shown) == {policy: cell[:4] for policy, cell in cells.items()}
+        assert dict(shown) == {policy: list(cell[:4]) for policy, cell in cells.items()}
         assert "n 6" not in page.locator(".policies").inner_text()
         assert "6 rollouts each" in page.locator(".policies").inner_text()
         boxes = page.locator(".standings .scale").evaluate_all(
@@ -408,7 +408,7 @@ class TestSubgoals:
         page = watched().goto(f"{showcase.address}#/subgoals")
         data = elsewhere(lambda: page_data([open_run(showcase.runs[0])]))
         expected = {
-            (table["task"], table["source"], table["policy"]): [cell[:4] for cell in table["reached"]]
+            (table["task"], table["source"], table["policy"]): [list(cell[:4]) for cell in table["reached"]]
             for table in data["boards"][0]["subgoals"]
         }
         shown = page.locator("table.matrix tbody tr[data-policy]").evaluate_all(
