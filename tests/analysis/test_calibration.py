@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import stepscore
 from stepscore.analysis.calibration import calibrate
 from stepscore.analysis.labelled_progress import LabelledCurve, split
-from stepscore.cli.judging.calibrate import calibrate as command
+from stepscore.cli.trust.calibrate import calibrate as command
 from stepscore.episodes import Episode
 from stepscore.episodes.labels.labels import Label, Labels
 from stepscore.errors import OptionError, UnknownNameError

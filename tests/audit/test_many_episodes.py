@@ -12,8 +12,8 @@ import pytest
 from stepscore.analysis import episode_metrics as measuring
 from stepscore.analysis import judge_answers, measure_episodes
 from stepscore.audit import Audit, AuditOptions, audit, judged_episodes
-from stepscore.cli.judging import audit as command
 from stepscore.cli.judging.progress_bar import RunBars
+from stepscore.cli.trust import audit as command
 from stepscore.judges import get_judge
 from stepscore.runs import Run, open_run
 from tests.audit.planted_judges import scripted_episodes

@@ -14,7 +14,7 @@ import typer
 
 import stepscore
 from stepscore.audit.pairs import make_progress_pairs, write_pairs
-from stepscore.cli.app import app
+from stepscore.cli.commands import COMMANDS
 from stepscore.cli.main import run
 from stepscore.testing import write_toy_rollouts
 from tests.paths import ROOT
@@ -61,16 +61,20 @@ class Ended(NamedTuple):
 
 
 def commands() -> Iterator[Command]:
-    for command in app.registered_commands:
-        assert command.name is not None
-        assert command.callback is not None
-        yield Command((command.name,), tuple(_parameters(command.callback)))
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        for command in group.typer_instance.registered_commands:
+    for words, function in functions():
+        yield Command(words, tuple(_parameters(function)))
+
+
+def functions() -> Iterator[tuple[tuple[str, ...], Callable[..., Any]]]:
+    """The words and the function of every command."""
+    for name, listed in COMMANDS.items():
+        loaded = listed.load()
+        if not isinstance(loaded, typer.Typer):
+            yield (name,), loaded
+            continue
+        for command in loaded.registered_commands:
             assert command.callback is not None
-            name = command.name or command.callback.__name__
-            yield Command((str(group.name), name), tuple(_parameters(command.callback)))
+            yield (name, command.name or command.callback.__name__), command.callback
 
 
 def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:

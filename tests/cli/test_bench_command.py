@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stepscore.audit.board import METRICS
-from stepscore.cli.judging import bench as bench_command
 from stepscore.cli.judging.demo import ROLLOUTS
+from stepscore.cli.trust import bench as bench_command
 from tests.audit.board.scripted import LABELS, SUBGOALS, make_benchmark
 from tests.cli.command_walk import Ended, invoke
 from tests.cli.five_forms import Printed, all_forms, assert_same_rows, check_cell, result_of, shown_cells

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import shlex
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import stepscore
 from stepscore.analysis import measure_episodes
-from stepscore.cli import data, judging, results, tools, training
+from stepscore.cli import data, judging, results, tools, training, trust
 from stepscore.cli.app import app
+from stepscore.cli.commands import COMMANDS
 from stepscore.errors import UnknownNameError
 from tests.cli.command_walk import invoke
 
 runner = CliRunner()
+JUDGE_MODULES = ("judge", "progress_bar", "shards", "usage")
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -324,20 +327,32 @@ class TestCompare:
 
 
 class TestHelp:
-    def test_every_command_stands_in_the_panel_of_its_folder(self) -> None:
-        panels = {command.callback: command.rich_help_panel for command in app.registered_commands}
-        for group in app.registered_groups:
-            assert group.typer_instance is not None
-            for command in group.typer_instance.registered_commands:
-                panels[command.callback] = group.rich_help_panel
-        assert len(panels) >= 20
-        for function, panel in panels.items():
-            assert function is not None
-            assert panel == import_module(function.__module__.rpartition(".")[0]).PANEL, function.__name__
+    def test_the_listing_states_the_first_sentence_of_every_command_s_help(self) -> None:
+        for name, listed in COMMANDS.items():
+            loaded = listed.load()
+            text = loaded.info.help if isinstance(loaded, typer.Typer) else inspect.getdoc(loaded)
+            assert str(text).splitlines()[0] == listed.summary, name
+            assert len(listed.summary.split()) <= 12, name
+
+    def test_listing_commands_imports_none_and_calling_one_imports_that_one(self) -> None:
+        shown = (
+            "import sys\nfrom stepscore.cli.main import run\nrun({words})\n"
+            "print('loaded:', sorted(m for m in sys.modules if m.count('.') == 3 and m.startswith('stepscore.cli.')"
+            " and m.split('.')[2] not in ('options',)))"
+        )
+        for words, modules in (
+            (["--help"], []),
+            (["judgee"], []),
+            (["doctor", "--help"], ["stepscore.cli.tools.doctor"]),
+            (["judge", "--help"], [f"stepscore.cli.judging.{name}" for name in JUDGE_MODULES]),
+        ):
+            code = shown.format(words=words)
+            ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            assert ended.stdout.splitlines()[-1] == f"loaded: {modules}"
 
     def test_panels_come_in_the_order_a_newcomer_needs(self) -> None:
         text = stdout_of("--help")
-        places = [text.index(package.PANEL) for package in (judging, results, data, training, tools)]
+        places = [text.index(package.PANEL) for package in (judging, results, trust, data, training, tools)]
         assert places == sorted(places)
         assert "─ Commands ─" not in text
 

@@ -10,11 +10,11 @@ import pytest
 import stepscore
 from stepscore._tables import Cell
 from stepscore.audit.tables import SHORT
-from stepscore.cli.judging import audit as audit_command
-from stepscore.cli.judging import calibrate as calibrate_command
-from stepscore.cli.judging import pairs as pairs_command
-from stepscore.cli.judging import tune as tune_command
 from stepscore.cli.tables import percent
+from stepscore.cli.trust import audit as audit_command
+from stepscore.cli.trust import calibrate as calibrate_command
+from stepscore.cli.trust import pairs as pairs_command
+from stepscore.cli.trust import tune as tune_command
 from tests.cli.five_forms import (
     Printed,
     all_forms,

@@ -184,7 +184,7 @@ def test_an_audit_writes_its_page_before_it_prints(
     def leave(*given: object, **options: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("stepscore.cli.judging.audit.print_result", leave)
+    monkeypatch.setattr("stepscore.cli.trust.audit.print_result", leave)
     line = ["audit", str(inputs.source), "--judge", "constant", "--limit", "1", "-o", str(tmp_path / "a")]
     invoke([*line, "--probes", "frozen-first", "--no-trivial"])
     assert (tmp_path / "a/report.html").is_file()

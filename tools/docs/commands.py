@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import typer
 from typer.main import get_command
 
-from stepscore.cli.app import CONTEXT_SETTINGS, app
+from stepscore.cli.app import app
+from stepscore.cli.commands import CONTEXT_SETTINGS
 
 
 class Command(NamedTuple):

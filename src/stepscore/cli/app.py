@@ -14,51 +14,20 @@ import typer
 from typer.main import get_command
 
 from stepscore import __version__
-from stepscore.cli import data, judging, results, tools, training
-from stepscore.cli.data import annotate, plan, progress_labels, sim
+from stepscore.cli.commands import CONTEXT_SETTINGS, Commands, hide_flag_types
 from stepscore.cli.endings import HELP
-from stepscore.cli.judging import audit, bench, calibrate, demo, inspect, judge, pairs, tune
-from stepscore.cli.results import compare, export, merge, metrics, plot, report, view
 from stepscore.cli.streams import print_message
-from stepscore.cli.tools import cache, doctor, ls, serve_template
-from stepscore.cli.training import train, weights
 from stepscore.errors import OptionError, exit_error
-
-CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="stepscore",
+    cls=Commands,
     help="Score every step of a recorded robot rollout, not only its end.",
     epilog=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings=CONTEXT_SETTINGS,
 )
-app.command("demo", rich_help_panel=judging.PANEL)(demo.demo)
-app.command("inspect", rich_help_panel=judging.PANEL)(inspect.inspect)
-app.command("judge", rich_help_panel=judging.PANEL)(judge.judge)
-app.command("calibrate", rich_help_panel=judging.PANEL)(calibrate.calibrate)
-app.command("audit", rich_help_panel=judging.PANEL)(audit.audit)
-app.command("bench", rich_help_panel=judging.PANEL)(bench.bench)
-app.add_typer(pairs.app, name="pairs", rich_help_panel=judging.PANEL)
-app.command("tune", rich_help_panel=judging.PANEL)(tune.tune)
-app.command("merge", rich_help_panel=results.PANEL)(merge.merge)
-app.command("metrics", rich_help_panel=results.PANEL)(metrics.metrics)
-app.command("compare", rich_help_panel=results.PANEL)(compare.compare)
-app.command("report", rich_help_panel=results.PANEL)(report.report)
-app.command("view", rich_help_panel=results.PANEL)(view.view)
-app.command("plot", rich_help_panel=results.PANEL)(plot.plot)
-app.command("export", rich_help_panel=results.PANEL)(export.export)
-app.command("plan", rich_help_panel=data.PANEL)(plan.plan)
-app.command("annotate", rich_help_panel=data.PANEL)(annotate.annotate)
-app.command("progress-labels", rich_help_panel=data.PANEL)(progress_labels.progress_labels)
-app.command("sim", rich_help_panel=data.PANEL)(sim.sim)
-app.command("weights", rich_help_panel=training.PANEL)(weights.weights)
-app.add_typer(train.app, name="train", rich_help_panel=training.PANEL)
-app.command("ls", rich_help_panel=tools.PANEL)(ls.ls)
-app.command("serve-template", rich_help_panel=tools.PANEL)(serve_template.serve_template)
-app.command("doctor", rich_help_panel=tools.PANEL)(doctor.doctor)
-app.add_typer(cache.app, name="cache", rich_help_panel=tools.PANEL)
 
 
 def _print_version(requested: bool) -> None:
@@ -98,18 +67,8 @@ def parse(arguments: Sequence[str]) -> Any:
 @lru_cache(maxsize=1)
 def _command() -> Any:
     command = get_command(app)
-    _hide_flag_types(command)
+    hide_flag_types(command)
     return command
-
-
-def _hide_flag_types(command: Any) -> None:
-    """Keep ``<bool>`` out of the help of flags, which take no value."""
-    context = typer.Context(command, **CONTEXT_SETTINGS)
-    for option in command.get_params(context):
-        if getattr(option, "is_flag", False) and option.metavar is None:
-            option.metavar = ""
-    for inner in getattr(command, "commands", {}).values():
-        _hide_flag_types(inner)
 
 
 def invoke(context: Any) -> int:

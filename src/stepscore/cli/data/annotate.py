@@ -101,7 +101,7 @@ def annotate(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Plan the stages of each task, then find when each runs in every episode of SOURCE.
+    """Name and time the stages of every episode with a model.
 
     Answers are not corrected. Overlaps, unknown names and invalid times leave an episode without stages;
     gaps and another order than the plan's do not. The table reports both.

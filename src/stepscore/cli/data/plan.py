@@ -57,7 +57,7 @@ def plan(
     budget_flags: options.BudgetFlags,
     force: Force = False,
 ) -> None:
-    """Draft ordered subgoals with visible criteria, marked as unreviewed until a person has read them.
+    """Draft subgoals from an instruction or a source.
 
     Of a SOURCE every task is drafted into one file, with frames of its first episode where the model accepts images.
     """

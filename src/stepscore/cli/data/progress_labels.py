@@ -93,7 +93,7 @@ def progress_labels(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Label the progress of every episode of SOURCE from its stages, and write a labels file.
+    """Label progress from the stages of episodes.
 
     An episode whose stages cannot be used is left out and listed; the others are labelled.
     """

@@ -108,7 +108,7 @@ def sim(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Roll out disturbed experts on Meta-World tasks; write a LeRobot dataset with labels and subgoals.
+    """Simulate labelled Meta-World rollouts as a LeRobot dataset.
 
     Labels come from the simulator's state. All policies are run on the same scenes. Needs the `sim` extra.
     """

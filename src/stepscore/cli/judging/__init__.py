@@ -1,4 +1,4 @@
-"""Commands that judge: look at a source, judge it, calibrate the judge and choose its prompt."""
+"""Commands that judge: look at a source and judge it."""
 
 __all__ = ["PANEL"]
 

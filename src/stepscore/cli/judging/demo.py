@@ -65,7 +65,7 @@ def demo(
     *,
     force: Force = False,
 ) -> None:
-    """Score every step of 32 bundled rollouts with the embedded judge, and compare their four policies."""
+    """Judge 32 bundled rollouts and compare their four policies."""
     from stepscore.analysis import judge_trust, measure_episodes, run_findings
     from stepscore.episodes import open_episodes
     from stepscore.report import write_report

@@ -31,7 +31,7 @@ def inspect(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Show what SOURCE holds: episodes, tasks, policies, cameras, lengths, labels, and what cannot be read."""
+    """List the contents of a source and its unreadable files."""
     from stepscore.episodes import open_episodes
 
     chosen = chosen_format(output_format, json=json, csv=csv)

@@ -69,7 +69,7 @@ def judge(
     ] = False,
     dry_run: options.DryRun = False,
 ) -> None:
-    """Judge every episode of SOURCE and keep the results in a run folder.
+    """Judge every episode of SOURCE and write a run folder.
 
     The same command resumes a run: finished episodes are kept, failed ones are judged again.
     """

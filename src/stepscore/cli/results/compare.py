@@ -36,7 +36,7 @@ def compare(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Print differences between groups with intervals and tests, corrected for many comparisons.
+    """Print differences between groups, with intervals and tests.
 
     Policies that were run on the same scenes are paired on task and scene; fewer than ten scenes that were tried
     repeatedly are compared within, and the result speaks of these scenes. Two judges are paired on the episode.

@@ -40,7 +40,7 @@ def export(
     source: options.RunSource = None,
     force: Force = False,
 ) -> None:
-    """Write episodes for another tool: their videos, curves, labels and verdicts on one clock.
+    """Write episodes for another tool, such as Rerun.
 
     --to rerun writes a recording for Rerun's viewer, which opens on the worst failure: rerun FILE.rrd
     """

@@ -43,7 +43,7 @@ def merge(
         ),
     ] = False,
 ) -> None:
-    """Make one run of the shards of `judge --shard`, or of several runs of one protocol.
+    """Merge shards, runs of one protocol, or labels files.
 
     The tables are byte for byte those of one undivided run, usage apart. Of an episode that is there more than once,
     the latest successful judgement is taken. Where something is missing it is listed, and the exit code is 1.

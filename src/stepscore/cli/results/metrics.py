@@ -88,7 +88,7 @@ def metrics(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Print the metrics of runs by group, each with its 95 % interval and n.
+    """Print the metrics of runs with 95 % intervals.
 
     --format json and csv print every row of the chosen tables with method, clusters and coverage; markdown and latex
     the cells of the tables.

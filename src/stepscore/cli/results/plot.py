@@ -64,7 +64,7 @@ def plot(
     source: options.RunSource = None,
     force: Force = False,
 ) -> None:
-    """Draw figures for a paper: leaderboard, differences, subgoals, curves, VOC; of an episode a trace and a video.
+    """Draw figures for a paper, or an episode's video.
 
     Prints the files written. With --kind all, kinds that cannot be drawn from these runs are left out and listed.
     """

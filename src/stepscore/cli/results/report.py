@@ -37,7 +37,7 @@ def report(
     validation: options.ValidationFile = None,
     force: Force = False,
 ) -> None:
-    """Write a page with leaderboards, subgoals, failure modes and an explorer; it opens from disk, offline.
+    """Write a page with leaderboards, failure modes and an explorer.
 
     RUN may also be the folder of one audit (what every probe showed, and the episodes behind it) or of one board of
     judges. Without --copy-videos the page links to the original video files.

@@ -28,7 +28,7 @@ def view(
     done_at: options.DoneAt = None,
     scenes: options.Scenes = "auto",
 ) -> None:
-    """Serve the report page of runs until Ctrl+C; an open page follows a run that is still being judged.
+    """Serve the page of runs and update it while they are judged.
 
     RUN may also be the folder of one audit or of one board of judges.
     """

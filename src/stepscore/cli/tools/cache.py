@@ -16,7 +16,7 @@ from stepscore.cli.outputs import ANSWERS, Force, check_output
 from stepscore.cli.tables import err, print_result
 
 app = typer.Typer(
-    help="Manage the cache of models' answers (stats, prune, export) and fetched recordings.",
+    help="Manage cached answers and downloaded recordings.",
     no_args_is_help=True,
 )
 CachePath = Annotated[

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def doctor(output_format: FormatName = None, json: Json = False, csv: Csv = False) -> None:
-    """Show what is installed, which judges and models can run here, and what the others need.
+    """Show what is installed and which judges and models run here.
 
     Nothing is loaded, downloaded or asked: a model that can run may still lack its weights or its server.
     """

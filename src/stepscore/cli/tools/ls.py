@@ -42,7 +42,7 @@ def ls(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """List the judges, models, readers or metrics, each with a summary and its options."""
+    """List judges, models, readers or metrics with their options."""
     if published and (kind is not Kind.MODELS or only is not None):
         raise OptionError("--published lists all published models: stepscore ls models --published")
     chosen = chosen_format(output_format, json=json, csv=csv)

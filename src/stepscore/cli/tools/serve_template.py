@@ -26,7 +26,7 @@ def serve_template(
     ],
     force: Force = False,
 ) -> None:
-    """Write a chat template for `vllm serve`: the model's own, and a branch that writes a prompt as it is.
+    """Write a chat template for `vllm serve`.
 
     With it, topreward asks a served model exactly what it asks a model under hf/. Other requests get the model's
     own template, unchanged.

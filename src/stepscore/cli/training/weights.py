@@ -67,7 +67,7 @@ def weights(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Turn a run into training weights, and show their distribution before anything is trained.
+    """Turn a run into training weights for LeRobot or PyTorch.
 
     With rabc, the file is the progress that `lerobot-train` reads, and the exact command is printed.
     The other methods write a weight per frame, for stepscore.curation.FrameWeights.

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from stepscore.audit.pairs import AskedPairs, PairTest
     from stepscore.runs import CallOptions, Run
 
-app = typer.Typer(
-    no_args_is_help=True, help="Make pairs of timestamps with known order, and score a judge on them."
-)
+app = typer.Typer(no_args_is_help=True, help="Score a judge on pairs of timestamps in known order.")
 
 
 @app.command("make")

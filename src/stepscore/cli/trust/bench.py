@@ -117,7 +117,7 @@ def bench(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Measure judges on labelled episodes: accuracy with intervals, cost, latency, Pareto front.
+    """Compare judges on labelled episodes: accuracy, cost and latency.
 
     The clock, the constant and the image difference always stand beside them. A judge that cannot be asked is a row
     that says why. The same command goes on with a board that was stopped; another one adds its judges.

@@ -115,7 +115,7 @@ def audit(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Probe a judge: still videos, reversed ones, wrong instructions, and what a sound judge does with them.
+    """Probe a judge with episodes whose right answer is known.
 
     Every probe has an effect with an interval and passes, warns or fails; the clock, the constant and the image
     difference stand beside it. The same command goes on with an audit that was stopped, and merges one of shards.

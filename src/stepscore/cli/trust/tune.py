@@ -107,7 +107,7 @@ def tune(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Choose a judge's options by agreement with labels and by cost, and show the choice on other scenes.
+    """Choose a judge's options by labels and cost.
 
     Every combination is judged on one part of the labelled scenes; of those as good as the best, the cheapest is
     chosen. It, the default and the Pareto front are then judged on the other part. The same command goes on with a

@@ -76,7 +76,7 @@ def calibrate(
     json: Json = False,
     csv: Csv = False,
 ) -> None:
-    """Fit a judge's score to labelled progress and to labelled success, and measure both on other episodes.
+    """Fit a judge's score to labelled progress and success.
 
     Apply it with `stepscore judge ... --calibration FILE`, with the same judge, options and model.
     """
